@@ -1,0 +1,1 @@
+export type { Signer } from './signer.js'
