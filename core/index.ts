@@ -1,1 +1,5 @@
+export { Base64Error, fromBase64, toBase64 } from './base64.js'
+export { sha256Hex } from './hash.js'
+export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './json/canonical.js'
+export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
 export type { Signer } from './signer.js'

@@ -1,0 +1,59 @@
+// The members of an object in canonical order. A gateway serialises the same few shapes over and over,
+// so the order and the quoted names of recent shapes are kept: a hit costs one comparison a member.
+
+export interface Shape {
+  /** Own enumerable string keys, sorted by UTF-16 code units (RFC 8785 §3.2.3). */
+  readonly keys: readonly string[]
+  /** `"key":`, quoted, for each of `keys`. */
+  readonly labels: readonly string[]
+}
+
+interface Known extends Shape {
+  readonly given: readonly string[]
+}
+
+const SLOTS = 512
+// Bounds what is retained: SLOTS * MAX_KEYS * MAX_KEY_LENGTH characters at the very most.
+const MAX_KEYS = 48
+const MAX_KEY_LENGTH = 48
+
+const known: (Known | undefined)[] = new Array<Known | undefined>(SLOTS).fill(undefined)
+
+export function sortedShape(object: object, quote: (key: string) => string): Shape {
+  const given = Object.keys(object)
+  const count = given.length
+  if (count === 0 || count > MAX_KEYS) return order(given, quote)
+  const slot = slotOf(given, count)
+  const candidate = known[slot]
+  if (candidate !== undefined && same(candidate.given, given, count)) return candidate
+  const shape = order(given, quote)
+  if (given.every((key) => key.length <= MAX_KEY_LENGTH)) known[slot] = { given, ...shape }
+  return shape
+}
+
+/** A cheap mix of what tells shapes apart; a collision only costs a miss. */
+function slotOf(given: readonly string[], count: number): number {
+  const first = given[0] as string
+  const last = given[count - 1] as string
+  const mix =
+    count * 31 +
+    first.length * 7 +
+    last.length * 131 +
+    first.charCodeAt(first.length - 1) * 17 +
+    last.charCodeAt(0) * 61
+  // charCodeAt of an empty key is NaN, which the bit operation turns into slot 0.
+  return mix & (SLOTS - 1)
+}
+
+function same(left: readonly string[], right: readonly string[], count: number): boolean {
+  if (left.length !== count) return false
+  for (let i = 0; i < count; i++) if (left[i] !== right[i]) return false
+  return true
+}
+
+function order(given: readonly string[], quote: (key: string) => string): Shape {
+  let sorted = true
+  for (let i = 1; i < given.length && sorted; i++) sorted = (given[i - 1] as string) < (given[i] as string)
+  const keys = sorted ? given : [...given].sort()
+  return { keys, labels: keys.map((key) => `${quote(key)}:`) }
+}
