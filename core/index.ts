@@ -1,5 +1,76 @@
 export { Base64Error, fromBase64, toBase64 } from './base64.js'
+// What plugins, the app and custom stages build on.
+export {
+  Call,
+  type CallAgent,
+  type CallInit,
+  type CallRequest,
+  type CallTarget,
+  type CallTrace,
+  type Face,
+  type Hold,
+  type ReferenceRule,
+  type RequestKind,
+  type Settlement,
+} from './call.js'
+export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
+export {
+  codeOfReason,
+  type Effect,
+  type Finding,
+  type JudgedFinding,
+  reasons,
+  type Verdict,
+} from './finding.js'
 export { sha256Hex } from './hash.js'
 export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './json/canonical.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
+export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
+export {
+  type AnswerChunk,
+  type AnswerHeaders,
+  type AnswerStream,
+  type Completed,
+  type Denial,
+  type Denied,
+  denied,
+  type Failed,
+  failed,
+  isStream,
+  type Outcome,
+  type Sent,
+} from './outcome.js'
+export { buildPipeline } from './pipeline/build.js'
+export { compose, type Dispatch, type PlacedStage } from './pipeline/compose.js'
+export { checkOrder, type OrderMistake, placeInOrder } from './pipeline/order.js'
+export { Pipeline } from './pipeline/pipeline.js'
+export { CORE_VERSION, definePlugin, type Plugin, type PluginContext } from './plugin.js'
+export type {
+  Diagnostic,
+  EffectivePolicy,
+  PluginUse,
+  PolicyInput,
+  PolicyLayer,
+  PolicyResult,
+} from './policy/types.js'
+export type { QuotaAdapter } from './quota-adapter.js'
+export { type Lease, Resources } from './resources.js'
 export type { Signer } from './signer.js'
+export { type Slot, slot } from './slot.js'
+export { type Identity, identity, type Limit, limits, verdict } from './slots.js'
+export type { Next, Stage } from './stage.js'
+export {
+  type Appender,
+  type Binding,
+  bind,
+  bindDefault,
+  type Clock,
+  type Ids,
+  type Logger,
+  type Meter,
+  resolve,
+  resolveOptional,
+  type Token,
+  token,
+  tokens,
+} from './tokens.js'

@@ -1,0 +1,238 @@
+// One call on its way through the gateway: the request's facts, slots, findings, holds and settlement.
+import type { IncomingHttpHeaders } from 'node:http'
+import { type ErrorCode, Refusal } from './errors.js'
+import type { Finding } from './finding.js'
+import type { JsonValue } from './json/value.js'
+import type { Denied, Outcome, Sent } from './outcome.js'
+import type { Slot } from './slot.js'
+import { verdict } from './slots.js'
+
+export type Face = 'invoke' | 'a2a' | 'mcp'
+
+/** What kind of thing a request asks for. `protocol` is the open part of MCP: initialize, lists, ping, … */
+export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
+
+/** A request that was read and understood. */
+export interface CallRequest {
+  readonly kind: RequestKind
+  /** The MCP method; null on the invoke face. */
+  readonly method: string | null
+  readonly server: string
+  /** Tool, prompt or resource; the MCP method where kind is `protocol`. */
+  readonly name: string
+  readonly version: string
+  /** `mcp://<server>/<tool>@<version>` and its like; for kind `protocol` just `mcp://<server>/`. */
+  readonly reference: string
+  readonly args: JsonValue
+  /** Canonical JSON of `args`. */
+  readonly canonicalArgs: string
+  /** Size in bytes of what the caller sent. */
+  readonly bytes: number
+  readonly idempotencyKey: string | null
+}
+
+/** Where the call stands in a distributed trace (W3C Trace Context). */
+export interface CallTrace {
+  /** 32 lower-case hex digits. */
+  readonly traceId: string
+  /** 16 lower-case hex digits: this hop. */
+  readonly spanId: string
+  /** 2 hex digits. */
+  readonly flags: string
+  readonly state: string | null
+  readonly causeTraceId: string | null
+  readonly causeSpanId: string | null
+}
+
+/** What the caller says of the agent behind it. It restricts, it never grants. */
+export interface CallAgent {
+  readonly nodeId: string | null
+  readonly agentRef: string | null
+  readonly parentRef: string | null
+  readonly variables: Record<string, unknown> | null
+  readonly metadata: Record<string, unknown> | null
+}
+
+/** What a record says of the target, as far as it is known when it is written. */
+export interface CallTarget {
+  server: string
+  serverVersion: string
+  tool: string
+  toolVersion: string
+  mcpMethod: string | null
+}
+
+/** Something taken for this call that must be spent only if the call is sent. */
+export interface Hold {
+  /** Directly before the first byte goes upstream; a `Denied` stops the call. */
+  commit(): Promise<Denied | undefined> | Denied | undefined
+  /** The call was not sent. */
+  release(): Promise<void> | void
+}
+
+/** How a call ended, after its last byte. */
+export interface Settlement {
+  readonly outcome: Outcome
+  /** HTTP status as answered on the invoke face. */
+  readonly status: number
+  readonly sent: Sent
+  /** Bytes of the answer's body. */
+  readonly bytes: number
+  /** SHA-256, hex, of the output; null without one. */
+  readonly digest: string | null
+  readonly error: ErrorCode | null
+}
+
+type SettleHandler = (settlement: Settlement) => Promise<void> | void
+
+/** Whether a reference may be used: a finding when a rule speaks against it. */
+export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
+
+export interface CallInit {
+  readonly face: Face
+  readonly headers: IncomingHttpHeaders
+  readonly trace: CallTrace
+  readonly agent: CallAgent
+  readonly target: CallTarget
+  /** Milliseconds since the epoch, by the clock of the gateway. */
+  readonly receivedAt: number
+  /** Reads and parses the request once; throws `Refusal`. */
+  readonly read: () => Promise<CallRequest> | CallRequest
+}
+
+const empty = Symbol('empty')
+
+export class Call {
+  readonly face: Face
+  readonly headers: IncomingHttpHeaders
+  readonly trace: CallTrace
+  readonly agent: CallAgent
+  readonly target: CallTarget
+  readonly receivedAt: number
+  /** Set when the first byte goes upstream. */
+  sent: Sent = 'no'
+  /** Repeated sends of the gateway's own. */
+  retries = 0
+
+  #read: CallInit['read']
+  #request: Promise<CallRequest> | CallRequest | undefined
+  #slots: unknown[] = []
+  #findings: Finding[] = []
+  #rules: ReferenceRule[] = []
+  #holds: Hold[] = []
+  #settle: SettleHandler[] = []
+  #abort = new AbortController()
+
+  constructor(init: CallInit) {
+    this.face = init.face
+    this.headers = init.headers
+    this.trace = init.trace
+    this.agent = init.agent
+    this.target = init.target
+    this.receivedAt = init.receivedAt
+    this.#read = init.read
+  }
+
+  /**
+   * The request, read on first use and remembered. Throws `Refusal` when it cannot be understood;
+   * a stage lets that pass, the pipeline answers it.
+   */
+  request(): Promise<CallRequest> | CallRequest {
+    if (this.#request === undefined) this.#request = this.#read()
+    return this.#request
+  }
+
+  /** Fires when the call must stop: a limit passed, or the caller has gone. Its reason is a `Refusal`. */
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  /** Stops the call; the dispatcher answers with this code. */
+  abort(code: ErrorCode, message: string): void {
+    this.#abort.abort(new Refusal(code, message))
+  }
+
+  get<T>(slot: Slot<T>): T | undefined {
+    const value = this.#slots[slot.index]
+    return value === empty ? undefined : (value as T | undefined)
+  }
+
+  /** Throws where nobody filled the slot; the order check at load makes that a fault, not a condition. */
+  need<T>(slot: Slot<T>): T {
+    const value = this.get(slot)
+    if (value === undefined) throw new Error(`slot ${slot.name} is empty`)
+    return value
+  }
+
+  /** Write-once. */
+  set<T>(slot: Slot<T>, value: T): void {
+    while (this.#slots.length <= slot.index) this.#slots.push(empty)
+    if (this.#slots[slot.index] !== empty) throw new Error(`slot ${slot.name} is already filled`)
+    this.#slots[slot.index] = value
+  }
+
+  find(finding: Finding): void {
+    this.#findings.push(finding)
+  }
+
+  get findings(): readonly Finding[] {
+    return this.#findings
+  }
+
+  /** Adds a rule over references: it judges this call's own, and lists hold only what it lets through. */
+  rule(rule: ReferenceRule): void {
+    this.#rules.push(rule)
+  }
+
+  /** True when no rule's finding would deny the reference under the verdict in force. */
+  mayUse(reference: string, kind: RequestKind): boolean {
+    for (const rule of this.#rules) {
+      const finding = rule(reference, kind)
+      if (finding === undefined) continue
+      const effect = this.get(verdict)?.effectOf(finding.reason) ?? 'deny'
+      if (effect === 'deny' || effect === 'escalate') return false
+    }
+    return true
+  }
+
+  hold(hold: Hold): void {
+    this.#holds.push(hold)
+  }
+
+  /** For the dispatcher, directly before the first byte goes upstream. */
+  async commitHolds(): Promise<Denied | undefined> {
+    for (const hold of this.#holds) {
+      const denial = await hold.commit()
+      if (denial !== undefined) return denial
+    }
+    return undefined
+  }
+
+  /** For the pipeline, when the outcome says that nothing was sent. Every hold is tried; faults are joined. */
+  async releaseHolds(): Promise<void> {
+    const faults: unknown[] = []
+    for (const hold of this.#holds.splice(0).reverse()) {
+      try {
+        await hold.release()
+      } catch (fault) {
+        faults.push(fault)
+      }
+    }
+    if (faults.length > 0) throw new AggregateError(faults, 'holds could not be given back')
+  }
+
+  get holding(): boolean {
+    return this.#holds.length > 0
+  }
+
+  /** Runs once, inside out (the stage that registered first is told last), when the answer has ended. */
+  onSettle(handler: SettleHandler): void {
+    this.#settle.push(handler)
+  }
+
+  /** For the pipeline. A handler that throws keeps the answer back. */
+  async settle(settlement: Settlement): Promise<void> {
+    const handlers = this.#settle.splice(0)
+    for (let i = handlers.length - 1; i >= 0; i--) await handlers[i]?.(settlement)
+  }
+}

@@ -1,0 +1,21 @@
+// From an effective policy to a pipeline: register, then create, in order.
+import type { PluginContext } from '../plugin.js'
+import type { EffectivePolicy } from '../policy/types.js'
+import type { Dispatch, PlacedStage } from './compose.js'
+import { Pipeline } from './pipeline.js'
+
+/** Creates every stage of the policy. Nothing is opened before `start()`. Throws what a plugin throws. */
+export function buildPipeline(
+  policy: EffectivePolicy<unknown>,
+  context: PluginContext,
+  dispatch: Dispatch,
+): Pipeline {
+  for (const plugin of policy.plugins) plugin.register?.(context.container)
+  const stages = policy.plugins.map(
+    (plugin): PlacedStage => ({
+      name: plugin.name,
+      stage: plugin.create(policy.sections.get(plugin.name), context),
+    }),
+  )
+  return new Pipeline(stages, dispatch)
+}

@@ -1,0 +1,103 @@
+// No answer leaves before its call has settled: a whole answer waits, a stream waits at its last piece.
+import { createHash } from 'node:crypto'
+import type { Call, Settlement } from '../call.js'
+import { type ErrorCode, Refusal, statusOf } from '../errors.js'
+import { sha256Hex } from '../hash.js'
+import { type AnswerChunk, type Completed, type Failed, failed, isStream, type Outcome } from '../outcome.js'
+
+/** Settles the call and returns what may be answered: the outcome, or the failure to record it. */
+export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {
+  if (outcome.kind === 'completed' && isStream(outcome.body)) {
+    const stream = new SettlingStream(call, outcome)
+    return { ...outcome, body: { [Symbol.asyncIterator]: () => stream.flow() } }
+  }
+  return (await settle(call, settlementOf(outcome))) ?? outcome
+}
+
+function settlementOf(outcome: Outcome): Settlement {
+  if (outcome.kind !== 'completed') {
+    const { code, sent } = outcome
+    return { outcome, status: statusOf(code), sent, bytes: 0, digest: null, error: code }
+  }
+  const body = outcome.body
+  const whole = body instanceof Uint8Array
+  return {
+    outcome,
+    status: outcome.status,
+    sent: outcome.sent,
+    bytes: whole ? body.byteLength : 0,
+    digest: outcome.digest === undefined && whole ? sha256Hex(body) : (outcome.digest ?? null),
+    error: outcome.error ?? null,
+  }
+}
+
+async function settle(call: Call, settlement: Settlement): Promise<Failed | undefined> {
+  try {
+    await call.settle(settlement)
+    return undefined
+  } catch (cause) {
+    const { sent } = settlement
+    if (cause instanceof Refusal) return failed(cause.code, cause.message, { sent, cause: cause.cause })
+    if (sent === 'no') {
+      return failed('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is not answered.', { cause })
+    }
+    return failed(
+      'OUTCOME_UNRECORDED',
+      'The call may have run, but its record could not be made durable; the answer is withheld.',
+      { sent, cause },
+    )
+  }
+}
+
+class SettlingStream {
+  #call: Call
+  #outcome: Completed
+  #bytes = 0
+  #isSettled = false
+
+  constructor(call: Call, outcome: Completed) {
+    this.#call = call
+    this.#outcome = outcome
+  }
+
+  async *flow(): AsyncGenerator<AnswerChunk> {
+    const { body, digest, error } = this.#outcome
+    if (!isStream(body)) return
+    const hash = digest === undefined ? createHash('sha256') : undefined
+    try {
+      for await (const chunk of body) {
+        this.#bytes += chunk.bytes.byteLength
+        hash?.update(chunk.bytes)
+        if (chunk.answer !== undefined && !this.#isSettled) {
+          const failure = await this.#settle(chunk.answer.digest, chunk.answer.error ?? error ?? null)
+          yield failure === undefined ? chunk : { bytes: chunk.answer.instead(failure) }
+        } else {
+          yield chunk
+        }
+      }
+      if (!this.#isSettled) {
+        const failure = await this.#settle(hash?.digest('hex') ?? digest ?? null, error ?? null)
+        // The head is gone: all that is left is not to end the body as if it were whole.
+        if (failure !== undefined) throw new Refusal(failure.code, failure.message, { cause: failure.cause })
+      }
+    } catch (fault) {
+      if (!this.#isSettled) await this.#settle(null, this.#codeOf(fault))
+      throw fault
+    } finally {
+      // Not settled here means that the reader left: the upstream was asked, the caller has not heard.
+      if (!this.#isSettled) await this.#settle(null, this.#codeOf(this.#call.signal.reason))
+    }
+  }
+
+  #settle(digest: string | null, error: ErrorCode | null): Promise<Failed | undefined> {
+    this.#isSettled = true
+    const { status, sent } = this.#outcome
+    return settle(this.#call, { outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
+  }
+
+  #codeOf(fault: unknown): ErrorCode {
+    if (fault instanceof Refusal) return fault.code
+    const reason: unknown = this.#call.signal.reason
+    return reason instanceof Refusal ? reason.code : 'UPSTREAM_UNREACHABLE'
+  }
+}

@@ -1,0 +1,28 @@
+// The contract's storage port for usage limits (contract.md §2.9).
+
+export interface QuotaAdapter {
+  /**
+   * Counts one call of today (UTC) unless the limit is reached. `count > limit` means refused, and not
+   * counted. `resetAt` and `now` are milliseconds since the epoch.
+   */
+  incrDaily(
+    tenant: string,
+    tool: string,
+    limit: number,
+    now?: number,
+  ): Promise<{ count: number; resetAt: number }>
+  /**
+   * Takes one token from a bucket refilled at `ratePerSec`, of size `burst` (default: the rate, at least 1).
+   * `tokens < 0` means refused, and none was taken; else `tokens` are left.
+   */
+  takeToken(
+    tenant: string,
+    tool: string,
+    ratePerSec: number,
+    burst?: number,
+    now?: number,
+  ): Promise<{ tokens: number; resetAt: number }>
+  /** Gives back a count of `incrDaily` for a call that was not sent; optional. */
+  refundDaily?(tenant: string, tool: string, now?: number): Promise<void>
+  close?(): Promise<void>
+}

@@ -1,0 +1,34 @@
+// The slots that built-in stages share. A plugin may make more with `slot()`.
+import type { Verdict } from './finding.js'
+import { slot } from './slot.js'
+
+/** Who is calling, as the token says. */
+export interface Identity {
+  readonly tenant: string
+  readonly authenticated: boolean
+  /** From the user claim; a token without one is a service agent. */
+  readonly user?: string
+  /** From the subject claim. */
+  readonly userId?: string
+  /** Names a service agent: the client id claim, else `azp`, `client_id`, `sub`. */
+  readonly clientId?: string
+  readonly roles: readonly string[]
+  /** The node that the token itself names; `x-node-id` is only what the caller says. */
+  readonly nodeId?: string
+}
+
+/** One limit that applies to a call, counted under its own key. */
+export interface Limit {
+  /** What the quota adapter counts under in place of the tool: `<reference>` or `<reference>#<kind>:<id>`. */
+  readonly key: string
+  readonly callsPerDay?: number
+  readonly ratePerSec?: number
+  /** Bucket size; the rate, at least 1, where not given. */
+  readonly burst?: number
+  /** Whose limit it is: `plan`, `tenant`, `user`, `role`, `agent`, `node`. */
+  readonly level: string
+}
+
+export const identity = slot<Identity>('identity')
+export const limits = slot<readonly Limit[]>('limits')
+export const verdict = slot<Verdict>('verdict')
