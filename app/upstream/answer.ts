@@ -1,0 +1,33 @@
+// What comes back from an upstream, before any face reads meaning into it.
+import type { AnswerHeaders, Sent } from '@svc/core'
+
+export interface UpstreamRequest {
+  readonly method: 'POST' | 'GET' | 'DELETE'
+  /** Path and query below the origin of the target. */
+  readonly path: string
+  readonly headers: Record<string, string | string[]>
+  readonly body?: string | Uint8Array
+  /** Aborts the exchange; its reason is thrown. */
+  readonly signal: AbortSignal
+}
+
+export interface UpstreamAnswer {
+  readonly status: number
+  /** Names in lower case. */
+  readonly headers: AnswerHeaders
+  /** Whole when it is no event stream and small enough; else its pieces as they come. */
+  readonly body: Uint8Array | AsyncIterable<Uint8Array>
+}
+
+/** The upstream could not be reached, hung, or broke the protocol. */
+export class UpstreamFault extends Error {
+  override readonly name = 'UpstreamFault'
+  constructor(
+    message: string,
+    /** Whether bytes of the request may have left. */
+    readonly sent: Sent,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}

@@ -1,0 +1,14 @@
+// The port through which calls leave the gateway. Users may bind their own.
+import { type Token, token } from '@svc/core'
+import type { UpstreamAnswer, UpstreamRequest } from './answer.js'
+
+export interface UpstreamDispatcher {
+  /**
+   * Sends one request to the origin of `target`, never twice. Rejects with `UpstreamFault`, or with the
+   * reason of the signal. `onSent` runs directly before the first byte may leave.
+   */
+  send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer>
+  close(): Promise<void>
+}
+
+export const upstreamDispatcher: Token<UpstreamDispatcher> = token('UpstreamDispatcher')
