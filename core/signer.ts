@@ -4,7 +4,9 @@
 export interface Signer {
   /** `ed25519:` and the SHA-256, in lower-case hex, of the 32-byte public key. */
   readonly keyId: string
-  /** The 64-byte Ed25519 signature of `data` (RFC 8032 §5.1.6). */
+  /** The 32-byte public key, where the signer can tell it; the log then names the keys it was signed with. */
+  readonly publicKey?: Uint8Array
+  /** The 64-byte Ed25519 signature of `data` (RFC 8032 §5.1.6). `data` is only valid during the call. */
   sign(data: Uint8Array): Uint8Array
   verify(data: Uint8Array, sig: Uint8Array): boolean
   /** Used in place of `sign` where present. */

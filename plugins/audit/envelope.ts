@@ -1,0 +1,96 @@
+// The records of the log as contract.md §2.1–§2.3 and decisions.md §4 define them.
+
+/** One finding of a stage, with what the verdict made of it. */
+export interface EnvelopeFinding {
+  reason: string
+  stage: string
+  effect: 'reported' | 'would_deny' | 'deny' | 'escalate'
+  detail?: unknown
+}
+
+/** Who called, as far as the gateway knows and privacy settings let it say. */
+export interface EnvelopePrincipal {
+  user?: string
+  user_id?: string
+  client_id?: string
+  roles?: string[]
+}
+
+/** One hop of one call, before it is signed. */
+export interface AuditEnvelope {
+  /** ISO 8601 instant; its UTC day names the file. */
+  ts: string
+  /** Hexadecimal. */
+  trace_id: string
+  /** Hexadecimal. */
+  span_id: string
+  tenant: string
+  environment?: string
+  client_name?: string
+  client_version?: string
+  /** `<name>@<version>`. */
+  server: string
+  /** `<name>@<version>`. */
+  tool: string
+  status: 'ok' | 'error'
+  /** Milliseconds. */
+  latency_ms: number
+  /** Repeated sends by the gateway itself. */
+  retries?: number
+  input_sha256?: string | null
+  output_sha256?: string | null
+  policy: { decision: 'allow' | 'deny'; retention: string }
+  idempotency_key?: string | null
+  nodeId?: string | null
+  agentRef?: string | null
+  agentVariables?: Record<string, unknown> | null
+  agentMetadata?: Record<string, unknown> | null
+  cause_trace_id?: string | null
+  cause_span_id?: string | null
+  risk_tags?: string[]
+  findings?: EnvelopeFinding[]
+  node_type?: string
+  /** `<name>@<version>` of the gateway. */
+  gateway?: string
+  /** `keyId` of the signer. */
+  key_id?: string
+  principal?: EnvelopePrincipal
+  escalation_id?: string
+  /** A code of the error table. */
+  error?: string
+  dedupe?: 'first' | 'replay' | 'duplicate'
+  mcp_method?: string
+  policy_sha256?: string
+}
+
+/** A stored line: `sig` is `ed25519:` and the base64 signature over the canonical envelope without it. */
+export interface SignedEnvelope extends AuditEnvelope {
+  sig: string
+}
+
+/** One line of the raw payload dataset. */
+export interface RawPayloadRecord {
+  /** ISO 8601 instant; its UTC day names the file. */
+  ts: string
+  trace_id: string
+  span_id: string
+  runId: string
+  tenant: string
+  direction: 'input' | 'output' | (string & {})
+  payload_preview: string
+  payload_truncated: boolean
+  payload_bytes: number
+}
+
+/** Where and as whom new bytes are uploaded. */
+export interface PresignConfig {
+  apiBaseUrl: string
+  /** The exact `Authorization` header, scheme word included: `Bearer <API_KEY>`. */
+  auditKey: string
+  tenant?: string
+  environment?: string
+  clientName?: string
+  clientVersion?: string
+  /** Milliseconds. */
+  timeoutMs?: number
+}
