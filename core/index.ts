@@ -25,6 +25,8 @@ export {
 export { sha256Hex } from './hash.js'
 export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './json/canonical.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
+export { type JsonInputCode, JsonInputError } from './json/input-error.js'
+export { parseJson } from './json/parse.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
 export {
   type AnswerChunk,

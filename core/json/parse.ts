@@ -1,0 +1,147 @@
+// Strict JSON for what a caller sends. The gateway judges the parsed value and sends it on serialised anew, so
+// text of which two parsers could read different values must not get past here (decisions.md §2).
+//
+// The native parser does the parsing. Around it, one pass over the bytes looks for what it lets through, and the
+// members it kept are counted against the members that were written. diagnose.ts finds the words for a refusal.
+
+import { isAscii, isUtf8 } from 'node:buffer'
+import { firstFault, isNumberByte, MAX_DEPTH } from './diagnose.js'
+import { isExactNumber } from './number.js'
+import type { JsonValue } from './value.js'
+
+/** Any decimal of up to 15 digits and of ordinary size survives a double (DBL_DIG of IEEE 754 binary64). */
+const SAFE_TOKEN = 15
+
+/**
+ * The value of JSON text (RFC 8259) that every reader would read alike.
+ *
+ * @throws {JsonInputError} for anything but JSON in UTF-8 without a byte order mark, and for duplicate member
+ *   names (compared unescaped), numbers that a double does not carry, lone surrogates, and depth over 512.
+ */
+export function parseJson(bytes: Uint8Array): JsonValue {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const text = decode(buffer)
+  if (text === undefined) throw fault(bytes)
+  let value: JsonValue
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw fault(bytes, cause)
+  }
+  const members = scan(buffer)
+  if (members === REFUSED || (members > 1 && countMembers(value) !== members)) throw fault(bytes)
+  return value
+}
+
+function decode(buffer: Buffer): string | undefined {
+  if (isAscii(buffer)) return buffer.toString('latin1')
+  return isUtf8(buffer) ? buffer.toString('utf8') : undefined
+}
+
+function fault(bytes: Uint8Array, cause?: unknown): Error {
+  // Refusing without a diagnosis would be a fault of this module; it still refuses.
+  return firstFault(bytes) ?? new Error('JSON was refused without a reason', { cause })
+}
+
+const REFUSED = -1
+
+/** The number of members written in text that is known to be JSON, or REFUSED. */
+function scan(bytes: Buffer): number {
+  const end = bytes.length
+  let members = 0
+  let depth = 0
+  let at = 0
+  while (at < end) {
+    const byte = bytes[at]
+    if (byte === undefined) break
+    if (byte === 0x22) {
+      at = skipString(bytes, at + 1)
+      if (at === REFUSED) return REFUSED
+    } else if (byte === 0x3a) {
+      members++
+      at++
+    } else if (byte === 0x7b || byte === 0x5b) {
+      if (++depth > MAX_DEPTH) return REFUSED
+      at++
+    } else if (byte === 0x7d || byte === 0x5d) {
+      depth--
+      at++
+    } else if (byte === 0x2d || (byte >= 0x30 && byte <= 0x39)) {
+      at = skipNumber(bytes, at)
+      if (at === REFUSED) return REFUSED
+    } else {
+      at++
+    }
+  }
+  return members
+}
+
+/** From the first byte of a string's content to the byte after its closing quote. */
+function skipString(bytes: Buffer, from: number): number {
+  let at = from
+  for (;;) {
+    const byte = bytes[at]
+    if (byte === 0x22 || byte === undefined) return at + 1
+    if (byte === 0x5c) {
+      if (bytes[at + 1] !== 0x75) at += 2
+      else {
+        const length = escapedLength(bytes, at)
+        if (length === REFUSED) return REFUSED
+        at += length
+      }
+    } else at++
+  }
+}
+
+/** The bytes of the `\uXXXX` at `at`, a surrogate pair taken whole; REFUSED for half of one. */
+function escapedLength(bytes: Buffer, at: number): number {
+  const kind = surrogateKind(bytes, at)
+  if (kind === NOT_SURROGATE) return 6
+  return kind === HIGH && surrogateKind(bytes, at + 6) === LOW ? 12 : REFUSED
+}
+
+const NOT_SURROGATE = 0
+const HIGH = 1
+const LOW = 2
+
+/** Tells by the first two hexadecimal digits: D8 to DB lead a pair, DC to DF end one. */
+function surrogateKind(bytes: Buffer, at: number): number {
+  if (bytes[at] !== 0x5c || bytes[at + 1] !== 0x75) return NOT_SURROGATE
+  const first = bytes[at + 2]
+  if (first !== 0x64 && first !== 0x44) return NOT_SURROGATE
+  const second = bytes[at + 3] ?? 0
+  if (second < 0x38) return NOT_SURROGATE
+  return second === 0x38 || second === 0x39 || (second | 0x20) === 0x61 || (second | 0x20) === 0x62
+    ? HIGH
+    : LOW
+}
+
+/** To the byte after the number, or REFUSED when a double does not carry it. */
+function skipNumber(bytes: Buffer, from: number): number {
+  let at = from
+  let exponent = false
+  for (let byte = bytes[at]; isNumberByte(byte); byte = bytes[++at])
+    exponent ||= byte === 0x65 || byte === 0x45
+  if (at - from <= SAFE_TOKEN && !exponent) return at
+  return isExactNumber(bytes.toString('latin1', from, at)) ? at : REFUSED
+}
+
+// The engine knows this form within for-in and leaves the check out; it does not know Object.hasOwn.
+const owns = Object.prototype.hasOwnProperty
+
+/** The members that the parsed value holds; its depth is known to be bounded. */
+function countMembers(value: JsonValue): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let members = 0
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === 'object' && item !== null) members += countMembers(item)
+    return members
+  }
+  for (const name in value) {
+    if (!owns.call(value, name)) continue
+    members++
+    const member = value[name]
+    if (typeof member === 'object' && member !== null) members += countMembers(member)
+  }
+  return members
+}
