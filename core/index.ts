@@ -29,6 +29,29 @@ export { type JsonInputCode, JsonInputError } from './json/input-error.js'
 export { parseJson } from './json/parse.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
 export {
+  compilePatternMap,
+  compilePatternSet,
+  type PatternMap,
+  type PatternMatch,
+  type PatternSet,
+} from './match/matcher.js'
+export { compilePattern, type Pattern, type PatternCode, PatternError } from './match/pattern.js'
+export {
+  formatNameSegment,
+  formatReference,
+  formatToolSegment,
+  type PromptParts,
+  parseNameSegment,
+  parseReference,
+  parseToolSegment,
+  type ReferenceCode,
+  ReferenceInputError,
+  type ReferenceParts,
+  type ResourceParts,
+  type ToolParts,
+} from './match/reference.js'
+export { wordsOf } from './match/words.js'
+export {
   type AnswerChunk,
   type AnswerHeaders,
   type AnswerStream,

@@ -1,0 +1,225 @@
+// Many patterns as one matcher. A look-up costs a few hash probes and one pass over the reference, whatever the
+// number of patterns; only patterns of which the rarest literal occurs in the reference are looked at one by one.
+
+import { Automaton } from './automaton.js'
+import { type Glob, globMatches, globMeets, isLiteral, NAME } from './glob.js'
+import { compilePattern, namesOneServer, type Pattern } from './pattern.js'
+import { FRESH, type Subject, serverSubject, subjectOf } from './subject.js'
+
+/** References are canonical, as `formatReference` gives them; other text throws `ReferenceInputError`. */
+export interface PatternSet {
+  matches(reference: string): boolean
+  /** Whether some pattern matches some reference of the server, given by its decoded name. */
+  mayMatchServer(server: string): boolean
+  /** Whether a single pattern matches every reference of the server, given by its decoded name. */
+  coversServer(server: string): boolean
+}
+
+export interface PatternMatch<T> {
+  readonly pattern: string
+  readonly value: T
+  /** The pattern's literal characters; equal numbers are equally specific. */
+  readonly literals: number
+}
+
+/** References are canonical, as `formatReference` gives them; other text throws `ReferenceInputError`. */
+export interface PatternMap<T> {
+  /** All that match, the most specific first; equals stand in the order in which they were given. */
+  lookup(reference: string): ReadonlyArray<PatternMatch<T>>
+}
+
+/** @throws {PatternError} for the first pattern that is wrong */
+export function compilePatternSet(patterns: Iterable<string>): PatternSet {
+  const compiled = [...new Set(patterns)].map(compilePattern)
+  const index = new PatternIndex(compiled)
+  const servers = new ServerIndex(compiled)
+  return {
+    matches: (reference) => index.some(subjectOf(reference)),
+    mayMatchServer: (server) => servers.has(serverSubject(server)),
+    coversServer: (server) => {
+      // Where a pattern matches characters that only a star can match, it matches any in their place.
+      const name = serverSubject(server)
+      const path = `${FRESH}@${FRESH}`
+      return index.some({ text: `${name}/${path}`, server: name, path })
+    },
+  }
+}
+
+/** @throws {PatternError} for the first pattern that is wrong */
+export function compilePatternMap<T>(patterns: Readonly<Record<string, T>>): PatternMap<T> {
+  const entries = Object.entries(patterns)
+    .map(([source, value]) => ({ value, compiled: compilePattern(source) }))
+    .sort((a, b) => b.compiled.literals - a.compiled.literals)
+  const index = new PatternIndex(entries.map((entry) => entry.compiled))
+  const matches = entries.map(({ compiled, value }) => ({
+    pattern: compiled.source,
+    value,
+    literals: compiled.literals,
+  }))
+  return {
+    lookup: (reference) => {
+      const found: Array<PatternMatch<T>> = []
+      // Positions are in order of specificity.
+      for (const position of index.all(subjectOf(reference)).sort((a, b) => a - b)) {
+        const match = matches[position]
+        if (match !== undefined) found.push(match)
+      }
+      return found
+    },
+  }
+}
+
+/**
+ * The patterns that are a literal but for a whole part are found by hashing the parts they fix:
+ * `server/tool@version`, `server/tool@`, `/tool@version`, `/tool@`, `server/`, `/`. Others are found by the literal
+ * chunk that fewest share, between marks for the text's begin and end.
+ */
+class PatternIndex {
+  private readonly fixed = new Map<string, number[]>()
+  private readonly starred: number[][] = []
+  /** Those with no literal at all to be found by. */
+  private readonly always: number[] = []
+  private readonly automaton: Automaton | undefined
+
+  constructor(private readonly patterns: readonly Pattern[]) {
+    const globs = new Map<number, string[]>()
+    for (const [position, pattern] of patterns.entries()) {
+      const key = fixedKey(pattern)
+      if (key === undefined) globs.set(position, chunksOf(pattern))
+      else add(this.fixed, key, position)
+    }
+    const sharing = new Map<string, number>()
+    for (const chunks of globs.values())
+      for (const chunk of new Set(chunks)) sharing.set(chunk, (sharing.get(chunk) ?? 0) + 1)
+    const byChunk = new Map<string, number[]>()
+    for (const [position, chunks] of globs) {
+      const rarest = rarestOf(chunks, sharing)
+      if (rarest === undefined) this.always.push(position)
+      else add(byChunk, rarest, position)
+    }
+    this.starred = [...byChunk.values()]
+    if (byChunk.size > 0) this.automaton = new Automaton([...byChunk.keys()])
+  }
+
+  some(subject: Subject): boolean {
+    return this.each(subject, () => true)
+  }
+
+  all(subject: Subject): number[] {
+    const positions: number[] = []
+    this.each(subject, (position) => {
+      positions.push(position)
+      return false
+    })
+    return positions
+  }
+
+  /** Visits the positions of the patterns that match, until `visit` returns true. */
+  private each(subject: Subject, visit: (position: number) => boolean): boolean {
+    const check = (position: number): boolean => {
+      const pattern = this.patterns[position]
+      return pattern !== undefined && matchesSubject(pattern, subject) && visit(position)
+    }
+    if (this.fixed.size > 0) {
+      for (const key of fixedKeysOf(subject)) if (this.fixed.get(key)?.some(visit)) return true
+    }
+    if (this.always.some(check)) return true
+    return (
+      this.automaton?.find(
+        BEGIN + subject.text + END,
+        (string) => this.starred[string]?.some(check) ?? false,
+      ) ?? false
+    )
+  }
+}
+
+/** Control characters are in no name. */
+const BEGIN = '\u0005'
+const END = '\u0006'
+
+function add(map: Map<string, number[]>, key: string, position: number): void {
+  const list = map.get(key)
+  if (list === undefined) map.set(key, [position])
+  else list.push(position)
+}
+
+function fixedKeysOf({ text, server, path }: Subject): string[] {
+  const named = path.slice(0, path.lastIndexOf('@') + 1)
+  return [text, `${server}/${named}`, `/${path}`, `/${named}`, `${server}/`, '/']
+}
+
+function fixedKey(pattern: Pattern): string | undefined {
+  if (pattern.kind === 'whole') return undefined
+  const server = isLiteral(pattern.server) ? pattern.server[0] : isAny(pattern.server) ? '' : undefined
+  if (server === undefined) return undefined
+  const [first, second] = pattern.path
+  if (isLiteral(pattern.path)) return `${server}/${first}`
+  if (pattern.path.length === 2 && second === '' && first.endsWith('@')) return `${server}/${first}`
+  return globMatches(pattern.path, `${FRESH}@${FRESH}`) ? `${server}/` : undefined
+}
+
+function isAny(glob: Glob): boolean {
+  return glob.length === 2 && glob[0] === '' && glob[1] === ''
+}
+
+/** The literal chunks of the marked text that are worth looking for. */
+function chunksOf(pattern: Pattern): string[] {
+  const chunks: string[] = pattern.kind === 'whole' ? [...pattern.text] : joined(pattern.server, pattern.path)
+  chunks[0] = `${BEGIN}${chunks[0] ?? ''}`
+  chunks.push(`${chunks.pop() ?? ''}${END}`)
+  return chunks.filter((chunk) => chunk !== '' && chunk !== BEGIN && chunk !== END)
+}
+
+function joined(server: Glob, path: Glob): string[] {
+  return [...server.slice(0, -1), `${server[server.length - 1] ?? ''}/${path[0]}`, ...path.slice(1)]
+}
+
+function rarestOf(chunks: readonly string[], sharing: ReadonlyMap<string, number>): string | undefined {
+  let best: string | undefined
+  for (const chunk of chunks) {
+    if (best === undefined) best = chunk
+    else {
+      const fewer = (sharing.get(chunk) ?? 0) - (sharing.get(best) ?? 0)
+      if (fewer < 0 || (fewer === 0 && chunk.length > best.length)) best = chunk
+    }
+  }
+  return best
+}
+
+function matchesSubject(pattern: Pattern, subject: Subject): boolean {
+  return pattern.kind === 'whole'
+    ? globMatches(pattern.text, subject.text)
+    : globMatches(pattern.server, subject.server) && globMatches(pattern.path, subject.path)
+}
+
+/** Which servers a pattern of the set may speak of. Servers are few and known, so answers are kept. */
+class ServerIndex {
+  private readonly named: ReadonlySet<string>
+  private readonly globs: readonly Pattern[]
+  private readonly answers = new Map<string, boolean>()
+
+  constructor(patterns: readonly Pattern[]) {
+    this.named = new Set(patterns.filter(namesOneServer).map((pattern) => pattern.server[0]))
+    this.globs = patterns.filter((pattern) => !namesOneServer(pattern))
+  }
+
+  has(server: string): boolean {
+    if (this.named.has(server)) return true
+    const known = this.answers.get(server)
+    if (known !== undefined) return known
+    const answer = this.globs.some((pattern) => maySpeakOf(pattern, server))
+    if (this.answers.size >= MAX_ANSWERS) this.answers.clear()
+    this.answers.set(server, answer)
+    return answer
+  }
+}
+
+const MAX_ANSWERS = 1024
+
+function maySpeakOf(pattern: Pattern, server: string): boolean {
+  // The path of a pattern in parts can be met by itself, or the pattern would have been refused.
+  if (pattern.kind === 'parts') return globMatches(pattern.server, server)
+  return PATHS.some((path) => globMeets(pattern.text, `${server}/${path}`))
+}
+
+const PATHS = [`${NAME}@${NAME}`, `prompts/${NAME}@${NAME}`, `resources/${NAME}@${NAME}`]

@@ -1,0 +1,161 @@
+// One pattern of a policy, read once at load (decisions.md §3, "Patterns"). What could never match a reference is
+// refused here, since in a denylist it would silently protect nothing.
+
+import { type Glob, globMeets, globOf, isLiteral, NAME } from './glob.js'
+import { REFERENCE_PREFIX } from './reference.js'
+import { signsFor } from './subject.js'
+
+export type PatternCode =
+  | 'empty'
+  | 'empty_name'
+  | 'dot_name'
+  | 'control_character'
+  | 'malformed_encoding'
+  | 'malformed_unicode'
+  | 'ambiguous_at'
+  | 'matches_nothing'
+  | 'too_long'
+
+/** Why a pattern was refused; `reason` is written for the policy's author. */
+export class PatternError extends Error {
+  override readonly name = 'PatternError'
+
+  constructor(
+    readonly code: PatternCode,
+    readonly pattern: string,
+    readonly reason: string,
+  ) {
+    super(`pattern ${JSON.stringify(pattern.slice(0, 100))}: ${reason}`)
+  }
+}
+
+/** In UTF-16 units; keeps the work of loading one pattern small. */
+const MAX_LENGTH = 2048
+
+/**
+ * `parts` holds a glob for the server and one for the rest, each confined to its part; `whole` one glob over
+ * `server/tool@version`, for patterns with `mcp://` whose star may reach beyond the server.
+ */
+export type Pattern = {
+  readonly source: string
+  /** The number of literal characters, `mcp://` not counted: what makes a pattern specific. */
+  readonly literals: number
+} & (
+  | { readonly kind: 'parts'; readonly server: Glob; readonly path: Glob }
+  | { readonly kind: 'whole'; readonly text: Glob }
+)
+
+/** @throws {PatternError} */
+export function compilePattern(source: string): Pattern {
+  const refuse = (code: PatternCode, reason: string) => new PatternError(code, source, reason)
+  if (source === '') throw refuse('empty', 'a pattern is not empty; "*" matches everything')
+  if (source.length > MAX_LENGTH) throw refuse('too_long', `a pattern has at most ${MAX_LENGTH} characters`)
+  if (!source.isWellFormed()) throw refuse('malformed_unicode', 'half of a surrogate pair')
+  const full = source.startsWith(REFERENCE_PREFIX)
+  const segments = (full ? source.slice(REFERENCE_PREFIX.length) : source).split('/')
+  const bare = !full && segments.length === 1
+  const server = bare ? '*' : (segments.shift() ?? '')
+  const path = foldName(segments)
+
+  if (full && (path === '' || server.includes('*'))) return wholePattern(source, server, segments, refuse)
+
+  if (server.includes('@'))
+    throw refuse('ambiguous_at', 'the part before "/" is the server; "@" within its name is written %40')
+  const tool = withVersion(path, full, refuse)
+  checkNames([server, ...path.split(/[/@]/)], refuse)
+  const globs = { server: literalGlob(server, refuse), path: literalGlob(tool, refuse) }
+  if (path.includes('/') || full) checkMeets(globs.path, PATHS, refuse)
+  return { source, kind: 'parts', ...globs, literals: count(globs.server) + 1 + count(globs.path) }
+}
+
+type Refuse = (code: PatternCode, reason: string) => PatternError
+
+const PATHS = [`${NAME}@${NAME}`, `prompts/${NAME}@${NAME}`, `resources/${NAME}@${NAME}`]
+
+/** A prompt's name or a resource's URI may be written with its own slashes: nothing else can follow there. */
+function foldName(segments: readonly string[]): string {
+  const [first, ...name] = segments
+  return first === 'prompts' || first === 'resources'
+    ? name.length === 0
+      ? first
+      : `${first}/${name.join('%2F')}`
+    : segments.join('/')
+}
+
+function wholePattern(source: string, server: string, segments: readonly string[], refuse: Refuse): Pattern {
+  const path = foldName(segments)
+  const written = segments.length === 0 ? server : `${server}/${path}`
+  checkAt(written, refuse)
+  checkNames(written.split(/[/@]/), refuse)
+  const text = literalGlob(written, refuse)
+  checkMeets(
+    text,
+    PATHS.map((shape) => `${NAME}/${shape}`),
+    refuse,
+  )
+  return { source, kind: 'whole', text, literals: count(text) }
+}
+
+function withVersion(path: string, full: boolean, refuse: Refuse): string {
+  checkAt(path, refuse)
+  return full || path.includes('@') ? path : `${path}@*`
+}
+
+function checkAt(path: string, refuse: Refuse): void {
+  if (path.split('@').length > 2)
+    throw refuse('ambiguous_at', 'one "@" stands before the version; "@" within a name is written %40')
+}
+
+function checkNames(names: readonly string[], refuse: Refuse): void {
+  for (const name of names) {
+    if (name === '') throw refuse('empty_name', 'a name is missing; "*" matches any')
+    if (/^(?:\.|%2e){1,2}$/i.test(name)) throw refuse('dot_name', 'no name is "." or ".."')
+  }
+}
+
+function checkMeets(glob: Glob, shapes: readonly string[], refuse: Refuse): void {
+  if (!shapes.some((shape) => globMeets(glob, shape)))
+    throw refuse(
+      'matches_nothing',
+      'no reference can match; with mcp:// a pattern is a whole reference, mcp://server/tool@version, and "/" within a name is written %2F',
+    )
+}
+
+/** Splits at the stars before decoding, so that %2A is a star that stands for itself. */
+function literalGlob(text: string, refuse: Refuse): Glob {
+  const [first, ...rest] = globOf(text)
+  return [literal(first, refuse), ...rest.map((chunk) => literal(chunk, refuse))]
+}
+
+function literal(chunk: string, refuse: Refuse): string {
+  if (/\p{Cc}/u.test(chunk)) throw refuse('control_character', 'a control character')
+  const [plain = '', ...tails] = chunk.split(/((?:%[0-9A-Fa-f]{2})+)/)
+  let text = plain
+  for (const [i, part] of tails.entries()) text += i % 2 === 0 ? signsFor(decode(part, refuse)) : part
+  // Every escape is now a sign, so a "%" that is left began none.
+  if (plain.includes('%') || tails.some((part, i) => i % 2 === 1 && part.includes('%')))
+    throw refuse('malformed_encoding', '"%" begins an escape of two hexadecimal digits; "%" itself is %25')
+  return text.normalize('NFC')
+}
+
+function decode(escapes: string, refuse: Refuse): string {
+  let text: string
+  try {
+    text = decodeURIComponent(escapes)
+  } catch {
+    throw refuse('malformed_encoding', 'percent-encoded bytes that are not UTF-8')
+  }
+  if (/\p{Cc}/u.test(text)) throw refuse('control_character', 'a control character')
+  return text
+}
+
+function count(glob: Glob): number {
+  let characters = 0
+  for (const chunk of glob) characters += [...chunk].length
+  return characters
+}
+
+/** The names of the servers that the pattern may speak of: one, or all that a glob matches. */
+export function namesOneServer(pattern: Pattern): pattern is Extract<Pattern, { kind: 'parts' }> {
+  return pattern.kind === 'parts' && isLiteral(pattern.server)
+}

@@ -1,0 +1,340 @@
+import {
+  compilePattern,
+  compilePatternMap,
+  compilePatternSet,
+  formatReference,
+  PatternError,
+  parseReference,
+  type ReferenceParts,
+} from '@svc/core'
+import { expect } from 'chai'
+import fc from 'fast-check'
+
+// The naive rule: one pattern, one reference, signs one by one. A raw "/" or "@" is structure and a sign of its own;
+// what stood percent-encoded is a letter.
+type Sign = { star: true } | { structure: string } | { letter: string }
+
+function signsOf(text: string): Sign[] {
+  const signs: Sign[] = []
+  for (const piece of text.match(/(?:%[0-9A-F]{2})+|[^%]/gu) ?? []) {
+    if (piece === '*') signs.push({ star: true })
+    else if (piece === '/' || piece === '@') signs.push({ structure: piece })
+    else for (const letter of decodeURIComponent(piece)) signs.push({ letter })
+  }
+  return signs
+}
+
+function fits(pattern: readonly Sign[], subject: readonly Sign[]): boolean {
+  const [sign, ...rest] = pattern
+  if (sign === undefined) return subject.length === 0
+  if ('star' in sign) return fits(rest, subject) || (subject.length > 0 && fits(pattern, subject.slice(1)))
+  return (
+    subject.length > 0 && JSON.stringify(sign) === JSON.stringify(subject[0]) && fits(rest, subject.slice(1))
+  )
+}
+
+function subjectOf(reference: ReferenceParts): { server: Sign[]; path: Sign[]; all: Sign[] } {
+  const letters = (text: string): Sign[] => [...text].map((letter) => ({ letter }))
+  const server = letters(reference.server)
+  const kind = 'prompt' in reference ? 'prompts' : 'resource' in reference ? 'resources' : undefined
+  const name =
+    'prompt' in reference ? reference.prompt : 'resource' in reference ? reference.resource : reference.tool
+  const path: Sign[] = [
+    ...(kind === undefined ? [] : [...letters(kind), { structure: '/' }]),
+    ...letters(name),
+    { structure: '@' },
+    ...letters(reference.version),
+  ]
+  return { server, path, all: [...server, { structure: '/' }, ...path] }
+}
+
+function naive(pattern: string, reference: ReferenceParts): boolean {
+  const { server, path, all } = subjectOf(reference)
+  if (pattern.startsWith('mcp://')) return fits(signsOf(folded(pattern.slice(6))), all)
+  const slash = pattern.indexOf('/')
+  const [serverText, pathText] =
+    slash < 0 ? ['*', pattern] : [pattern.slice(0, slash), folded(pattern).slice(slash + 1)]
+  const versioned = pathText.includes('@') ? pathText : `${pathText}@*`
+  return fits(signsOf(serverText), server) && fits(signsOf(versioned), path)
+}
+
+function folded(text: string): string {
+  const [server, kind, ...name] = text.split('/')
+  return kind === 'prompts' || kind === 'resources' ? `${server}/${kind}/${name.join('%2F')}` : text
+}
+
+// Few letters, so that patterns and references meet often.
+const name = fc
+  .array(fc.constantFrom('a', 'b', 'ab', 'é', '/', '@', '%', 'prompts', '2', 'F', '.'), {
+    minLength: 1,
+    maxLength: 4,
+  })
+  .map((pieces) => pieces.join(''))
+  .filter((text) => text !== '.' && text !== '..')
+const reference: fc.Arbitrary<ReferenceParts> = fc.oneof(
+  fc.record({ server: name, tool: name, version: name }),
+  fc.record({ server: name, prompt: name, version: name }),
+  fc.record({ server: name, resource: name, version: name }),
+)
+const glob = fc
+  .array(fc.constantFrom('a', 'b', 'ab', 'é', '*', '*', '%2F', '%40', '%25', 'F', '2'), {
+    minLength: 1,
+    maxLength: 4,
+  })
+  .map((pieces) => pieces.join(''))
+const path = fc
+  .tuple(
+    fc.constantFrom('', '', '', 'prompts/', 'resources/', 'resources/a/', '*/'),
+    glob,
+    fc.option(glob, { nil: undefined }),
+  )
+  .map(([kind, tool, version]) => `${kind}${tool}${version === undefined ? '' : `@${version}`}`)
+const free = fc.oneof(
+  fc.tuple(glob, path).map(([server, rest]) => `${server}/${rest}`),
+  fc.tuple(glob, path).map(([server, rest]) => `mcp://${server}/${rest}`),
+  glob.map((text) => `mcp://${text}`),
+  glob,
+  fc.tuple(glob, glob).map(([tool, version]) => `${tool}@${version}`),
+)
+/** A pattern made from a reference by putting stars in, so that matches are frequent. */
+const near = (from: ReferenceParts) =>
+  fc.tuple(fc.boolean(), fc.array(fc.tuple(fc.nat(), fc.nat(6)), { maxLength: 3 })).map(([full, cuts]) =>
+    cuts
+      .reduce((signs, [where, length]) => {
+        const at = where % (signs.length + 1)
+        return [...signs.slice(0, at), '*', ...signs.slice(at + length)]
+      }, formatReference(from).slice(6).match(/%..|./gu) as string[])
+      .join('')
+      .replace(/^/, full ? 'mcp://' : ''),
+  )
+
+function isValid(pattern: string): boolean {
+  try {
+    compilePattern(pattern)
+    return true
+  } catch (error) {
+    if (error instanceof PatternError) return false
+    throw error
+  }
+}
+
+const cases = fc.array(reference, { minLength: 1, maxLength: 6 }).chain((references) =>
+  fc.record({
+    references: fc.constant(references),
+    patterns: fc
+      .array(fc.oneof(free, fc.constantFrom(...references).chain(near)), { maxLength: 12 })
+      .map((patterns) => patterns.filter(isValid)),
+  }),
+)
+
+describe('a pattern set', () => {
+  it('matches where the naive rule does', () => {
+    fc.assert(
+      fc.property(cases, ({ references, patterns }) => {
+        const set = compilePatternSet(patterns)
+        for (const parts of references)
+          expect(set.matches(formatReference(parts)), `${patterns} ${formatReference(parts)}`).to.equal(
+            patterns.some((pattern) => naive(pattern, parts)),
+          )
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
+  it('speaks of every server of which it matches a reference, and covers none of which it misses one', () => {
+    fc.assert(
+      fc.property(cases, ({ references, patterns }) => {
+        const set = compilePatternSet(patterns)
+        for (const parts of references) {
+          if (set.matches(formatReference(parts))) expect(set.mayMatchServer(parts.server)).to.equal(true)
+          else expect(set.coversServer(parts.server)).to.equal(false)
+        }
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  for (const [pattern, yes, no] of [
+    ['mcp://s/t@1', ['mcp://s/t@1'], ['mcp://s/t@10', 'mcp://S/t@1', 'mcp://s/T@1']],
+    ['s/t@1', ['mcp://s/t@1'], ['mcp://x/t@1', 'mcp://s/t@2']],
+    ['s/t', ['mcp://s/t@1', 'mcp://s/t@unversioned'], ['mcp://s/tt@1', 'mcp://x/t@1']],
+    ['t@1', ['mcp://s/t@1', 'mcp://x/t@1'], ['mcp://s/t@2', 'mcp://s/prompts/t@1']],
+    ['t', ['mcp://s/t@1', 'mcp://x/t@2'], ['mcp://s/at@1', 'mcp://s/resources/t@1']],
+    ['*', ['mcp://s/t@1', 'mcp://s/prompts/x@1'], []],
+    ['s/*', ['mcp://s/t@1', 'mcp://s/resources/a%2Fb@1'], ['mcp://ss/t@1']],
+    ['get_*', ['mcp://s/get_x@1'], ['mcp://s/xget_@1', 'mcp://s/prompts/get_x@1']],
+    ['*s/x', ['mcp://as/x@1'], ['mcp://a/prompts/x@1']],
+    ['mcp://*/x@*', ['mcp://s/x@1', 'mcp://s/prompts/x@1'], ['mcp://s/xx@1']],
+    ['t@1.*', ['mcp://s/t@1.2'], ['mcp://s/t@1', 'mcp://s/t@2.1.3']],
+    [
+      's/resources/file:///docs/*',
+      ['mcp://s/resources/file:%2F%2F%2Fdocs%2Fa@1'],
+      ['mcp://s/resources/file:%2F%2F%2Fetc@1'],
+    ],
+    ['s/*F*', ['mcp://s/aFb@1'], ['mcp://s/a%2Fb@1']],
+    ['e\u0301', ['mcp://s/é@1'], ['mcp://s/e@1']],
+    ['%C3%A9', ['mcp://s/é@1'], []],
+    ['a%2A', ['mcp://s/a*@1'], ['mcp://s/ab@1']],
+    ['a.c', ['mcp://s/a.c@1'], ['mcp://s/abc@1']],
+  ] as const)
+    it(`reads ${pattern}`, () => {
+      const set = compilePatternSet([pattern])
+      for (const text of yes) expect(set.matches(text), text).to.equal(true)
+      for (const text of no) expect(set.matches(text), text).to.equal(false)
+    })
+
+  for (const [pattern, may, covers] of [
+    ['*', true, true],
+    ['mcp://*', true, true],
+    ['srv/*', true, true],
+    ['srv/*@*', true, true],
+    ['mcp://srv*', true, true],
+    ['mcp://*/*@*', true, true],
+    ['s*/*', true, true],
+    ['srv/*@1', true, false],
+    ['srv/a*', true, false],
+    ['t', true, false],
+    ['mcp://srv/t@1', true, false],
+    ['other/*', false, false],
+    ['mcp://srvx*', false, false],
+    ['mcp://s*z/t@1', false, false],
+    ['mcp://s*/resources/a@1', true, false],
+    ['mcp://*x@1', true, false],
+    ['x*/*', false, false],
+  ] as const)
+    it(`tells of ${pattern} that it ${may ? 'may match' : 'cannot match'} and ${covers ? 'covers' : 'does not cover'} srv`, () => {
+      const set = compilePatternSet([pattern])
+      expect(set.mayMatchServer('srv')).to.equal(may)
+      expect(set.mayMatchServer('srv'), 'asked again').to.equal(may)
+      expect(set.coversServer('srv')).to.equal(covers)
+    })
+
+  it('takes servers by their decoded names', () => {
+    const set = compilePatternSet(['a%2Fb%40/*'])
+    expect(set.coversServer('a/b@')).to.equal(true)
+    expect(set.mayMatchServer('a')).to.equal(false)
+  })
+
+  it('matches nothing when it is empty', () => {
+    const set = compilePatternSet([])
+    expect(set.matches('mcp://s/t@1')).to.equal(false)
+    expect(set.mayMatchServer('s')).to.equal(false)
+    expect(set.coversServer('s')).to.equal(false)
+  })
+
+  it('refuses to judge what is not a canonical reference', () => {
+    const set = compilePatternSet(['*'])
+    for (const text of [
+      's/t@1',
+      'mcp://s',
+      'mcp://s/',
+      'mcp://s/t',
+      'mcp:///t@1',
+      'mcp://s/%74@1',
+      'mcp://s/a%2f@1',
+    ])
+      expect(() => set.matches(text), text).to.throw(/reference/)
+  })
+
+  for (const [pattern, code] of [
+    ['', 'empty'],
+    ['s/', 'empty_name'],
+    ['/t', 'empty_name'],
+    ['t@', 'empty_name'],
+    ['@1', 'empty_name'],
+    ['mcp://', 'empty_name'],
+    ['s//t', 'empty_name'],
+    ['s/resources/', 'empty_name'],
+    ['s/..', 'dot_name'],
+    ['%2e%2E', 'dot_name'],
+    ['a\0', 'control_character'],
+    ['a%00', 'control_character'],
+    ['a%', 'malformed_encoding'],
+    ['a%2', 'malformed_encoding'],
+    ['%zz', 'malformed_encoding'],
+    ['%C3*%A9', 'malformed_encoding'],
+    ['%C0%AF', 'malformed_encoding'],
+    ['\ud800', 'malformed_unicode'],
+    ['s@1/t', 'ambiguous_at'],
+    ['a@1@2', 'ambiguous_at'],
+    ['mcp://s/t', 'matches_nothing'],
+    ['mcp://s', 'matches_nothing'],
+    ['mcp://s*/t', 'matches_nothing'],
+    ['s/a/b', 'matches_nothing'],
+    ['mcp://*/a/b/c@1', 'matches_nothing'],
+    ['a'.repeat(2049), 'too_long'],
+  ] as const)
+    it(`refuses ${JSON.stringify(pattern.slice(0, 20))} as ${code}`, () => {
+      expect(() => compilePatternSet(['ok', pattern]))
+        .to.throw(PatternError)
+        .with.property('code', code)
+    })
+
+  it('refuses a whole pattern only when no reference fits', () => {
+    fc.assert(
+      fc.property(fc.oneof(free, reference.chain(near)), reference, (pattern, parts) => {
+        fc.pre(!isValid(pattern) && !/[@].*[@]/.test(pattern))
+        expect(naive(pattern, parts), pattern).to.equal(false)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('stays fast on text made to make a backtracking matcher slow', () => {
+    const set = compilePatternSet([`${'*a'.repeat(200)}*b`, `*${'a'.repeat(100)}b*`])
+    const text = formatReference({ server: 's', tool: 'a'.repeat(16_000), version: '1' })
+    expect(set.matches(text)).to.equal(false)
+  })
+})
+
+describe('a pattern map', () => {
+  it('gives all that match, the most literal characters first, equals in the order given', () => {
+    fc.assert(
+      fc.property(cases, ({ references, patterns }) => {
+        const unique = [...new Set(patterns)].filter((pattern) => !/^\d+$/.test(pattern))
+        const map = compilePatternMap(Object.fromEntries(unique.map((pattern, i) => [pattern, i])))
+        for (const parts of references) {
+          const found = map.lookup(formatReference(parts))
+          const expected = unique
+            .map((pattern, value) => ({ pattern, value, literals: compilePattern(pattern).literals }))
+            .filter(({ pattern }) => naive(pattern, parts))
+            .sort((a, b) => b.literals - a.literals)
+          expect(found).to.deep.equal(expected)
+        }
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('counts literal characters alike in both spellings of a pattern, an escaped one once', () => {
+    expect(compilePattern('s/t').literals).to.equal(compilePattern('mcp://s/t@*').literals)
+    expect(compilePattern('a%2Fb').literals).to.equal(compilePattern('axb').literals)
+    expect(compilePattern('s/t@1').literals).to.be.greaterThan(compilePattern('s/t').literals)
+    expect(compilePattern('s/t').literals).to.be.greaterThan(compilePattern('s/*').literals)
+  })
+
+  it('finds the one of ten thousand', () => {
+    const shapes = (i: number) => [
+      `s${i}/t${i}@1`,
+      `s${i}/u${i}`,
+      `v${i}`,
+      `*_${i}_*`,
+      `s${i}/w${i}*`,
+      `x*y${i}`,
+    ]
+    const patterns = Object.fromEntries(
+      Array.from({ length: 1700 }, (_, i) => shapes(i))
+        .flat()
+        .map((pattern) => [pattern, pattern]),
+    )
+    const map = compilePatternMap(patterns)
+    const only = (text: string) => map.lookup(formatReference(parseReference(text))).map(({ value }) => value)
+    expect(only('mcp://s77/t77@1')).to.deep.equal(['s77/t77@1'])
+    expect(only('mcp://s77/u77@9')).to.deep.equal(['s77/u77'])
+    expect(only('mcp://q/v1699@9')).to.deep.equal(['v1699'])
+    expect(only('mcp://q/a_12_b@9')).to.deep.equal(['*_12_*'])
+    expect(only('mcp://s5/w5abc@9')).to.deep.equal(['s5/w5*'])
+    expect(only('mcp://q/x-y123@9')).to.deep.equal(['x*y123'])
+    expect(only('mcp://q/nothing@9')).to.deep.equal([])
+  })
+})

@@ -1,0 +1,164 @@
+import {
+  formatNameSegment,
+  formatReference,
+  formatToolSegment,
+  parseNameSegment,
+  parseReference,
+  parseToolSegment,
+  ReferenceInputError,
+  type ReferenceParts,
+} from '@svc/core'
+import { expect } from 'chai'
+import fc from 'fast-check'
+
+const name = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom('/', '@', '%', '.', '*', '?', '#', ' ', '%2F', 'e\u0301', '\u212b'),
+      fc.string({ unit: 'grapheme', maxLength: 3 }),
+    ),
+    {
+      minLength: 1,
+      maxLength: 5,
+    },
+  )
+  .map((pieces) => pieces.join(''))
+  .filter(
+    (text) => text !== '' && text !== '.' && text !== '..' && !/\p{Cc}/u.test(text) && text.isWellFormed(),
+  )
+
+const parts: fc.Arbitrary<ReferenceParts> = fc.oneof(
+  fc.record({ server: name, tool: name, version: name }),
+  fc.record({ server: name, prompt: name, version: name }),
+  fc.record({ server: name, resource: name, version: name }),
+)
+
+function composed(reference: ReferenceParts): unknown {
+  return Object.fromEntries(Object.entries(reference).map(([key, value]) => [key, value.normalize('NFC')]))
+}
+
+function codeOf(run: () => unknown): string {
+  try {
+    run()
+  } catch (error) {
+    if (error instanceof ReferenceInputError) return error.code
+    throw error
+  }
+  throw new Error('accepted')
+}
+
+describe('references', () => {
+  it('write tools, prompts and resources', () => {
+    expect(formatReference({ server: 'files', tool: 'read', version: '1.2.0' })).to.equal(
+      'mcp://files/read@1.2.0',
+    )
+    expect(formatReference({ server: 'files', prompt: 'sum up', version: '1' })).to.equal(
+      'mcp://files/prompts/sum up@1',
+    )
+    expect(formatReference({ server: 'files', resource: 'file:///a@b', version: '1' })).to.equal(
+      'mcp://files/resources/file:%2F%2F%2Fa%40b@1',
+    )
+  })
+
+  it('come back as their names in NFC', () => {
+    fc.assert(
+      fc.property(parts, (reference) => {
+        expect(parseReference(formatReference(reference))).to.deep.equal(composed(reference))
+      }),
+    )
+  })
+
+  it('have one text: what is parsed and written again stays the same', () => {
+    fc.assert(
+      fc.property(parts, (reference) => {
+        const text = formatReference(reference)
+        expect(formatReference(parseReference(text))).to.equal(text)
+      }),
+    )
+  })
+
+  it('keep a tool apart from a prompt, whatever the tool is called', () => {
+    const tool = formatReference({ server: 's', tool: 'prompts/x', version: '1' })
+    expect(tool).to.equal('mcp://s/prompts%2Fx@1')
+    expect(parseReference(tool)).to.deep.equal({ server: 's', tool: 'prompts/x', version: '1' })
+    expect(parseReference('mcp://s/prompts@1')).to.deep.equal({ server: 's', tool: 'prompts', version: '1' })
+  })
+
+  it('read any valid percent-encoding and decode it once', () => {
+    expect(parseReference('mcp://%66iles/%C3%A9%252F@1')).to.deep.equal({
+      server: 'files',
+      tool: 'é%2F',
+      version: '1',
+    })
+  })
+
+  for (const [text, code] of [
+    ['', 'not_a_reference'],
+    ['MCP://s/t@1', 'not_a_reference'],
+    ['http://s/t@1', 'not_a_reference'],
+    ['mcp://s', 'not_a_reference'],
+    ['mcp://s/t', 'not_a_reference'],
+    ['mcp://s/t@1@2', 'not_a_reference'],
+    ['mcp://s@1/t@2', 'not_a_reference'],
+    ['mcp://s/a/b@1', 'not_a_reference'],
+    ['mcp://s/prompts/a/b@1', 'not_a_reference'],
+    ['mcp:///t@1', 'empty_name'],
+    ['mcp://s/@1', 'empty_name'],
+    ['mcp://s/t@', 'empty_name'],
+    ['mcp://./t@1', 'dot_name'],
+    ['mcp://s/%2E%2e@1', 'dot_name'],
+    ['mcp://s/..@1', 'dot_name'],
+    ['mcp://s/a%@1', 'malformed_encoding'],
+    ['mcp://s/a%2@1', 'malformed_encoding'],
+    ['mcp://s/%zz@1', 'malformed_encoding'],
+    ['mcp://s/%C0%AF@1', 'malformed_encoding'],
+    ['mcp://s/%ED%A0%80@1', 'malformed_encoding'],
+    ['mcp://s/a%00@1', 'control_character'],
+    ['mcp://s/a%0D%0A@1', 'control_character'],
+    ['mcp://s/a\u007f@1', 'control_character'],
+    ['mcp://s/a\u0085@1', 'control_character'],
+    ['mcp://s/\ud800@1', 'malformed_unicode'],
+  ] as const)
+    it(`refuse ${JSON.stringify(text)} as ${code}`, () => {
+      expect(codeOf(() => parseReference(text))).to.equal(code)
+    })
+
+  it('refuse the same names when they come decoded', () => {
+    for (const [bad, code] of [
+      ['', 'empty_name'],
+      ['..', 'dot_name'],
+      ['a\0', 'control_character'],
+      ['\udfff', 'malformed_unicode'],
+    ] as const) {
+      expect(codeOf(() => formatReference({ server: bad, tool: 't', version: '1' }))).to.equal(code)
+      expect(codeOf(() => formatReference({ server: 's', resource: bad, version: '1' }))).to.equal(code)
+      expect(codeOf(() => formatReference({ server: 's', tool: 't', version: bad }))).to.equal(code)
+    }
+  })
+})
+
+describe('path segments', () => {
+  it('carry a tool and version through a URL unchanged', () => {
+    fc.assert(
+      fc.property(name, name, (tool, version) => {
+        const segment = formatToolSegment({ tool, version })
+        const path = new URL(`http://h/mcp/s/${segment}`).pathname
+        expect(path).to.equal(`/mcp/s/${segment}`)
+        expect(parseToolSegment(segment)).to.deep.equal({
+          tool: tool.normalize('NFC'),
+          version: version.normalize('NFC'),
+        })
+      }),
+    )
+  })
+
+  it('carry one name', () => {
+    expect(formatNameSegment('a/b@c d')).to.equal('a%2Fb%40c%20d')
+    expect(parseNameSegment('a%2Fb%40c%20d')).to.equal('a/b@c d')
+  })
+
+  for (const segment of ['t', 't%401', 't@1@2', 'a/b@1', '@1', 't@', '%2e@1', 't@%00'])
+    it(`refuse ${segment}`, () => {
+      expect(() => parseToolSegment(segment)).to.throw(ReferenceInputError)
+    })
+})
