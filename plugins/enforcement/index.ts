@@ -1,1 +1,2 @@
-export {}
+export { type EnforcementConfig, enforcementSchema } from './config.js'
+export { enforcementPlugin } from './plugin.js'

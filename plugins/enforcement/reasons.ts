@@ -1,0 +1,54 @@
+// Which reason tokens a `deny_on` entry speaks of, and which entries look like slips of the pen.
+import { reasons } from '@svc/core'
+
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ['idempotency_missing', 'missing_idempotency_for_side_effect'],
+])
+
+/** The one token for a reason that has two names. */
+export function canonicalReason(reason: string): string {
+  return ALIASES.get(reason) ?? reason
+}
+
+/** Every token that the entries of a `deny_on` deny. */
+export function deniedReasons(denyOn: readonly string[]): ReadonlySet<string> {
+  const denied = new Set(denyOn.map(canonicalReason))
+  // A tool that a denylist names is a tool that is not allowed.
+  if (denied.has('tool_not_in_allowlist')) denied.add('tool_in_denylist')
+  return denied
+}
+
+const KNOWN: readonly string[] = [...reasons, ...ALIASES.keys()]
+
+/** False for a token that no built-in stage reports. */
+export function isKnownReason(reason: string): boolean {
+  return KNOWN.includes(reason) || /^ap2_./.test(reason)
+}
+
+/** The known token that takes the fewest edits to get to, where that is near enough to be meant. */
+export function nearestReason(reason: string): string | undefined {
+  let best: string | undefined
+  let fewest = Math.ceil(reason.length / 2)
+  for (const known of KNOWN) {
+    const edits = editDistance(reason, known)
+    if (edits < fewest) {
+      best = known
+      fewest = edits
+    }
+  }
+  return best
+}
+
+/** Levenshtein's distance, one row at a time. */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, i) => i)
+  for (const [i, sign] of [...from].entries()) {
+    const next = [i + 1]
+    for (const [j, other] of [...to].entries()) {
+      const substituted = (row[j] ?? 0) + (sign === other ? 0 : 1)
+      next.push(Math.min(substituted, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[to.length] ?? 0
+}

@@ -1,0 +1,146 @@
+import { type Call, denied, type Finding, type Outcome, verdict } from '@svc/core'
+import { enforcementPlugin } from '@svc/plugin-enforcement'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { makeContext } from '../../support/context.js'
+
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+
+function callWith(...findings: Finding[]): Call {
+  const call = makeCall()
+  for (const finding of findings) call.find(finding)
+  return call
+}
+
+function stageOf(section: object) {
+  return enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
+}
+
+function handle(section: object, call: Call): Promise<Outcome> {
+  return stageOf(section).handle(call, async () => served)
+}
+
+const notListed: Finding = {
+  reason: 'tool_not_in_allowlist',
+  stage: 'entitlements',
+  level: 'tenant',
+  detail: 'no allowlist of tenant "acme" matches mcp://files/echo@1.0.0',
+}
+const tooLarge: Finding = { reason: 'payload_too_large', stage: 'security', level: 'gateway' }
+
+describe('enforcement', () => {
+  it('lets a call without findings through and returns the outcome untouched', async () => {
+    expect(await handle({}, callWith())).to.equal(served)
+  })
+
+  it('denies every finding when the section is left out', async () => {
+    const outcome = await handle({}, callWith({ reason: 'something_of_ours', stage: 'custom' }))
+    expect(outcome).to.deep.equal(
+      denied('TOOL_NOT_ALLOWED', 'Denied: something_of_ours (custom).', {
+        denial: { type: 'custom', reason: 'something_of_ours' },
+      }),
+    )
+  })
+
+  it('says why, whose rule it was, and that nothing was sent', async () => {
+    expect(await handle({ deny_on: ['tool_not_in_allowlist'] }, callWith(notListed))).to.deep.equal({
+      kind: 'denied',
+      sent: 'no',
+      code: 'TOOL_NOT_ALLOWED',
+      message:
+        'Denied: tool_not_in_allowlist (entitlements, tenant): no allowlist of tenant "acme" matches mcp://files/echo@1.0.0.',
+      denial: { level: 'tenant', type: 'entitlements', reason: 'tool_not_in_allowlist' },
+    })
+  })
+
+  it('answers with the code of the first finding that denies and names all that do', async () => {
+    const reported: Finding = { reason: 'version_unpinned', stage: 'security' }
+    const outcome = await handle(
+      { deny_on: ['payload_too_large', 'tool_not_in_allowlist'] },
+      callWith(reported, tooLarge, notListed),
+    )
+    expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE' })
+    expect(outcome)
+      .to.have.property('message')
+      .that.matches(/^Denied: payload_too_large \(security, gateway\); tool_not_in_allowlist/)
+      .and.does.not.match(/version_unpinned/)
+  })
+
+  it('lets a finding pass that deny_on leaves out', async () => {
+    expect(await handle({ deny_on: ['version_unpinned'] }, callWith(notListed))).to.equal(served)
+  })
+
+  it('denies nothing when deny_on is empty', async () => {
+    expect(await handle({ deny_on: [] }, callWith(notListed, tooLarge))).to.equal(served)
+  })
+
+  it('denies nothing in observe mode', async () => {
+    expect(await handle({ mode: 'observe' }, callWith(notListed, tooLarge))).to.equal(served)
+  })
+
+  it('answers a duration finding with DURATION_EXCEEDED', async () => {
+    const outcome = await handle({}, callWith({ reason: 'duration_too_long', stage: 'security' }))
+    expect(outcome).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED' })
+  })
+
+  it('leaves its rule for what is found after the send', async () => {
+    const call = callWith()
+    let seen: string | undefined
+    await stageOf({ deny_on: ['payload_too_large'] }).handle(call, async () => {
+      seen = call.need(verdict).effectOf('payload_too_large')
+      return served
+    })
+    expect(seen).to.equal('deny')
+  })
+
+  it('filters lists by the same rule', async () => {
+    const rule = () => notListed
+    const enforced = callWith()
+    enforced.rule(rule)
+    await handle({}, enforced)
+    const observed = callWith()
+    observed.rule(rule)
+    await handle({ mode: 'observe' }, observed)
+    expect(enforced.mayUse('mcp://files/x@1', 'tool')).to.equal(false)
+    expect(observed.mayUse('mcp://files/x@1', 'tool')).to.equal(true)
+  })
+
+  describe('explain', () => {
+    async function explain(section: object, call: Call) {
+      const lines: string[] = []
+      const outcome = await stageOf(section).explain?.(
+        call,
+        async () => served,
+        (line) => lines.push(line),
+      )
+      return { lines, outcome }
+    }
+
+    it('names the rule and what it makes of each finding', async () => {
+      const { lines, outcome } = await explain(
+        { deny_on: ['payload_too_large'] },
+        callWith(notListed, tooLarge),
+      )
+      expect(lines).to.deep.equal([
+        'mode enforce: findings deny for payload_too_large',
+        'reported: tool_not_in_allowlist (entitlements, tenant): no allowlist of tenant "acme" matches mcp://files/echo@1.0.0',
+        'deny: payload_too_large (security, gateway)',
+      ])
+      expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE' })
+    })
+
+    it('says that nothing was found, and that observe denies nothing', async () => {
+      const { lines, outcome } = await explain({ mode: 'observe', deny_on: [] }, callWith())
+      expect(lines).to.deep.equal([
+        'mode observe: nothing is denied; otherwise no finding denies (deny_on is empty)',
+        'nothing was found: the call goes on',
+      ])
+      expect(outcome).to.equal(served)
+    })
+
+    it('speaks of every finding where deny_on is absent', async () => {
+      const { lines } = await explain({}, callWith())
+      expect(lines[0]).to.equal('mode enforce: every finding denies (deny_on is absent)')
+    })
+  })
+})
