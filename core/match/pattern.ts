@@ -29,8 +29,8 @@ export class PatternError extends Error {
   }
 }
 
-/** In UTF-16 units; keeps the work of loading one pattern small. */
-const MAX_LENGTH = 2048
+/** In UTF-16 units; longer than the longest name; keeps the work of loading one pattern small. */
+const MAX_LENGTH = 8192
 
 /**
  * `parts` holds a glob for the server and one for the rest, each confined to its part; `whole` one glob over

@@ -23,6 +23,7 @@ export type ReferenceCode =
   | 'not_a_reference'
   | 'empty_name'
   | 'dot_name'
+  | 'name_too_long'
   | 'control_character'
   | 'malformed_encoding'
   | 'malformed_unicode'
@@ -42,11 +43,14 @@ export class ReferenceInputError extends Error {
 
 export const REFERENCE_PREFIX = 'mcp://'
 
+/** In UTF-16 units of the decoded name. Names arrive in bodies too, where no header limit bounds what patterns search. */
+const MAX_NAME = 4096
+
 /**
  * The canonical reference of already decoded names: each in Unicode NFC, with `/`, `@` and `%` percent-encoded.
  *
- * @throws {ReferenceInputError} for a name that is empty, `.`, `..`, not well-formed Unicode, or that holds a
- *   control character.
+ * @throws {ReferenceInputError} for a name that is empty, `.`, `..`, longer than 4096 UTF-16 units, not
+ *   well-formed Unicode, or that holds a control character.
  */
 export function formatReference(parts: ReferenceParts): string {
   const server = encode(checked('server name', parts.server))
@@ -159,11 +163,17 @@ const RESERVED = /[/@%]/
 const PLAIN = /^[\x20-\x7e]+$/
 const CONTROL = /\p{Cc}/u
 
-function checked(what: string, name: string): string {
-  if (name === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
-  if (name === '.' || name === '..')
+function checked(what: string, given: string): string {
+  if (given === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
+  if (given === '.' || given === '..')
     throw new ReferenceInputError('dot_name', `the ${what} is a relative path`)
-  if (PLAIN.test(name)) return name
+  const name = PLAIN.test(given) ? given : composed(what, given)
+  if (name.length > MAX_NAME)
+    throw new ReferenceInputError('name_too_long', `the ${what} is longer than ${MAX_NAME} characters`)
+  return name
+}
+
+function composed(what: string, name: string): string {
   if (!name.isWellFormed())
     throw new ReferenceInputError('malformed_unicode', `the ${what} holds half of a surrogate pair`)
   if (CONTROL.test(name))

@@ -262,7 +262,7 @@ describe('a pattern set', () => {
     ['mcp://s*/t', 'matches_nothing'],
     ['s/a/b', 'matches_nothing'],
     ['mcp://*/a/b/c@1', 'matches_nothing'],
-    ['a'.repeat(2049), 'too_long'],
+    ['a'.repeat(8193), 'too_long'],
   ] as const)
     it(`refuses ${JSON.stringify(pattern.slice(0, 20))} as ${code}`, () => {
       expect(() => compilePatternSet(['ok', pattern]))
@@ -282,7 +282,7 @@ describe('a pattern set', () => {
 
   it('stays fast on text made to make a backtracking matcher slow', () => {
     const set = compilePatternSet([`${'*a'.repeat(200)}*b`, `*${'a'.repeat(100)}b*`])
-    const text = formatReference({ server: 's', tool: 'a'.repeat(16_000), version: '1' })
+    const text = formatReference({ server: 's', tool: 'a'.repeat(4096), version: '1' })
     expect(set.matches(text)).to.equal(false)
   })
 })

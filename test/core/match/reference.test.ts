@@ -123,6 +123,18 @@ describe('references', () => {
       expect(codeOf(() => parseReference(text))).to.equal(code)
     })
 
+  it('hold names of up to 4096 characters', () => {
+    const sized = (length: number) =>
+      formatReference({ server: 's', resource: 'r'.repeat(length), version: '1' })
+    expect(parseReference(sized(4096)))
+      .to.have.property('resource')
+      .with.length(4096)
+    expect(codeOf(() => sized(4097))).to.equal('name_too_long')
+    // U+1D160 is written with three characters in NFC, and it is the written name that counts.
+    const grown = () => formatReference({ server: 's', tool: '\u{1d160}'.repeat(2000), version: '1' })
+    expect(codeOf(grown)).to.equal('name_too_long')
+  })
+
   it('refuse the same names when they come decoded', () => {
     for (const [bad, code] of [
       ['', 'empty_name'],
