@@ -1,1 +1,3 @@
-export {}
+export { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
+export { HttpJwksSource, type JwksSource, jwksSource } from './jwks-source.js'
+export { authnPlugin } from './plugin.js'

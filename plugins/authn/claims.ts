@@ -1,0 +1,114 @@
+// From the claims of a verified token to who is calling. A claim of the wrong shape is refused rather than
+// guessed at: a wrong guess here is somebody else's permission.
+import { type Identity, Refusal } from '@svc/core'
+import type { OidcConfig } from './config.js'
+import { quote } from './refusals.js'
+
+/** Longest tenant, user, subject, client, role or node, in UTF-16 units. */
+const maxLength = 256
+
+export type Claims = Readonly<Record<string, unknown>>
+export type ClaimNames = Pick<
+  OidcConfig,
+  'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim'
+>
+
+/** Throws `Refusal`: `UNAUTHORIZED_TENANT` where the tenant is at fault, else `UNAUTHENTICATED`. */
+export function identityOf(claims: Claims, names: ClaimNames): Identity {
+  const tenant = tenantOf(claims, names.tenantClaim)
+  const user = text(claims, names.userClaim)
+  const userId = text(claims, names.subjectClaim)
+  const clientId = user === undefined ? clientOf(claims, names.clientIdClaim) : undefined
+  if (user === undefined && clientId === undefined && userId === undefined) {
+    throw new Refusal(
+      'UNAUTHENTICATED',
+      `The token names nobody: it has no ${quote(names.userClaim)} claim and no subject or client either.`,
+    )
+  }
+  const nodeId = names.nodeClaim === undefined ? undefined : text(claims, names.nodeClaim)
+  return Object.freeze({
+    tenant,
+    authenticated: true,
+    ...(user === undefined ? {} : { user }),
+    ...(userId === undefined ? {} : { userId }),
+    ...(clientId === undefined ? {} : { clientId }),
+    roles: Object.freeze(rolesOf(claims, names.rolesClaim)),
+    ...(nodeId === undefined ? {} : { nodeId }),
+  })
+}
+
+/** The claim of that name, else what the dotted path leads to, as in `realm_access.roles`. */
+export function claim(claims: Claims, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name]
+  if (!name.includes('.')) return undefined
+  let at: unknown = claims
+  for (const step of name.split('.')) {
+    if (typeof at !== 'object' || at === null || Array.isArray(at) || !Object.hasOwn(at, step))
+      return undefined
+    at = (at as Claims)[step]
+  }
+  return at
+}
+
+function tenantOf(claims: Claims, name: string): string {
+  const value = claim(claims, name)
+  if (value === undefined || value === null) {
+    throw new Refusal(
+      'UNAUTHORIZED_TENANT',
+      `The token has no ${quote(name)} claim, so its tenant cannot be told.`,
+    )
+  }
+  const fault = typeof value === 'string' && /[/\\]/.test(value) ? 'holds a slash' : faultOf(value)
+  if (fault !== undefined) {
+    throw new Refusal('UNAUTHORIZED_TENANT', `The token's tenant, its ${quote(name)} claim, ${fault}.`)
+  }
+  return value as string
+}
+
+/** The service agent's name (decisions.md §3, Identity). */
+function clientOf(claims: Claims, name: string | undefined): string | undefined {
+  const named = name === undefined ? undefined : text(claims, name)
+  return named ?? text(claims, 'azp') ?? text(claims, 'client_id') ?? text(claims, 'sub')
+}
+
+/** A claim that may be left out, and is a string where it is not. */
+function text(claims: Claims, name: string): string | undefined {
+  const value = claim(claims, name)
+  if (value === undefined || value === null) return undefined
+  const fault = faultOf(value)
+  if (fault !== undefined) throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim ${fault}.`)
+  return value as string
+}
+
+/** A list of names, or names with spaces between them as in OAuth's `scope` (RFC 6749 §3.3). */
+function rolesOf(claims: Claims, name: string): string[] {
+  const value = claim(claims, name)
+  if (value === undefined || value === null) return []
+  const list: unknown[] = typeof value === 'string' ? value.split(' ').filter((role) => role !== '') : []
+  if (Array.isArray(value)) list.push(...value)
+  else if (typeof value !== 'string') {
+    throw new Refusal(
+      'UNAUTHENTICATED',
+      `The token's ${quote(name)} claim is neither a list of strings nor a string, so its roles cannot be told.`,
+    )
+  }
+  for (const [at, role] of list.entries()) {
+    const fault = faultOf(role)
+    if (fault !== undefined) {
+      throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim, at its entry ${at}, ${fault}.`)
+    }
+  }
+  return [...new Set(list as string[])]
+}
+
+/** What keeps a value from being a name: names end up in records, store keys and file paths. */
+function faultOf(value: unknown): string | undefined {
+  if (Array.isArray(value)) return 'is a list, where one string is expected'
+  if (typeof value !== 'string')
+    return `is ${value === null ? 'null' : `of type ${typeof value}`}, where a string is expected`
+  if (value.trim() === '') return 'is empty'
+  if (value.length > maxLength) return `has ${value.length} characters, more than ${maxLength}`
+  if (/\p{Cc}/u.test(value)) return 'holds control characters'
+  if (!value.isWellFormed()) return 'is not well-formed Unicode'
+  return undefined
+}

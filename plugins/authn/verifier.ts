@@ -1,0 +1,134 @@
+// Decides whether a token is the issuer's, for us, and in force. All cryptography is jose's.
+import type { Clock, Identity, Refusal } from '@svc/core'
+import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
+import { identityOf } from './claims.js'
+import type { OidcConfig, SignatureAlgorithm } from './config.js'
+import type { KeyCache } from './key-cache.js'
+import type { IssuerKey } from './key-set.js'
+import { quote, refusalOf, unauthenticated } from './refusals.js'
+import type { VerifiedToken } from './token-cache.js'
+
+/** Node's own limit on all headers of a request is 16 KiB. */
+const maxTokenLength = 16 * 1024
+
+interface Header {
+  readonly alg: SignatureAlgorithm
+  readonly kid: string | undefined
+}
+
+export class TokenVerifier {
+  #oidc: OidcConfig
+  #keys: KeyCache
+  #clock: Clock
+
+  constructor(oidc: OidcConfig, keys: KeyCache, clock: Clock) {
+    this.#oidc = oidc
+    this.#keys = keys
+    this.#clock = clock
+  }
+
+  /** Throws `Refusal` when the token is not good, `KeysUnavailable` when that cannot be told. */
+  async verify(token: string): Promise<VerifiedToken> {
+    const header = this.#header(token)
+    const { alg, kid } = header
+    let key = single(await this.#keys.find(alg, kid), header)
+    let payload = await this.#signed(token, header, key)
+    if (payload === undefined) {
+      // Some issuers put a new key in the place of an old one under the same name, or under none.
+      const renewed = single(await this.#keys.findAnew(alg, kid), header)
+      payload = renewed === key ? undefined : await this.#signed(token, header, renewed)
+      key = renewed
+    }
+    if (payload === undefined) throw this.#refusal(new errors.JWSSignatureVerificationFailed(), header)
+    const toleranceMs = this.#oidc.clockToleranceSec * 1000
+    return {
+      identity: this.#identity(payload),
+      key,
+      notBefore: payload.nbf === undefined ? Number.NEGATIVE_INFINITY : payload.nbf * 1000 - toleranceMs,
+      notAfter: (payload.exp ?? 0) * 1000 + toleranceMs,
+    }
+  }
+
+  #identity(payload: JWTPayload): Identity {
+    return identityOf(payload, this.#oidc)
+  }
+
+  #header(token: string): Header {
+    if (token.length > maxTokenLength) {
+      throw unauthenticated(`The token is longer than ${maxTokenLength} characters.`)
+    }
+    const parts = token.split('.').length
+    if (parts === 5)
+      throw unauthenticated('The token is encrypted (JWE); only signed tokens (JWS) are accepted.')
+    if (parts !== 3) throw unauthenticated('The token is malformed: it is not a JWT of three parts.')
+    let header: { alg?: unknown; kid?: unknown }
+    try {
+      header = decodeProtectedHeader(token)
+    } catch {
+      throw unauthenticated('The token is malformed: its header is not base64url of a JSON object.')
+    }
+    const { alg, kid } = header
+    if (alg === 'none') throw unauthenticated('The token is not signed (alg "none").')
+    const accepted = this.#oidc.algorithms.find((algorithm) => algorithm === alg)
+    if (accepted === undefined) {
+      throw unauthenticated(
+        `The token is signed with ${quote(alg)}; accepted are ${this.#oidc.algorithms.join(', ')}.`,
+      )
+    }
+    if (kid !== undefined && typeof kid !== 'string') {
+      throw unauthenticated('The token is malformed: the "kid" of its header is not a string.')
+    }
+    return { alg: accepted, kid }
+  }
+
+  /** The claims; undefined when the signature does not verify. */
+  async #signed(token: string, header: Header, key: IssuerKey): Promise<JWTPayload | undefined> {
+    let imported: Awaited<ReturnType<IssuerKey['import']>>
+    try {
+      imported = await key.import(header.alg)
+    } catch {
+      // The reason is a fault of the issuer's; the caller can do nothing with its details.
+      throw unauthenticated(`The issuer's key ${quote(key.kid ?? '')} is no valid key for ${header.alg}.`)
+    }
+    const { issuer, audience, clockToleranceSec } = this.#oidc
+    try {
+      const { payload } = await jwtVerify(token, imported, {
+        algorithms: [header.alg],
+        issuer,
+        audience,
+        clockTolerance: clockToleranceSec,
+        currentDate: new Date(this.#clock.now()),
+        // A token without an end could not be taken back by waiting (RFC 9068 §2.2 requires it too).
+        requiredClaims: ['exp'],
+      })
+      return payload
+    } catch (fault) {
+      if (fault instanceof errors.JWSSignatureVerificationFailed) return undefined
+      throw this.#refusal(fault, header)
+    }
+  }
+
+  #refusal(fault: unknown, { kid }: Header): Refusal | unknown {
+    return refusalOf(fault, { issuer: this.#oidc.issuer, audience: this.#oidc.audience, kid }) ?? fault
+  }
+}
+
+function single(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {
+  const [key] = found
+  if (key === undefined) {
+    throw unauthenticated(
+      kid === undefined
+        ? `The issuer has no key for ${alg}.`
+        : `The token names the key ${quote(kid)}, which the issuer does not have for ${alg}.`,
+    )
+  }
+  if (found.length > 1) {
+    // OpenID Connect Core §10.1: with several keys in the set, the token has to say which.
+    throw unauthenticated(
+      kid === undefined
+        ? `The token names no key ("kid"), and the issuer has ${found.length} for ${alg}.`
+        : `The token names the key ${quote(kid)}, of which the issuer has ${found.length} for ${alg}.`,
+    )
+  }
+  return key
+}
