@@ -1,0 +1,47 @@
+// Counts per key and day, the day being UTC's.
+
+const DAY_MS = 86_400_000
+
+export class DailyCounts {
+  #days = new Map<number, Map<string, number>>()
+
+  get size(): number {
+    let keys = 0
+    for (const counts of this.#days.values()) keys += counts.size
+    return keys
+  }
+
+  has(key: string, now: number): boolean {
+    return this.#days.get(dayOf(now))?.has(key) ?? false
+  }
+
+  /** Counts one unless the limit is reached; then the count is over the limit and nothing was counted. */
+  increment(key: string, limit: number, now: number): { count: number; resetAt: number } {
+    const day = dayOf(now)
+    const counts = this.#days.get(day) ?? this.#begin(day)
+    const count = (counts.get(key) ?? 0) + 1
+    if (count <= limit) counts.set(key, count)
+    return { count, resetAt: (day + 1) * DAY_MS }
+  }
+
+  /** Takes one back; never below none. */
+  decrement(key: string, now: number): void {
+    const counts = this.#days.get(dayOf(now))
+    const count = counts?.get(key)
+    if (counts === undefined || count === undefined) return
+    if (count > 1) counts.set(key, count - 1)
+    else counts.delete(key)
+  }
+
+  // The days on either side stay, for calls that began before midnight and for clocks that step back over it.
+  #begin(day: number): Map<string, number> {
+    for (const other of this.#days.keys()) if (Math.abs(other - day) > 1) this.#days.delete(other)
+    const counts = new Map<string, number>()
+    this.#days.set(day, counts)
+    return counts
+  }
+}
+
+function dayOf(now: number): number {
+  return Math.floor(now / DAY_MS)
+}

@@ -1,0 +1,142 @@
+// Counts a call against the limits that entitlements gave it, and refuses it when one is used up. Stands after the
+// duplicate check, so that a replay costs nothing.
+import {
+  type Call,
+  type Clock,
+  type Denied,
+  denied,
+  failed,
+  identity,
+  type Lease,
+  type Limit,
+  limits,
+  type Next,
+  type Outcome,
+  type QuotaAdapter,
+  type Stage,
+} from '@svc/core'
+import type { AdapterSource } from './adapters.js'
+import { checkedBucket, checkedDay } from './answers.js'
+import { DailyHold } from './daily-hold.js'
+import { bucketSize } from './token-bucket.js'
+import { secondsUntil, Usage } from './usage.js'
+
+export class QuotasStage implements Stage {
+  #source: AdapterSource
+  #tenant: string
+  #clock: Clock
+  #lease: Lease<QuotaAdapter> | undefined
+
+  /** `tenant` is the one counted for where no stage tells who is calling. */
+  constructor(source: AdapterSource, tenant: string, clock: Clock) {
+    this.#source = source
+    this.#tenant = tenant
+    this.#clock = clock
+  }
+
+  async start(): Promise<void> {
+    this.#lease ??= this.#source.open()
+  }
+
+  async stop(): Promise<void> {
+    const lease = this.#lease
+    this.#lease = undefined
+    await lease?.release()
+  }
+
+  handle(call: Call, next: Next): Promise<Outcome> {
+    const apply = call.get(limits)
+    return apply === undefined || apply.length === 0 ? next() : this.#count(call, apply, next)
+  }
+
+  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    const apply = call.get(limits) ?? []
+    const { kind } = await call.request()
+    if (kind === 'protocol') say('protocol requests are not counted')
+    else if (apply.length === 0) say('no limit applies')
+    else {
+      for (const limit of apply) {
+        say(`${inWords(limit)}, counted by ${this.#source.name} as ${this.#tenantOf(call)} ${limit.key}`)
+      }
+      say('nothing is counted for an explanation')
+    }
+    return next()
+  }
+
+  async #count(call: Call, apply: readonly Limit[], next: Next): Promise<Outcome> {
+    const { kind } = await call.request()
+    if (kind === 'protocol') return next()
+    const adapter = this.#adapter()
+    const usage = new Usage()
+    let outcome: Outcome | undefined
+    try {
+      outcome = await this.#take(call, adapter, apply, usage)
+    } catch (cause) {
+      outcome = failed('STORE_UNAVAILABLE', 'The quota store cannot be asked, so the call was not sent.', {
+        cause,
+        headers: { 'retry-after': '1' },
+      })
+    }
+    outcome ??= await next()
+    return { ...outcome, headers: { ...outcome.headers, ...usage.headers(this.#clock.now(), outcome.sent) } }
+  }
+
+  /** Asks every bucket, then every daily count; what refuses ends it. */
+  async #take(
+    call: Call,
+    adapter: QuotaAdapter,
+    apply: readonly Limit[],
+    usage: Usage,
+  ): Promise<Denied | undefined> {
+    const tenant = this.#tenantOf(call)
+    for (const limit of apply) {
+      const { key, ratePerSec, burst } = limit
+      if (ratePerSec === undefined) continue
+      const answer = checkedBucket(await adapter.takeToken(tenant, key, ratePerSec, burst))
+      usage.addBucket(limit, ratePerSec, bucketSize(ratePerSec, burst), answer)
+      if (answer.tokens < 0) return this.#refuse('RATE_LIMITED', limit, answer.resetAt)
+    }
+    let hold: DailyHold | undefined
+    for (const limit of apply) {
+      const { key, callsPerDay } = limit
+      if (callsPerDay === undefined) continue
+      const answer = checkedDay(await adapter.incrDaily(tenant, key, callsPerDay))
+      usage.addDay(limit, callsPerDay, answer, adapter.refundDaily !== undefined)
+      if (answer.count > callsPerDay) return this.#refuse('QUOTA_EXCEEDED', limit, answer.resetAt)
+      // The pipeline releases it whenever nothing is sent, a refusal by the next limit included.
+      if (hold === undefined && adapter.refundDaily !== undefined) {
+        hold = new DailyHold(adapter.refundDaily.bind(adapter), tenant)
+        call.hold(hold)
+      }
+      hold?.add(key, answer.resetAt)
+    }
+    return undefined
+  }
+
+  #refuse(code: 'RATE_LIMITED' | 'QUOTA_EXCEEDED', limit: Limit, resetAt: number): Denied {
+    const seconds = Math.max(1, secondsUntil(resetAt, this.#clock.now()))
+    const used = code === 'RATE_LIMITED' ? 'The rate is used up' : "Today's calls are used up"
+    return denied(code, `${used}: ${inWords(limit)}. Try again in ${seconds} s.`, {
+      denial: { level: limit.level, type: 'quotas' },
+      headers: { 'retry-after': String(seconds) },
+    })
+  }
+
+  #adapter(): QuotaAdapter {
+    if (this.#lease === undefined) throw new Error('the quotas stage was not started')
+    return this.#lease.value
+  }
+
+  #tenantOf(call: Call): string {
+    return call.get(identity)?.tenant ?? this.#tenant
+  }
+}
+
+function inWords({ level, callsPerDay, ratePerSec, burst }: Limit): string {
+  const parts: string[] = []
+  if (ratePerSec !== undefined) {
+    parts.push(`${ratePerSec} calls per second, ${bucketSize(ratePerSec, burst)} at once`)
+  }
+  if (callsPerDay !== undefined) parts.push(`${callsPerDay} calls per day`)
+  return `limit of the ${level}: ${parts.join('; ')}`
+}
