@@ -1,0 +1,50 @@
+// Reads the fields of one event, and writes an event anew with other data (WHATWG HTML §9.2.6).
+
+export interface SseEvent {
+  /** `message` where the event names none. */
+  readonly type: string
+  /** Empty where the event carries none. */
+  readonly data: string
+  readonly id: string | null
+}
+
+const lineEnd = /\r\n|\r|\n/
+const byteOrderMark = '\ufeff'
+
+/** Throws `TypeError` for bytes that are not UTF-8. */
+export function readEvent(bytes: Uint8Array): SseEvent {
+  let type = ''
+  let id: string | null = null
+  const data: string[] = []
+  for (const line of linesOf(bytes)) {
+    const { name, value } = fieldOf(line)
+    if (name === 'data') data.push(value)
+    else if (name === 'event') type = value
+    else if (name === 'id' && !value.includes('\0')) id = value
+  }
+  return { type: type === '' ? 'message' : type, data: data.join('\n'), id }
+}
+
+/** The event with its id, type and retry lines as they were and `data` in place of its data. */
+export function withData(bytes: Uint8Array, data: string): Uint8Array {
+  const kept = linesOf(bytes).filter((line) => line !== '' && fieldOf(line).name !== 'data')
+  const written = data.split(lineEnd).map((line) => `data: ${line}`)
+  return Buffer.from(`${[...kept, ...written].join('\n')}\n\n`)
+}
+
+/** An event of the gateway's own. */
+export function eventOf(data: string): Uint8Array {
+  return Buffer.from(`event: message\ndata: ${data}\n\n`)
+}
+
+function linesOf(bytes: Uint8Array): string[] {
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  return (text.startsWith(byteOrderMark) ? text.slice(1) : text).split(lineEnd)
+}
+
+function fieldOf(line: string): { name: string; value: string } {
+  const colon = line.indexOf(':')
+  if (colon === -1) return { name: line, value: '' }
+  const from = line[colon + 1] === ' ' ? colon + 2 : colon + 1
+  return { name: line.slice(0, colon), value: line.slice(from) }
+}

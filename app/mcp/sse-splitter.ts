@@ -1,0 +1,82 @@
+// Cuts an event stream into its events without changing a byte, so that what the gateway need not touch
+// passes exactly as it came (WHATWG HTML §9.2.5).
+
+/** One event with its closing blank line, or a run of bytes that belongs to none. */
+export interface SseBlock {
+  readonly bytes: Uint8Array
+  /** False for comments and line ends between events. */
+  readonly isEvent: boolean
+}
+
+/** An event is larger than the gateway holds. */
+export class SseOverflow extends Error {
+  override readonly name = 'SseOverflow'
+}
+
+const LF = 0x0a
+const CR = 0x0d
+const COLON = 0x3a
+
+export class SseSplitter {
+  #maxBytes: number
+  #pending: Uint8Array[] = []
+  #pendingBytes = 0
+  /** Bytes of the line that is being read. */
+  #lineBytes = 0
+  #hasField = false
+  #afterCr = false
+
+  /** @param maxBytes of one event, its line ends included */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** What `chunk` completes. Comments are let go at the end of their line: they keep connections alive. */
+  *push(chunk: Uint8Array): Generator<SseBlock> {
+    let start = 0
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at]
+      if (byte !== LF && byte !== CR) {
+        if (this.#lineBytes === 0 && byte !== COLON) this.#hasField = true
+        this.#lineBytes++
+        this.#afterCr = false
+        continue
+      }
+      const endsCrLf = byte === LF && this.#afterCr
+      this.#afterCr = byte === CR
+      const isBlank = this.#lineBytes === 0 && !endsCrLf
+      this.#lineBytes = 0
+      if (!isBlank && this.#hasField) continue
+      const isEvent = this.#hasField
+      this.#hasField = false
+      yield { bytes: this.#take(chunk.subarray(start, at + 1)), isEvent }
+      start = at + 1
+    }
+    if (start < chunk.length) this.#hold(chunk.subarray(start))
+  }
+
+  /** Bytes of an event that has not ended. At the end of a stream it is dropped, as clients must drop it. */
+  get unfinished(): number {
+    return this.#pendingBytes
+  }
+
+  #hold(piece: Uint8Array): void {
+    this.#check(piece)
+    this.#pending.push(piece)
+    this.#pendingBytes += piece.length
+  }
+
+  #take(last: Uint8Array): Uint8Array {
+    this.#check(last)
+    if (this.#pending.length === 0) return last
+    const bytes = Buffer.concat([...this.#pending, last])
+    this.#pending = []
+    this.#pendingBytes = 0
+    return bytes
+  }
+
+  #check(more: Uint8Array): void {
+    if (this.#pendingBytes + more.length <= this.#maxBytes) return
+    throw new SseOverflow(`an event is over ${this.#maxBytes} bytes`)
+  }
+}
