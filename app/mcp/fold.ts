@@ -1,0 +1,13 @@
+// What a careless reader takes for the same name.
+
+const noise = /[^\p{L}\p{N}]+/gu
+
+/** Without case and compatibility variants (Unicode NFKC): `ſ` is s, the Kelvin sign is k, full width is plain. */
+export function foldName(name: string): string {
+  return name.normalize('NFKC').toLowerCase()
+}
+
+/** Folded, and without spaces, punctuation and control characters: `Tools.Call ` is `toolscall`. */
+export function foldMethod(method: string): string {
+  return foldName(method).replace(noise, '')
+}

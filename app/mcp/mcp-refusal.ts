@@ -1,0 +1,23 @@
+// A request that breaks the protocol itself, with the code that MCP gives it.
+import { type ErrorCode, Refusal } from '@svc/core'
+import { type RpcCode, rpcCodes } from './protocol.js'
+
+/** In records and metrics a `BAD_REQUEST`; on the wire the protocol's own error. */
+export class McpRefusal extends Refusal {
+  constructor(
+    readonly rpcCode: RpcCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    const code: ErrorCode = 'BAD_REQUEST'
+    super(code, message, options)
+  }
+}
+
+export function invalidRequest(message: string): McpRefusal {
+  return new McpRefusal(rpcCodes.invalidRequest, message)
+}
+
+export function invalidParams(message: string, options?: ErrorOptions): McpRefusal {
+  return new McpRefusal(rpcCodes.invalidParams, message, options)
+}

@@ -1,0 +1,102 @@
+// One JSON-RPC message of a client's, in the one form that every server reads alike. Servers decode JSON in
+// many ways, some without regard to case; a message that two of them could read differently is refused.
+import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core'
+import { foldName } from './fold.js'
+import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
+import { rpcCodes } from './protocol.js'
+
+export type RequestId = string | number
+
+interface Common {
+  /** As it was sent, parsed. */
+  readonly whole: JsonObject
+}
+
+export interface RpcRequest extends Common {
+  readonly type: 'request'
+  readonly id: RequestId
+  readonly method: string
+  readonly params: JsonObject
+}
+
+export interface RpcNotification extends Common {
+  readonly type: 'notification'
+  readonly method: string
+  readonly params: JsonObject
+}
+
+/** The client's answer to a request of the server's. */
+export interface RpcResponse extends Common {
+  readonly type: 'response'
+  readonly id: RequestId
+}
+
+export type Message = RpcRequest | RpcNotification | RpcResponse
+
+const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
+
+/** Params that decide what a call is, or what is judged of it. */
+const judged = new Set(['name', 'arguments', 'uri', 'ref', 'type', 'argument', '_meta', 'notifications'])
+const judgedFolded = new Set([...judged].map(foldName))
+
+/** The JSON value in `bytes`. Throws `McpRefusal`. */
+export function parseBody(bytes: Uint8Array): JsonValue {
+  try {
+    return parseJson(bytes)
+  } catch (cause) {
+    if (!(cause instanceof JsonInputError)) throw cause
+    throw new McpRefusal(rpcCodes.parseError, `The body is refused: ${cause.message}`, { cause })
+  }
+}
+
+/** The id to refuse a request under, as soon as the body is JSON; undefined where nobody waits for an answer. */
+export function idOf(value: JsonValue): RequestId | undefined {
+  return isObject(value) && 'method' in value && isRequestId(value['id']) ? value['id'] : undefined
+}
+
+/** Throws `McpRefusal` for anything but one well-formed message. */
+export function readMessage(value: JsonValue): Message {
+  if (Array.isArray(value)) throw invalidRequest('batches are not supported yet')
+  if (!isObject(value)) throw invalidRequest('A message is a JSON object.')
+  if (value['jsonrpc'] !== '2.0') throw invalidRequest('jsonrpc: expected "2.0".')
+  const unknown = Object.keys(value).find((name) => !members.has(name))
+  if (unknown !== undefined) throw invalidRequest('The message holds a member that JSON-RPC does not know.')
+  if ('id' in value && !isRequestId(value['id'])) throw invalidRequest('id: expected a string or an integer.')
+  return 'method' in value ? readCall(value) : readResponse(value)
+}
+
+function readCall(whole: JsonObject): RpcRequest | RpcNotification {
+  const { id, method, params = {} } = whole
+  if (typeof method !== 'string' || method === '') throw invalidRequest('method: expected a name.')
+  if ('result' in whole || 'error' in whole) {
+    throw invalidRequest('The message is both a request and a response.')
+  }
+  if (!isObject(params)) throw invalidParams('params: expected an object.')
+  checkMembers(params)
+  if (isRequestId(id)) return { type: 'request', id, method, params, whole }
+  return { type: 'notification', method, params, whole }
+}
+
+function readResponse(whole: JsonObject): RpcResponse {
+  const { id } = whole
+  if ('params' in whole || !isRequestId(id) || 'result' in whole === 'error' in whole) {
+    throw invalidRequest('Expected a request, a notification or a response.')
+  }
+  return { type: 'response', id, whole }
+}
+
+/** Refuses members that a lax decoder would take for one that is judged, such as `Name` or `argumentſ`. */
+export function checkMembers(params: JsonObject): void {
+  for (const name of Object.keys(params)) {
+    if (judged.has(name) || !judgedFolded.has(foldName(name))) continue
+    throw invalidParams('params: a member differs from one of the protocol only in its letters.')
+  }
+}
+
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function isRequestId(value: JsonValue | undefined): value is RequestId {
+  return typeof value === 'string' || (typeof value === 'number' && Number.isInteger(value))
+}

@@ -1,0 +1,248 @@
+import { Refusal } from '@svc/core'
+import { expect } from 'chai'
+import { checkHeaderAgreement } from 'svc-sdk/internal/mcp/header-agreement'
+import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
+import { idOf, parseBody, readMessage } from 'svc-sdk/internal/mcp/message'
+import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
+import { subjectOf } from 'svc-sdk/internal/mcp/subject'
+
+const read = (text: string) => readMessage(parseBody(Buffer.from(text)))
+const request = (method: string, params: object = {}) =>
+  readMessage(parseBody(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))))
+const subject = (method: string, params: object = {}) => subjectOf(request(method, params))
+
+function refused(act: () => unknown): McpRefusal {
+  try {
+    act()
+  } catch (fault) {
+    expect(fault).to.be.instanceOf(McpRefusal)
+    expect(fault).to.be.instanceOf(Refusal)
+    return fault as McpRefusal
+  }
+  throw new Error('it was not refused')
+}
+
+describe('a message of an MCP client', () => {
+  it('is a request, a notification or a response', () => {
+    expect(read('{"jsonrpc":"2.0","id":"a","method":"ping"}')).to.include({
+      type: 'request',
+      id: 'a',
+      method: 'ping',
+    })
+    expect(read('{"jsonrpc":"2.0","method":"notifications/initialized"}').type).to.equal('notification')
+    expect(read('{"jsonrpc":"2.0","id":3,"result":{}}')).to.include({ type: 'response', id: 3 })
+    expect(read('{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}').type).to.equal('response')
+  })
+
+  it('is refused as a batch, with the words that tell why', () => {
+    const refusal = refused(() => read('[{"jsonrpc":"2.0","id":1,"method":"ping"}]'))
+    expect(refusal).to.include({ code: 'BAD_REQUEST', rpcCode: rpcCodes.invalidRequest })
+    expect(refusal.message).to.equal('batches are not supported yet')
+  })
+
+  for (const [what, text] of [
+    ['is no JSON', '{'],
+    ['names a member twice', '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}'],
+  ] as const) {
+    it(`is a parse error when it ${what}`, () => {
+      expect(refused(() => read(text)).rpcCode).to.equal(rpcCodes.parseError)
+    })
+  }
+
+  for (const [what, text] of [
+    ['is no object', '7'],
+    ['is not JSON-RPC 2.0', '{"id":1,"method":"ping"}'],
+    ['has an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
+    ['has an id that is a fraction', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}'],
+    ['has a method that is no name', '{"jsonrpc":"2.0","id":1,"method":["tools/call"]}'],
+    ['is request and response at once', '{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'],
+    ['is neither', '{"jsonrpc":"2.0","id":1}'],
+    ['has result and error', '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}'],
+    ['answers without saying what', '{"jsonrpc":"2.0","result":{}}'],
+    [
+      'has a second method in other letters',
+      '{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}',
+    ],
+    ['has second params in other letters', '{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}'],
+  ] as const) {
+    it(`is invalid when it ${what}`, () => {
+      expect(refused(() => read(text)).rpcCode).to.equal(rpcCodes.invalidRequest)
+    })
+  }
+
+  for (const [what, params] of [
+    ['params that are a list', ['echo']],
+    ['a second name in other letters', { name: 'echo', Name: 'drop' }],
+    ['second arguments in other letters', { name: 'echo', argumentſ: {} }],
+  ] as const) {
+    it(`is refused with ${what}`, () => {
+      expect(refused(() => request('tools/call', params)).rpcCode).to.equal(rpcCodes.invalidParams)
+    })
+  }
+
+  it('is answered under its id only when somebody waits for an answer', () => {
+    expect(idOf(parseBody(Buffer.from('{"id":7,"method":"x","extra":1}')))).to.equal(7)
+    expect(idOf(parseBody(Buffer.from('{"id":7,"result":{}}')))).to.equal(undefined)
+    expect(idOf(parseBody(Buffer.from('{"id":{},"method":"x"}')))).to.equal(undefined)
+  })
+})
+
+describe('what a message asks for', () => {
+  it('is a tool, with the arguments of the call', () => {
+    expect(
+      subject('tools/call', { name: 'echo', arguments: { a: 1 }, _meta: { progressToken: 1 } }),
+    ).to.deep.equal({
+      kind: 'tool',
+      method: 'tools/call',
+      name: 'echo',
+      args: { a: 1 },
+    })
+  })
+
+  it('is still a tool when it is to run as a task', () => {
+    expect(subject('tools/call', { name: 'echo', task: { ttl: 1 } })).to.include({
+      kind: 'tool',
+      name: 'echo',
+    })
+  })
+
+  it('is a prompt or a resource', () => {
+    expect(subject('prompts/get', { name: 'p' })).to.deep.include({ kind: 'prompt', name: 'p', args: {} })
+    for (const method of ['resources/read', 'resources/subscribe', 'resources/unsubscribe']) {
+      expect(subject(method, { uri: 'demo://1' })).to.deep.include({
+        kind: 'resource',
+        name: 'demo://1',
+        args: { uri: 'demo://1' },
+      })
+    }
+  })
+
+  it('is the prompt or resource that is to be completed', () => {
+    const argument = { name: 'city', value: 'B' }
+    expect(
+      subject('completion/complete', { ref: { type: 'ref/prompt', name: 'p' }, argument }),
+    ).to.deep.include({
+      kind: 'prompt',
+      name: 'p',
+      args: { argument },
+    })
+    expect(
+      subject('completion/complete', { ref: { type: 'ref/resource', uri: 'a://{b}' }, argument }),
+    ).to.include({
+      kind: 'resource',
+      name: 'a://{b}',
+    })
+  })
+
+  it('is the open part of the protocol for the rest', () => {
+    for (const method of [
+      'initialize',
+      'tools/list',
+      'tasks/result',
+      'server/discover',
+      'acme/thing',
+      'constructor',
+    ]) {
+      expect(subject(method)).to.include({ kind: 'protocol', name: method, method })
+    }
+    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'))).to.deep.equal({
+      kind: 'protocol',
+      method: null,
+      name: 'response',
+      args: { result: { action: 'accept' } },
+    })
+  })
+
+  for (const method of [
+    'Tools/Call',
+    'tools/call ',
+    'tools//call',
+    'tools.call',
+    '/tools/call',
+    'tools/c\u0061ll\u200b',
+    'toolſ/call',
+    'resources_read',
+    'TOOLS/CALL',
+    'subscriptions.listen',
+  ]) {
+    it(`is nothing when its method only looks like a guarded one: ${JSON.stringify(method)}`, () => {
+      expect(refused(() => subject(method, { name: 'echo' })).rpcCode).to.equal(rpcCodes.methodNotFound)
+    })
+  }
+
+  it('is refused as a notification when the method is guarded: some server might run it', () => {
+    expect(
+      refused(() => subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}')))
+        .rpcCode,
+    ).to.equal(rpcCodes.invalidRequest)
+  })
+
+  for (const [method, params] of [
+    ['tools/call', {}],
+    ['tools/call', { name: 7 }],
+    ['tools/call', { name: ['echo'] }],
+    ['tools/call', { name: 'echo', arguments: [] }],
+    ['resources/read', { uri: null }],
+    ['completion/complete', { ref: { type: 'ref/tool', name: 'x' } }],
+    ['completion/complete', { ref: { type: 'ref/prompt', name: 'x', Name: 'y' } }],
+    ['completion/complete', {}],
+    ['subscriptions/listen', { notifications: { resourceSubscriptions: 'a://b' } }],
+    ['subscriptions/listen', { notifications: { ResourceSubscriptions: ['a://b'] } }],
+  ] as const) {
+    it(`is refused when the params of ${method} are ${JSON.stringify(params)}`, () => {
+      expect(refused(() => subject(method, params)).rpcCode).to.equal(rpcCodes.invalidParams)
+    })
+  }
+})
+
+describe('the headers that mirror a message', () => {
+  const meta = { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } }
+  const stateless = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'echo' }
+  const call = request('tools/call', { name: 'echo', ...meta })
+
+  it('may be absent before 2026-07-28', () => {
+    checkHeaderAgreement({}, request('tools/call', { name: 'echo' }))
+    checkHeaderAgreement({ 'mcp-protocol-version': '2025-11-25' }, request('tools/call', { name: 'echo' }))
+  })
+
+  it('agree', () => {
+    checkHeaderAgreement(stateless, call)
+    const encoded = `=?base64?${Buffer.from('größe').toString('base64')}?=`
+    checkHeaderAgreement(
+      { ...stateless, 'mcp-name': encoded },
+      request('tools/call', { name: 'größe', ...meta }),
+    )
+    checkHeaderAgreement(
+      { ...stateless, 'mcp-method': 'tasks/get', 'mcp-name': 't1' },
+      request('tasks/get', { taskId: 't1', ...meta }),
+    )
+  })
+
+  for (const [what, headers, message] of [
+    ['the method differs', { ...stateless, 'mcp-method': 'tools/list' }, call],
+    ['the name differs', { ...stateless, 'mcp-name': 'drop' }, call],
+    [
+      'the method differs in an older revision',
+      { 'mcp-method': 'ping' },
+      request('tools/call', { name: 'echo' }),
+    ],
+    [
+      'the name differs in an older revision',
+      { 'mcp-name': 'ping' },
+      request('tools/call', { name: 'echo' }),
+    ],
+    ['the method is missing', { 'mcp-protocol-version': '2026-07-28', 'mcp-name': 'echo' }, call],
+    ['the name is missing', { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call' }, call],
+    ['the version is only in the body', {}, call],
+    ['the version is only in the header', stateless, request('tools/call', { name: 'echo' })],
+    ['the versions differ', { ...stateless, 'mcp-protocol-version': '2025-11-25' }, call],
+    ['a header is given twice', { ...stateless, 'mcp-name': 'echo, drop' }, call],
+    ['the name is no Base64', { ...stateless, 'mcp-name': '=?base64?a?=' }, call],
+    ['the name names what the method has none of', { 'mcp-name': 'echo' }, request('tools/list')],
+    ['a response carries them', { 'mcp-method': 'ping' }, read('{"jsonrpc":"2.0","id":1,"result":{}}')],
+  ] as const) {
+    it(`are refused when ${what}`, () => {
+      expect(refused(() => checkHeaderAgreement(headers, message)).rpcCode).to.equal(rpcCodes.headerMismatch)
+    })
+  }
+})
