@@ -1,0 +1,27 @@
+// The body of an upstream's answer, read whole or left unread.
+import type { UpstreamAnswer } from '../upstream/answer.js'
+import { Rubbish } from './rpc-answer.js'
+
+/** Rejects with `Rubbish` over `maxBytes`, with `UpstreamFault` or the signal's reason when it breaks off. */
+export async function wholeBody(body: UpstreamAnswer['body'], maxBytes: number): Promise<Uint8Array> {
+  const tooLarge = (): Rubbish => new Rubbish(`The upstream's answer is over ${maxBytes} bytes.`)
+  if (body instanceof Uint8Array) {
+    if (body.byteLength > maxBytes) throw tooLarge()
+    return body
+  }
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of body) {
+    size += piece.byteLength
+    if (size > maxBytes) throw tooLarge()
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}
+
+/** Lets go of a body that nobody will read, so that its connection is free. */
+export async function discard(body: UpstreamAnswer['body']): Promise<void> {
+  if (body instanceof Uint8Array) return
+  if ('destroy' in body && typeof body.destroy === 'function') body.destroy()
+  else await body[Symbol.asyncIterator]().return?.()
+}

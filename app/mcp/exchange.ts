@@ -1,0 +1,24 @@
+// One HTTP exchange on the MCP face: what the reading of a request learns and its answering needs.
+import type { IncomingHttpHeaders } from 'node:http'
+import { type CallTarget, slot } from '@svc/core'
+import type { Message, RequestId } from './message.js'
+import type { RpcCode } from './protocol.js'
+
+export interface McpExchange {
+  readonly method: 'POST' | 'GET' | 'DELETE'
+  readonly headers: IncomingHttpHeaders
+  /** The target's name, decoded. */
+  readonly server: string
+  /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
+  readonly upstream: () => URL
+  /** The call's own: versions are filled in as they are learned. */
+  readonly target: CallTarget
+  /** Known once the body was read. */
+  message: Message | undefined
+  /** The id a refusal is answered under. */
+  id: RequestId | undefined
+  /** Set where the request broke the protocol itself. */
+  protocolError: RpcCode | undefined
+}
+
+export const mcpExchange = slot<McpExchange>('mcpExchange')

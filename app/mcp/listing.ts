@@ -1,0 +1,48 @@
+// Cuts lists down to what the caller may use. A list is known by its shape, not by the method that asked for
+// it: an answer replayed on a GET stream no longer says what the question was.
+import type { RequestKind } from '@svc/core'
+
+interface List {
+  readonly member: string
+  readonly kind: RequestKind
+  /** What names an entry. */
+  readonly name: string
+}
+
+/**
+ * A resource template is judged by its own text, as if it were the URI of a resource: a pattern as wide as the
+ * template keeps it. A narrower one does not, and each read is judged by the URI that is really read.
+ */
+const lists: readonly List[] = [
+  { member: 'tools', kind: 'tool', name: 'name' },
+  { member: 'prompts', kind: 'prompt', name: 'name' },
+  { member: 'resources', kind: 'resource', name: 'uri' },
+  { member: 'resourceTemplates', kind: 'resource', name: 'uriTemplate' },
+]
+
+export type MayUse = (kind: RequestKind, name: string) => boolean
+
+type Fields = Readonly<Record<string, unknown>>
+
+export function isListing(result: unknown): result is Fields {
+  return isFields(result) && lists.some(({ member }) => Array.isArray(result[member]))
+}
+
+/** The same object when nothing is taken out. An entry without a name is taken out: it cannot be judged. */
+export function filterListing(result: Fields, mayUse: MayUse): Fields {
+  let filtered = result
+  for (const { member, kind, name } of lists) {
+    const entries: unknown = result[member]
+    if (!Array.isArray(entries)) continue
+    const kept = entries.filter((entry: unknown) => {
+      const named = isFields(entry) ? entry[name] : undefined
+      return typeof named === 'string' && mayUse(kind, named)
+    })
+    if (kept.length !== entries.length) filtered = { ...filtered, [member]: kept }
+  }
+  return filtered
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

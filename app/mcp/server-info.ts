@@ -1,0 +1,25 @@
+// The version a server gives itself. It names tools in references, so it is learned before any is judged.
+import { isFields } from './listing.js'
+import { META_SERVER_INFO } from './protocol.js'
+
+const maxLength = 256
+
+/** From the result of `initialize` or `server/discover`; undefined where it names none that can be used. */
+export function versionIn(result: unknown): string | undefined {
+  if (!isFields(result)) return undefined
+  const meta = result['_meta']
+  const info = result['serverInfo'] ?? (isFields(meta) ? meta[META_SERVER_INFO] : undefined)
+  const version = isFields(info) ? info['version'] : undefined
+  return typeof version === 'string' && isUsable(version) ? version : undefined
+}
+
+/** Whether the version can stand in a reference. */
+function isUsable(version: string): boolean {
+  if (version === '' || version === '.' || version === '..') return false
+  return version.length <= maxLength && version.isWellFormed() && !/\p{Cc}/u.test(version)
+}
+
+/** Methods whose results say who the server is. */
+export function tellsVersion(method: string | null): boolean {
+  return method === 'initialize' || method === 'server/discover'
+}

@@ -1,0 +1,65 @@
+// Which version each target has: learned from answers that pass through, else asked for once.
+import type { Clock } from '@svc/core'
+
+/** In place of the version of a server that names none. */
+export const UNVERSIONED = 'unversioned'
+
+/** How long a server that named no version is left in peace, in milliseconds. */
+const ASK_AGAIN_MS = 60_000
+
+interface Known {
+  readonly version: string
+  /** Milliseconds since the epoch; the version itself holds until another is learned. */
+  readonly askAgainAt: number
+}
+
+/** The version in the server's own words, undefined where it answers without. Rejects with `Refusal`. */
+export type Probe = (upstream: URL) => Promise<string | undefined>
+
+export class ServerVersions {
+  #probe: Probe
+  #clock: Clock
+  #known = new Map<string, Known>()
+  #asking = new Map<string, Promise<string>>()
+
+  constructor(probe: Probe, clock: Clock) {
+    this.#probe = probe
+    this.#clock = clock
+  }
+
+  /** What an answer that passed through said. The last word counts: a server may be updated. */
+  learn(upstream: URL, version: string): void {
+    this.#known.set(upstream.href, { version, askAgainAt: Number.POSITIVE_INFINITY })
+  }
+
+  /** Without asking. */
+  known(upstream: URL): string | undefined {
+    return this.#known.get(upstream.href)?.version
+  }
+
+  /** Asks the server where nothing is known; many callers wait for one answer. Rejects with `Refusal`. */
+  of(upstream: URL): Promise<string> | string {
+    const { href } = upstream
+    const known = this.#known.get(href)
+    if (known !== undefined && this.#clock.now() < known.askAgainAt) return known.version
+    const asking = this.#asking.get(href)
+    if (asking !== undefined) return asking
+    const asked = this.#ask(upstream).finally(() => this.#asking.delete(href))
+    this.#asking.set(href, asked)
+    return asked
+  }
+
+  async #ask(upstream: URL): Promise<string> {
+    const before = this.#known.get(upstream.href)
+    const version = await this.#probe(upstream)
+    // What passed through in the meantime is fresher than the probe.
+    const now = this.#known.get(upstream.href)
+    if (now !== undefined && now !== before) return now.version
+    if (version === undefined) {
+      this.#known.set(upstream.href, { version: UNVERSIONED, askAgainAt: this.#clock.now() + ASK_AGAIN_MS })
+      return UNVERSIONED
+    }
+    this.learn(upstream, version)
+    return version
+  }
+}

@@ -1,0 +1,48 @@
+// The MCP part of the headers, in both directions. Named headers only: nothing else crosses.
+import type { AnswerHeaders } from '@svc/core'
+import type { McpExchange } from './exchange.js'
+
+/** Checked against the body where they mirror it, then passed on as they came. */
+const toUpstream = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'last-event-id']
+
+/** Mirrors of tool parameters; whoever does not know them must pass them on (2026-07-28, "Custom Headers"). */
+const paramPrefix = 'mcp-param-'
+
+/** Those that speak of the message itself; `content-length` is the HTTP layer's. */
+const toClient = [
+  'content-type',
+  'cache-control',
+  'x-accel-buffering',
+  'allow',
+  'retry-after',
+  'mcp-session-id',
+  'mcp-protocol-version',
+]
+
+export function headersUpstream(exchange: McpExchange): Record<string, string> {
+  const headers: Record<string, string> = { accept: acceptOf(exchange) }
+  if (exchange.method === 'POST') headers['content-type'] = 'application/json'
+  for (const name of toUpstream) copy(headers, name, exchange.headers[name])
+  for (const [name, value] of Object.entries(exchange.headers)) {
+    if (name.startsWith(paramPrefix)) copy(headers, name, value)
+  }
+  return headers
+}
+
+export function headersToClient(from: AnswerHeaders): AnswerHeaders {
+  const headers: AnswerHeaders = {}
+  for (const name of toClient) {
+    const value = from[name]
+    if (value !== undefined) headers[name] = value
+  }
+  return headers
+}
+
+function acceptOf({ method, headers }: McpExchange): string {
+  if (headers.accept !== undefined) return headers.accept
+  return method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream'
+}
+
+function copy(headers: Record<string, string>, name: string, value: string | string[] | undefined): void {
+  if (typeof value === 'string') headers[name] = value
+}

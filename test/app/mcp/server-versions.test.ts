@@ -1,0 +1,97 @@
+import { Refusal } from '@svc/core'
+import { expect } from 'chai'
+import { versionIn } from 'svc-sdk/internal/mcp/server-info'
+import { ServerVersions } from 'svc-sdk/internal/mcp/server-versions'
+
+const target = new URL('http://127.0.0.1:1/mcp')
+
+/** A server that answers its probes when the test says so. */
+class Asked {
+  count = 0
+  now = 0
+  readonly #answers: ((version: string | undefined) => void)[] = []
+  readonly versions = new ServerVersions(
+    () => {
+      this.count++
+      return new Promise((resolve) => this.#answers.push(resolve))
+    },
+    { now: () => this.now, monotonic: () => this.now },
+  )
+
+  answer(version: string | undefined): void {
+    this.#answers.shift()?.(version)
+  }
+}
+
+describe("a server's version", () => {
+  it('is asked for once, however many wait for it', async () => {
+    const asked = new Asked()
+    const waiting = [asked.versions.of(target), asked.versions.of(target)]
+    asked.answer('2.0.0')
+    expect(await Promise.all(waiting)).to.deep.equal(['2.0.0', '2.0.0'])
+    expect(await asked.versions.of(target)).to.equal('2.0.0')
+    expect(asked.count).to.equal(1)
+  })
+
+  it('is not asked for once an answer that passed through has told it, and the last word counts', async () => {
+    const asked = new Asked()
+    expect(asked.versions.known(target)).to.equal(undefined)
+    asked.versions.learn(target, '1.0.0')
+    asked.versions.learn(target, '1.1.0')
+    expect(await asked.versions.of(target)).to.equal('1.1.0')
+    expect(asked.count).to.equal(0)
+  })
+
+  it('is what passed through while the probe was on its way', async () => {
+    const asked = new Asked()
+    const waiting = asked.versions.of(target)
+    asked.versions.learn(target, '2.0.0')
+    asked.answer('1.0.0')
+    expect(await waiting).to.equal('2.0.0')
+    expect(asked.versions.known(target)).to.equal('2.0.0')
+  })
+
+  it('is `unversioned` where the server names none, and is asked for again after a while', async () => {
+    const asked = new Asked()
+    const first = asked.versions.of(target)
+    asked.answer(undefined)
+    expect(await first).to.equal('unversioned')
+    asked.now = 59_999
+    expect(await asked.versions.of(target)).to.equal('unversioned')
+    asked.now = 60_000
+    const again = asked.versions.of(target)
+    asked.answer('3.0.0')
+    expect(await again).to.equal('3.0.0')
+  })
+
+  it('is not made up when the server cannot be asked, and the next call asks again', async () => {
+    let count = 0
+    const refusal = new Refusal('UPSTREAM_UNREACHABLE', 'down')
+    const versions = new ServerVersions(
+      () => (count++ === 0 ? Promise.reject(refusal) : Promise.resolve('1')),
+      {
+        now: () => 0,
+        monotonic: () => 0,
+      },
+    )
+    const fault = await Promise.resolve(versions.of(target)).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    expect(fault).to.equal(refusal)
+    expect(await versions.of(target)).to.equal('1')
+  })
+
+  it('is read from the handshake and from the metadata of later revisions', () => {
+    expect(versionIn({ serverInfo: { name: 'a', version: '1.2.3' } })).to.equal('1.2.3')
+    expect(
+      versionIn({ _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'a', version: '4' } } }),
+    ).to.equal('4')
+  })
+
+  for (const version of [undefined, 7, '', '.', '..', 'a\nb', '\ud800', 'x'.repeat(257)]) {
+    it(`is none when the server says ${JSON.stringify(version)?.slice(0, 20)}`, () => {
+      expect(versionIn({ serverInfo: { version } })).to.equal(undefined)
+    })
+  }
+})
