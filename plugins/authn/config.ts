@@ -117,6 +117,8 @@ const oidcSchema = z
       .describe('Seconds for which a verified token is remembered, never beyond its `exp`.'),
   })
   .superRefine((oidc, context) => {
+    // What is no URL has been told so already.
+    if (!URL.canParse(oidc.jwks_uri)) return
     const url = new URL(oidc.jwks_uri)
     if (url.username !== '' || url.password !== '') {
       context.addIssue({ code: 'custom', path: ['jwks_uri'], message: 'must not hold a user or a password' })

@@ -28,7 +28,7 @@ export class HttpJwksSource implements JwksSource {
   }
 
   async load(uri: string, signal: AbortSignal): Promise<unknown> {
-    const { statusCode, headers, body } = await request(uri, {
+    const { statusCode, body } = await request(uri, {
       headers: { accept: 'application/jwk-set+json, application/json' },
       // Fetches are minutes apart: an idle connection would only go stale.
       reset: true,
@@ -37,18 +37,14 @@ export class HttpJwksSource implements JwksSource {
     })
     // Redirects are not followed: the policy names the one address that is trusted.
     if (statusCode !== 200) {
-      body.destroy()
+      await body.dump({ limit: 1 })
       throw new Error(`the key set's address answered ${statusCode}`)
-    }
-    if (Number(headers['content-length'] ?? 0) > maxBytes) {
-      body.destroy()
-      throw tooLarge()
     }
     const pieces: Uint8Array[] = []
     let bytes = 0
     for await (const piece of body as AsyncIterable<Uint8Array>) {
       bytes += piece.byteLength
-      if (bytes > maxBytes) throw tooLarge()
+      if (bytes > maxBytes) throw new Error(`the key set is larger than ${maxBytes / 1024} KiB`)
       pieces.push(piece)
     }
     try {
@@ -57,8 +53,4 @@ export class HttpJwksSource implements JwksSource {
       throw new Error("the key set's address did not answer with JSON", { cause })
     }
   }
-}
-
-function tooLarge(): Error {
-  return new Error(`the key set is larger than ${maxBytes / 1024} KiB`)
 }

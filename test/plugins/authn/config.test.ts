@@ -1,0 +1,153 @@
+import { identity } from '@svc/core'
+import { authnPlugin } from '@svc/plugin-authn'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { Rig } from './rig.js'
+
+const oidc = { issuer: 'https://id.example', audience: 'svc', jwks_uri: 'https://id.example/jwks' }
+
+function mistakes(section: object): string[] {
+  const { error } = authnPlugin.schema.safeParse(section)
+  return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
+}
+
+function mistakesOf(part: object): string[] {
+  return mistakes({ oidc: { ...oidc, ...part } })
+}
+
+describe('authn: configuration', () => {
+  it('is closed by default, and runs without its section', () => {
+    expect(authnPlugin.schema.parse({})).to.deep.equal({ allowUnauthenticated: false })
+    expect(authnPlugin.presence).to.equal('always')
+    expect(authnPlugin.absent).to.match(
+      /401 UNAUTHENTICATED; set authn\.oidc .* or authn\.allowUnauthenticated: true/,
+    )
+  })
+
+  it("has the contract's claim names by default", () => {
+    expect(authnPlugin.schema.parse({ oidc }).oidc).to.deep.include({
+      tenantClaim: 'org',
+      userClaim: 'email',
+      rolesClaim: 'roles',
+      subjectClaim: 'sub',
+    })
+  })
+
+  it('needs issuer, audience and jwks_uri', () => {
+    expect(mistakes({ oidc: {} }).map((mistake) => mistake.split(':')[0])).to.deep.equal([
+      'oidc.issuer',
+      'oidc.audience',
+      'oidc.jwks_uri',
+    ])
+  })
+
+  it('refuses unknown keys', () => {
+    expect(mistakes({ allowUnauthenticatd: true })).to.have.lengthOf(1)
+    expect(mistakesOf({ scope: 'x' })).to.have.lengthOf(1)
+    expect(mistakesOf({ jwks: { ttl: 1 } })).to.have.lengthOf(1)
+  })
+
+  it('refuses to let unauthenticated calls in on anything but true', () => {
+    for (const value of ['true', 1, null])
+      expect(mistakes({ allowUnauthenticated: value })).to.have.lengthOf(1)
+  })
+
+  it('refuses HMAC and none', () => {
+    for (const alg of ['HS256', 'none', 'dir']) expect(mistakesOf({ algorithms: [alg] })).to.have.lengthOf(1)
+    expect(mistakesOf({ algorithms: [] })).to.have.lengthOf(1)
+  })
+
+  describe('jwks_uri', () => {
+    it('is https', () => {
+      for (const host of ['id.example', '10.0.0.1', '127.0.0.1.id.example', '128.0.0.1', '[::2]']) {
+        expect(mistakesOf({ jwks_uri: `http://${host}/jwks` })).to.deep.equal([
+          'oidc.jwks_uri: must be https: whoever can change what this address answers can issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
+        ])
+      }
+    })
+
+    it('may be http on loopback, or by explicit wish', () => {
+      for (const host of ['localhost', '127.0.0.1:8080', '127.9.9.9', '[::1]']) {
+        expect(mistakesOf({ jwks_uri: `http://${host}/jwks` })).to.deep.equal([])
+      }
+      expect(mistakesOf({ jwks_uri: 'http://id.example/jwks', allowInsecureHttp: true })).to.deep.equal([])
+    })
+
+    it('is a URL, of a web address, without a password', () => {
+      for (const uri of ['id.example/jwks', '', 'file:///etc/jwks', 7]) {
+        expect(mistakesOf({ jwks_uri: uri })).to.have.lengthOf(1)
+      }
+      expect(mistakesOf({ jwks_uri: 'https://ada:secret@id.example/' })).to.deep.equal([
+        'oidc.jwks_uri: must not hold a user or a password',
+      ])
+    })
+  })
+
+  it('refuses a cool-down that outlasts the key set', () => {
+    expect(mistakesOf({ jwks: { maxAgeSec: 10, cooldownSec: 11 } })).to.deep.equal([
+      'oidc.jwks.cooldownSec: must not be longer than maxAgeSec',
+    ])
+  })
+})
+
+describe('authn: explained', () => {
+  let rig: Rig
+
+  beforeEach(async () => {
+    rig = await Rig.start()
+  })
+
+  afterEach(() => rig.stop())
+
+  async function explain(section: object, who?: { tenant: string; user?: string; roles?: string[] }) {
+    const { container } = rig.context
+    authnPlugin.register?.(container)
+    const stage = authnPlugin.create(authnPlugin.schema.parse(section), rig.context)
+    const call = makeCall()
+    if (who !== undefined) call.set(identity, { authenticated: true, roles: [], ...who })
+    const said: string[] = []
+    const outcome = await stage.explain?.(
+      call,
+      async () => ({ kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() }),
+      (line) => said.push(line),
+    )
+    return { said, code: outcome?.kind === 'completed' ? 'passed' : outcome?.code }
+  }
+
+  it('says which token it would require, and asks the issuer nothing', async () => {
+    expect(await explain({ oidc: rig.issuer.oidc }, { tenant: 'acme', user: 'ada' })).to.deep.equal({
+      said: [
+        `requires a bearer token of ${rig.issuer.issuer} for the audience svc-gateway, its tenant in the claim "org"`,
+        'takes the caller to be of tenant "acme", as such a token would say',
+      ],
+      code: 'passed',
+    })
+    expect(rig.issuer.requests).to.equal(0)
+  })
+
+  it('says that it would let nobody in', async () => {
+    const { said, code } = await explain({}, { tenant: 'acme' })
+    expect(said).to.have.lengthOf(1)
+    expect(said[0]).to.match(/^lets nobody in; set authn\.oidc/)
+    expect(code).to.equal('UNAUTHENTICATED')
+  })
+
+  it('lets in without a token only whom it would', async () => {
+    const section = { allowUnauthenticated: true }
+    const said = ['lets calls without a token in, as tenant "gateway-tenant"']
+    expect(await explain(section, { tenant: 'gateway-tenant' })).to.deep.equal({ said, code: 'passed' })
+    expect(await explain(section)).to.deep.equal({ said, code: 'passed' })
+    expect(await explain(section, { tenant: 'acme' })).to.deep.equal({ said, code: 'UNAUTHORIZED_TENANT' })
+    expect(await explain(section, { tenant: 'gateway-tenant', user: 'ada' })).to.deep.equal({
+      said,
+      code: 'UNAUTHENTICATED',
+    })
+  })
+
+  it('warns the operator who lets calls in without a token beside those with one', async () => {
+    await rig.stage({}, { allowUnauthenticated: true })
+    expect(rig.context.warnings).to.deep.equal([
+      'authn.allowUnauthenticated: calls without a token are let in, as tenant "gateway-tenant"',
+    ])
+  })
+})

@@ -1,0 +1,411 @@
+import { generateKeyPairSync } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { expect } from 'chai'
+import { exportJWK, generateKeyPair, generateSecret, type JWK } from 'jose'
+import { makeContext } from '../../support/context.js'
+import { type Answer, present, Rig, refusal, send, why } from './rig.js'
+
+const fresh = { maxAgeSec: 600, staleSec: 3600, cooldownSec: 30, timeoutMs: 5000 }
+
+describe("authn: the issuer's keys", () => {
+  let rig: Rig
+
+  beforeEach(async () => {
+    rig = await Rig.start()
+  })
+
+  afterEach(() => rig.stop())
+
+  async function user(answer: Promise<Answer>): Promise<string | undefined> {
+    return (await answer).identity?.user
+  }
+
+  function warnings(): string[] {
+    return rig.log.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  }
+
+  it('are fetched once for many calls', async () => {
+    const stage = await rig.stage()
+    const tokens = await Promise.all(['a', 'b', 'c', 'd'].map((sub) => rig.issuer.sign({ sub })))
+    for (const token of [...tokens, ...tokens]) await present(stage, token)
+    await Promise.all(tokens.map((token) => present(stage, token)))
+    expect(rig.issuer.requests).to.equal(1)
+  })
+
+  it('are fetched anew, in the background, in the second half of their age', async () => {
+    const stage = await rig.stage({ jwks: fresh })
+    const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
+    await present(stage, token)
+    rig.clock.advance(299_000)
+    await present(stage, token)
+    expect(rig.issuer.requests).to.equal(1)
+    rig.clock.advance(1_000)
+    await present(stage, token)
+    await rig.issuer.asked(2)
+  })
+
+  describe('after a rotation', () => {
+    it('are fetched at once when a token names a new key', async () => {
+      const stage = await rig.stage()
+      await present(stage, await rig.issuer.sign())
+      await rig.issuer.rotate({ keep: true })
+      expect(await user(present(stage, await rig.issuer.sign()))).to.equal('ada@example.com')
+      expect(rig.issuer.requests).to.equal(2)
+    })
+
+    it('are fetched at once when a key was replaced under its name', async () => {
+      const stage = await rig.stage()
+      await present(stage, await rig.issuer.sign())
+      await rig.issuer.rotate()
+      rig.issuer.keys = rig.issuer.keys.map((jwk) => ({ ...jwk, kid: 'key-1' }))
+      const token = await rig.issuer.sign({}, { header: { kid: 'key-1' } })
+      expect(await user(present(stage, token))).to.equal('ada@example.com')
+    })
+
+    it('are fetched at once when tokens name no key', async () => {
+      const stage = await rig.stage()
+      const nameless = () => rig.issuer.sign({}, { header: { kid: undefined } })
+      await present(stage, await nameless())
+      await rig.issuer.rotate()
+      expect(await user(present(stage, await nameless()))).to.equal('ada@example.com')
+    })
+
+    it('keep serving the tokens of a key that is still published', async () => {
+      const stage = await rig.stage()
+      const old = await rig.issuer.sign()
+      await present(stage, old)
+      await rig.issuer.rotate({ keep: true })
+      await present(stage, await rig.issuer.sign())
+      expect(await user(present(stage, old))).to.equal('ada@example.com')
+    })
+
+    it('take the remembered tokens of a withdrawn key with them', async () => {
+      const stage = await rig.stage()
+      const old = await rig.issuer.sign()
+      expect(await user(present(stage, old))).to.equal('ada@example.com')
+      await rig.issuer.rotate()
+      await present(stage, await rig.issuer.sign())
+      expect(why(await present(stage, old))).to.equal(
+        'UNAUTHENTICATED: The token names the key "key-1", which the issuer does not have for ES256.',
+      )
+    })
+  })
+
+  describe('under a flood of unknown key names', () => {
+    it('are fetched once per cool-down', async () => {
+      const stage = await rig.stage({ jwks: fresh })
+      await present(stage, await rig.issuer.sign())
+      const flood = async () => {
+        const tokens = await Promise.all(
+          Array.from({ length: 50 }, (_, at) => rig.issuer.sign({}, { header: { kid: `made-up-${at}` } })),
+        )
+        const answers = await Promise.all(tokens.map((token) => present(stage, token)))
+        for (const answer of answers) expect(refusal(answer).code).to.equal('UNAUTHENTICATED')
+      }
+      await flood()
+      await flood()
+      expect(rig.issuer.requests).to.equal(2)
+      rig.clock.advance(29_999)
+      await flood()
+      expect(rig.issuer.requests).to.equal(2)
+      rig.clock.advance(1)
+      await flood()
+      expect(rig.issuer.requests).to.equal(3)
+    })
+
+    it('still let good tokens through, and a new key in after the cool-down', async () => {
+      const stage = await rig.stage({ jwks: fresh })
+      const good = await rig.issuer.sign()
+      await present(stage, await rig.issuer.sign({}, { header: { kid: 'made-up' } }))
+      await rig.issuer.rotate({ keep: true })
+      const rotated = await rig.issuer.sign()
+      expect(refusal(await present(stage, rotated)).code).to.equal('UNAUTHENTICATED')
+      expect(await user(present(stage, good))).to.equal('ada@example.com')
+      rig.clock.advance(30_000)
+      expect(await user(present(stage, rotated))).to.equal('ada@example.com')
+    })
+
+    it('are not fetched for forged signatures either', async () => {
+      const stage = await rig.stage()
+      const { privateKey } = await generateKeyPair('ES256')
+      for (let n = 0; n < 10; n++) await present(stage, await rig.issuer.sign({ n }, { key: privateKey }))
+      expect(rig.issuer.requests).to.equal(2)
+    })
+  })
+
+  describe('while the issuer is down', () => {
+    it('leave tokens unjudged: 503, with the time to come back', async () => {
+      await rig.issuer.down()
+      const stage = await rig.stage()
+      const answer = refusal(await present(stage, await rig.issuer.sign()))
+      expect(answer).to.deep.include({
+        kind: 'failed',
+        sent: 'no',
+        code: 'STORE_UNAVAILABLE',
+        message:
+          "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later.",
+        headers: { 'retry-after': '1' },
+      })
+      expect(stage.ready?.()).to.match(
+        /^the key set http:\/\/127\.0\.0\.1:\d+\/jwks cannot be fetched: .*ECONNREFUSED/,
+      )
+      expect(warnings()).to.deep.equal(['the key set could not be fetched'])
+    })
+
+    it('are asked for with growing pauses, up to the cool-down', async () => {
+      let asked = 0
+      rig.useSource({
+        load: () => {
+          asked++
+          return Promise.reject(new Error('down'))
+        },
+      })
+      const stage = await rig.stage({ jwks: { ...fresh, cooldownSec: 5 } })
+      const token = await rig.issuer.sign()
+      const pauses: string[] = []
+      for (let n = 1; n <= 5; n++) {
+        const { headers } = refusal(await present(stage, token))
+        const pause = String(headers?.['retry-after'])
+        pauses.push(pause)
+        await present(stage, token)
+        expect(asked).to.equal(n)
+        rig.clock.advance(Number(pause) * 1000)
+      }
+      expect(pauses).to.deep.equal(['1', '2', '4', '5', '5'])
+    })
+
+    it('are there again when it is', async () => {
+      await rig.issuer.down()
+      const stage = await rig.stage()
+      const token = await rig.issuer.sign()
+      await present(stage, token)
+      await rig.issuer.up()
+      rig.clock.advance(1000)
+      expect(await user(present(stage, token))).to.equal('ada@example.com')
+      expect(stage.ready?.()).to.equal(undefined)
+    })
+
+    it('come back by themselves when only readiness is asked for', async () => {
+      await rig.issuer.down()
+      const stage = await rig.stage()
+      await present(stage, await rig.issuer.sign())
+      await rig.issuer.up()
+      rig.clock.advance(1000)
+      expect(stage.ready?.()).to.match(/cannot be fetched/)
+      await rig.issuer.asked(1)
+      await present(stage, await rig.issuer.sign())
+      expect(stage.ready?.()).to.equal(undefined)
+    })
+
+    it('serve on, known tokens and new ones, for maxAgeSec and staleSec, and not a moment longer', async () => {
+      const stage = await rig.stage({ jwks: fresh })
+      const known = await rig.issuer.sign({}, { expiresIn: 86_400 })
+      const unseen = await rig.issuer.sign({ sub: 'bob' }, { expiresIn: 86_400 })
+      await present(stage, known)
+      await rig.issuer.down()
+      rig.clock.advance(4_199_999)
+      expect(await user(present(stage, known))).to.equal('ada@example.com')
+      expect(await user(present(stage, unseen))).to.equal('ada@example.com')
+      rig.clock.advance(1)
+      expect(refusal(await present(stage, known)).code).to.equal('STORE_UNAVAILABLE')
+      expect(refusal(await present(stage, unseen)).code).to.equal('STORE_UNAVAILABLE')
+    })
+
+    it('cannot tell whether an unknown key is a new one: 503', async () => {
+      const stage = await rig.stage()
+      await present(stage, await rig.issuer.sign())
+      await rig.issuer.rotate()
+      await rig.issuer.down()
+      expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
+    })
+
+    it('do not hinder calls without a token where those are let in', async () => {
+      await rig.issuer.down()
+      const stage = await rig.stage({}, { allowUnauthenticated: true })
+      expect((await send(stage)).identity?.authenticated).to.equal(false)
+    })
+  })
+
+  describe('from an endpoint that', () => {
+    async function refusedFor(oidc: object = {}): Promise<string> {
+      const stage = await rig.stage(oidc)
+      expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
+      return stage.ready?.()?.replace(/^.*?cannot be fetched: /, '') ?? ''
+    }
+
+    function answering(status: number, body: string | Buffer, headers = {}): void {
+      rig.issuer.answer((_request, response) => void response.writeHead(status, headers).end(body))
+    }
+
+    it('hangs', async () => {
+      rig.issuer.answer(() => undefined)
+      expect(await refusedFor({ jwks: { timeoutMs: 50 } })).to.equal('no whole answer within 50 ms')
+    })
+
+    it('never ends its answer', async () => {
+      rig.issuer.answer((_request, response) => void response.writeHead(200).write('{"keys":['))
+      expect(await refusedFor({ jwks: { timeoutMs: 50 } })).to.equal('no whole answer within 50 ms')
+    })
+
+    it('answers with an error', async () => {
+      answering(500, 'oops')
+      expect(await refusedFor()).to.equal("the key set's address answered 500")
+    })
+
+    it('redirects', async () => {
+      answering(302, '', { location: 'http://127.0.0.1:1/' })
+      expect(await refusedFor()).to.equal("the key set's address answered 302")
+    })
+
+    it('answers with something that is not JSON', async () => {
+      answering(200, '<html>')
+      expect(await refusedFor()).to.equal("the key set's address did not answer with JSON")
+    })
+
+    it('answers with other JSON', async () => {
+      for (const body of ['[]', 'null', '{}', '{"keys":{}}']) {
+        answering(200, body)
+        expect(await refusedFor({ clientIdClaim: body })).to.equal(
+          'the key set is not a JSON object with a list of "keys"',
+        )
+        rig.clock.advance(60_000)
+      }
+    })
+
+    it('has no keys', async () => {
+      answering(200, '{"keys":[]}')
+      expect(await refusedFor()).to.equal('the key set has no key that could verify a signature')
+    })
+
+    it('has 1000 keys', async () => {
+      answering(200, JSON.stringify({ keys: Array.from({ length: 1000 }, () => rig.issuer.key.jwk) }))
+      expect(await refusedFor()).to.equal('the key set has 1000 keys; at most 100 are accepted')
+    })
+
+    it('announces more than 256 KiB', async () => {
+      answering(200, Buffer.alloc(256 * 1024 + 1, 32), { 'content-length': 256 * 1024 + 1 })
+      expect(await refusedFor()).to.equal('the key set is larger than 256 KiB')
+    })
+
+    it('sends without end', async () => {
+      rig.issuer.answer((_request, response) => pour(response.writeHead(200)))
+      expect(await refusedFor()).to.equal('the key set is larger than 256 KiB')
+    })
+
+    function pour(response: ServerResponse): void {
+      while (!response.destroyed && response.write(Buffer.alloc(16 * 1024, 32)));
+      response.once('drain', () => pour(response))
+    }
+
+    it('breaks off', async () => {
+      rig.issuer.answer((_request, response) => {
+        response.writeHead(200, { 'content-length': 1000 }).write('{"keys":')
+        response.socket?.destroySoon()
+      })
+      expect(await refusedFor()).to.match(/length does not match|other side closed|aborted/)
+    })
+  })
+
+  describe('that must not be used:', () => {
+    async function withKey(jwk: JWK, token: string): Promise<string> {
+      rig.issuer.keys.push(jwk)
+      return why(await present(await rig.stage(), token))
+    }
+
+    it('private ones, which are warned about and not printed', async () => {
+      const { privateKey } = await generateKeyPair('ES256', { extractable: true })
+      const jwk = { ...(await exportJWK(privateKey)), kid: 'leaked' }
+      const token = await rig.issuer.sign({}, { key: privateKey, header: { kid: 'leaked' } })
+      expect(await withKey(jwk, token)).to.match(/names the key "leaked", which the issuer does not have/)
+      expect(rig.log[0]?.fields['remarks']).to.deep.equal([
+        'keys[1] (kid "leaked") is a private key, which everyone can read; it is not used, and should be replaced',
+      ])
+      expect(JSON.stringify(rig.log)).not.to.include(jwk.d)
+    })
+
+    it('symmetric ones', async () => {
+      const secret = await exportJWK(await generateSecret('HS256', { extractable: true }))
+      await withKey({ ...secret, kid: 'shared' }, await rig.issuer.sign({}, { header: { kid: 'shared' } }))
+      expect(rig.log[0]?.fields['remarks']).to.deep.equal([
+        'keys[1] (kid "shared") is a symmetric key; it is not used',
+      ])
+    })
+
+    it('RSA keys that are too short', async () => {
+      const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 })
+      const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'short' } as JWK
+      await withKey(jwk, await rig.issuer.sign({}, { header: { kid: 'short' } }))
+      expect(rig.log[0]?.fields['remarks']).to.deep.equal([
+        'keys[1] (kid "short") is an RSA key of fewer than 2048 bits',
+      ])
+    })
+
+    it('keys for encryption, silently', async () => {
+      const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
+      const token = await rig.issuer.sign({}, { key: privateKey, header: { kid: 'enc' } })
+      const jwk = { ...(await exportJWK(publicKey)), kid: 'enc', use: 'enc' }
+      expect(await withKey(jwk, token)).to.match(/which the issuer does not have for ES256/)
+      expect(rig.log).to.deep.equal([])
+    })
+
+    it('keys of another algorithm', async () => {
+      const { privateKey, publicKey } = await generateKeyPair('PS256', { extractable: true })
+      const token = await rig.issuer.sign({}, { key: privateKey, header: { alg: 'PS256', kid: 'rs' } })
+      const jwk = { ...(await exportJWK(publicKey)), kid: 'rs', alg: 'RS256' }
+      expect(await withKey(jwk, token)).to.match(
+        /names the key "rs", which the issuer does not have for PS256/,
+      )
+    })
+
+    it('things that are no keys', async () => {
+      const jwk = { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA', kid: 'odd' }
+      expect(await withKey(jwk, await rig.issuer.sign({}, { header: { kid: 'odd' } }))).to.equal(
+        'UNAUTHENTICATED: The issuer\'s key "odd" is no valid key for ES256.',
+      )
+    })
+  })
+
+  it('come from elsewhere when a source of the user is bound', async () => {
+    rig.useSource({ load: async () => ({ keys: rig.issuer.keys }) })
+    expect(await user(present(await rig.stage(), await rig.issuer.sign()))).to.equal('ada@example.com')
+    expect(rig.issuer.requests).to.equal(0)
+  })
+
+  it('are given up on when the source of the user ignores its signal', async () => {
+    rig.useSource({ load: () => new Promise(() => undefined) })
+    const stage = await rig.stage({ jwks: { timeoutMs: 50 } })
+    expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
+  })
+
+  it('outlive a reload, and are let go with the last stage', async () => {
+    const before = await rig.stage()
+    const token = await rig.issuer.sign()
+    await present(before, token)
+    const after = await rig.stage({}, { allowUnauthenticated: true })
+    await before.stop?.()
+    await present(after, token)
+    expect(rig.issuer.requests).to.equal(1)
+    expect(rig.context.resources.size).to.equal(2)
+    await after.stop?.()
+    await after.stop?.()
+    expect(rig.context.resources.size).to.equal(0)
+  })
+
+  it('are not waited for when the stage stops', async () => {
+    rig.issuer.answer(() => undefined)
+    const stage = await rig.stage()
+    await rig.issuer.asked(1)
+    const waiting = present(stage, await rig.issuer.sign())
+    await stage.stop?.()
+    expect(refusal(await waiting).code).to.equal('STORE_UNAVAILABLE')
+  })
+
+  it('are one set for two stages and two for two gateways', async () => {
+    await present(await rig.stage(), await rig.issuer.sign())
+    await present(await rig.stage(), await rig.issuer.sign())
+    expect(rig.issuer.requests).to.equal(1)
+    const other = makeContext({ container: rig.context.container })
+    await present(await rig.start({ oidc: rig.issuer.oidc }, other), await rig.issuer.sign())
+    expect(rig.issuer.requests).to.equal(2)
+  })
+})

@@ -1,0 +1,98 @@
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { present, Rig, why } from './rig.js'
+
+describe('authn: remembered tokens', () => {
+  let rig: Rig
+  let verify: sinon.SinonSpy
+
+  beforeEach(async () => {
+    rig = await Rig.start()
+    verify = sinon.spy(crypto.subtle, 'verify')
+  })
+
+  afterEach(async () => {
+    verify.restore()
+    await rig.stop()
+  })
+
+  it('are not verified again', async () => {
+    const stage = await rig.stage()
+    const token = await rig.issuer.sign()
+    const first = await present(stage, token)
+    const second = await present(stage, token)
+    expect(second.identity).to.equal(first.identity).and.not.equal(undefined)
+    expect(verify.callCount).to.equal(1)
+  })
+
+  it('are those that were good; bad ones are verified each time', async () => {
+    const stage = await rig.stage()
+    const token = await rig.issuer.sign({ aud: 'other' })
+    for (let n = 0; n < 2; n++) expect(why(await present(stage, token))).to.match(/for the audience "other"/)
+    expect(verify.callCount).to.equal(2)
+  })
+
+  it('end with their exp', async () => {
+    const stage = await rig.stage({ clockToleranceSec: 0 })
+    const token = await rig.issuer.sign({}, { expiresIn: 10 })
+    await present(stage, token)
+    rig.clock.advance(9_999)
+    expect((await present(stage, token)).identity?.tenant).to.equal('acme')
+    expect(verify.callCount).to.equal(1)
+    rig.clock.advance(1)
+    expect(why(await present(stage, token))).to.equal(
+      'UNAUTHENTICATED: The token expired at 2026-01-01T00:00:10.000Z.',
+    )
+  })
+
+  it('do not count before their nbf, should the clock be set back', async () => {
+    const stage = await rig.stage({ clockToleranceSec: 0 })
+    const token = await rig.issuer.sign({}, { notBefore: 0 })
+    await present(stage, token)
+    rig.clock.advance(-1000)
+    expect(why(await present(stage, token))).to.match(/not valid before 2026-01-01T00:00:00.000Z/)
+  })
+
+  it('are verified again after tokenCacheSec', async () => {
+    const stage = await rig.stage({ tokenCacheSec: 60 })
+    const token = await rig.issuer.sign()
+    await present(stage, token)
+    rig.clock.advance(59_999)
+    await present(stage, token)
+    expect(verify.callCount).to.equal(1)
+    rig.clock.advance(1)
+    await present(stage, token)
+    expect(verify.callCount).to.equal(2)
+  })
+
+  it('are no more than tokenCacheSize; the one in use stays', async () => {
+    const stage = await rig.stage({ tokenCacheSize: 10 })
+    const used = await rig.issuer.sign({ sub: 'used' })
+    const once = await rig.issuer.sign({ sub: 'once' })
+    await present(stage, once)
+    for (let n = 0; n < 20; n++) {
+      await present(stage, used)
+      await present(stage, await rig.issuer.sign({ sub: `other-${n}` }))
+    }
+    expect(verify.callCount).to.equal(22)
+    await present(stage, once)
+    expect(verify.callCount).to.equal(23)
+  })
+
+  it('are none with tokenCacheSize 0', async () => {
+    const stage = await rig.stage({ tokenCacheSize: 0 })
+    const token = await rig.issuer.sign()
+    await present(stage, token)
+    await present(stage, token)
+    expect(verify.callCount).to.equal(2)
+  })
+
+  it('are forgotten when the policy reads their claims differently', async () => {
+    const token = await rig.issuer.sign({ workspace: 'initech' })
+    expect((await present(await rig.stage(), token)).identity?.tenant).to.equal('acme')
+    expect((await present(await rig.stage({ tenantClaim: 'workspace' }), token)).identity?.tenant).to.equal(
+      'initech',
+    )
+    expect(rig.issuer.requests).to.equal(1)
+  })
+})
