@@ -70,6 +70,9 @@ export { compose, type Dispatch, type PlacedStage } from './pipeline/compose.js'
 export { checkOrder, type OrderMistake, placeInOrder } from './pipeline/order.js'
 export { Pipeline } from './pipeline/pipeline.js'
 export { CORE_VERSION, definePlugin, type Plugin, type PluginContext } from './plugin.js'
+export { formatDiagnostic, PolicyError } from './policy/diagnostic.js'
+export { loadPolicy } from './policy/load.js'
+export { notYet } from './policy/not-yet.js'
 export type {
   Diagnostic,
   EffectivePolicy,

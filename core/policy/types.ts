@@ -24,7 +24,10 @@ export interface PolicyInput<Host> {
   readonly layers: readonly PolicyLayer[]
   /** What is no plugin's section: `targets`, `tenant`, `port`, `server`, …; strict. */
   readonly host: z.ZodType<Host>
+  /** Of two with one name the later counts, so that a user's own takes the place of ours. */
   readonly plugins: readonly Plugin[]
+  /** What an entry of the policy's `plugins` is, by its `use`, once its module has been imported. */
+  readonly custom?: ReadonlyMap<string, Plugin>
   readonly defaultOrder: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   /**

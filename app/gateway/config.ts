@@ -1,0 +1,84 @@
+// What a policy says besides the sections of plugins: who and where the gateway is, its targets and caps.
+import { notYet } from '@svc/core'
+import { z } from 'zod'
+
+const milliseconds = (least: number, standard: number, what: string) =>
+  z.int().min(least).max(86_400_000).default(standard).describe(`${what}, in milliseconds.`)
+
+const bytes = (least: number, standard: number, what: string) =>
+  z.int().min(least).max(1_073_741_824).default(standard).describe(`${what}, in bytes.`)
+
+const mcpTarget = /^mcp\+https?:/i
+
+const targetSchema = z
+  .string()
+  .superRefine((target, context) => {
+    const message = faultOfTarget(target)
+    if (message !== undefined) context.addIssue({ code: 'custom', message })
+  })
+  .describe('Base URL of the upstream, http or https.')
+
+function faultOfTarget(target: string): string | undefined {
+  if (mcpTarget.test(target)) {
+    return 'a target of the form mcp+http(s)://… is not available yet; accepted is an http or https URL'
+  }
+  if (!URL.canParse(target)) return 'not a URL; accepted is an http or https URL'
+  const { protocol, username, password, search, hash } = new URL(target)
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    return `a ${protocol.slice(0, -1)} URL; accepted is an http or https URL`
+  }
+  if (username !== '' || password !== '') return 'the URL holds credentials; accepted is a URL without them'
+  if (search !== '' || hash !== '') return 'the URL has a query or a fragment; accepted is a base URL'
+  return undefined
+}
+
+const serverSchema = z
+  .strictObject({
+    host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
+    maxBodyBytes: bytes(1, 4_194_304, "Hard cap on a request's body; larger is PAYLOAD_TOO_LARGE"),
+    maxAnswerBytes: bytes(1, 67_108_864, "Hard cap on an upstream's answer that is not streamed"),
+    maxHeaderBytes: bytes(1024, 16_384, "Hard cap on all of a request's headers together"),
+    headersTimeoutMs: milliseconds(1, 10_000, 'Time a client has to send all headers'),
+    requestTimeoutMs: milliseconds(1, 30_000, 'Time a client has to send the whole request'),
+    keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
+    connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
+    upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
+    drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
+    tls: notYet('TLS'),
+  })
+  .prefault({})
+  .describe('Where the gateway listens, its time limits and hard caps.')
+
+const pluginUseSchema = z.strictObject({
+  use: z
+    .string()
+    .min(1)
+    .describe('The name of a built-in section, a package, or a path relative to the policy file.'),
+  version: z.string().min(1).optional().describe("Semver range that the plugin's own version must satisfy."),
+})
+
+/** A string that is one segment of a path and of a reference. */
+const nameSchema = z.string().min(1)
+
+export const hostSchema = z.strictObject({
+  tenant: nameSchema.describe('Tenant of calls that no token attributes.'),
+  port: z.int().min(0).max(65_535).describe('TCP port to listen on; 0 picks a free one.'),
+  targets: z
+    .record(nameSchema, targetSchema)
+    .describe('Upstream server name to base URL; the name is the one in /mcp/<server>/….'),
+  sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
+  server: serverSchema,
+  admin: notYet('the admin listener'),
+  plugins: z
+    .array(pluginUseSchema)
+    .default([])
+    .describe('Plugins to load, and the versions of built-in ones to insist on.'),
+  pipeline: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('The stages by section name, outermost first; absent: the default order.'),
+})
+
+export type HostConfig = z.output<typeof hostSchema>
+/** The host part as code may write it. */
+export type HostOptions = z.input<typeof hostSchema>

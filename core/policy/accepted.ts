@@ -1,0 +1,91 @@
+// What a schema accepts, in words, for the second half of every message and for the reference.
+import { z } from 'zod'
+
+type JsonSchema = z.core.JSONSchema.BaseSchema
+
+/** For example `a whole number from 1 to 65535`, `observe or enforce`, `a list (each a string)`. */
+export function acceptedBy(schema: z.core.$ZodType): string {
+  return inWords(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
+}
+
+export function inWords(schema: JsonSchema | boolean): string {
+  if (typeof schema === 'boolean') return schema ? 'any value' : 'nothing'
+  const alternatives = schema.anyOf ?? schema.oneOf
+  if (alternatives !== undefined) return joined([...new Set(alternatives.map(inWords))])
+  if (schema.enum !== undefined) return joined(schema.enum.map(literal))
+  if (schema.const !== undefined) return literal(schema.const)
+  switch (schema.type) {
+    case 'boolean':
+      return 'true or false'
+    case 'null':
+      return 'null'
+    case 'integer':
+      return `a whole number${range(schema)}`
+    case 'number':
+      return `a number${range(schema)}`
+    case 'string':
+      return stringInWords(schema)
+    case 'array':
+      return listInWords(schema)
+    case 'object':
+      return mappingInWords(schema)
+    default:
+      return schema.description ?? 'another value'
+  }
+}
+
+function range(schema: JsonSchema): string {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema
+  const least = bounded(minimum) ? minimum : undefined
+  const most = bounded(maximum) ? maximum : undefined
+  if (least !== undefined && most !== undefined) return ` from ${least} to ${most}`
+  const bounds = [
+    ...(least === undefined ? [] : [`of at least ${least}`]),
+    ...(bounded(exclusiveMinimum) ? [`above ${exclusiveMinimum}`] : []),
+    ...(most === undefined ? [] : [`of at most ${most}`]),
+    ...(bounded(exclusiveMaximum) ? [`below ${exclusiveMaximum}`] : []),
+  ]
+  return bounds.length === 0 ? '' : ` ${bounds.join(' and ')}`
+}
+
+/** Zod states the range of safe integers on every integer; nobody chose that bound. */
+function bounded(bound: number | boolean | undefined): bound is number {
+  return typeof bound === 'number' && Math.abs(bound) < Number.MAX_SAFE_INTEGER
+}
+
+function stringInWords(schema: JsonSchema): string {
+  if (schema.format === 'uri') return 'a URL'
+  if (schema.format !== undefined) return `a string (${schema.format})`
+  if (schema.pattern !== undefined) return `a string that matches ${schema.pattern}`
+  const { minLength, maxLength } = schema
+  const least = minLength === undefined || minLength < 2 ? [] : [`at least ${minLength}`]
+  const most = maxLength === undefined ? [] : [`at most ${maxLength}`]
+  const length = [...least, ...most]
+  if (length.length > 0) return `a string of ${length.join(' and ')} characters`
+  return minLength === 1 ? 'a string that is not empty' : 'a string'
+}
+
+function listInWords(schema: JsonSchema): string {
+  const { items, minItems } = schema
+  const each = typeof items === 'object' && !Array.isArray(items) ? ` (each ${inWords(items)})` : ''
+  return `${minItems === 1 ? 'a list of at least one entry' : 'a list'}${each}`
+}
+
+function mappingInWords(schema: JsonSchema): string {
+  const keys = Object.keys(schema.properties ?? {})
+  if (keys.length > 0) return `a mapping with the keys ${keys.join(', ')}`
+  if (typeof schema.additionalProperties === 'object') {
+    return `a mapping (each value ${inWords(schema.additionalProperties)})`
+  }
+  return 'a mapping'
+}
+
+function literal(value: unknown): string {
+  if (typeof value !== 'string') return JSON.stringify(value)
+  return value === '' ? 'an empty string' : value
+}
+
+export function joined(words: readonly string[]): string {
+  if (words.length < 2) return words.join('')
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}

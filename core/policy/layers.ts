@@ -1,0 +1,79 @@
+// From layers to one set of sections: a later layer's section replaces an earlier one's, whole.
+import { mistakeAt, type Origin } from './diagnostic.js'
+import { type MapEntry, type MapNode, nodeOf, type PolicyNode } from './node.js'
+import { bothSpellings } from './read.js'
+import { knownKey } from './spelling.js'
+import type { Diagnostic, PolicyLayer } from './types.js'
+import { parsePolicyText } from './yaml.js'
+
+export interface Sections {
+  /** By the name its owner gives it; unknown ones by the name as written. */
+  readonly entries: ReadonlyMap<string, MapEntry>
+  /** Where what is missing altogether is told: the policy file, or the options. */
+  readonly root: Origin
+  readonly mistakes: readonly Diagnostic[]
+  /** False when a layer could not be read at all: nothing more can be judged. */
+  readonly isReadable: boolean
+}
+
+export function mergeLayers(layers: readonly PolicyLayer[], known: readonly string[]): Sections {
+  const entries = new Map<string, MapEntry>()
+  const mistakes: Diagnostic[] = []
+  let root: Origin = { file: layers.at(-1)?.file ?? 'options' }
+  let isReadable = true
+  for (const layer of layers) {
+    const parsed = 'text' in layer ? parsePolicyText(layer.text, layer.file) : readObject(layer)
+    mistakes.push(...parsed.mistakes)
+    if (parsed.root === undefined) {
+      isReadable = false
+      continue
+    }
+    if ('text' in layer) root = parsed.root.origin
+    if (parsed.root.kind !== 'map') {
+      const message = 'a policy is a mapping of sections; accepted is a mapping such as "tenant: acme"'
+      mistakes.push(mistakeAt(parsed.root.origin, '', message))
+      isReadable = false
+      continue
+    }
+    for (const [name, entry] of sectionsOf(parsed.root, known, mistakes)) entries.set(name, entry)
+  }
+  return { entries, root, mistakes, isReadable }
+}
+
+function readObject(layer: Extract<PolicyLayer, { object: unknown }>): {
+  root: PolicyNode
+  mistakes: readonly Diagnostic[]
+} {
+  return { root: nodeOf(layer.object, layer.file), mistakes: [] }
+}
+
+function sectionsOf(root: MapNode, known: readonly string[], mistakes: Diagnostic[]): Map<string, MapEntry> {
+  const sections = new Map<string, MapEntry>()
+  for (const entry of root.entries) {
+    const name = knownKey(entry.key, known) ?? entry.key
+    const before = sections.get(name)
+    if (before === undefined) sections.set(name, entry)
+    else if (before.key !== entry.key) {
+      mistakes.push(mistakeAt(entry.origin, entry.key, bothSpellings(before.key)))
+    }
+  }
+  return withAp2Lifted(sections, mistakes)
+}
+
+/** `security.ap2` is the section `ap2` (contract §2.5). */
+function withAp2Lifted(sections: Map<string, MapEntry>, mistakes: Diagnostic[]): Map<string, MapEntry> {
+  const security = sections.get('security')
+  if (security?.node.kind !== 'map') return sections
+  const inner = security.node.entries.find(({ key }) => key === 'ap2')
+  if (inner === undefined) return sections
+  if (sections.has('ap2')) {
+    mistakes.push(
+      mistakeAt(inner.origin, 'security.ap2', 'given as "ap2" too; both are the same section, give one'),
+    )
+  } else {
+    sections.set('ap2', { ...inner, key: 'security.ap2' })
+  }
+  const { entries, origin } = security.node
+  const rest = entries.filter((entry) => entry !== inner)
+  return sections.set('security', { ...security, node: { kind: 'map', origin, entries: rest } })
+}

@@ -1,0 +1,170 @@
+// Policy loading: parse, merge, judge every section, check versions and order; everything that is wrong at once.
+import type { z } from 'zod'
+import type { Plugin } from '../plugin.js'
+import { inOrderOfText, mistakeAt, type Origin, warningAt } from './diagnostic.js'
+import { policyDigest } from './digest.js'
+import { withoutSecrets } from './environment.js'
+import { type Judged, judge } from './judge.js'
+import { mergeLayers, type Sections } from './layers.js'
+import type { MapEntry, MapNode } from './node.js'
+import { notAvailable } from './not-yet.js'
+import { orderStages } from './order.js'
+import { unknownKey } from './read.js'
+import { keysOf } from './schema-kind.js'
+import type { Diagnostic, PolicyInput, PolicyResult } from './types.js'
+import { checkVersions, pluginFaults, readUses, secretsOf, type UseEntry } from './uses.js'
+
+/**
+ * One effective policy out of layers, or every mistake in them, in the order of the text. Never throws for
+ * what a policy says; opens nothing and imports nothing.
+ */
+export function loadPolicy<Host>(input: PolicyInput<Host>): PolicyResult<Host> {
+  return new Loading(input).result()
+}
+
+class Loading<Host> {
+  readonly #input: PolicyInput<Host>
+  readonly #plugins: ReadonlyMap<string, Plugin>
+  readonly #hostKeys: readonly string[]
+  readonly #sections: Sections
+  readonly #uses: readonly UseEntry[]
+  readonly #isPending: boolean
+  readonly #mistakes: Diagnostic[] = []
+  readonly #warnings: Diagnostic[] = []
+
+  constructor(input: PolicyInput<Host>) {
+    this.#input = input
+    const all = [...input.plugins, ...(input.custom?.values() ?? [])]
+    this.#plugins = new Map(all.map((plugin) => [plugin.name, plugin]))
+    this.#hostKeys = keysOf(input.host)
+    this.#sections = mergeLayers(input.layers, [...this.#hostKeys, ...this.#plugins.keys()])
+    this.#uses = readUses(this.#sections.entries.get('plugins')?.node, input.env)
+    this.#isPending =
+      input.customPending === true && this.#uses.some(({ use }) => this.#pluginOf(use) === undefined)
+  }
+
+  result(): PolicyResult<Host> {
+    this.#mistakes.push(...this.#sections.mistakes)
+    if (!this.#sections.isReadable) return this.#refused()
+    const host = this.#judgeHost()
+    this.#checkUnknownSections()
+    this.#checkUses()
+    const values = this.#judgeSections()
+    const { plugins, mistakes } = orderStages({
+      pipeline: this.#sections.entries.get('pipeline'),
+      defaultOrder: this.#input.defaultOrder,
+      plugins: [...values.keys()].flatMap((name) => this.#plugins.get(name) ?? []),
+      originOf: (section) => this.#sections.entries.get(section)?.origin ?? this.#sections.root,
+      env: this.#input.env,
+      isPending: this.#isPending,
+    })
+    this.#mistakes.push(...mistakes)
+    if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
+    const policy = {
+      host: host.value,
+      uses: this.#uses.map(({ use, version }) => (version === undefined ? { use } : { use, version })),
+      plugins,
+      sections: values,
+      sha256: policyDigest(this.#input.layers),
+      warnings: inOrderOfText(this.#warnings),
+    }
+    return { ok: true, policy }
+  }
+
+  #refused(): PolicyResult<Host> {
+    return { ok: false, mistakes: inOrderOfText(this.#mistakes) }
+  }
+
+  #pluginOf(use: string): Plugin | undefined {
+    return this.#input.custom?.get(use) ?? this.#plugins.get(use)
+  }
+
+  #judgeHost(): Judged<Host> {
+    const { entries, root } = this.#sections
+    const members = this.#hostKeys.flatMap((key) => entries.get(key) ?? [])
+    const node: MapNode = { kind: 'map', origin: root, entries: members }
+    return this.#judge(node, this.#input.host, { origin: root, path: '' })
+  }
+
+  #judge<T>(
+    node: MapEntry['node'],
+    schema: z.ZodType<T>,
+    place: { origin: Origin; path: string },
+  ): Judged<T> {
+    const judged = judge(node, schema, place, this.#input.env)
+    this.#mistakes.push(...judged.mistakes)
+    return judged
+  }
+
+  #checkUnknownSections(): void {
+    const known = [...this.#hostKeys, ...this.#plugins.keys()]
+    for (const [name, { key, origin }] of this.#sections.entries) {
+      if (known.includes(name) || this.#isPending) continue
+      this.#mistakes.push(
+        mistakeAt(origin, key, unknownKey(key, known).replace(/^unknown key/, 'unknown section')),
+      )
+    }
+  }
+
+  #checkUses(): void {
+    const secrets = secretsOf(this.#sections.entries.get('plugins')?.node, this.#input.env)
+    const said: Diagnostic[] = checkVersions(this.#uses, (use) => this.#pluginOf(use))
+    for (const plugin of this.#plugins.values()) {
+      const entry = this.#uses.find(({ use }) => this.#pluginOf(use) === plugin)
+      const section = this.#sections.entries.get(plugin.name)
+      const origin = entry?.origin ?? section?.origin ?? this.#sections.root
+      const path = entry?.path ?? section?.key ?? 'plugins'
+      for (const fault of pluginFaults(plugin)) said.push(mistakeAt(origin, path, fault))
+    }
+    for (const { use, path, origin } of this.#uses) {
+      const plugin = this.#pluginOf(use)
+      if (plugin === undefined && !this.#isPending) {
+        const builtin = [...this.#plugins.keys()].join(', ')
+        said.push(
+          mistakeAt(origin, path, `no plugin "${use}" was loaded; accepted is ${builtin} or a module`),
+        )
+      } else if (plugin !== undefined && this.#isUnused(plugin)) {
+        const message = `plugin "${plugin.name}" is loaded, but the policy has no section "${plugin.name}": its stage does not run`
+        this.#warnings.push(warningAt(origin, path, message))
+      }
+    }
+    this.#mistakes.push(
+      ...said.map((mistake) => ({ ...mistake, message: withoutSecrets(mistake.message, secrets) })),
+    )
+  }
+
+  #isUnused(plugin: Plugin): boolean {
+    return (plugin.presence ?? 'optional') === 'optional' && !this.#sections.entries.has(plugin.name)
+  }
+
+  /** Every section whose stage runs; the value is undefined where it has mistakes. */
+  #judgeSections(): Map<string, unknown> {
+    const values = new Map<string, unknown>()
+    for (const plugin of this.#plugins.values()) {
+      const entry = this.#sections.entries.get(plugin.name)
+      if (entry === undefined) {
+        this.#judgeAbsent(plugin, values)
+      } else if (plugin.available === false) {
+        this.#mistakes.push(mistakeAt(entry.origin, entry.key, notAvailable(`the section "${plugin.name}"`)))
+      } else {
+        const place = { origin: entry.origin, path: entry.key }
+        values.set(plugin.name, this.#judge(entry.node, plugin.schema, place).value)
+      }
+    }
+    return values
+  }
+
+  #judgeAbsent(plugin: Plugin, values: Map<string, unknown>): void {
+    const { name, presence } = plugin
+    const { root } = this.#sections
+    if (plugin.available === false) return
+    if (plugin.absent !== undefined) this.#warnings.push(warningAt(root, name, plugin.absent))
+    if (presence === 'required') {
+      this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
+      values.set(name, undefined)
+    } else if (presence === 'always') {
+      const nothing: MapNode = { kind: 'map', origin: root, entries: [] }
+      values.set(name, this.#judge(nothing, plugin.schema, { origin: root, path: name }).value)
+    }
+  }
+}

@@ -1,0 +1,176 @@
+// Reads the text of a policy: YAML 1.2, one document, and of YAML only what JSON could say as well.
+import {
+  type Alias,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  type YAMLError,
+} from 'yaml'
+import { mistakeAt, type Origin } from './diagnostic.js'
+import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
+import type { Diagnostic } from './types.js'
+
+const maxDepth = 64
+/** What the aliases of a document may expand to, in values: a few lines can otherwise say billions. */
+const maxExpanded = 10_000
+
+export interface ParsedText {
+  /** Undefined when the text is no YAML that could be judged further. */
+  readonly root: PolicyNode | undefined
+  readonly mistakes: readonly Diagnostic[]
+}
+
+/** Never throws for what the text holds. An empty document is an empty mapping. */
+export function parsePolicyText(text: string, file: string): ParsedText {
+  const lines = new LineCounter()
+  const originAt = (offset: number | undefined): Origin => {
+    const { line, col } = lines.linePos(offset ?? 0)
+    return { file, line: Math.max(line, 1), column: Math.max(col, 1) }
+  }
+  let document: ReturnType<typeof parseDocument>
+  try {
+    document = parseDocument(text, {
+      lineCounter: lines,
+      version: '1.2',
+      schema: 'core',
+      merge: false,
+      resolveKnownTags: false,
+      uniqueKeys: true,
+      prettyErrors: false,
+      strict: true,
+      logLevel: 'silent',
+    })
+  } catch (thrown) {
+    if (!(thrown instanceof RangeError)) throw thrown
+    return { root: undefined, mistakes: [mistakeAt(originAt(0), '', tooDeep)] }
+  }
+  const syntax = [...document.errors, ...document.warnings].map((error) =>
+    mistakeAt(originAt(error.pos[0]), '', syntaxMessage(error, text)),
+  )
+  if (document.errors.some(({ code }) => code !== 'DUPLICATE_KEY'))
+    return { root: undefined, mistakes: syntax }
+  const builder = new TreeBuilder(originAt, (alias) => alias.resolve(document))
+  const root =
+    document.contents === null
+      ? ({ kind: 'map', origin: originAt(0), entries: [] } as const)
+      : builder.build(document.contents, '', 0)
+  return { root, mistakes: [...syntax, ...builder.mistakes] }
+}
+
+const tooDeep = `nested too deeply; accepted are at most ${maxDepth} levels`
+
+function syntaxMessage(error: YAMLError, text: string): string {
+  const written = text.slice(error.pos[0], error.pos[1])
+  switch (error.code) {
+    case 'DUPLICATE_KEY':
+      return `the key ${quoted(text, error.pos[0])} is given twice; give it once`
+    case 'MULTIPLE_DOCS':
+      return 'a second document begins; a policy is one YAML document'
+    case 'TAG_RESOLVE_FAILED':
+      return `the tag ${written.trim()} is not read; accepted are plain strings, numbers, true, false, null, lists and mappings`
+    default:
+      return `no valid YAML 1.2: ${decapitalised(error.message)}`
+  }
+}
+
+function quoted(text: string, offset: number): string {
+  const [, key] = /^["']?([^"':\s]+)/.exec(text.slice(offset, offset + 200)) ?? []
+  return key === undefined ? 'here' : `"${key}"`
+}
+
+function decapitalised(sentence: string): string {
+  return sentence.charAt(0).toLowerCase() + sentence.slice(1)
+}
+
+class TreeBuilder {
+  readonly mistakes: Diagnostic[] = []
+  readonly #originAt: (offset: number | undefined) => Origin
+  readonly #resolve: (alias: Alias) => Node | undefined
+  readonly #open = new Set<Node>()
+  #aliasDepth = 0
+  #expanded = 0
+  #isBomb = false
+
+  constructor(originAt: (offset: number | undefined) => Origin, resolve: (alias: Alias) => Node | undefined) {
+    this.#originAt = originAt
+    this.#resolve = resolve
+  }
+
+  build(node: unknown, path: string, depth: number, at?: Origin): PolicyNode {
+    const origin = at ?? this.#originAt(rangeOf(node))
+    if (this.#aliasDepth > 0) this.#expanded++
+    if (this.#expanded > maxExpanded) return this.#bomb(origin, path)
+    if (depth > maxDepth) return this.#refused(origin, path, tooDeep)
+    if (isAlias(node)) return this.#alias(node, path, depth, origin)
+    if (isMap(node)) {
+      const entries = node.items.flatMap((pair) => this.#entry(pair, path, depth))
+      return { kind: 'map', origin, entries }
+    }
+    if (isSeq(node)) {
+      const items = node.items.map((item, index) => this.build(item, `${path}[${index}]`, depth + 1))
+      return { kind: 'list', origin, items }
+    }
+    return { kind: 'scalar', origin, value: isScalar(node) ? node.value : null }
+  }
+
+  #entry(pair: Pair, path: string, depth: number): MapEntry[] {
+    const origin = this.#originAt(rangeOf(pair.key))
+    const key = keyText(pair.key)
+    if (key === undefined) {
+      this.mistakes.push(mistakeAt(origin, path, 'a key is missing or no plain word; accepted is a string'))
+      return []
+    }
+    if (key === '__proto__' || key === '<<') {
+      const what = key === '<<' ? 'merge keys are not read' : 'this key is reserved'
+      this.mistakes.push(mistakeAt(origin, pathOfMember(path, key), `${what}; write out what is meant`))
+      return []
+    }
+    const member = pathOfMember(path, key)
+    return [{ key, origin, node: this.build(pair.value, member, depth + 1) }]
+  }
+
+  #alias(alias: Alias, path: string, depth: number, origin: Origin): PolicyNode {
+    const target = this.#resolve(alias)
+    if (target === undefined || this.#open.has(target)) {
+      return this.#refused(origin, path, `the alias *${alias.source} stands inside what it refers to`)
+    }
+    this.#open.add(target)
+    this.#aliasDepth++
+    try {
+      return this.build(target, path, depth, origin)
+    } finally {
+      this.#aliasDepth--
+      this.#open.delete(target)
+    }
+  }
+
+  #bomb(origin: Origin, path: string): PolicyNode {
+    if (!this.#isBomb) {
+      const message = `the aliases expand to more than ${maxExpanded} values; write out what is meant`
+      this.mistakes.push(mistakeAt(origin, path, message))
+    }
+    this.#isBomb = true
+    return { kind: 'scalar', origin, value: null }
+  }
+
+  #refused(origin: Origin, path: string, message: string): PolicyNode {
+    this.mistakes.push(mistakeAt(origin, path, message))
+    return { kind: 'scalar', origin, value: null }
+  }
+}
+
+function rangeOf(node: unknown): number | undefined {
+  if (isAlias(node) || isMap(node) || isSeq(node) || isScalar(node)) return node.range?.[0]
+  return undefined
+}
+
+function keyText(key: unknown): string | undefined {
+  if (!isScalar(key)) return undefined
+  if (typeof key.value === 'string') return key.value
+  return key.value === null ? undefined : (key.source ?? String(key.value))
+}

@@ -1,0 +1,92 @@
+// A small gateway's worth of schemas to load policies with, and short ways to ask the loader.
+import {
+  definePlugin,
+  formatDiagnostic,
+  loadPolicy,
+  notYet,
+  type Plugin,
+  type PolicyInput,
+  type PolicyResult,
+  slot,
+} from '@svc/core'
+import { z } from 'zod'
+
+export const hostSchema = z.strictObject({
+  tenant: z.string().min(1),
+  port: z.int().min(0).max(65_535).default(0),
+  sec0Dir: z.string().default('.svc'),
+  plugins: z.array(z.strictObject({ use: z.string(), version: z.string().optional() })).default([]),
+  pipeline: z.array(z.string()).optional(),
+})
+
+export type Host = z.infer<typeof hostSchema>
+
+const create: Plugin['create'] = () => ({ handle: (_call, next) => next() })
+const who = slot<string>('who')
+
+export function plugin(name: string, schema: z.ZodType, more: Partial<Plugin> = {}): Plugin {
+  return definePlugin({ name, version: '1.2.0', core: '^1.0.0', schema, create, ...more })
+}
+
+export const audit = plugin(
+  'audit',
+  z.strictObject({
+    dir: z.string().min(1),
+    gatewayName: z.string().min(1).optional(),
+    retentionDays: z.int().min(1).default(30),
+    fsync: z.boolean().default(true),
+    append: z.custom((value) => typeof value === 'function').optional(),
+  }),
+  { presence: 'required' },
+)
+
+export const authn = plugin(
+  'authn',
+  z.strictObject({
+    allowUnauthenticated: z.boolean().default(false),
+    oidc: z
+      .strictObject({ issuer: z.url(), jwks_uri: z.url(), tenantClaim: z.string().default('org') })
+      .optional(),
+  }),
+  { presence: 'always', provides: [who], absent: 'no caller can be told from another; set authn.oidc' },
+)
+
+export const limits = plugin(
+  'limits',
+  z.strictObject({
+    per_tool: z.record(z.string(), z.strictObject({ calls_per_day: z.int().min(0) })).optional(),
+    mode: z.enum(['observe', 'enforce']).optional(),
+    adapter: z.union([z.enum(['memory', 'lmdb']), z.custom((value) => typeof value === 'object')]).optional(),
+    burst: notYet('a burst'),
+  }),
+  { requires: [who] },
+)
+
+export const later = plugin('later', z.strictObject({}), { available: false })
+
+export const plugins = [audit, authn, limits, later]
+export const defaultOrder = ['audit', 'authn', 'limits', 'later']
+
+type Options = Partial<Omit<PolicyInput<Host>, 'layers'>>
+
+export function load(text: string, options: Options = {}): PolicyResult<Host> {
+  return loadLayers([{ file: 'p.yaml', text }], options)
+}
+
+export function loadLayers(layers: PolicyInput<Host>['layers'], options: Options = {}): PolicyResult<Host> {
+  return loadPolicy({ host: hostSchema, plugins, defaultOrder, env: {}, layers, ...options })
+}
+
+/** The mistakes as they are printed; empty when the policy loads. */
+export function mistakesIn(text: string, options: Options = {}): string[] {
+  return printed(load(text, options))
+}
+
+export function printed(result: PolicyResult<Host>): string[] {
+  return result.ok ? [] : result.mistakes.map(formatDiagnostic)
+}
+
+export function accepted(result: PolicyResult<Host>) {
+  if (!result.ok) throw new Error(printed(result).join('\n'))
+  return result.policy
+}
