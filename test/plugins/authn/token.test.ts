@@ -1,4 +1,6 @@
 import { createHmac } from 'node:crypto'
+import { createServer, type IncomingHttpHeaders, request, type ServerOptions } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { CompactEncrypt, CompactSign, exportSPKI, generateKeyPair } from 'jose'
 import { makeContext } from '../../support/context.js'
@@ -7,6 +9,28 @@ import { present, Rig, refusal, send, why } from './rig.js'
 
 function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
+}
+
+/** What a real server makes of these header lines. */
+async function asReceived(
+  options: ServerOptions,
+  headers: OutgoingHttpHeaders,
+): Promise<IncomingHttpHeaders> {
+  const server = createServer(options)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    return await new Promise((resolve, reject) => {
+      server.once('request', (received, response) => {
+        response.end()
+        resolve(received.headers)
+      })
+      const { port } = server.address() as AddressInfo
+      request({ port, host: '127.0.0.1', headers: lines }).once('error', reject).end()
+    })
+  } finally {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
 }
 
 describe('authn: tokens', () => {
@@ -294,6 +318,22 @@ describe('authn: tokens', () => {
         }
       })
     }
+
+    it('is refused when it came twice, where the server joins repeated headers', async () => {
+      const stage = await rig.stage()
+      const token = `Bearer ${await rig.issuer.sign()}`
+      const headers = await asReceived({ joinDuplicateHeaders: true }, [
+        'host',
+        'gateway.example',
+        'authorization',
+        token,
+        'authorization',
+        token,
+      ])
+      expect(why(await send(stage, headers))).to.equal(
+        'UNAUTHENTICATED: The Authorization header is malformed; send "Bearer <token>", once.',
+      )
+    })
 
     it('is refused when a parser hands on two', async () => {
       const stage = await rig.stage()

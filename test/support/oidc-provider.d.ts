@@ -1,0 +1,37 @@
+// The part of oidc-provider that the tests use; it ships no types.
+declare module 'oidc-provider' {
+  import type { RequestListener } from 'node:http'
+  import type { JWK } from 'jose'
+
+  interface ResourceServer {
+    readonly scope: string
+    readonly audience?: string
+    readonly accessTokenFormat: 'jwt' | 'opaque'
+    readonly accessTokenTTL?: number
+    readonly jwt?: { readonly sign: { readonly alg: string } }
+  }
+
+  interface Configuration {
+    readonly clients: readonly Record<string, unknown>[]
+    readonly jwks: { readonly keys: readonly JWK[] }
+    readonly scopes?: readonly string[]
+    readonly features: {
+      readonly devInteractions: { readonly enabled: boolean }
+      readonly clientCredentials: { readonly enabled: boolean }
+      readonly resourceIndicators: {
+        readonly enabled: boolean
+        defaultResource(): string
+        getResourceServerInfo(context: unknown, resource: string): ResourceServer
+      }
+    }
+    extraTokenClaims?(
+      context: unknown,
+      token: { readonly clientId?: string },
+    ): Record<string, unknown> | undefined
+  }
+
+  export class Provider {
+    constructor(issuer: string, configuration: Configuration)
+    callback(): RequestListener
+  }
+}
