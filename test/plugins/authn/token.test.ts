@@ -12,10 +12,7 @@ function encode(value: unknown): string {
 }
 
 /** What a real server makes of these header lines. */
-async function asReceived(
-  options: ServerOptions,
-  headers: OutgoingHttpHeaders,
-): Promise<IncomingHttpHeaders> {
+async function asReceived(options: ServerOptions, lines: string[]): Promise<IncomingHttpHeaders> {
   const server = createServer(options)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   try {
