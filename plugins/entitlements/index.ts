@@ -1,1 +1,2 @@
-export {}
+export { type EntitlementsConfig, entitlementsSchema } from './config.js'
+export { entitlementsPlugin } from './plugin.js'

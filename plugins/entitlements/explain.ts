@@ -1,0 +1,43 @@
+// In words, for `svc policy explain`: which list spoke, by which pattern, and which limits follow.
+import { type CallRequest, compilePatternMap, type Limit } from '@svc/core'
+import type { Entitlement } from './entitlement.js'
+import type { PatternList } from './grant.js'
+
+export function explainEntitlement(
+  entitlement: Entitlement,
+  request: CallRequest,
+  say: (line: string) => void,
+): void {
+  const { reference, kind } = request
+  for (const { name } of entitlement.grants) say(`speaks: ${name}`)
+  const finding = entitlement.rule(reference, kind)
+  if (finding !== undefined) say(`${finding.reason}: ${finding.detail}`)
+  if (kind === 'protocol') {
+    if (finding === undefined) say(`allowed: something on server "${request.server}" may be used`)
+    return
+  }
+  for (const { name, deny, allow } of entitlement.grants) {
+    for (const pattern of patternsFor(deny, reference))
+      say(`denied by "${pattern}" in the denylist of ${name}`)
+    if (finding?.reason === 'tool_in_denylist') continue
+    for (const pattern of patternsFor(allow, reference)) {
+      say(`allowed by "${pattern}" in the allowlist of ${name}`)
+    }
+  }
+  for (const limit of entitlement.limitsOf(reference)) say(inWords(limit))
+}
+
+function patternsFor(list: PatternList | undefined, reference: string): string[] {
+  if (list === undefined) return []
+  const named = compilePatternMap(Object.fromEntries(list.sources.map((source) => [source, true])))
+  return named.lookup(reference).map(({ pattern }) => pattern)
+}
+
+function inWords({ key, level, callsPerDay, ratePerSec, burst }: Limit): string {
+  const parts: string[] = []
+  if (ratePerSec !== undefined) {
+    parts.push(`${ratePerSec} calls per second${burst === undefined ? '' : `, ${burst} at once`}`)
+  }
+  if (callsPerDay !== undefined) parts.push(`${callsPerDay} calls per day`)
+  return `limit of the ${level}: ${parts.join('; ')}, counted as ${key}`
+}

@@ -1,0 +1,16 @@
+// Says which tenant, and who of it, may use which tools, and how often.
+import { definePlugin, identity, limits } from '@svc/core'
+import { type EntitlementsConfig, entitlementsSchema } from './config.js'
+import { EntitlementsStage } from './stage.js'
+import { Tenants } from './tenants.js'
+
+export const entitlementsPlugin = definePlugin<EntitlementsConfig>({
+  name: 'entitlements',
+  version: '0.1.0',
+  core: '^1.0.0',
+  schema: entitlementsSchema,
+  absent: 'every tool is allowed to every tenant',
+  uses: [identity],
+  provides: [limits],
+  create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
+})

@@ -1,0 +1,104 @@
+import { expect } from 'chai'
+import { acme, run, type Who } from './run.js'
+
+const KEY = 'mcp://files/echo@1.0.0'
+
+async function limitsOf(tenant: object, plan: object = {}, who: Who = {}, what = {}) {
+  return (await run(acme({ allowlist: ['*'], ...tenant }, plan), who, what)).limits
+}
+
+describe('entitlements: limits', () => {
+  it('are none where none is given', async () => {
+    expect(await limitsOf({})).to.deep.equal([])
+  })
+
+  it("are the plan's, counted under the reference", async () => {
+    expect(await limitsOf({}, { calls_per_day: 10, rate_per_sec: 2, burst: 5 })).to.deep.equal([
+      { key: KEY, level: 'plan', callsPerDay: 10, ratePerSec: 2, burst: 5 },
+    ])
+  })
+
+  it("are the default plan's for a tenant that is not listed", async () => {
+    const policy = {
+      default_plan: 'free',
+      plans: { free: { allowlist: ['*'], calls_per_day: 3 } },
+      tenants: {},
+    }
+    expect((await run(policy, { tenant: 'other' })).limits).to.deep.equal([
+      { key: KEY, level: 'plan', callsPerDay: 3 },
+    ])
+  })
+
+  it('are the most specific per_tool entry that matches, whole', async () => {
+    const per_tool = {
+      '*': { calls_per_day: 1, rate_per_sec: 1 },
+      'files/echo': { calls_per_day: 20 },
+      'files/*': { calls_per_day: 5 },
+    }
+    expect(await limitsOf({ per_tool })).to.deep.equal([{ key: KEY, level: 'tenant', callsPerDay: 20 }])
+    expect(await limitsOf({ per_tool }, {}, {}, { tool: 'read' })).to.deep.equal([
+      { key: 'mcp://files/read@1.0.0', level: 'tenant', callsPerDay: 5 },
+    ])
+  })
+
+  it('are the lower ones of entries that are equally specific, each limit by itself', async () => {
+    const per_tool = {
+      'files/ec*': { calls_per_day: 9, rate_per_sec: 1, burst: 8 },
+      'files/*ho': { calls_per_day: 4, rate_per_sec: 2 },
+      'files/e*o': { rate_per_sec: 1, burst: 3 },
+    }
+    expect(await limitsOf({ per_tool })).to.deep.equal([
+      { key: KEY, level: 'tenant', callsPerDay: 4, ratePerSec: 1, burst: 3 },
+    ])
+  })
+
+  it("of a tenant take the place of the plan's, where they speak", async () => {
+    const limits = await limitsOf(
+      { per_tool: { echo: { calls_per_day: 1000 } } },
+      { calls_per_day: 10, rate_per_sec: 2 },
+    )
+    expect(limits).to.deep.equal([
+      { key: KEY, level: 'tenant', callsPerDay: 1000 },
+      { key: KEY, level: 'plan', ratePerSec: 2 },
+    ])
+  })
+
+  it('of principals are counted for each by itself, beside the tenant', async () => {
+    const limits = await limitsOf(
+      {
+        users: { ada: { per_tool: { '*': { calls_per_day: 1 } } } },
+        user_ids: { 'u-1': { per_tool: { '*': { calls_per_day: 2 } } } },
+        roles: {
+          dev: { per_tool: { '*': { calls_per_day: 3 } } },
+          ops: { per_tool: { mail: { calls_per_day: 4 } } },
+        },
+        agent_nodes: { n1: { per_tool: { '*': { rate_per_sec: 5 } } } },
+      },
+      { calls_per_day: 6 },
+      { user: 'ada', userId: 'u-1', roles: ['dev', 'dev', 'ops'], claims: 'n1' },
+    )
+    expect(limits).to.deep.equal([
+      { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 1 },
+      { key: `${KEY}#user_id:u-1`, level: 'user', callsPerDay: 2 },
+      { key: `${KEY}#role:dev`, level: 'role', callsPerDay: 3 },
+      { key: `${KEY}#node:n1`, level: 'node', ratePerSec: 5 },
+      { key: KEY, level: 'plan', callsPerDay: 6 },
+    ])
+  })
+
+  it('of an agent are counted under its client id', async () => {
+    const agents = { bot: { per_tool: { '*': { calls_per_day: 1 } } } }
+    expect(await limitsOf({ agents }, {}, { clientId: 'bot' })).to.deep.equal([
+      { key: `${KEY}#agent:bot`, level: 'agent', callsPerDay: 1 },
+    ])
+  })
+
+  it("never share a key with a principal's, whatever version the caller asks for", async () => {
+    const users = { ada: { per_tool: { '*': { calls_per_day: 1 } } } }
+    const plan = { calls_per_day: 6 }
+    const [ofAda] = await limitsOf({ users }, plan, { user: 'ada' }, { version: '1' })
+    const [forged] = await limitsOf({ users }, plan, { user: 'eve' }, { version: '1#user:ada' })
+    expect(ofAda?.key).to.equal('mcp://files/echo@1#user:ada')
+    expect(forged?.key).to.equal('mcp://files/echo@1%23user:ada')
+  })
+})
