@@ -1,1 +1,2 @@
-export {}
+export { type Ap2Config, ap2Schema } from './config.js'
+export { ap2Plugin } from './plugin.js'

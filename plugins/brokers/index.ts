@@ -1,1 +1,2 @@
-export {}
+export { type BrokersConfig, brokersSchema } from './config.js'
+export { brokersPlugin } from './plugin.js'

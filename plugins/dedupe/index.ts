@@ -1,1 +1,2 @@
-export {}
+export { type DedupeConfig, dedupeSchema } from './config.js'
+export { dedupePlugin } from './plugin.js'

@@ -1,1 +1,2 @@
-export {}
+export { type PrivacyConfig, privacySchema } from './config.js'
+export { privacyPlugin } from './plugin.js'

@@ -1,1 +1,2 @@
-export {}
+export { type RuntimeConfig, runtimeSchema } from './config.js'
+export { runtimePlugin } from './plugin.js'

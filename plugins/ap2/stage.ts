@@ -1,0 +1,13 @@
+// Stands where AP2 mandate checks will: a payment must not pass because its mandate was not looked at.
+import { type Call, failed, type Next, type Outcome, type Stage } from '@svc/core'
+
+export class Ap2Stage implements Stage {
+  async handle(_call: Call, _next: Next): Promise<Outcome> {
+    return failed('INTERNAL', 'AP2 mandate checks are not available yet.')
+  }
+
+  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    say('not available yet: every call is refused')
+    return this.handle(call, next)
+  }
+}
