@@ -45,7 +45,9 @@ function told(issues: readonly Issue[], reader: SectionReader, base: SchemaPath)
       if (chosen !== undefined && chosen.length > 0) return told(chosen, reader, path)
     }
     const { origin, path: written } = place ?? placeOfMissing(reader, path)
-    return [mistakeAt(origin, written, withTemplate(issue.message, place))]
+    const isMissing = place === undefined && issue.code !== 'custom' && !issue.message.startsWith('missing')
+    const message = isMissing ? `missing; ${issue.message}` : withTemplate(issue.message, place)
+    return [mistakeAt(origin, written, message)]
   })
 }
 

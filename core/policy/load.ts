@@ -11,7 +11,7 @@ import { notAvailable } from './not-yet.js'
 import { orderStages } from './order.js'
 import { unknownKey } from './read.js'
 import { keysOf } from './schema-kind.js'
-import type { Diagnostic, PolicyInput, PolicyResult } from './types.js'
+import type { Diagnostic, PluginUse, PolicyInput, PolicyResult } from './types.js'
 import { checkVersions, pluginFaults, readUses, secretsOf, type UseEntry } from './uses.js'
 
 /**
@@ -20,6 +20,20 @@ import { checkVersions, pluginFaults, readUses, secretsOf, type UseEntry } from 
  */
 export function loadPolicy<Host>(input: PolicyInput<Host>): PolicyResult<Host> {
   return new Loading(input).result()
+}
+
+/** The entries of the policy's `plugins` that can be read, before anything is judged: what to import. */
+export function pluginUses(input: Pick<PolicyInput<unknown>, 'layers' | 'env'>): PluginUse[] {
+  const { entries } = mergeLayers(input.layers, ['plugins'])
+  return readUses(entries.get('plugins')?.node, input.env).map(useOf)
+}
+
+function useOf({ use, version }: UseEntry): PluginUse {
+  return version === undefined ? { use } : { use, version }
+}
+
+function isFault(imported: Plugin | Error): imported is Error {
+  return imported instanceof Error
 }
 
 class Loading<Host> {
@@ -34,13 +48,14 @@ class Loading<Host> {
 
   constructor(input: PolicyInput<Host>) {
     this.#input = input
-    const all = [...input.plugins, ...(input.custom?.values() ?? [])]
+    const imported = [...(input.custom?.values() ?? [])].flatMap((made) => (isFault(made) ? [] : made))
+    const all = [...input.plugins, ...imported]
     this.#plugins = new Map(all.map((plugin) => [plugin.name, plugin]))
     this.#hostKeys = keysOf(input.host)
     this.#sections = mergeLayers(input.layers, [...this.#hostKeys, ...this.#plugins.keys()])
     this.#uses = readUses(this.#sections.entries.get('plugins')?.node, input.env)
-    this.#isPending =
-      input.customPending === true && this.#uses.some(({ use }) => this.#pluginOf(use) === undefined)
+    const isIncomplete = input.customPending === true || [...(input.custom?.values() ?? [])].some(isFault)
+    this.#isPending = isIncomplete && this.#uses.some(({ use }) => this.#pluginOf(use) === undefined)
   }
 
   result(): PolicyResult<Host> {
@@ -62,7 +77,7 @@ class Loading<Host> {
     if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
     const policy = {
       host: host.value,
-      uses: this.#uses.map(({ use, version }) => (version === undefined ? { use } : { use, version })),
+      uses: this.#uses.map(useOf),
       plugins,
       sections: values,
       sha256: policyDigest(this.#input.layers),
@@ -72,11 +87,16 @@ class Loading<Host> {
   }
 
   #refused(): PolicyResult<Host> {
-    return { ok: false, mistakes: inOrderOfText(this.#mistakes) }
+    return {
+      ok: false,
+      mistakes: inOrderOfText(this.#mistakes),
+      warnings: inOrderOfText(this.#warnings),
+    }
   }
 
   #pluginOf(use: string): Plugin | undefined {
-    return this.#input.custom?.get(use) ?? this.#plugins.get(use)
+    const imported = this.#input.custom?.get(use)
+    return imported === undefined || isFault(imported) ? this.#plugins.get(use) : imported
   }
 
   #judgeHost(): Judged<Host> {
@@ -116,21 +136,25 @@ class Loading<Host> {
       const path = entry?.path ?? section?.key ?? 'plugins'
       for (const fault of pluginFaults(plugin)) said.push(mistakeAt(origin, path, fault))
     }
-    for (const { use, path, origin } of this.#uses) {
-      const plugin = this.#pluginOf(use)
-      if (plugin === undefined && !this.#isPending) {
-        const builtin = [...this.#plugins.keys()].join(', ')
-        said.push(
-          mistakeAt(origin, path, `no plugin "${use}" was loaded; accepted is ${builtin} or a module`),
-        )
-      } else if (plugin !== undefined && this.#isUnused(plugin)) {
-        const message = `plugin "${plugin.name}" is loaded, but the policy has no section "${plugin.name}": its stage does not run`
-        this.#warnings.push(warningAt(origin, path, message))
-      }
-    }
+    for (const entry of this.#uses) said.push(...this.#checkImported(entry))
     this.#mistakes.push(
       ...said.map((mistake) => ({ ...mistake, message: withoutSecrets(mistake.message, secrets) })),
     )
+  }
+
+  #checkImported({ use, path, origin }: UseEntry): Diagnostic[] {
+    const plugin = this.#pluginOf(use)
+    if (plugin === undefined) {
+      const fault = this.#input.custom?.get(use)
+      if (fault === undefined || !isFault(fault)) return []
+      return [mistakeAt(origin, path, fault.message)]
+    }
+    if (this.#input.custom?.has(use) && this.#isUnused(plugin)) {
+      const { name } = plugin
+      const message = `plugin "${name}" is loaded, but the policy has no section "${name}": its stage does not run`
+      this.#warnings.push(warningAt(origin, path, message))
+    }
+    return []
   }
 
   #isUnused(plugin: Plugin): boolean {

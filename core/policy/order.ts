@@ -47,8 +47,8 @@ function listedStages({ pipeline, env }: OrderInput) {
 
 function withoutUnfilled(plugins: readonly Plugin[]): Plugin[] {
   const filled = new Set(plugins.flatMap(({ provides }) => (provides ?? []).map(({ index }) => index)))
-  return plugins.map((plugin) => ({
-    ...plugin,
-    requires: (plugin.requires ?? []).filter(({ index }) => filled.has(index)),
-  }))
+  return plugins.map((plugin): Plugin => {
+    const requires = (plugin.requires ?? []).filter(({ index }) => filled.has(index))
+    return Object.create(plugin, { requires: { value: requires } })
+  })
 }

@@ -26,8 +26,11 @@ export interface PolicyInput<Host> {
   readonly host: z.ZodType<Host>
   /** Of two with one name the later counts, so that a user's own takes the place of ours. */
   readonly plugins: readonly Plugin[]
-  /** What an entry of the policy's `plugins` is, by its `use`, once its module has been imported. */
-  readonly custom?: ReadonlyMap<string, Plugin>
+  /**
+   * What each module named under the policy's `plugins` is, by its `use`: its plugin, or why there is none.
+   * Absent: `plugins` holds what was imported, and which entry it came from is not known.
+   */
+  readonly custom?: ReadonlyMap<string, Plugin | Error>
   readonly defaultOrder: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   /**
@@ -59,4 +62,8 @@ export interface EffectivePolicy<Host> {
 
 export type PolicyResult<Host> =
   | { readonly ok: true; readonly policy: EffectivePolicy<Host> }
-  | { readonly ok: false; readonly mistakes: readonly Diagnostic[] }
+  | {
+      readonly ok: false
+      readonly mistakes: readonly Diagnostic[]
+      readonly warnings: readonly Diagnostic[]
+    }
