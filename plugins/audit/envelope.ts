@@ -1,19 +1,13 @@
 // The records of the log as contract.md §2.1–§2.3 and decisions.md §4 define them.
 
-/** One finding of a stage, with what the verdict made of it. */
-export interface EnvelopeFinding {
-  reason: string
-  stage: string
-  effect: 'reported' | 'would_deny' | 'deny' | 'escalate'
-  detail?: unknown
-}
+import type { JudgedFinding } from '@svc/core'
 
 /** Who called, as far as the gateway knows and privacy settings let it say. */
 export interface EnvelopePrincipal {
   user?: string
   user_id?: string
   client_id?: string
-  roles?: string[]
+  roles?: readonly string[]
 }
 
 /** One hop of one call, before it is signed. */
@@ -47,8 +41,8 @@ export interface AuditEnvelope {
   agentMetadata?: Record<string, unknown> | null
   cause_trace_id?: string | null
   cause_span_id?: string | null
-  risk_tags?: string[]
-  findings?: EnvelopeFinding[]
+  risk_tags?: readonly string[]
+  findings?: readonly JudgedFinding[]
   node_type?: string
   /** `<name>@<version>` of the gateway. */
   gateway?: string

@@ -1,6 +1,11 @@
+export { SvcAppender } from './appender/appender.js'
+export type { AppenderConfig, AppenderLimits, AppenderOptions } from './appender/config.js'
+export type { FileSystem } from './appender/file-system.js'
+export { nodeFileSystem } from './appender/file-system.js'
+export type { AppenderStatus } from './appender/health.js'
+export { pathSegment } from './appender/paths.js'
 export type {
   AuditEnvelope,
-  EnvelopeFinding,
   EnvelopePrincipal,
   PresignConfig,
   RawPayloadRecord,

@@ -1,0 +1,62 @@
+// The disk as the appender sees it, so that tests can make it fail in ways a real one does too rarely.
+
+import * as fs from 'node:fs'
+
+type Callback = (error: NodeJS.ErrnoException | null) => void
+
+export interface FileSystem {
+  openSync(path: string, flags: number, mode?: number): number
+  closeSync(fd: number): void
+  readSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number): number
+  /** Bytes written, which may be fewer than asked for. */
+  writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
+  fstatSync(fd: number): { readonly size: number; readonly nlink: number }
+  ftruncateSync(fd: number, length: number): void
+  fdatasync(fd: number, done: Callback): void
+  fsync(fd: number, done: Callback): void
+  fsyncSync(fd: number): void
+  mkdirSync(path: string, options: { recursive: true; mode: number }): string | undefined
+  readdirSync(path: string): string[]
+  rmSync(path: string, options: { recursive: boolean; force: boolean }): void
+  rmdirSync(path: string): void
+  statfsSync(path: string): { readonly type: number }
+}
+
+export const nodeFileSystem: FileSystem = fs
+
+export const FILE_MODE = 0o600
+export const DIRECTORY_MODE = 0o700
+
+const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = fs.constants
+export const READ = O_RDONLY
+export const READ_WRITE_CREATE = O_RDWR | O_CREAT
+/** Every write goes to the end, wherever another process has moved it. */
+export const APPEND_CREATE = O_RDWR | O_CREAT | O_APPEND
+export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL
+
+/** Writes all of it, however many calls that takes; throws what the system throws. */
+export function writeFully(
+  port: FileSystem,
+  fd: number,
+  bytes: Uint8Array,
+  start = 0,
+  end = bytes.length,
+): void {
+  let at = start
+  while (at < end) {
+    const written = port.writeSync(fd, bytes, at, end - at, null)
+    if (written <= 0)
+      throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
+    at += written
+  }
+}
+
+/** Makes the entries of a directory durable: a new file is lost with the power unless its name is synced. */
+export function syncDirectorySync(port: FileSystem, path: string): void {
+  const fd = port.openSync(path, READ)
+  try {
+    port.fsyncSync(fd)
+  } finally {
+    port.closeSync(fd)
+  }
+}

@@ -1,0 +1,70 @@
+// What the appender knows of itself: figures for an operator, and whether the log can be written.
+
+import type { AuditError } from '../errors.js'
+
+export interface AppenderStatus {
+  /** False while the last attempt to write, or to get the lock, has failed. */
+  writable: boolean
+  error?: AuditError
+  /** Records made durable. */
+  appended: number
+  /** Records whose `append` rejected. */
+  failed: number
+  /** Bytes of accepted records that are not durable yet. */
+  pendingBytes: number
+  /** Batches made durable. */
+  batches: number
+  /** Duration of the last fdatasync, milliseconds. */
+  lastSyncMs: number
+}
+
+export class Health {
+  appended = 0
+  failed = 0
+  pendingBytes = 0
+  batches = 0
+  lastSyncMs = 0
+  /** Called whenever the log is found not to be writable. */
+  onBroken: () => void = () => undefined
+  #failure: AuditError | undefined
+
+  accepted(bytes: number): void {
+    this.pendingBytes += bytes
+  }
+
+  durable(records: number, bytes: number): void {
+    this.appended += records
+    this.pendingBytes -= bytes
+    this.batches++
+    this.#failure = undefined
+  }
+
+  lost(records: number, bytes: number, error: AuditError): void {
+    this.failed += records
+    this.pendingBytes -= bytes
+    this.broken(error)
+  }
+
+  broken(error: AuditError): void {
+    this.#failure = error
+    this.onBroken()
+  }
+
+  recovered(): void {
+    this.#failure = undefined
+  }
+
+  status(override?: AuditError): AppenderStatus {
+    const error = override ?? this.#failure
+    const { appended, failed, pendingBytes, batches, lastSyncMs } = this
+    return {
+      writable: error === undefined,
+      ...(error === undefined ? {} : { error }),
+      appended,
+      failed,
+      pendingBytes,
+      batches,
+      lastSyncMs,
+    }
+  }
+}

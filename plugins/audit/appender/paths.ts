@@ -1,0 +1,54 @@
+// Where records lie under the log's directory (contract.md §1, File layout).
+
+import { sha256Hex } from '@svc/core'
+
+const SAFE = /^[A-Za-z0-9._-]+$/
+const MAX_SEGMENT = 200
+const KEPT_OF_LONG = 150
+
+/**
+ * An id as one path segment: bytes outside `A-Za-z0-9._-` are percent-encoded, and so are `.` and `..`
+ * as a whole; the empty id is `%`. An id longer than that may be is cut and ends in its SHA-256. Ids
+ * that differ give segments that differ, since no other id encodes to any of these forms.
+ */
+export function pathSegment(id: string): string {
+  if (id.length <= MAX_SEGMENT && SAFE.test(id) && id !== '.' && id !== '..') return id
+  if (id === '') return '%'
+  let segment = ''
+  for (const byte of Buffer.from(id, 'utf8')) {
+    const character = String.fromCharCode(byte)
+    segment += SAFE.test(character) ? character : percent(byte)
+  }
+  if (segment === '.' || segment === '..') return segment.replaceAll('.', percent(0x2e))
+  // Longer than any encoded id may be, hence never equal to one.
+  return segment.length > MAX_SEGMENT ? `${segment.slice(0, KEPT_OF_LONG)}-${sha256Hex(id)}` : segment
+}
+
+function percent(byte: number): string {
+  return `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+}
+
+export const LOCK_FILE = '.svc-lock'
+export const PUBLIC_KEYS_FILE = 'public-keys'
+
+export function dailyLog(day: string): string {
+  return `audit-${day}.ndjson`
+}
+
+export function rawLog(day: string): string {
+  return `raw/raw-${day}.ndjson`
+}
+
+export function agentLog(nodeId: string, day: string, agentRef: string): string {
+  return `agents/${pathSegment(nodeId)}/${day}/${pathSegment(agentRef)}.ndjson`
+}
+
+/** The day of `audit-<day>.ndjson`, else undefined. */
+export function dayOfDailyLog(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.ndjson$/.exec(name)?.[1]
+}
+
+/** The day of `raw-<day>.ndjson`, else undefined. */
+export function dayOfRawLog(name: string): string | undefined {
+  return /^raw-(\d{4}-\d\d-\d\d)\.ndjson$/.exec(name)?.[1]
+}
