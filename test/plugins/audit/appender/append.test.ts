@@ -350,8 +350,8 @@ describe('SvcAppender', () => {
       const outcomes = Promise.allSettled(appends)
       expect(appender.status().pendingBytes).to.be.within(4_000, 8_000)
       expect(appender.status().failed).to.be.greaterThan(0)
-      held = false
       while (ends.length === 0) await new Promise((resolve) => setImmediate(resolve))
+      held = false
       for (const end of ends) end()
       const refused = (await outcomes).flatMap((end) => (end.status === 'rejected' ? [end.reason] : []))
       for (const reason of refused) expect(reason).to.be.instanceOf(AuditBackpressureError)
