@@ -1,6 +1,8 @@
+import { readFile } from 'node:fs/promises'
 import { identity } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
+import { parse } from 'yaml'
 import { makeCall } from '../../support/call.js'
 import { Rig } from './rig.js'
 
@@ -150,4 +152,36 @@ describe('authn: explained', () => {
       'authn.allowUnauthenticated: calls without a token are let in, as tenant "gateway-tenant"',
     ])
   })
+})
+
+describe('authn: documents', () => {
+  const root = new URL('../../../../', import.meta.url)
+
+  for (const file of ['plugins/authn/README.md', 'docs/authn.md']) {
+    it(`show policies that are accepted (${file})`, async () => {
+      const text = await readFile(new URL(file, root), 'utf8')
+      const blocks = [...text.matchAll(/```yaml\n(.*?)```/gs)].map(([, yaml = '']) => parse(yaml))
+      expect(blocks).not.to.deep.equal([])
+      for (const { authn } of blocks) expect(mistakes(authn)).to.deep.equal([])
+    })
+  }
+
+  it('list every key with its default', async () => {
+    const text = await readFile(new URL('plugins/authn/README.md', root), 'utf8')
+    const listed = new Map(
+      [...text.matchAll(/^\| `([\w.]+)` +\|[^|]*\| (.*?) +\|/gm)].map(([, key, value]) => [key, value]),
+    )
+    const { oidc: defaults, ...section } = authnPlugin.schema.parse({ oidc })
+    const { jwks, ...rest } = defaults!
+    for (const [key, value] of [
+      ...Object.entries(section),
+      ...Object.entries(rest).map(([name, value]) => [`oidc.${name}`, value] as const),
+      ...Object.entries(jwks).map(([name, value]) => [`oidc.jwks.${name}`, value] as const),
+    ]) {
+      expect(listed.has(key), key).to.equal(true)
+      if (!(key in required) && !Array.isArray(value)) expect(listed.get(key), key).to.equal(`\`${value}\``)
+    }
+  })
+
+  const required = { 'oidc.issuer': true, 'oidc.audience': true, 'oidc.jwks_uri': true }
 })
