@@ -62,9 +62,9 @@ export class KeyCache {
   fresh(): boolean {
     const age = this.#age()
     if (age < this.#renewMs) return true
-    const renewing = this.#renew()
-    // Where the next try has to wait, waiting for it here would help nobody.
-    return age < this.#maxAgeMs || (renewing === undefined && age < this.#endMs)
+    this.#renew()
+    // Once a fetch has failed nobody waits for the next: an issuer that hangs would hold up every call.
+    return age < (this.#failures > 0 ? this.#endMs : this.#maxAgeMs)
   }
 
   /** Resolves when the keys at hand may be relied on; rejects with `KeysUnavailable`. */
@@ -135,6 +135,7 @@ export class KeyCache {
       this.#failure = failure
       this.#retryAt = clock.monotonic() + Math.min(firstRetryMs * 2 ** this.#failures, this.#cooldownMs)
       this.#failures++
+      if (this.#closed.signal.aborted) return
       logger?.warn(
         { err: failure, jwks_uri: this.#uri, failures: this.#failures },
         'the key set could not be fetched',
@@ -146,6 +147,12 @@ export class KeyCache {
     for (const [id, key] of this.#set?.keys ?? []) if (!set.keys.has(id)) key.retired = true
     this.#set = set
     this.#fetchedAt = this.#parts.clock.monotonic()
+    if (this.#failures > 0) {
+      this.#parts.logger?.info(
+        { jwks_uri: this.#uri, failures: this.#failures },
+        'the key set is fetched again',
+      )
+    }
     this.#failure = undefined
     this.#failures = 0
     this.#retryAt = Number.NEGATIVE_INFINITY

@@ -174,12 +174,13 @@ export class AuthnStage implements Stage {
 }
 
 function admit(call: Call, who: Identity, next: Next): Promise<Outcome> {
+  // Also before a refusal: who called is known, and the record should say it.
+  call.set(identity, who)
   const wanted = call.headers['x-tenant']
   if (wanted !== undefined) {
     const refusal = disagreement(wanted, who)
     if (refusal !== undefined) return Promise.resolve(refusal)
   }
-  call.set(identity, who)
   return next()
 }
 

@@ -183,6 +183,10 @@ describe("authn: the issuer's keys", () => {
       rig.clock.advance(1000)
       expect(await user(present(stage, token))).to.equal('ada@example.com')
       expect(stage.ready?.()).to.equal(undefined)
+      expect(rig.log.map(({ message }) => message)).to.deep.equal([
+        'the key set could not be fetched',
+        'the key set is fetched again',
+      ])
     })
 
     it('come back by themselves when only readiness is asked for', async () => {
@@ -209,6 +213,23 @@ describe("authn: the issuer's keys", () => {
       rig.clock.advance(1)
       expect(refusal(await present(stage, known)).code).to.equal('STORE_UNAVAILABLE')
       expect(refusal(await present(stage, unseen)).code).to.equal('STORE_UNAVAILABLE')
+    })
+
+    it('hold no call up after the first fetch that failed, though the next one hangs', async () => {
+      const answers = [
+        () => Promise.resolve({ keys: rig.issuer.keys }),
+        () => Promise.reject(new Error('down')),
+        () => new Promise(() => undefined),
+      ]
+      rig.useSource({ load: () => answers.shift()?.() ?? Promise.reject(new Error('asked too often')) })
+      const stage = await rig.stage({ jwks: { ...fresh, timeoutMs: 60_000 } })
+      const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
+      await present(stage, token)
+      rig.clock.advance(600_000)
+      expect(await user(present(stage, token))).to.equal('ada@example.com')
+      rig.clock.advance(1000)
+      expect(await user(present(stage, token))).to.equal('ada@example.com')
+      expect(answers).to.deep.equal([])
     })
 
     it('cannot tell whether an unknown key is a new one: 503', async () => {
@@ -398,6 +419,7 @@ describe("authn: the issuer's keys", () => {
     const waiting = present(stage, await rig.issuer.sign())
     await stage.stop?.()
     expect(refusal(await waiting).code).to.equal('STORE_UNAVAILABLE')
+    expect(rig.log).to.deep.equal([])
   })
 
   it('are one set for two stages and two for two gateways', async () => {

@@ -348,6 +348,12 @@ describe('authn: tokens', () => {
       expect(answer.identity?.tenant).to.equal('acme')
     })
 
+    it('does not hide from the record who called, when it says something else', async () => {
+      const answer = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'other' })
+      expect(refusal(answer).code).to.equal('UNAUTHORIZED_TENANT')
+      expect(answer.identity?.user).to.equal('ada@example.com')
+    })
+
     it('may not say anything else, be the token new or known', async () => {
       const stage = await rig.stage()
       const token = await rig.issuer.sign()
@@ -397,6 +403,13 @@ describe('authn: tokens', () => {
   it('validates a token that is present though none is needed', async () => {
     const stage = await rig.stage({}, { allowUnauthenticated: true })
     expect(why(await present(stage, await rig.issuer.sign({}, { expiresIn: -60 })))).to.match(/expired/)
+  })
+
+  it('tells nobody who a refused token claims to be', async () => {
+    const { privateKey } = await generateKeyPair('ES256')
+    const answer = await present(await rig.stage(), await rig.issuer.sign({}, { key: privateKey }))
+    expect(refusal(answer).code).to.equal('UNAUTHENTICATED')
+    expect(answer.identity).to.equal(undefined)
   })
 
   it('refuses a token that it has nothing to check by', async () => {
