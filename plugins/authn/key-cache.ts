@@ -155,7 +155,6 @@ export class KeyCache {
     }
     this.#failure = undefined
     this.#failures = 0
-    this.#retryAt = Number.NEGATIVE_INFINITY
     const remarks = set.remarks.join('; ')
     if (remarks !== '' && remarks !== this.#remarked) {
       this.#parts.logger?.warn(

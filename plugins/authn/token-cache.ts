@@ -44,21 +44,14 @@ export class TokenCache {
     if (found === undefined) {
       found = this.#old.get(digest)
       if (found === undefined) return undefined
-      this.#old.delete(digest)
       this.#put(digest, found)
     }
     const { token, until } = found
-    if (now < until && now >= token.notBefore && !token.key.retired) return token
-    this.#young.delete(digest)
-    return undefined
+    return now < until && now >= token.notBefore && !token.key.retired ? token : undefined
   }
 
   remember(digest: string, token: VerifiedToken, now: number): void {
     this.#put(digest, { token, until: Math.min(token.notAfter, now + this.#maxAgeMs) })
-  }
-
-  get size(): number {
-    return this.#young.size + this.#old.size
   }
 
   #put(digest: string, entry: Remembered): void {

@@ -369,6 +369,22 @@ describe("authn: the issuer's keys", () => {
       expect(rig.log).to.deep.equal([])
     })
 
+    it('keys for other operations', async () => {
+      const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true })
+      const token = await rig.issuer.sign({}, { key: privateKey, header: { kid: 'ops' } })
+      const jwk = { ...(await exportJWK(publicKey)), kid: 'ops', key_ops: ['encrypt'] }
+      expect(await withKey(jwk, token)).to.match(/which the issuer does not have for ES256/)
+    })
+
+    it('keys of another curve', async () => {
+      const { privateKey } = await generateKeyPair('ES384')
+      const { alg: _, ...jwk } = { ...rig.issuer.key.jwk, kid: 'p-256' }
+      const token = await rig.issuer.sign({}, { key: privateKey, header: { alg: 'ES384', kid: 'p-256' } })
+      expect(await withKey(jwk, token)).to.match(
+        /names the key "p-256", which the issuer does not have for ES384/,
+      )
+    })
+
     it('keys of another algorithm', async () => {
       const { privateKey, publicKey } = await generateKeyPair('PS256', { extractable: true })
       const token = await rig.issuer.sign({}, { key: privateKey, header: { alg: 'PS256', kid: 'rs' } })

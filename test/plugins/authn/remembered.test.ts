@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { generateKeyPair } from 'jose'
 import sinon from 'sinon'
 import { present, Rig, why } from './rig.js'
 
@@ -30,6 +31,41 @@ describe('authn: remembered tokens', () => {
     const token = await rig.issuer.sign({ aud: 'other' })
     for (let n = 0; n < 2; n++) expect(why(await present(stage, token))).to.match(/for the audience "other"/)
     expect(verify.callCount).to.equal(2)
+  })
+
+  it('are not verified again while the issuer is down', async () => {
+    const stage = await rig.stage({ tokenCacheSec: 86_400 })
+    const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
+    const first = await present(stage, token)
+    await rig.issuer.down()
+    rig.clock.advance(1_000_000)
+    const later = await present(stage, token)
+    expect(later.identity).to.equal(first.identity).and.not.equal(undefined)
+    expect(verify.callCount).to.equal(1)
+  })
+
+  it('are forgotten with their key also when the set was fetched in between', async () => {
+    const stage = await rig.stage()
+    const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
+    await present(stage, token)
+    rig.clock.advance(300_000)
+    expect(stage.ready?.()).to.equal(undefined)
+    await present(stage, await rig.issuer.sign({}, { header: { kid: 'made-up' } }))
+    expect(rig.issuer.requests).to.equal(2)
+    await rig.issuer.rotate()
+    rig.clock.advance(300_000)
+    await present(stage, await rig.issuer.sign())
+    expect(rig.issuer.requests).to.equal(3)
+    expect(why(await present(stage, token))).to.match(/names the key "key-1", which the issuer does not have/)
+  })
+
+  it('do not make a forged one cost two verifications', async () => {
+    const stage = await rig.stage()
+    const { privateKey } = await generateKeyPair('ES256')
+    expect(why(await present(stage, await rig.issuer.sign({}, { key: privateKey })))).to.match(
+      /does not verify/,
+    )
+    expect(verify.callCount).to.equal(1)
   })
 
   it('end with their exp', async () => {
