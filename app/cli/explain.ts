@@ -1,0 +1,203 @@
+// What a policy would decide about one call: the stages' own explanations, in pipeline order. No stage is
+// started and none handles the call, so nothing is written, counted or contacted.
+import 'reflect-metadata'
+import { resolve } from 'node:path'
+import {
+  bind,
+  Call,
+  canonicalize,
+  compose,
+  type EffectivePolicy,
+  formatReference,
+  identity,
+  type JsonObject,
+  type Outcome,
+  type PlacedStage,
+  type Plugin,
+  type PluginContext,
+  parseJson,
+  parseToolSegment,
+  Refusal,
+  Resources,
+  type Stage,
+  statusOf,
+  tokens,
+} from '@svc/core'
+import { container as root } from 'tsyringe'
+import type { HostConfig } from '../gateway/config.js'
+
+export interface ExplainedCall {
+  readonly tenant: string
+  readonly server: string
+  /** `name@version`; without a version it is `unversioned`. */
+  readonly tool: string
+  readonly user?: string
+  readonly roles: readonly string[]
+  /** The arguments, as JSON. */
+  readonly args: string
+}
+
+type Policy = EffectivePolicy<HostConfig>
+
+/** The explanation, a line each; the verdict is the last. Throws what a plugin's `create` throws. */
+export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir: string): Promise<string[]> {
+  const lines: string[] = []
+  const call = callFor(asked)
+  call.set(identity, identityOf(asked))
+  const context = contextFor(policy, baseDir, (warning) => lines.push(`warning: ${warning}`))
+  const told = new Explanation(lines)
+  for (const plugin of policy.plugins) plugin.register?.(context.container)
+  const stages = policy.plugins.map((plugin) =>
+    told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
+  )
+  const { reference } = await call.request()
+  lines.unshift(`call: ${reference} for ${callerInWords(asked)}`)
+  const outcome = await compose(stages, (arrived) => wouldBeSent(arrived, policy.host))(call)
+  lines.push(told.verdict(outcome, call))
+  return lines
+}
+
+class Explanation {
+  readonly #lines: string[]
+  /** The innermost stage that refused, and the last thing it said: its rule. */
+  #decided: { stage: string; rule: string | undefined } | undefined
+
+  constructor(lines: string[]) {
+    this.#lines = lines
+  }
+
+  /** The stage with its explanation in the place of its work. */
+  place({ name, provides }: Plugin, stage: Stage): PlacedStage {
+    return {
+      name,
+      stage: {
+        handle: async (call, next) => {
+          if (stage.explain === undefined) {
+            const isIdentity = provides?.some(({ index }) => index === identity.index) === true
+            const why = isIdentity ? 'the caller is taken from the command line' : 'it explains nothing'
+            this.#lines.push(`${name}: passed over, ${why}`)
+            return next()
+          }
+          let rule: string | undefined
+          const say = (line: string) => {
+            rule = line
+            this.#lines.push(`${name}: ${line}`)
+          }
+          let hasAsked = false
+          const outcome = await stage.explain(
+            call,
+            () => {
+              hasAsked = true
+              return next()
+            },
+            say,
+          )
+          if (outcome.kind !== 'completed' && !hasAsked) this.#decided = { stage: name, rule }
+          return outcome
+        },
+      },
+    }
+  }
+
+  verdict(outcome: Outcome, call: Call): string {
+    if (outcome.kind === 'completed') return `verdict: would be sent to server "${call.target.server}"`
+    const { code, message } = outcome
+    const denial = outcome.kind === 'denied' ? outcome.denial : undefined
+    const finding = call.findings.find(({ reason }) => reason === denial?.reason)
+    const parts = [
+      `verdict: denied with ${code} (${statusOf(code)})`,
+      `reason: ${denial?.reason ?? message}`,
+      `stage: ${finding?.stage ?? this.#decided?.stage ?? 'gateway'}`,
+      `rule: ${finding?.detail ?? this.#decided?.rule ?? message}`,
+    ]
+    return parts.join('; ')
+  }
+}
+
+function wouldBeSent(call: Call, host: HostConfig): Promise<Outcome> {
+  const { server } = call.target
+  if (!Object.hasOwn(host.targets, server)) {
+    const known = Object.keys(host.targets).join(', ') || 'none'
+    throw new Refusal('TARGET_NOT_FOUND', `There is no server "${server}" in targets; known: ${known}.`)
+  }
+  return Promise.resolve({ kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() })
+}
+
+function callFor(asked: ExplainedCall): Call {
+  const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
+  const { tool, version } = parseToolSegment(segment)
+  const reference = formatReference({ server: asked.server, tool, version })
+  const bytes = Buffer.from(asked.args)
+  const args = parseJson(bytes) as JsonObject
+  const canonicalArgs = canonicalize(args)
+  return new Call({
+    face: 'invoke',
+    headers: {},
+    trace: {
+      traceId: '0'.repeat(31).concat('1'),
+      spanId: '0'.repeat(15).concat('1'),
+      flags: '00',
+      state: null,
+      causeTraceId: null,
+      causeSpanId: null,
+    },
+    agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
+    target: {
+      server: asked.server,
+      serverVersion: version,
+      tool,
+      toolVersion: version,
+      mcpMethod: null,
+    },
+    receivedAt: Date.now(),
+    read: () => ({
+      kind: 'tool',
+      method: null,
+      server: asked.server,
+      name: tool,
+      version,
+      reference,
+      args,
+      canonicalArgs,
+      bytes: bytes.byteLength,
+      idempotencyKey: null,
+    }),
+  })
+}
+
+function identityOf({ tenant, user, roles }: ExplainedCall) {
+  return {
+    tenant,
+    authenticated: user !== undefined || roles.length > 0,
+    roles,
+    ...(user === undefined ? {} : { user }),
+  }
+}
+
+function callerInWords({ tenant, user, roles }: ExplainedCall): string {
+  const who = user === undefined ? 'a caller without a user' : `user "${user}"`
+  const as = roles.length === 0 ? '' : ` with the roles ${roles.join(', ')}`
+  return `${who} of tenant "${tenant}"${as}`
+}
+
+function contextFor(policy: Policy, baseDir: string, warn: (message: string) => void): PluginContext {
+  const container = root.createChildContainer()
+  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
+  bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
+  bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
+  bind(container, tokens.Logger, { useValue: silent })
+  bind(container, tokens.Meter, { useValue: { count: quiet } })
+  return {
+    container,
+    resources: new Resources(),
+    tenant: policy.host.tenant,
+    targets: policy.host.targets,
+    policySha256: policy.sha256,
+    baseDir,
+    stateDir: resolve(baseDir, policy.host.sec0Dir),
+    warn,
+  }
+}
+
+/** An explanation is its lines; the log and the meters hear nothing of it. */
+const quiet = () => undefined

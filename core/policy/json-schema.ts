@@ -1,0 +1,108 @@
+// One JSON Schema (draft 2020-12) of a whole policy file, for editors that check and complete as one types.
+import { z } from 'zod'
+import type { Plugin } from '../plugin.js'
+import { spellingsOf } from './spelling.js'
+
+type JsonSchema = z.core.JSONSchema.BaseSchema
+
+/**
+ * What a policy file may say, in both spellings. It is what the loader accepts as far as JSON Schema can say
+ * it: that both spellings of a key stand side by side, it cannot refuse, and what a plugin checks in code is
+ * not in it. Values that only code can pass are left out.
+ */
+export function policySchema(host: z.ZodType, plugins: readonly Plugin[]): JsonSchema {
+  const base = z.toJSONSchema(host, options)
+  const sections = plugins.map((plugin) => [plugin.name, sectionSchema(plugin)] as const)
+  const required = plugins.filter(({ presence }) => presence === 'required').map(({ name }) => name)
+  const whole = {
+    ...base,
+    properties: { ...base.properties, ...Object.fromEntries(sections) },
+    required: [...(base.required ?? []), ...required],
+  }
+  const { $schema, ...rest } = inBothSpellings(whole)
+  return {
+    ...($schema === undefined ? {} : { $schema }),
+    title: 'svc policy',
+    description: 'The policy of a gateway.',
+    ...rest,
+  }
+}
+
+/** Of one section alone, as the schema has it. */
+export function sectionSchema({ name, schema, available }: Plugin): JsonSchema {
+  const { $schema: _, ...section } = z.toJSONSchema(schema, options)
+  if (available === false) return { title: name, description: 'Not available yet.', not: {} }
+  return { title: name, ...section }
+}
+
+const options = { io: 'input', unrepresentable: 'any', target: 'draft-2020-12' } as const
+
+const fromEnvironment: JsonSchema = {
+  type: 'string',
+  pattern: '\\$\\{env:[A-Za-z_][A-Za-z0-9_]*\\}',
+  description: 'Taken from the environment.',
+}
+
+function inBothSpellings(schema: JsonSchema): JsonSchema {
+  const { properties, required, additionalProperties, items, anyOf, ...rest } = schema
+  if (
+    rest.type === 'integer' ||
+    rest.type === 'number' ||
+    rest.type === 'boolean' ||
+    rest.enum !== undefined
+  ) {
+    const { description, default: standard, ...strict } = rest
+    return {
+      ...(description === undefined ? {} : { description }),
+      ...(standard === undefined ? {} : { default: standard }),
+      anyOf: [strict, fromEnvironment],
+    }
+  }
+  return {
+    ...rest,
+    ...(properties === undefined ? {} : { properties: spelled(properties) }),
+    ...(required === undefined ? {} : requirement(required)),
+    ...(typeof additionalProperties === 'object'
+      ? { additionalProperties: inBothSpellings(additionalProperties) }
+      : additionalProperties === undefined
+        ? {}
+        : { additionalProperties }),
+    ...(typeof items === 'object' && !Array.isArray(items) ? { items: inBothSpellings(items) } : {}),
+    ...(anyOf === undefined ? {} : { anyOf: fromFile(anyOf).map(inBothSpellings) }),
+  }
+}
+
+function each(schema: JsonSchema | boolean): JsonSchema | boolean {
+  return typeof schema === 'boolean' ? schema : inBothSpellings(schema)
+}
+
+function spelled(properties: Record<string, JsonSchema | boolean>): Record<string, JsonSchema | boolean> {
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([key, schema]) => {
+      const inner = each(schema)
+      return spellingsOf(key).map((spelling) => [spelling, inner])
+    }),
+  )
+}
+
+/** A required key with two spellings is one of two. */
+function requirement(required: readonly string[]): JsonSchema {
+  const single = required.filter((key) => spellingsOf(key).length === 1)
+  const double = required.filter((key) => spellingsOf(key).length > 1)
+  return {
+    ...(single.length === 0 ? {} : { required: [...single] }),
+    ...(double.length === 0
+      ? {}
+      : { allOf: double.map((key) => ({ anyOf: spellingsOf(key).map((one) => ({ required: [one] })) })) }),
+  }
+}
+
+/** Without the alternatives that say nothing of their type: functions and instances, which no file can hold. */
+function fromFile(alternatives: readonly JsonSchema[]): JsonSchema[] {
+  const typed = alternatives.filter((schema) => !isOpen(schema))
+  return typed.length === 0 ? [...alternatives] : typed
+}
+
+function isOpen(schema: JsonSchema): boolean {
+  return Object.keys(schema).every((key) => key === 'description' || key === 'title')
+}
