@@ -5,6 +5,7 @@ import { authnPlugin } from '@svc/plugin-authn'
 import { brokersPlugin } from '@svc/plugin-brokers'
 import { dedupePlugin } from '@svc/plugin-dedupe'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
+import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { runtimePlugin } from '@svc/plugin-runtime'
@@ -13,6 +14,7 @@ import { runtimePlugin } from '@svc/plugin-runtime'
 export const builtinPlugins: readonly Plugin[] = [
   privacyPlugin,
   authnPlugin,
+  entitlementsPlugin,
   ap2Plugin,
   runtimePlugin,
   enforcementPlugin,
