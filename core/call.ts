@@ -115,7 +115,8 @@ export class Call {
   retries = 0
 
   #read: CallInit['read']
-  #request: Promise<CallRequest> | CallRequest | undefined
+  #request: Promise<CallRequest> | undefined
+  #understood: CallRequest | undefined
   #slots: unknown[] = []
   #findings: Finding[] = []
   #rules: ReferenceRule[] = []
@@ -134,12 +135,23 @@ export class Call {
   }
 
   /**
-   * The request, read on first use and remembered. Throws `Refusal` when it cannot be understood;
+   * The request, read on first use and remembered. Rejects with `Refusal` when it cannot be understood;
    * a stage lets that pass, the pipeline answers it.
    */
-  request(): Promise<CallRequest> | CallRequest {
-    if (this.#request === undefined) this.#request = this.#read()
+  request(): Promise<CallRequest> {
+    this.#request ??= this.#readOnce()
     return this.#request
+  }
+
+  async #readOnce(): Promise<CallRequest> {
+    const request = await this.#read()
+    this.#understood = request
+    return request
+  }
+
+  /** The request as far as some stage has read and understood it: for records. */
+  get understood(): CallRequest | undefined {
+    return this.#understood
   }
 
   /** Fires when the call must stop: a limit passed, or the caller has gone. Its reason is a `Refusal`. */

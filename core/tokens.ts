@@ -64,6 +64,8 @@ export interface Meter {
 
 /** The writer of audit records, as stages see it; `svc-sdk/audit` has the class. */
 export interface Appender {
+  /** Rejects when the log cannot be written at all. */
+  ready?(): Promise<void>
   append(envelope: object): Promise<void>
   flush?(): Promise<void>
   close?(): Promise<void>

@@ -9,7 +9,8 @@ import { type AnswerChunk, type Completed, type Failed, failed, isStream, type O
 export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     const stream = new SettlingStream(call, outcome)
-    return { ...outcome, body: { [Symbol.asyncIterator]: () => stream.flow() } }
+    const drainWhenAbandoned = outcome.body.drainWhenAbandoned === true
+    return { ...outcome, body: { drainWhenAbandoned, [Symbol.asyncIterator]: () => stream.flow() } }
   }
   return (await settle(call, settlementOf(outcome))) ?? outcome
 }
@@ -81,11 +82,12 @@ class SettlingStream {
         if (failure !== undefined) throw new Refusal(failure.code, failure.message, { cause: failure.cause })
       }
     } catch (fault) {
-      if (!this.#isSettled) await this.#settle(null, this.#codeOf(fault))
+      if (!this.#isSettled)
+        await this.#settle(null, codeOf(fault) ?? this.#codeOfAbort() ?? 'UPSTREAM_UNREACHABLE')
       throw fault
     } finally {
-      // Not settled here means that the reader left: the upstream was asked, the caller has not heard.
-      if (!this.#isSettled) await this.#settle(null, this.#codeOf(this.#call.signal.reason))
+      // Not settled here means that the reader left: the upstream has answered, the caller has not heard all.
+      if (!this.#isSettled) await this.#settle(null, this.#codeOfAbort() ?? error ?? null)
     }
   }
 
@@ -95,9 +97,11 @@ class SettlingStream {
     return settle(this.#call, { outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
   }
 
-  #codeOf(fault: unknown): ErrorCode {
-    if (fault instanceof Refusal) return fault.code
-    const reason: unknown = this.#call.signal.reason
-    return reason instanceof Refusal ? reason.code : 'UPSTREAM_UNREACHABLE'
+  #codeOfAbort(): ErrorCode | undefined {
+    return codeOf(this.#call.signal.reason)
   }
+}
+
+function codeOf(fault: unknown): ErrorCode | undefined {
+  return fault instanceof Refusal ? fault.code : undefined
 }

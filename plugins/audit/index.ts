@@ -4,6 +4,7 @@ export type { FileSystem } from './appender/file-system.js'
 export { nodeFileSystem } from './appender/file-system.js'
 export type { AppenderStatus } from './appender/health.js'
 export { pathSegment } from './appender/paths.js'
+export { type AuditConfig, auditSchema } from './config.js'
 export type {
   AuditEnvelope,
   EnvelopePrincipal,
@@ -18,6 +19,7 @@ export {
   SignerKeyError,
   type SignerKeyErrorCode,
 } from './errors.js'
+export { auditPlugin } from './plugin.js'
 export { type Ed25519, loadLibsodium, loadSodiumNative, nodeCrypto } from './signer/ed25519.js'
 export { type GeneratedKey, generateKeyFile } from './signer/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './signer/local-dev-signer.js'

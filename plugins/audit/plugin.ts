@@ -1,0 +1,93 @@
+// The audit plugin owns the writer and the signer behind their tokens.
+import { resolve as resolvePath } from 'node:path'
+import {
+  type Appender,
+  definePlugin,
+  type Lease,
+  type PluginContext,
+  resolve,
+  resolveOptional,
+  type Signer,
+  tokens,
+} from '@svc/core'
+import { SvcAppender } from './appender/appender.js'
+import { type AuditConfig, auditSchema } from './config.js'
+import { LocalDevSigner } from './signer/local-dev-signer.js'
+import { AuditStage } from './stage.js'
+
+export const auditPlugin = definePlugin<AuditConfig>({
+  name: 'audit',
+  version: '0.1.0',
+  core: '^1.0.0',
+  schema: auditSchema,
+  presence: 'required',
+  create(config, context) {
+    const { container } = context
+    return new AuditStage({
+      clock: resolve(container, tokens.Clock),
+      ids: resolve(container, tokens.Ids),
+      logger: resolve(container, tokens.Logger),
+      meter: resolve(container, tokens.Meter),
+      failureMode: config.failure_mode,
+      facts: {
+        environment: config.environment,
+        clientName: config.clientName ?? config.gatewayName,
+        clientVersion: config.clientVersion ?? config.gatewayVersion,
+        gateway: `${config.gatewayName}@${config.gatewayVersion}`,
+        retention: config.retention,
+        tenant: context.tenant,
+        policySha256: context.policySha256,
+      },
+      open: () => openWriter(config, context),
+    })
+  },
+})
+
+/** A bound writer wins, then `audit.append` from code, then a log of our own. */
+function openWriter(
+  config: AuditConfig,
+  context: PluginContext,
+): { appender: Lease<Appender>; keyId: string | null } {
+  const bound = resolveOptional(context.container, tokens.SvcAppender)
+  if (bound !== undefined) return { appender: borrowed(bound), keyId: null }
+  const { append } = config
+  if (append !== undefined) return { appender: borrowed({ append }), keyId: null }
+  return openLog(config, context)
+}
+
+/** Not ours to close. */
+function borrowed(appender: Appender): Lease<Appender> {
+  return { value: appender, release: () => Promise.resolve() }
+}
+
+function openLog(config: AuditConfig, context: PluginContext): { appender: Lease<Appender>; keyId: string } {
+  const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
+  const signer = signerOf(config, context)
+  const { retentionDays } = config
+  const logger = resolve(context.container, tokens.Logger)
+  const clock = resolve(context.container, tokens.Clock)
+  const appender = context.resources.acquire(
+    JSON.stringify(['audit.log', dir, signer.keyId, retentionDays]),
+    () => {
+      const value = new SvcAppender({ config: { dir, retentionDays }, signer, logger, clock })
+      return { value, close: () => value.close() }
+    },
+  )
+  return { appender, keyId: signer.keyId }
+}
+
+function signerOf(config: AuditConfig, context: PluginContext): Signer {
+  const bound = resolveOptional(context.container, tokens.Signer)
+  if (bound !== undefined) return bound
+  if (config.signer === undefined) {
+    throw new Error(
+      'audit.signer.keyRef is missing; name a key file (`svc keys generate --out FILE` makes one)',
+    )
+  }
+  return LocalDevSigner.fromKeyRef(absolute(config.signer.keyRef, context.baseDir))
+}
+
+/** `file://./key` and `file://key` start from the policy's directory. */
+function absolute(keyRef: string, baseDir: string): string {
+  return `file://${resolvePath(baseDir, keyRef.slice('file://'.length))}`
+}

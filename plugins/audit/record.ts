@@ -1,0 +1,139 @@
+// From a settled call to its record (contract.md §2.1, decisions.md §4).
+import {
+  type Call,
+  type Identity,
+  identity,
+  type JudgedFinding,
+  type Settlement,
+  sha256Hex,
+  verdict,
+} from '@svc/core'
+import type { AuditEnvelope, EnvelopePrincipal } from './envelope.js'
+
+/** What is the same in every record of a gateway. */
+export interface RecordFacts {
+  readonly environment: string
+  readonly clientName: string
+  readonly clientVersion: string
+  /** `<name>@<version>`. */
+  readonly gateway: string
+  readonly retention: string
+  /** Tenant of calls that no token attributes. */
+  readonly tenant: string
+  readonly keyId: string | null
+  readonly policySha256: string | null
+}
+
+export interface RecordedCall {
+  readonly call: Call
+  readonly settlement: Settlement
+  /** Milliseconds, monotonic, from the call's arrival to its settlement. */
+  readonly latencyMs: number
+}
+
+export function recordOf(facts: RecordFacts, { call, settlement, latencyMs }: RecordedCall): AuditEnvelope {
+  const caller = call.get(identity)
+  const { trace, agent, target, understood } = call
+  const findings = judged(call)
+  const isDenied = settlement.outcome.kind === 'denied' || findings.some(({ effect }) => effect === 'deny')
+  const envelope: AuditEnvelope = {
+    ...sameInAll(facts),
+    ts: new Date(call.receivedAt).toISOString(),
+    trace_id: trace.traceId,
+    span_id: trace.spanId,
+    cause_trace_id: trace.causeTraceId,
+    cause_span_id: trace.causeSpanId,
+    tenant: caller?.tenant ?? facts.tenant,
+    server: `${target.server}@${target.serverVersion}`,
+    tool: `${target.tool}@${target.toolVersion}`,
+    status: settlement.error === null && settlement.status < 400 ? 'ok' : 'error',
+    latency_ms: Math.round(latencyMs * 1000) / 1000,
+    retries: call.retries,
+    input_sha256: understood === undefined ? null : sha256Hex(understood.canonicalArgs),
+    output_sha256: settlement.digest,
+    policy: { decision: isDenied ? 'deny' : 'allow', retention: facts.retention },
+    idempotency_key: understood?.idempotencyKey ?? null,
+    nodeId: agent.nodeId,
+    agentRef: agent.agentRef,
+    agentVariables: agent.variables,
+    agentMetadata: agent.metadata,
+    risk_tags: [...new Set(findings.map(({ reason }) => reason))],
+    findings,
+    principal: principalOf(caller),
+  }
+  if (settlement.error !== null) envelope.error = settlement.error
+  if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
+  return envelope
+}
+
+/** The one record that stands for `count` refused unauthenticated requests (decisions.md §4). */
+export function floodRecordOf(
+  facts: RecordFacts,
+  count: number,
+  at: { ts: string; traceId: string; spanId: string },
+): AuditEnvelope {
+  return {
+    ...sameInAll(facts),
+    ts: at.ts,
+    trace_id: at.traceId,
+    span_id: at.spanId,
+    cause_trace_id: null,
+    cause_span_id: null,
+    tenant: facts.tenant,
+    server: 'many@unversioned',
+    tool: 'many@unversioned',
+    status: 'error',
+    latency_ms: 0,
+    retries: 0,
+    input_sha256: null,
+    output_sha256: null,
+    policy: { decision: 'deny', retention: facts.retention },
+    idempotency_key: null,
+    nodeId: null,
+    agentRef: null,
+    agentVariables: null,
+    agentMetadata: null,
+    risk_tags: ['unauthenticated_flood'],
+    findings: [
+      {
+        reason: 'unauthenticated_flood',
+        stage: 'audit',
+        effect: 'deny',
+        detail: `${count} more unauthenticated requests were refused`,
+      },
+    ],
+    error: 'UNAUTHENTICATED',
+  }
+}
+
+function sameInAll(facts: RecordFacts) {
+  return {
+    environment: facts.environment,
+    client_name: facts.clientName,
+    client_version: facts.clientVersion,
+    node_type: 'gateway',
+    gateway: facts.gateway,
+    ...(facts.keyId === null ? {} : { key_id: facts.keyId }),
+    ...(facts.policySha256 === null ? {} : { policy_sha256: facts.policySha256 }),
+  }
+}
+
+function judged(call: Call): JudgedFinding[] {
+  if (call.findings.length === 0) return []
+  const rule = call.get(verdict)
+  return call.findings.map(({ reason, stage, detail }) => ({
+    reason,
+    stage,
+    effect: rule?.effectOf(reason) ?? 'reported',
+    ...(detail === undefined ? {} : { detail }),
+  }))
+}
+
+function principalOf(caller: Identity | undefined): EnvelopePrincipal {
+  const principal: EnvelopePrincipal = {}
+  if (caller?.user !== undefined) principal.user = caller.user
+  if (caller?.userId !== undefined) principal.user_id = caller.userId
+  if (caller?.clientId !== undefined) principal.client_id = caller.clientId
+  if (caller !== undefined && caller.roles.length > 0) principal.roles = [...caller.roles]
+  return principal
+}

@@ -1,0 +1,125 @@
+// The outermost stage: whatever happens inside becomes one signed record, before the answer leaves.
+import {
+  type Appender,
+  type Call,
+  type Clock,
+  denied,
+  type Ids,
+  type Lease,
+  type Logger,
+  type Meter,
+  messageOf,
+  type Next,
+  type Outcome,
+  type Settlement,
+  type Stage,
+} from '@svc/core'
+import { FloodGate } from './flood.js'
+import { floodRecordOf, type RecordFacts, recordOf } from './record.js'
+
+export interface AuditStageParts {
+  readonly clock: Clock
+  readonly ids: Ids
+  readonly logger: Logger
+  readonly meter: Meter
+  readonly failureMode: 'block' | 'continue'
+  readonly facts: Omit<RecordFacts, 'keyId'>
+  /** Opens the writer; `keyId` is null where the writer signs with a key of its own. */
+  open(): { appender: Lease<Appender>; keyId: string | null }
+}
+
+const floodIntervalMs = 1000
+
+export class AuditStage implements Stage {
+  #parts: AuditStageParts
+  #facts: RecordFacts
+  #appender: Lease<Appender> | undefined
+  #flood = new FloodGate()
+  #floodTimer: NodeJS.Timeout | undefined
+
+  constructor(parts: AuditStageParts) {
+    this.#parts = parts
+    this.#facts = { ...parts.facts, keyId: null }
+  }
+
+  async start(): Promise<void> {
+    const { appender, keyId } = this.#parts.open()
+    this.#appender = appender
+    this.#facts = { ...this.#parts.facts, keyId }
+    await appender.value.ready?.()
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#floodTimer)
+    this.#floodTimer = undefined
+    const appender = this.#appender
+    if (appender === undefined) return
+    this.#appender = undefined
+    try {
+      await this.#recordFlood(appender.value)
+    } finally {
+      await appender.release()
+    }
+  }
+
+  ready(): string | undefined {
+    if (this.#appender === undefined) return 'the log is not open'
+    const status = this.#appender.value.status?.()
+    if (status === undefined || status.writable) return undefined
+    return `the log cannot be written: ${messageOf(status.error)}`
+  }
+
+  handle(call: Call, next: Next): Promise<Outcome> {
+    const appender = this.#appender
+    if (appender === undefined) throw new Error('the audit stage has not started')
+    const arrived = this.#parts.clock.monotonic()
+    call.onSettle((settlement) => this.#record(appender.value, call, settlement, arrived))
+    // The record of this very refusal is the next attempt to write: the first that succeeds opens the gate.
+    if (this.#parts.failureMode === 'block' && appender.value.status?.().writable === false) {
+      return Promise.resolve(denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.'))
+    }
+    return next()
+  }
+
+  explain(_call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    say(`would record the call; when the log cannot be written: ${this.#parts.failureMode}`)
+    return next()
+  }
+
+  async #record(appender: Appender, call: Call, settlement: Settlement, arrived: number): Promise<void> {
+    if (settlement.error === 'UNAUTHENTICATED' && !this.#flood.admit(this.#parts.clock.now())) {
+      this.#floodTimer ??= this.#scheduleFlood(appender)
+      return
+    }
+    const latencyMs = this.#parts.clock.monotonic() - arrived
+    try {
+      await appender.append(recordOf(this.#facts, { call, settlement, latencyMs }))
+    } catch (fault) {
+      this.#lost(fault, { trace_id: call.trace.traceId })
+      if (this.#parts.failureMode === 'block') throw fault
+    }
+  }
+
+  #lost(fault: unknown, fields: object): void {
+    this.#parts.meter.count('svc_audit_append_failures_total')
+    this.#parts.logger.error({ ...fields, err: fault }, 'a record could not be written')
+  }
+
+  #scheduleFlood(appender: Appender): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      this.#floodTimer = undefined
+      this.#recordFlood(appender).catch((fault: unknown) => this.#lost(fault, {}))
+    }, floodIntervalMs)
+    return timer.unref()
+  }
+
+  async #recordFlood(appender: Appender): Promise<void> {
+    const count = this.#flood.take()
+    if (count === 0) return
+    const { clock, ids } = this.#parts
+    const ts = new Date(clock.now()).toISOString()
+    await appender.append(
+      floodRecordOf(this.#facts, count, { ts, traceId: ids.traceId(), spanId: ids.spanId() }),
+    )
+  }
+}

@@ -1,0 +1,122 @@
+import {
+  type Call,
+  compose,
+  type Dispatch,
+  denied,
+  type Next,
+  type Outcome,
+  Refusal,
+  type Stage,
+} from '@svc/core'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+
+function stage(handle: (call: Call, next: Next) => Promise<Outcome>): Stage {
+  return { handle }
+}
+
+describe('compose', () => {
+  it('runs stages from the outside in and back out', async () => {
+    const seen: string[] = []
+    const noting = (name: string) => ({
+      name,
+      stage: stage(async (_call, next) => {
+        seen.push(`${name} in`)
+        const outcome = await next()
+        seen.push(`${name} out`)
+        return outcome
+      }),
+    })
+    const run = compose([noting('a'), noting('b')], async () => {
+      seen.push('sent')
+      return served
+    })
+    expect(await run(makeCall())).to.equal(served)
+    expect(seen).to.deep.equal(['a in', 'b in', 'sent', 'b out', 'a out'])
+  })
+
+  it('is the dispatcher alone when there are no stages', async () => {
+    expect(await compose([], async () => served)(makeCall())).to.equal(served)
+  })
+
+  it('does not reach the stages inside one that refuses', async () => {
+    const refusal = denied('RATE_LIMITED', 'slow down')
+    const dispatch: Dispatch = () => Promise.reject(new Error('must not be reached'))
+    const run = compose([{ name: 'a', stage: stage(async () => refusal) }], dispatch)
+    expect(await run(makeCall())).to.equal(refusal)
+  })
+
+  it('turns a throw into INTERNAL that names the stage in its cause and tells the caller nothing', async () => {
+    const run = compose(
+      [{ name: 'leaky', stage: stage(() => Promise.reject(new Error('password is x'))) }],
+      async () => served,
+    )
+    const outcome = await run(makeCall())
+    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL', sent: 'no' })
+    if (outcome.kind !== 'failed') return expect.fail('not failed')
+    expect(outcome.message).not.to.contain('password')
+    expect(outcome.cause).to.have.property('message', 'stage leaky failed')
+  })
+
+  it('turns a synchronous throw into the same', async () => {
+    const run = compose(
+      [
+        {
+          name: 'a',
+          stage: stage(() => {
+            throw new Error('at once')
+          }),
+        },
+      ],
+      async () => served,
+    )
+    expect(await run(makeCall())).to.include({ kind: 'failed', code: 'INTERNAL' })
+  })
+
+  it('shows outer stages the outcome of an inner throw, as a value', async () => {
+    let seen: Outcome | undefined
+    const outer = stage(async (_call, next) => {
+      seen = await next()
+      return seen
+    })
+    const inner = stage(() => Promise.reject(new Error('boom')))
+    await compose(
+      [
+        { name: 'outer', stage: outer },
+        { name: 'inner', stage: inner },
+      ],
+      async () => served,
+    )(makeCall())
+    expect(seen).to.include({ kind: 'failed', code: 'INTERNAL' })
+  })
+
+  it('answers a Refusal with its own code', async () => {
+    const run = compose([], () => Promise.reject(new Refusal('BAD_REQUEST', 'not JSON')))
+    expect(await run(makeCall())).to.deep.equal(denied('BAD_REQUEST', 'not JSON'))
+  })
+
+  it('says that the outcome is unknown when a throw comes after the send', async () => {
+    const run = compose([], (call) => {
+      call.sent = 'yes'
+      return Promise.reject(new Error('boom'))
+    })
+    expect(await run(makeCall())).to.include({ kind: 'failed', sent: 'unknown' })
+  })
+
+  it('refuses a second next() and sends once', async () => {
+    let sends = 0
+    const twice = stage(async (_call, next) => {
+      await next()
+      return next()
+    })
+    const run = compose([{ name: 'twice', stage: twice }], async () => {
+      sends++
+      return served
+    })
+    const outcome = await run(makeCall())
+    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
+    expect(sends).to.equal(1)
+  })
+})

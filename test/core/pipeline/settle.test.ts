@@ -1,0 +1,231 @@
+import {
+  type AnswerChunk,
+  type Completed,
+  type Failed,
+  failed,
+  type Outcome,
+  Pipeline,
+  Refusal,
+  type Settlement,
+  type Stage,
+  sha256Hex,
+} from '@svc/core'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+
+const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+function answering(body: Completed['body'], more: Partial<Completed> = {}): () => Promise<Outcome> {
+  return async () => ({ kind: 'completed', sent: 'yes', status: 200, headers: {}, body, ...more })
+}
+
+async function* pieces(...texts: string[]): AsyncGenerator<AnswerChunk> {
+  for (const text of texts) yield { bytes: bytes(text) }
+}
+
+/** A stage that keeps every settlement, or fails to. */
+function recorder(fault?: Error): { stage: Stage; settlements: Settlement[] } {
+  const settlements: Settlement[] = []
+  return {
+    settlements,
+    stage: {
+      handle(call, next) {
+        call.onSettle((settlement) => {
+          settlements.push(settlement)
+          if (fault !== undefined) throw fault
+        })
+        return next()
+      },
+    },
+  }
+}
+
+function pipelineOf(stage: Stage, dispatch: () => Promise<Outcome>): Pipeline {
+  return new Pipeline([{ name: 'recorder', stage }], dispatch)
+}
+
+async function textOf(outcome: Outcome): Promise<string> {
+  if (outcome.kind !== 'completed') return expect.fail(`not completed: ${outcome.code}`)
+  if (outcome.body instanceof Uint8Array) return Buffer.from(outcome.body).toString()
+  let text = ''
+  for await (const chunk of outcome.body) text += Buffer.from(chunk.bytes).toString()
+  return text
+}
+
+describe('settlement', () => {
+  it('tells handlers the status, size and digest of a whole answer before it is given out', async () => {
+    const { stage, settlements } = recorder()
+    await pipelineOf(stage, answering(bytes('hello'))).run(makeCall())
+    expect(settlements).to.have.length(1)
+    expect(settlements[0]).to.include({
+      status: 200,
+      sent: 'yes',
+      bytes: 5,
+      digest: sha256Hex('hello'),
+      error: null,
+    })
+  })
+
+  it('takes the digest that the answer names in place of its bytes', async () => {
+    const { stage, settlements } = recorder()
+    await pipelineOf(stage, answering(bytes('hello'), { digest: null })).run(makeCall())
+    expect(settlements[0]?.digest).to.equal(null)
+  })
+
+  it('runs handlers inside out', async () => {
+    const seen: string[] = []
+    const noting = (name: string) => ({
+      name,
+      stage: {
+        handle: (call, next) => {
+          call.onSettle(() => {
+            seen.push(name)
+          })
+          return next()
+        },
+      } satisfies Stage,
+    })
+    await new Pipeline([noting('outer'), noting('inner')], answering(bytes(''))).run(makeCall())
+    expect(seen).to.deep.equal(['inner', 'outer'])
+  })
+
+  it('withholds an answer that cannot be recorded, and says that the call may have run', async () => {
+    const { stage } = recorder(new Error('disk full'))
+    const outcome = await pipelineOf(stage, answering(bytes('secret answer'))).run(makeCall())
+    expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED', sent: 'yes' })
+  })
+
+  it('answers AUDIT_UNAVAILABLE when a refusal cannot be recorded', async () => {
+    const { stage } = recorder(new Error('disk full'))
+    const outcome = await pipelineOf(stage, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
+      makeCall(),
+    )
+    expect(outcome).to.include({ kind: 'failed', code: 'AUDIT_UNAVAILABLE', sent: 'no' })
+  })
+
+  it('settles a stream at its end, over all of its bytes', async () => {
+    const { stage, settlements } = recorder()
+    const outcome = await pipelineOf(stage, answering(pieces('hel', 'lo'))).run(makeCall())
+    expect(settlements).to.have.length(0)
+    expect(await textOf(outcome)).to.equal('hello')
+    expect(settlements[0]).to.include({ bytes: 5, digest: sha256Hex('hello'), error: null })
+  })
+
+  it('breaks off a stream whose end cannot be recorded', async () => {
+    const { stage } = recorder(new Error('disk full'))
+    const outcome = await pipelineOf(stage, answering(pieces('a'))).run(makeCall())
+    const fault = await textOf(outcome).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    expect(fault).to.be.instanceOf(Refusal).and.have.property('code', 'OUTCOME_UNRECORDED')
+  })
+
+  it('holds back the piece that is the answer until the call has settled', async () => {
+    const { stage, settlements } = recorder()
+    async function* stream(): AsyncGenerator<AnswerChunk> {
+      yield { bytes: bytes('progress;') }
+      expect(settlements).to.have.length(0)
+      yield { bytes: bytes('answer'), answer: { digest: 'd', instead: () => bytes('never') } }
+    }
+    const outcome = await pipelineOf(stage, answering(stream())).run(makeCall())
+    expect(await textOf(outcome)).to.equal('progress;answer')
+    expect(settlements).to.have.length(1)
+    expect(settlements[0]).to.include({ digest: 'd' })
+  })
+
+  it('puts the error in the place of that piece when the record fails', async () => {
+    const { stage } = recorder(new Error('disk full'))
+    const instead = (failure: Failed): Uint8Array => bytes(failure.code)
+    const stream = (async function* (): AsyncGenerator<AnswerChunk> {
+      yield { bytes: bytes('answer'), answer: { digest: 'd', instead } }
+    })()
+    const outcome = await pipelineOf(stage, answering(stream)).run(makeCall())
+    expect(await textOf(outcome)).to.equal('OUTCOME_UNRECORDED')
+  })
+
+  it('settles once when the reader leaves in the middle', async () => {
+    const { stage, settlements } = recorder()
+    const outcome = await pipelineOf(stage, answering(pieces('a', 'b', 'c'))).run(makeCall())
+    if (outcome.kind !== 'completed' || outcome.body instanceof Uint8Array) return expect.fail('no stream')
+    for await (const _chunk of outcome.body) break
+    expect(settlements).to.have.length(1)
+    expect(settlements[0]).to.include({ bytes: 1, digest: null })
+  })
+
+  it('settles with UPSTREAM_UNREACHABLE when the upstream breaks off', async () => {
+    const { stage, settlements } = recorder()
+    async function* broken(): AsyncGenerator<AnswerChunk> {
+      yield { bytes: bytes('a') }
+      throw new Error('reset')
+    }
+    const outcome = await pipelineOf(stage, answering(broken())).run(makeCall())
+    await textOf(outcome).then(
+      () => expect.fail('did not break off'),
+      (fault: unknown) => expect(fault).to.have.property('message', 'reset'),
+    )
+    expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
+  })
+
+  it('settles with the code of the abort when the call was stopped', async () => {
+    const { stage, settlements } = recorder()
+    const call = makeCall()
+    async function* broken(): AsyncGenerator<AnswerChunk> {
+      yield { bytes: bytes('a') }
+      call.abort('DURATION_EXCEEDED', 'too long')
+      throw new Error('aborted')
+    }
+    const outcome = await pipelineOf(stage, answering(broken())).run(call)
+    await textOf(outcome).then(
+      () => expect.fail('did not break off'),
+      () => undefined,
+    )
+    expect(settlements[0]).to.include({ error: 'DURATION_EXCEEDED' })
+  })
+})
+
+describe('holds', () => {
+  const holding = (log: string[]): Stage => ({
+    handle(call, next) {
+      call.hold({
+        commit: () => {
+          log.push('commit')
+          return undefined
+        },
+        release: () => {
+          log.push('release')
+        },
+      })
+      return next()
+    },
+  })
+
+  it('are given back when the call was not sent', async () => {
+    const log: string[] = []
+    await pipelineOf(holding(log), async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(makeCall())
+    expect(log).to.deep.equal(['release'])
+  })
+
+  it('are spent when it was', async () => {
+    const log: string[] = []
+    const call = makeCall()
+    await pipelineOf(holding(log), async () => {
+      await call.commitHolds()
+      return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: bytes('') }
+    }).run(call)
+    expect(log).to.deep.equal(['commit'])
+  })
+
+  it('that cannot be given back fail the call', async () => {
+    const stuck: Stage = {
+      handle(call, next) {
+        call.hold({ commit: () => undefined, release: () => Promise.reject(new Error('store is down')) })
+        return next()
+      },
+    }
+    const outcome = await pipelineOf(stuck, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
+      makeCall(),
+    )
+    expect(outcome).to.include({ code: 'STORE_UNAVAILABLE' })
+  })
+})
