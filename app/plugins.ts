@@ -1,6 +1,7 @@
 // The one list of what ships, and the order it runs in.
 import type { Plugin } from '@svc/core'
 import { ap2Plugin } from '@svc/plugin-ap2'
+import { auditPlugin } from '@svc/plugin-audit'
 import { authnPlugin } from '@svc/plugin-authn'
 import { brokersPlugin } from '@svc/plugin-brokers'
 import { dedupePlugin } from '@svc/plugin-dedupe'
@@ -12,6 +13,7 @@ import { runtimePlugin } from '@svc/plugin-runtime'
 
 /** The sections that ship. */
 export const builtinPlugins: readonly Plugin[] = [
+  auditPlugin,
   privacyPlugin,
   authnPlugin,
   entitlementsPlugin,

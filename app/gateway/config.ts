@@ -43,6 +43,7 @@ const serverSchema = z
     keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
     upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
+    upstreamIdleMs: milliseconds(1, 300_000, "Silence allowed within an upstream's answer"),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
     tls: notYet('TLS'),
   })

@@ -1,0 +1,91 @@
+// `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { bind, formatDiagnostic, type Logger, messageOf, PolicyError, tokens } from '@svc/core'
+import { Command, InvalidArgumentError } from 'commander'
+import { pino } from 'pino'
+import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
+
+interface GatewayFlags {
+  readonly policy: string
+  readonly port?: number
+  readonly dir?: string
+  readonly workers?: string
+}
+
+export function gatewayCommand(): Command {
+  return new Command('gateway')
+    .description('start the gateway')
+    .requiredOption('--policy <file>', 'the policy file')
+    .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)
+    .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
+    .option('--workers <n>', 'several processes (not available yet)')
+    .action(run)
+}
+
+function portOf(text: string): number {
+  const port = Number(text)
+  if (!/^\d+$/.test(text) || port > 65535) throw new InvalidArgumentError('expected 0 to 65535')
+  return port
+}
+
+async function run(flags: GatewayFlags): Promise<void> {
+  if (flags.workers !== undefined) throw new Error('--workers: not available yet')
+  // Synchronous, so that the last lines are out before the process is.
+  const logger = pino({ name: 'svc' }, pino.destination({ dest: 1, sync: true }))
+  try {
+    const gateway = startGatewayServer({
+      policyYaml: readPolicy(flags.policy),
+      policyFile: flags.policy,
+      ...(flags.port === undefined ? {} : { port: flags.port }),
+      ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
+      configure: (container) => bind<Logger>(container, tokens.Logger, { useValue: logger }),
+    })
+    const { url } = await gateway.ready()
+    logger.info({ url }, 'listening')
+    obeySignals(gateway, flags.policy, logger)
+  } catch (fault) {
+    if (!(fault instanceof PolicyError))
+      throw new Error(`the gateway did not start: ${messageOf(fault)}`, { cause: fault })
+    for (const mistake of fault.mistakes) process.stderr.write(`${formatDiagnostic(mistake)}\n`)
+    process.exitCode = 1
+  }
+}
+
+function readPolicy(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function obeySignals(gateway: GatewayHandle, file: string, logger: Logger): void {
+  let closing = false
+  const drain = (signal: NodeJS.Signals): void => {
+    if (closing) return
+    closing = true
+    logger.info({ signal }, 'draining')
+    gateway.close().then(
+      () => {
+        logger.info({}, 'closed')
+        process.exit(0)
+      },
+      (fault: unknown) => {
+        logger.error({ err: fault }, 'did not close cleanly')
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', drain)
+  process.on('SIGINT', drain)
+  process.on('SIGHUP', () => {
+    Promise.resolve()
+      .then(() => gateway.reload(readPolicy(file)))
+      .then(
+        () => logger.info({ policy: file }, 'policy reloaded'),
+        (fault: unknown) =>
+          logger.error({ reason: messageOf(fault) }, 'policy not reloaded; the old one stays in force'),
+      )
+  })
+}

@@ -1,0 +1,19 @@
+// The `svc` command.
+import { createRequire } from 'node:module'
+import { messageOf } from '@svc/core'
+import { Command } from 'commander'
+import { gatewayCommand } from './gateway.js'
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
+
+const program = new Command('svc')
+  .description('Policy gateway and signed audit log for AI agents that call real tools')
+  .version(version)
+  .addCommand(gatewayCommand())
+
+try {
+  await program.parseAsync()
+} catch (fault) {
+  process.stderr.write(`svc: ${messageOf(fault)}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,99 @@
+// The same stages without the HTTP server, for those who embed them in their own.
+import {
+  Call,
+  canonicalize,
+  type Dispatch,
+  formatReference,
+  type JsonObject,
+  type Outcome,
+  type Pipeline,
+  resolve,
+  slot,
+  tokens,
+} from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
+import { Assembly } from './gateway/assembly.js'
+import type { GatewayOptions } from './gateway/options.js'
+import { agentOf, idempotencyKeyOf, traceOf } from './http/facts.js'
+
+/** A tool call as plain facts. */
+export interface ToolCall {
+  readonly server: string
+  readonly tool: string
+  readonly version?: string
+  readonly args: JsonObject
+  /** Request headers, names in lower case: token, tenant, agent, trace and idempotency headers are read. */
+  readonly headers?: Record<string, string>
+}
+
+export interface EmbeddedPipeline {
+  /** Opens keys, logs and stores. */
+  start(): Promise<void>
+  /**
+   * Runs one call; `forward` sends it, at most once, and only when every stage lets it pass. It must
+   * `await call.commitHolds()` directly before it sends, and return what that gives, if anything.
+   */
+  run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome>
+  /** Closes what `start` opened. */
+  stop(): Promise<void>
+  readonly container: DependencyContainer
+}
+
+const forwardSlot = slot<Dispatch>('forward')
+
+/** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
+export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
+  const assembly = new Assembly(config)
+  const { container } = assembly
+  let pipeline: Promise<Pipeline> | undefined
+  return {
+    container,
+    async start() {
+      pipeline ??= build(assembly)
+      await (await pipeline).start()
+    },
+    async run(call, forward) {
+      if (pipeline === undefined) throw new Error('the pipeline has not started')
+      const running = call instanceof Call ? call : callOf(call, container)
+      running.set(forwardSlot, forward)
+      return (await pipeline).run(running)
+    },
+    async stop() {
+      await (await pipeline)?.stop()
+    },
+  }
+}
+
+async function build(assembly: Assembly): Promise<Pipeline> {
+  return assembly.build(await assembly.policy(), (call) => call.need(forwardSlot)(call))
+}
+
+/** Throws what `formatReference` and `canonicalize` throw for names and arguments that cannot be carried. */
+function callOf(toolCall: ToolCall, container: DependencyContainer): Call {
+  const { server, tool, version = 'unversioned', args, headers = {} } = toolCall
+  const canonicalArgs = canonicalize(args)
+  const { agent, refusal } = agentOf(headers)
+  return new Call({
+    face: 'invoke',
+    headers,
+    trace: traceOf(headers, resolve(container, tokens.Ids)),
+    agent,
+    target: { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null },
+    receivedAt: resolve(container, tokens.Clock).now(),
+    read: () => {
+      if (refusal !== undefined) throw refusal
+      return {
+        kind: 'tool',
+        method: null,
+        server,
+        name: tool,
+        version,
+        reference: formatReference({ server, tool, version }),
+        args,
+        canonicalArgs,
+        bytes: Buffer.byteLength(canonicalArgs),
+        idempotencyKey: idempotencyKeyOf(headers),
+      }
+    },
+  })
+}

@@ -1,0 +1,106 @@
+// From options to a pipeline: the part that the gateway and an embedded pipeline share.
+import { dirname, resolve as resolvePath } from 'node:path'
+import {
+  buildPipeline,
+  type Dispatch,
+  type EffectivePolicy,
+  type Logger,
+  loadPolicy,
+  type Pipeline,
+  type Plugin,
+  PolicyError,
+  type PolicyLayer,
+  Resources,
+  resolve,
+  tokens,
+} from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
+import { bindDefaults, createContainer } from '../container.js'
+import { builtinPlugins, defaultOrder } from '../plugins.js'
+import { type HostConfig, hostSchema } from './config.js'
+import { importPlugins } from './custom-plugins.js'
+import { type GatewayOptions, layersOf } from './options.js'
+
+export type Policy = EffectivePolicy<HostConfig>
+
+export class Assembly {
+  readonly container: DependencyContainer = createContainer()
+  #options: GatewayOptions
+  #resources = new Resources()
+  #layers: readonly PolicyLayer[]
+  #first: Policy
+
+  /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
+  constructor(options: GatewayOptions) {
+    this.#options = options
+    this.#layers = layersOf(options)
+    this.#first = this.#judge(this.#layers, this.#fromCode, true)
+    options.configure?.(this.container)
+    bindDefaults(this.container)
+  }
+
+  get logger(): Logger {
+    return resolve(this.container, tokens.Logger)
+  }
+
+  get #fromCode(): readonly Plugin[] {
+    return this.#options.plugins ?? []
+  }
+
+  /** Relative paths start here: the policy file's directory, else the working one. */
+  get #baseDir(): string {
+    const { policyFile } = this.#options
+    return policyFile === undefined ? process.cwd() : dirname(resolvePath(policyFile))
+  }
+
+  /** The policy that the options hold, custom plugins imported. Rejects with `PolicyError`. */
+  policy(): Promise<Policy> {
+    return this.#complete(this.#layers, this.#first)
+  }
+
+  /** The same options with another policy. Rejects with `PolicyError`. */
+  async policyFrom(policy: string | Record<string, unknown>): Promise<Policy> {
+    const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
+    const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
+    const layers = layersOf({ ...rest, ...given })
+    return this.#complete(layers, this.#judge(layers, this.#fromCode, true))
+  }
+
+  async #complete(layers: readonly PolicyLayer[], first: Policy): Promise<Policy> {
+    const imported = await importPlugins(first.uses, [...builtinPlugins, ...this.#fromCode], this.#baseDir)
+    return this.#judge(layers, [...this.#fromCode, ...imported], false)
+  }
+
+  #judge(layers: readonly PolicyLayer[], custom: readonly Plugin[], customPending: boolean): Policy {
+    const result = loadPolicy({
+      layers,
+      host: hostSchema,
+      plugins: [...builtinPlugins, ...custom],
+      defaultOrder,
+      env: this.#options.env ?? process.env,
+      customPending,
+    })
+    if (!result.ok) throw new PolicyError(result.mistakes)
+    return result.policy
+  }
+
+  /** Creates the stages; nothing is opened before the pipeline starts. */
+  build(policy: Policy, dispatch: Dispatch): Pipeline {
+    const { host } = policy
+    for (const { file, message } of policy.warnings) this.logger.warn({ file }, message)
+    return buildPipeline(
+      policy,
+      {
+        container: this.container,
+        resources: this.#resources,
+        tenant: host.tenant,
+        targets: host.targets,
+        policySha256: policy.sha256,
+        baseDir: this.#baseDir,
+        stateDir: resolvePath(this.#baseDir, host.sec0Dir),
+        warn: (message) => this.logger.warn({}, message),
+      },
+      dispatch,
+    )
+  }
+}

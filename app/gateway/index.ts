@@ -1,0 +1,5 @@
+// `svc-sdk/gateway`: start a gateway from code.
+export { PolicyError } from '@svc/core'
+export type { HostConfig } from './config.js'
+export type { GatewayOptions, MiddlewareConfig } from './options.js'
+export { type GatewayHandle, startGatewayServer } from './start.js'

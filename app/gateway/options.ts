@@ -1,0 +1,64 @@
+// What code may say to start a gateway (contract.md §2.5 and §2.6): everything a policy file can, and more.
+import type { Plugin, PolicyLayer } from '@svc/core'
+import type { auditSchema } from '@svc/plugin-audit'
+import type { authnSchema } from '@svc/plugin-authn'
+import type { enforcementSchema } from '@svc/plugin-enforcement'
+import type { quotasSchema } from '@svc/plugin-quotas'
+import type { DependencyContainer } from 'tsyringe'
+import type { z } from 'zod'
+
+/** The sections of a policy, as code passes them (contract.md §2.6). */
+export interface MiddlewareConfig {
+  audit?: z.input<typeof auditSchema>
+  quotas?: z.input<typeof quotasSchema>
+  authn?: z.input<typeof authnSchema>
+  entitlements?: Record<string, unknown>
+  enforcement?: z.input<typeof enforcementSchema>
+  security?: Record<string, unknown>
+}
+
+export interface GatewayOptions extends MiddlewareConfig {
+  /** HTTP listen port; 0 picks a free one. */
+  port?: number
+  /** Tenant of calls that no token attributes. */
+  tenant?: string
+  /** Upstream server name → base URL. */
+  targets?: Record<string, string>
+  /** A policy in YAML; its sections replace those given here. */
+  policyYaml?: string
+  /** The same as an object; not together with `policyYaml`. */
+  policyObject?: Record<string, unknown>
+  /** Names the policy in diagnostics; relative paths in it start from its directory (else the working one). */
+  policyFile?: string
+  /** Where the gateway keeps its files; `.svc` by default. */
+  sec0Dir?: string
+  /** Time-outs and caps of the server. */
+  server?: Record<string, unknown>
+  /** The order of stages, outermost first. */
+  pipeline?: string[]
+  /** Plugins from code, beside those that ship. */
+  plugins?: readonly Plugin[]
+  /** Runs before anything is resolved: bind your own signer, quota adapter or any other token here. */
+  configure?(container: DependencyContainer): void
+  /** What `${env:NAME}` reads; the process's environment by default. */
+  env?: Readonly<Record<string, string | undefined>>
+}
+
+/** Sections from code below the policy's; port, tenant and state directory from code above them. */
+export function layersOf(options: GatewayOptions): PolicyLayer[] {
+  const { policyYaml, policyObject, policyFile, port, tenant, sec0Dir } = options
+  if (policyYaml !== undefined && policyObject !== undefined) {
+    throw new TypeError('policyYaml and policyObject are both given; give one')
+  }
+  const { plugins: _plugins, configure: _configure, env: _env, ...rest } = options
+  const { policyYaml: _yaml, policyObject: _object, policyFile: _file, ...sections } = rest
+  const layers: PolicyLayer[] = [{ file: 'options', object: given(sections) }]
+  if (policyYaml !== undefined) layers.push({ file: policyFile ?? 'policyYaml', text: policyYaml })
+  if (policyObject !== undefined) layers.push({ file: policyFile ?? 'policyObject', object: policyObject })
+  if (layers.length > 1) layers.push({ file: 'options', object: given({ port, tenant, sec0Dir }) })
+  return layers
+}
+
+function given(object: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined))
+}

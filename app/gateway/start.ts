@@ -1,0 +1,169 @@
+// startGatewayServer: a listening gateway, and its life: reload, drain, close.
+import { bindDefault, type Dispatch, resolve, tokens } from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
+import { GatewayHandler } from '../http/handler.js'
+import { invokePath } from '../http/invoke.js'
+import { HttpServer } from '../http/server.js'
+import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
+import { dispatchInvoke } from '../upstream/invoke.js'
+import { UndiciDispatcher } from '../upstream/undici.js'
+import { Assembly, type Policy } from './assembly.js'
+import type { HostConfig } from './config.js'
+import { Generation } from './generation.js'
+import type { GatewayOptions } from './options.js'
+
+/** A larger answer streams; a smaller one is held back until its record is durable. */
+const wholeUpToBytes = 1024 * 1024
+
+export interface GatewayHandle {
+  /** Resolves when the gateway listens; rejects when it cannot. */
+  ready(): Promise<{ port: number; url: string }>
+  /** Stops listening, lets calls in flight end, closes the log. Safe twice. */
+  close(): Promise<void>
+  /**
+   * Takes up a new policy (YAML text or an object) for the calls that follow. A policy that is wrong or
+   * cannot start is refused, and the old one stays. What the server listens on does not change.
+   */
+  reload(policy: string | Record<string, unknown>): Promise<void>
+  readonly container: DependencyContainer
+}
+
+/**
+ * Starts a gateway. Throws at once when the configuration of a built-in section is wrong (`PolicyError`
+ * lists every mistake); what needs a module, a key or a store to be opened fails in `ready()`.
+ */
+export function startGatewayServer(options: GatewayOptions): GatewayHandle {
+  return new Gateway(new Assembly(options))
+}
+
+class Gateway implements GatewayHandle {
+  readonly container: DependencyContainer
+  #assembly: Assembly
+  #generation: Generation | undefined
+  #server: HttpServer | undefined
+  #upstream: UpstreamDispatcher | undefined
+  #drainMs = 0
+  #ready: Promise<{ port: number; url: string }>
+  #closing: Promise<void> | undefined
+  #reloading: Promise<unknown> = Promise.resolve()
+  #retiring = new Set<Promise<void>>()
+
+  constructor(assembly: Assembly) {
+    this.#assembly = assembly
+    this.container = assembly.container
+    this.#ready = this.#start()
+    // Whoever asks ready() is told; whoever does not still finds it in the log.
+    this.#ready.catch((fault: unknown) => assembly.logger.error({ err: fault }, 'the gateway did not start'))
+  }
+
+  ready(): Promise<{ port: number; url: string }> {
+    return this.#ready
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  reload(policy: string | Record<string, unknown>): Promise<void> {
+    const next = this.#reloading.then(() => this.#reload(policy))
+    // The next reload waits for this one, however it ends; its caller is told by `next`.
+    this.#reloading = next.then(
+      () => undefined,
+      () => undefined,
+    )
+    return next
+  }
+
+  async #start(): Promise<{ port: number; url: string }> {
+    const policy = await this.#assembly.policy()
+    this.#drainMs = policy.host.server.drainMs
+    this.#bindUpstream(policy.host)
+    this.#upstream = resolve(this.container, upstreamDispatcher)
+    try {
+      this.#generation = await this.#startStages(policy)
+      return await this.#listen(policy.host)
+    } catch (fault) {
+      await this.#release()
+      throw fault
+    }
+  }
+
+  #bindUpstream({ server }: HostConfig): void {
+    bindDefault(this.container, upstreamDispatcher, {
+      useFactory: () =>
+        new UndiciDispatcher({
+          connectTimeoutMs: server.connectTimeoutMs,
+          headersTimeoutMs: server.upstreamTimeoutMs,
+          idleTimeoutMs: server.upstreamIdleMs,
+          wholeUpToBytes: Math.min(server.maxAnswerBytes, wholeUpToBytes),
+        }),
+    })
+  }
+
+  #listen({ server, port }: HostConfig): Promise<{ port: number; url: string }> {
+    const handler = new GatewayHandler({
+      clock: resolve(this.container, tokens.Clock),
+      ids: resolve(this.container, tokens.Ids),
+      logger: this.#assembly.logger,
+      maxBodyBytes: server.maxBodyBytes,
+      generation: () => started(this.#generation),
+      draining: () => this.#closing !== undefined,
+    })
+    this.#server = new HttpServer(
+      { ...server, port },
+      (message, response) => handler.handle(message, response),
+      this.#assembly.logger,
+    )
+    return this.#server.listen()
+  }
+
+  async #startStages(policy: Policy): Promise<Generation> {
+    const dispatch: Dispatch = async (call) => {
+      const request = await call.request()
+      const target = generation.target(request.server)
+      return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
+    }
+    const pipeline = this.#assembly.build(policy, dispatch)
+    const generation = new Generation(pipeline, policy.host.targets)
+    await pipeline.start()
+    return generation
+  }
+
+  async #reload(policy: string | Record<string, unknown>): Promise<void> {
+    await this.#ready
+    if (this.#closing !== undefined) throw new Error('the gateway is closing')
+    const next = await this.#startStages(await this.#assembly.policyFrom(policy))
+    const old = started(this.#generation)
+    this.#generation = next
+    // The old policy's calls end in their own time; the reload is done when the new one serves.
+    const retiring = old
+      .retire(this.#drainMs)
+      .catch((fault: unknown) =>
+        this.#assembly.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
+      )
+      .finally(() => this.#retiring.delete(retiring))
+    this.#retiring.add(retiring)
+  }
+
+  async #close(): Promise<void> {
+    // A gateway that never came up has nothing to drain; ready() has told why.
+    await this.#ready.catch(() => undefined)
+    await this.#server?.close(this.#drainMs)
+    await this.#reloading
+    await Promise.all(this.#retiring)
+    await this.#release()
+  }
+
+  async #release(): Promise<void> {
+    const generation = this.#generation
+    this.#generation = undefined
+    await generation?.retire(0)
+    await this.#upstream?.close()
+  }
+}
+
+function started<T>(part: T | undefined): T {
+  if (part === undefined) throw new Error('the gateway has not started')
+  return part
+}

@@ -1,0 +1,128 @@
+// Writes an outcome as an HTTP answer.
+import type { ServerResponse } from 'node:http'
+import {
+  type AnswerHeaders,
+  type AnswerStream,
+  type Call,
+  type Completed,
+  type Denied,
+  type Failed,
+  isStream,
+  type Outcome,
+  type Sent,
+  statusOf,
+} from '@svc/core'
+import { traceparentOf } from '../upstream/headers.js'
+
+/** An answer that is written in one go. */
+export interface WholeAnswer {
+  readonly status: number
+  readonly headers: AnswerHeaders
+  readonly body: string | Uint8Array
+}
+
+/** The error object of decisions.md §2 "Errors". */
+export function errorObject(outcome: Denied | Failed, traceId: string): Record<string, unknown> {
+  const denial = outcome.kind === 'denied' ? outcome.denial : undefined
+  return {
+    error: outcome.code,
+    message: outcome.message,
+    ...(denial?.level === undefined ? {} : { denial_level: denial.level }),
+    ...(denial?.type === undefined ? {} : { denial_type: denial.type }),
+    ...(denial?.reason === undefined ? {} : { denial_reason: denial.reason }),
+    sent: sentOnTheWire(outcome.sent),
+    trace_id: traceId,
+  }
+}
+
+function sentOnTheWire(sent: Sent): boolean | 'unknown' {
+  return sent === 'unknown' ? 'unknown' : sent === 'yes'
+}
+
+/** A refusal in the JSON error shape, under the status of its code. */
+export function refusalAnswer(outcome: Denied | Failed, traceId: string): WholeAnswer {
+  const status = statusOf(outcome.code)
+  return {
+    status,
+    headers: {
+      'content-type': 'application/json',
+      ...(status === 503 ? { 'retry-after': '1' } : {}),
+      ...outcome.headers,
+    },
+    body: JSON.stringify(errorObject(outcome, traceId)),
+  }
+}
+
+/** Writes `outcome` for `call`. Resolves when the last byte is handed over or the client has gone. */
+export async function writeOutcome(
+  response: ServerResponse,
+  call: Call,
+  outcome: Outcome,
+  encode: (outcome: Denied | Failed) => WholeAnswer,
+): Promise<void> {
+  if (outcome.kind !== 'completed') {
+    writeWhole(response, encode(outcome), call)
+  } else if (isStream(outcome.body)) {
+    await writeStream(response, call, outcome, outcome.body)
+  } else {
+    writeWhole(response, { status: outcome.status, headers: outcome.headers, body: outcome.body }, call)
+  }
+}
+
+export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
+  if (response.destroyed) return
+  const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
+  const headers: AnswerHeaders = { ...answer.headers }
+  if (!bodyless(answer.status)) headers['content-length'] = String(length)
+  addTrace(headers, call)
+  response.writeHead(answer.status, headers)
+  response.end(bodyless(answer.status) ? undefined : answer.body)
+}
+
+/** RFC 9110 §6.4.1: these statuses carry no content. */
+function bodyless(status: number): boolean {
+  return status === 204 || status === 304
+}
+
+function addTrace(headers: AnswerHeaders, call: Call | undefined): void {
+  if (call === undefined) return
+  headers['x-trace-id'] = call.trace.traceId
+  headers['x-span-id'] = call.trace.spanId
+  headers['traceparent'] = traceparentOf(call)
+}
+
+async function writeStream(
+  response: ServerResponse,
+  call: Call,
+  outcome: Completed,
+  body: AnswerStream,
+): Promise<void> {
+  const headers: AnswerHeaders = { ...outcome.headers }
+  delete headers['content-length']
+  addTrace(headers, call)
+  if (!response.destroyed) {
+    response.writeHead(outcome.status, headers)
+    response.flushHeaders()
+  }
+  for await (const chunk of body) {
+    if (response.destroyed) {
+      // The call goes on to its end where its outcome is worth recording; else leaving the loop ends it.
+      if (body.drainWhenAbandoned === true) continue
+      return
+    }
+    if (!response.write(chunk.bytes)) await drained(response)
+  }
+  response.end()
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done)
+      response.off('close', done)
+      resolve()
+    }
+    response.once('drain', done)
+    response.once('close', done)
+  })
+}

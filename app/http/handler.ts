@@ -1,0 +1,154 @@
+// From a request to a call, through the pipeline in force, to an answer.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  Call,
+  type CallRequest,
+  type CallTarget,
+  type Clock,
+  type Denied,
+  denied,
+  type ErrorCode,
+  type Face,
+  type Failed,
+  type Ids,
+  type Logger,
+  Refusal,
+} from '@svc/core'
+import type { Generation } from '../gateway/generation.js'
+import { refusalAnswer, type WholeAnswer, writeOutcome, writeWhole } from './answer.js'
+import { agentOf, traceOf } from './facts.js'
+import { readA2a, readInvoke } from './invoke.js'
+import { type Route, routeOf } from './route.js'
+
+export interface HandlerParts {
+  readonly clock: Clock
+  readonly ids: Ids
+  readonly logger: Logger
+  readonly maxBodyBytes: number
+  /** The policy in force at this moment. */
+  generation(): Generation
+  draining(): boolean
+}
+
+type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'none' }>
+
+/** How one route becomes a call: what is known before the body is read, and how to read it. */
+interface Entry {
+  readonly face: Face
+  readonly target: CallTarget
+  read(): Promise<CallRequest>
+  encode(outcome: Denied | Failed, call: Call): WholeAnswer
+}
+
+export class GatewayHandler {
+  #parts: HandlerParts
+
+  constructor(parts: HandlerParts) {
+    this.#parts = parts
+  }
+
+  async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const route = routeOf(message.method ?? '', message.url ?? '/')
+    if (route.kind === 'health') return writeWhole(response, json(200, { status: 'ok' }))
+    if (route.kind === 'ready') return this.#ready(response)
+    if (route.kind === 'none') {
+      return writeWhole(
+        response,
+        refusalAnswer(denied('TARGET_NOT_FOUND', 'No such path.'), this.#parts.ids.traceId()),
+      )
+    }
+    const generation = this.#parts.generation()
+    const entry = this.#entry(message, route, generation)
+    const call = this.#call(message, entry)
+    await generation.serve(call, (outcome) => {
+      if (outcome.kind === 'failed' && outcome.cause !== undefined) {
+        const { traceId } = call.trace
+        this.#parts.logger.error({ err: outcome.cause, code: outcome.code, trace_id: traceId }, 'call failed')
+      }
+      // A body that nobody will read must not hold the connection, nor a connection the drain.
+      if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+      return writeOutcome(response, call, outcome, (refused) => entry.encode(refused, call))
+    })
+  }
+
+  #call(message: IncomingMessage, entry: Entry): Call {
+    const { headers } = message
+    const { agent, refusal } = agentOf(headers)
+    return new Call({
+      face: entry.face,
+      headers,
+      agent,
+      trace: traceOf(headers, this.#parts.ids),
+      target: entry.target,
+      receivedAt: this.#parts.clock.now(),
+      read: async () => {
+        if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
+        if (refusal !== undefined) throw refusal
+        return entry.read()
+      },
+    })
+  }
+
+  #entry(message: IncomingMessage, route: CallRoute, generation: Generation): Entry {
+    const { maxBodyBytes } = this.#parts
+    const encode = (outcome: Denied | Failed, call: Call): WholeAnswer =>
+      refusalAnswer(outcome, call.trace.traceId)
+    switch (route.kind) {
+      case 'invoke': {
+        return {
+          face: 'invoke',
+          target: targetOf(route.server, route.tool, route.version),
+          read: async () => {
+            generation.target(route.server)
+            return readInvoke(message, maxBodyBytes, route)
+          },
+          encode,
+        }
+      }
+      case 'a2a': {
+        const target = targetOf('unknown', 'unknown', 'unversioned')
+        return {
+          face: 'a2a',
+          target,
+          read: async () => {
+            const request = await readA2a(message, maxBodyBytes, target)
+            generation.target(request.server)
+            return request
+          },
+          encode,
+        }
+      }
+      default:
+        return {
+          face: 'invoke',
+          target: targetOf('unknown', 'unknown', 'unversioned'),
+          read: () =>
+            Promise.reject(route.kind === 'bad' ? route.refusal : new Refusal('TARGET_NOT_FOUND', 'TODO')),
+          encode,
+        }
+    }
+  }
+
+  #ready(response: ServerResponse): void {
+    const reasons = this.#parts.generation().pipeline.unready()
+    if (!this.#parts.draining() && reasons.length === 0) {
+      writeWhole(response, json(200, { status: 'ready' }))
+      return
+    }
+    const code: ErrorCode = this.#parts.draining()
+      ? 'DRAINING'
+      : reasons.some((reason) => reason.startsWith('audit:'))
+        ? 'AUDIT_UNAVAILABLE'
+        : 'STORE_UNAVAILABLE'
+    const message = reasons.length === 0 ? 'The gateway is shutting down.' : reasons.join('; ')
+    writeWhole(response, refusalAnswer(denied(code, message), this.#parts.ids.traceId()))
+  }
+}
+
+function targetOf(server: string, tool: string, version: string): CallTarget {
+  return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }
+}
+
+function json(status: number, value: object): WholeAnswer {
+  return { status, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
+}

@@ -1,0 +1,110 @@
+// The listening server: limits, in-flight bookkeeping, drain. What a request means is the handler's business.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { denied, type Logger, messageOf } from '@svc/core'
+import { refusalAnswer } from './answer.js'
+
+export interface ServerLimits {
+  /** Address to listen on. */
+  readonly host: string
+  /** Port; 0 picks a free one. */
+  readonly port: number
+  readonly maxHeaderBytes: number
+  readonly headersTimeoutMs: number
+  readonly requestTimeoutMs: number
+  readonly keepAliveTimeoutMs: number
+}
+
+export type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void>
+
+export class HttpServer {
+  #server: Server
+  #limits: ServerLimits
+  #inFlight = new Set<ServerResponse>()
+  #onIdle: (() => void) | undefined
+
+  constructor(limits: ServerLimits, handler: Handler, logger: Logger) {
+    this.#limits = limits
+    this.#server = createServer(
+      {
+        maxHeaderSize: limits.maxHeaderBytes,
+        headersTimeout: limits.headersTimeoutMs,
+        requestTimeout: limits.requestTimeoutMs,
+        keepAliveTimeout: limits.keepAliveTimeoutMs,
+        requireHostHeader: true,
+      },
+      (message, response) => {
+        this.#inFlight.add(response)
+        handler(message, response)
+          .catch((fault: unknown) => {
+            // Faults have become outcomes long before; what is left is an answer that broke off.
+            logger.warn({ reason: messageOf(fault) }, 'answer broken off')
+            response.destroy()
+          })
+          .finally(() => {
+            this.#inFlight.delete(response)
+            if (this.#inFlight.size === 0) this.#onIdle?.()
+          })
+      },
+    )
+    this.#server.on('clientError', answerUnreadable)
+  }
+
+  /** Rejects when the address is taken or not ours. */
+  listen(): Promise<{ port: number; url: string }> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen(this.#limits.port, this.#limits.host, () => {
+        this.#server.off('error', reject)
+        const address = this.#server.address()
+        const port = typeof address === 'object' && address !== null ? address.port : this.#limits.port
+        const host = this.#limits.host.includes(':') ? `[${this.#limits.host}]` : this.#limits.host
+        resolve({ port, url: `http://${host}:${port}` })
+      })
+    })
+  }
+
+  /** Stops listening, lets calls in flight end for at most `drainMs`, then closes what is left. */
+  async close(drainMs: number): Promise<void> {
+    const closed = new Promise<void>((resolve) => {
+      if (!this.#server.listening) resolve()
+      else this.#server.close(() => resolve())
+    })
+    this.#server.closeIdleConnections()
+    await this.#idle(drainMs)
+    this.#server.closeAllConnections()
+    await this.#idle(drainMs)
+    await closed
+  }
+
+  #idle(withinMs: number): Promise<void> {
+    if (this.#inFlight.size === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, withinMs)
+      this.#onIdle = () => {
+        clearTimeout(timer)
+        this.#onIdle = undefined
+        resolve()
+      }
+    })
+  }
+}
+
+/** What the HTTP parser refuses never becomes a call: it is answered in the error shape and closed. */
+function answerUnreadable(error: Error & { code?: string }, socket: Duplex): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy()
+    return
+  }
+  const message =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? 'The request headers are too large.'
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? 'The request did not arrive in time.'
+        : 'The request is not HTTP that can be read.'
+  const { body } = refusalAnswer(denied('BAD_REQUEST', message), '0'.repeat(32))
+  socket.end(
+    'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n' +
+      `content-length: ${Buffer.byteLength(body)}\r\n\r\n${String(body)}`,
+  )
+}

@@ -1,0 +1,73 @@
+// The upstream half of the invoke face: POST <target>/invoke/<tool>@<version>.
+import { type AnswerChunk, type Call, failed, type Outcome, Refusal } from '@svc/core'
+import { type UpstreamAnswer, UpstreamFault } from './answer.js'
+import type { UpstreamDispatcher } from './dispatcher.js'
+import { upstreamHeaders } from './headers.js'
+
+/** Of the upstream's headers, those that say something of the body; the rest is the hop's. */
+const kept = [
+  'content-type',
+  'content-language',
+  'content-disposition',
+  'cache-control',
+  'retry-after',
+  'etag',
+]
+
+export async function dispatchInvoke(
+  call: Call,
+  target: URL,
+  path: string,
+  upstream: UpstreamDispatcher,
+): Promise<Outcome> {
+  const request = await call.request()
+  const headers = upstreamHeaders(call, request)
+  headers['content-type'] = 'application/json'
+  headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
+  const refused = await call.commitHolds()
+  if (refused !== undefined) return refused
+  try {
+    const answer = await upstream.send(
+      target,
+      { method: 'POST', path, headers, body: request.canonicalArgs, signal: call.signal },
+      () => {
+        call.sent = 'unknown'
+      },
+    )
+    call.sent = 'yes'
+    return completed(answer)
+  } catch (fault) {
+    return outcomeOfFault(call, fault)
+  }
+}
+
+/** What a fault on the way upstream means for the call. */
+export function outcomeOfFault(call: Call, fault: unknown): Outcome {
+  if (fault instanceof UpstreamFault) {
+    if (fault.sent === 'no') call.sent = 'no'
+    return failed('UPSTREAM_UNREACHABLE', fault.message, { sent: fault.sent, cause: fault.cause })
+  }
+  if (fault instanceof Refusal)
+    return failed(fault.code, fault.message, { sent: call.sent, cause: fault.cause })
+  throw fault
+}
+
+function completed(answer: UpstreamAnswer): Outcome {
+  const headers: Record<string, string | string[]> = {}
+  for (const name of kept) {
+    const value = answer.headers[name]
+    if (value !== undefined) headers[name] = value
+  }
+  return {
+    kind: 'completed',
+    sent: 'yes',
+    status: answer.status,
+    headers,
+    body: answer.body instanceof Uint8Array ? answer.body : chunks(answer.body),
+    ...(answer.status >= 400 ? { error: 'UPSTREAM' as const } : {}),
+  }
+}
+
+async function* chunks(body: AsyncIterable<Uint8Array>): AsyncGenerator<AnswerChunk> {
+  for await (const bytes of body) yield { bytes }
+}

@@ -1,0 +1,191 @@
+// The default dispatcher: one keep-alive pool per origin, each request sent once.
+import { Readable } from 'node:stream'
+import type { AnswerHeaders } from '@svc/core'
+import { type Dispatcher, Pool } from 'undici'
+import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './answer.js'
+import type { UpstreamDispatcher } from './dispatcher.js'
+
+export interface UndiciOptions {
+  readonly connectTimeoutMs: number
+  /** Until the head of the answer. */
+  readonly headersTimeoutMs: number
+  /** Between two pieces of an answer; a GET stream may stay silent. */
+  readonly idleTimeoutMs: number
+  /** An answer up to this many bytes is handed on whole. */
+  readonly wholeUpToBytes: number
+}
+
+export class UndiciDispatcher implements UpstreamDispatcher {
+  #pools = new Map<string, Pool>()
+  #options: UndiciOptions
+
+  constructor(options: UndiciOptions) {
+    this.#options = options
+  }
+
+  send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
+    return new Promise((resolve, reject) => {
+      if (request.signal.aborted) {
+        reject(request.signal.reason)
+        return
+      }
+      const exchange = new Exchange(request.signal, this.#options.wholeUpToBytes, { onSent, resolve, reject })
+      this.#pool(target.origin).dispatch(
+        {
+          origin: target.origin,
+          path: request.path,
+          method: request.method,
+          headers: request.headers,
+          body: request.body ?? null,
+          headersTimeout: this.#options.headersTimeoutMs,
+          bodyTimeout: request.method === 'GET' ? 0 : this.#options.idleTimeoutMs,
+        },
+        exchange,
+      )
+    })
+  }
+
+  #pool(origin: string): Pool {
+    let pool = this.#pools.get(origin)
+    if (pool === undefined) {
+      pool = new Pool(origin, { connect: { timeout: this.#options.connectTimeoutMs }, pipelining: 1 })
+      this.#pools.set(origin, pool)
+    }
+    return pool
+  }
+
+  /** Ends idle connections at once and busy ones with their exchanges aborted. */
+  async close(): Promise<void> {
+    const pools = [...this.#pools.values()]
+    this.#pools.clear()
+    await Promise.all(pools.map((pool) => pool.destroy()))
+  }
+}
+
+interface Listener {
+  onSent(): void
+  resolve(answer: UpstreamAnswer): void
+  reject(reason: unknown): void
+}
+
+/** One request on its way: collects a small answer whole, turns a large or endless one into a stream. */
+class Exchange implements Dispatcher.DispatchHandler {
+  #signal: AbortSignal
+  #wholeUpTo: number
+  #listener: Listener
+  #controller: Dispatcher.DispatchController | undefined
+  #onAbort = (): void => this.#controller?.abort(asError(this.#signal.reason))
+  #sent = false
+  #status = 0
+  #headers: AnswerHeaders = {}
+  #pieces: Buffer[] = []
+  #size = 0
+  #stream: Readable | undefined
+
+  constructor(signal: AbortSignal, wholeUpTo: number, listener: Listener) {
+    this.#signal = signal
+    this.#wholeUpTo = wholeUpTo
+    this.#listener = listener
+    signal.addEventListener('abort', this.#onAbort, { once: true })
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#signal.aborted) {
+      controller.abort(asError(this.#signal.reason))
+      return
+    }
+    this.#sent = true
+    this.#listener.onSent()
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (status < 200) return
+    this.#status = status
+    this.#headers = headers as AnswerHeaders
+    const type = headers['content-type']
+    const length = Number(headers['content-length'] ?? 0)
+    if ((typeof type === 'string' && /^text\/event-stream\b/i.test(type)) || length > this.#wholeUpTo) {
+      this.#becomeStream()
+    }
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#stream !== undefined) {
+      if (!this.#stream.push(chunk)) controller.pause()
+      return
+    }
+    this.#pieces.push(chunk)
+    this.#size += chunk.byteLength
+    if (this.#size > this.#wholeUpTo) this.#becomeStream()
+  }
+
+  onResponseEnd(): void {
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    if (this.#stream !== undefined) {
+      this.#stream.push(null)
+      return
+    }
+    const [only] = this.#pieces
+    const body = this.#pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.#pieces)
+    this.#listener.resolve({ status: this.#status, headers: this.#headers, body })
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    const reason = this.#signal.aborted ? this.#signal.reason : faultOf(error, this.#sent)
+    if (this.#stream !== undefined) this.#stream.destroy(asError(reason))
+    else this.#listener.reject(reason)
+  }
+
+  #becomeStream(): void {
+    const controller = this.#controller
+    const stream = new Readable({
+      highWaterMark: 256 * 1024,
+      read: () => controller?.resume(),
+      destroy: (error, done) => {
+        // Nobody reads on: the upstream need not write on.
+        controller?.abort(error ?? new Error('the reader has left'))
+        done(error)
+      },
+    })
+    this.#stream = stream
+    for (const piece of this.#pieces.splice(0)) stream.push(piece)
+    this.#listener.resolve({ status: this.#status, headers: this.#headers, body: stream })
+  }
+}
+
+function faultOf(error: Error, sent: boolean): UpstreamFault {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  return new UpstreamFault(sentence(code), sent ? 'unknown' : 'no', { cause: error })
+}
+
+function sentence(code: string | undefined): string {
+  switch (code) {
+    case 'ECONNREFUSED':
+      return 'The upstream refuses connections.'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return "The upstream's name cannot be resolved."
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return 'The upstream did not accept a connection in time.'
+    case 'UND_ERR_HEADERS_TIMEOUT':
+      return 'The upstream did not answer in time.'
+    case 'UND_ERR_BODY_TIMEOUT':
+      return 'The upstream stopped in the middle of its answer.'
+    case 'UND_ERR_SOCKET':
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return 'The upstream closed the connection before its answer was whole.'
+    default:
+      return 'The upstream could not be reached or broke the protocol.'
+  }
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason))
+}

@@ -1,0 +1,314 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Appender, bind, tokens } from '@svc/core'
+import { expect } from 'chai'
+import { createPipeline, startGatewayServer } from 'svc-sdk'
+import { startTestGateway } from '../../support/gateway.js'
+import { keepingLogger } from '../../support/logger.js'
+import { startUpstream } from '../../support/upstream.js'
+
+const minimal = {
+  port: 0,
+  tenant: 'acme',
+  targets: { files: 'http://127.0.0.1:1' },
+  quotas: { adapter: 'memory' as const },
+  audit: { gatewayName: 'gw', gatewayVersion: '1', append: async () => undefined },
+}
+
+async function faultOf(promise: Promise<unknown>): Promise<Error> {
+  return promise.then(
+    () => expect.fail('did not reject'),
+    (fault: unknown) => fault as Error,
+  )
+}
+
+const quiet = {
+  configure: (container: Parameters<typeof bind>[0]) =>
+    bind(container, tokens.Logger, { useValue: keepingLogger() }),
+}
+
+describe('startGatewayServer', () => {
+  it('throws at once without audit', () => {
+    const { audit: _audit, ...rest } = minimal
+    expect(() => startGatewayServer(rest)).to.throw(/audit/)
+  })
+
+  it('throws at once without quotas', () => {
+    const { quotas: _quotas, ...rest } = minimal
+    expect(() => startGatewayServer(rest)).to.throw(/quotas/)
+  })
+
+  it('throws at once when two policies are given', () => {
+    expect(() => startGatewayServer({ ...minimal, policyYaml: 'tenant: a', policyObject: {} })).to.throw(
+      /both given/,
+    )
+  })
+
+  it('hands every record to audit.append when code passes it', async () => {
+    const records: object[] = []
+    await using upstream = await startUpstream()
+    const handle = startGatewayServer({
+      ...minimal,
+      ...quiet,
+      targets: { files: upstream.url },
+      authn: { allowUnauthenticated: true },
+      audit: { gatewayName: 'gw', gatewayVersion: '1', append: async (record) => void records.push(record) },
+    })
+    const { url } = await handle.ready()
+    await fetch(`${url}/mcp/files/read@1`, { method: 'POST', body: '{}' })
+    await handle.close()
+    expect(records).to.have.length(1)
+    expect(records[0]).to.include({ tool: 'read@1', status: 'ok' })
+  })
+
+  it('puts sections of the policy in the place of the options', async () => {
+    await using upstream = await startUpstream()
+    await using gateway = await startTestGateway({
+      targets: { files: 'http://127.0.0.1:1' },
+      policyYaml: `targets:\n  files: ${upstream.url}\n`,
+    })
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
+  })
+
+  it('rejects ready() when the port is taken', async () => {
+    const holder = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => holder.once('listening', resolve))
+    const address = holder.address()
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    const handle = startGatewayServer({ ...minimal, ...quiet, port })
+    expect(await faultOf(handle.ready())).to.have.property('code', 'EADDRINUSE')
+    await handle.close()
+    await new Promise((resolve) => holder.close(resolve))
+  })
+
+  it('rejects ready() when the key cannot be read, and names the stage', async () => {
+    const handle = startGatewayServer({
+      ...minimal,
+      ...quiet,
+      audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: 'file:///nonexistent/key' } },
+    })
+    const fault = await faultOf(handle.ready())
+    expect(fault.message)
+      .to.match(/^stage audit did not start: /)
+      .and.contain('/nonexistent/key')
+    await handle.close()
+  })
+
+  it('rejects ready() when the log directory cannot be made', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    writeFileSync(join(home, 'file'), '')
+    const fault = await faultOf(
+      startTestGateway({
+        targets: minimal.targets,
+        policyObject: {
+          audit: {
+            gatewayName: 'gw',
+            gatewayVersion: '1',
+            dir: join(home, 'file', 'audit'),
+            signer: { keyRef: keyIn(home) },
+          },
+        },
+      }),
+    )
+    expect(fault.message).to.match(/^stage audit did not start: /)
+    rmSync(home, { recursive: true })
+  })
+
+  it('rejects ready() when a plugin module cannot be imported, and names it', async () => {
+    const handle = startGatewayServer({
+      ...minimal,
+      ...quiet,
+      policyObject: { plugins: [{ use: './nosuch.js' }] },
+    })
+    expect((await faultOf(handle.ready())).message).to.contain('./nosuch.js')
+    await handle.close()
+  })
+})
+
+function keyIn(home: string): string {
+  const file = join(home, 'key')
+  writeFileSync(file, `${Buffer.alloc(32, 7).toString('base64')}\n`)
+  chmodSync(file, 0o600)
+  return `file://${file}`
+}
+
+describe('a log that cannot be written', () => {
+  /** Fails the appends that `failing` says, counting from 0. */
+  function failingAppender(failing: (index: number) => boolean): Appender & { count: number } {
+    return {
+      count: 0,
+      append() {
+        return failing(this.count++) ? Promise.reject(new Error('ENOSPC')) : Promise.resolve()
+      },
+    }
+  }
+
+  it('withholds the answer of a call that ran, and says so', async () => {
+    await using upstream = await startUpstream()
+    const appender = failingAppender(() => true)
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+    })
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.status).to.equal(500)
+    expect(await response.json()).to.include({ error: 'OUTCOME_UNRECORDED', sent: true })
+  })
+
+  it('stops calls before they are sent while the writer says that it cannot write', async () => {
+    await using upstream = await startUpstream()
+    const appender: Appender = {
+      append: () => Promise.reject(new Error('ENOSPC')),
+      status: () => ({ writable: false, error: new Error('ENOSPC') }),
+    }
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+    })
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.status).to.equal(503)
+    expect(response.headers.get('retry-after')).to.equal('1')
+    expect(await response.json()).to.include({ error: 'AUDIT_UNAVAILABLE', sent: false })
+    expect(upstream.calls).to.have.length(0)
+    expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(503)
+  })
+
+  it('serves and counts the loss with failure_mode: continue', async () => {
+    await using upstream = await startUpstream()
+    const counts: string[] = []
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      policyObject: { audit: { gatewayName: 'gw', gatewayVersion: '1', failure_mode: 'continue' } },
+      configure: (container) => {
+        bind<Appender>(container, tokens.SvcAppender, { useValue: failingAppender(() => true) })
+        bind(container, tokens.Meter, { useValue: { count: (name) => counts.push(name) } })
+      },
+    })
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
+    expect(counts).to.deep.equal(['svc_audit_append_failures_total'])
+    expect(gateway.log.lines.filter(({ level }) => level === 'error')).to.have.length(1)
+  })
+})
+
+/** An upstream whose answers the test gives, one by one. */
+function heldUpstream() {
+  const waiting: ServerResponse[] = []
+  let arrived: (() => void) | undefined
+  return {
+    answer: (_call: unknown, response: ServerResponse): void => {
+      waiting.push(response)
+      arrived?.()
+    },
+    async next(): Promise<ServerResponse> {
+      if (waiting.length === 0) await new Promise<void>((resolve) => (arrived = resolve))
+      return waiting.shift() as ServerResponse
+    },
+  }
+}
+
+describe('drain', () => {
+  it('lets a call in flight end, refuses new ones and then closes', async () => {
+    const held = heldUpstream()
+    await using upstream = await startUpstream(held.answer)
+    await using gateway = await startTestGateway({ targets: { files: upstream.url } })
+    const running = gateway.invoke('/mcp/files/slow@1')
+    const answer = await held.next()
+    const closing = gateway.handle.close()
+    answer.end('done')
+    const response = await running
+    expect(await response.text()).to.equal('done')
+    expect(response.headers.get('connection')).to.equal('close')
+    await closing
+    expect(gateway.records()).to.have.length(1)
+    expect((await faultOf(gateway.invoke('/mcp/files/slow@1'))).message).to.contain('ECONNREFUSED')
+  })
+
+  it('is safe twice', async () => {
+    await using gateway = await startTestGateway({ targets: { files: 'http://127.0.0.1:1' } })
+    await Promise.all([gateway.handle.close(), gateway.handle.close()])
+  })
+
+  it('records the outcome of a call whose caller has gone', async () => {
+    const held = heldUpstream()
+    await using upstream = await startUpstream(held.answer)
+    await using gateway = await startTestGateway({ targets: { files: upstream.url } })
+    const gone = new AbortController()
+    const running = fetch(`${gateway.url}/mcp/files/slow@1`, {
+      method: 'POST',
+      body: '{}',
+      signal: gone.signal,
+    })
+    const answer = await held.next()
+    gone.abort()
+    await faultOf(running)
+    answer.end('done')
+    await gateway.handle.close()
+    expect(gateway.records()[0]).to.include({ tool: 'slow@1', status: 'ok' })
+  })
+})
+
+describe('reload', () => {
+  it('takes up the new policy for the calls that follow', async () => {
+    await using upstream = await startUpstream()
+    await using gateway = await startTestGateway({ targets: { files: 'http://127.0.0.1:1' } })
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(502)
+    await gateway.handle.reload({ targets: { files: upstream.url } })
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
+    expect(gateway.records()).to.have.length(2)
+  })
+
+  it('keeps the old policy when the new one is wrong', async () => {
+    await using upstream = await startUpstream()
+    await using gateway = await startTestGateway({ targets: { files: upstream.url } })
+    expect((await faultOf(gateway.handle.reload('targets: 7'))).message).to.contain('targets')
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
+  })
+
+  it('lets a call end on the policy it began with', async () => {
+    const held = heldUpstream()
+    await using upstream = await startUpstream(held.answer)
+    await using gateway = await startTestGateway({ targets: { files: upstream.url } })
+    const running = gateway.invoke('/mcp/files/slow@1')
+    const answer = await held.next()
+    await gateway.handle.reload({ targets: { other: upstream.url } })
+    answer.end('done')
+    expect((await running).status).to.equal(200)
+    expect((await gateway.invoke('/mcp/files/slow@1')).status).to.equal(404)
+  })
+})
+
+describe('createPipeline', () => {
+  it('runs the same stages without a server', async () => {
+    const records: object[] = []
+    const pipeline = createPipeline({
+      ...minimal,
+      ...quiet,
+      authn: { allowUnauthenticated: true },
+      audit: { gatewayName: 'gw', gatewayVersion: '1', append: async (record) => void records.push(record) },
+    })
+    await pipeline.start()
+    const outcome = await pipeline.run(
+      { server: 'files', tool: 'read', version: '1', args: { a: 1 } },
+      async (call) => {
+        const { canonicalArgs } = await call.request()
+        return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from(canonicalArgs) }
+      },
+    )
+    await pipeline.stop()
+    expect(outcome).to.deep.include({ kind: 'completed', status: 200, body: Buffer.from('{"a":1}') })
+    expect(records[0]).to.include({ tool: 'read@1', server: 'files@1', status: 'ok' })
+  })
+
+  it('does not forward what a stage refuses', async () => {
+    const pipeline = createPipeline({ ...minimal, ...quiet })
+    await pipeline.start()
+    const outcome = await pipeline.run({ server: 'files', tool: 'read', args: {} }, () =>
+      expect.fail('was forwarded'),
+    )
+    await pipeline.stop()
+    expect(outcome).to.include({ kind: 'denied', code: 'UNAUTHENTICATED', sent: 'no' })
+  })
+})

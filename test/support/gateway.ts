@@ -1,0 +1,99 @@
+// A whole gateway for one test: a key, a log in a directory of its own, a free port.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { bind, tokens } from '@svc/core'
+import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit'
+import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk'
+import { type KeepingLogger, keepingLogger } from './logger.js'
+
+export interface TestGateway extends AsyncDisposable {
+  readonly url: string
+  readonly handle: GatewayHandle
+  readonly log: KeepingLogger
+  /** Directory of the log. */
+  readonly dir: string
+  /** Every record of the daily logs, in order. */
+  records(): SignedEnvelope[]
+  /** POSTs a tool call on the invoke face. */
+  invoke(path: string, args?: unknown, headers?: Record<string, string>): Promise<Response>
+}
+
+/** Unauthenticated calls are allowed and everything else is at its default, unless `options` say otherwise. */
+export async function startTestGateway(options: GatewayOptions): Promise<TestGateway> {
+  const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+  const dir = join(home, 'audit')
+  generateKeyFile(join(home, 'key'))
+  const { configure, ...rest } = options
+  const log = keepingLogger()
+  try {
+    const handle = startGatewayServer({
+      port: 0,
+      tenant: 'acme',
+      audit: {
+        gatewayName: 'gw',
+        gatewayVersion: '1.0.0',
+        dir,
+        signer: { keyRef: `file://${join(home, 'key')}` },
+      },
+      quotas: { adapter: 'memory' },
+      authn: { allowUnauthenticated: true },
+      configure(container) {
+        bind(container, tokens.Logger, { useValue: log })
+        configure?.(container)
+      },
+      ...rest,
+    })
+    const { url } = await handle.ready()
+    return {
+      url,
+      handle,
+      log,
+      dir,
+      records: () => recordsIn(dir),
+      invoke: (path, args = {}, headers = {}) =>
+        post(url, path, typeof args === 'string' ? args : JSON.stringify(args), headers),
+      async [Symbol.asyncDispose]() {
+        await handle.close()
+        rmSync(home, { recursive: true, force: true })
+      },
+    }
+  } catch (fault) {
+    rmSync(home, { recursive: true, force: true })
+    throw fault
+  }
+}
+
+function recordsIn(dir: string): SignedEnvelope[] {
+  return readdirSync(dir)
+    .filter((name) => /^audit-.*\.ndjson$/.test(name))
+    .sort()
+    .flatMap((name) => readFileSync(join(dir, name), 'utf8').split('\n').filter(Boolean))
+    .map((line) => JSON.parse(line) as SignedEnvelope)
+}
+
+/** Like fetch, but the path goes out as it is written: `..` and its escapes too. */
+function post(base: string, path: string, body: string, headers: Record<string, string>): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const sending = request(base, {
+      method: 'POST',
+      path,
+      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), ...headers },
+    })
+    sending.once('error', reject)
+    sending.once('response', (message) => {
+      const pieces: Buffer[] = []
+      message.on('data', (piece: Buffer) => pieces.push(piece))
+      message.once('error', reject)
+      message.once('end', () => {
+        const fields = Object.entries(message.headers).map(([name, value]): [string, string] => [
+          name,
+          String(value),
+        ])
+        resolve(new Response(Buffer.concat(pieces), { status: message.statusCode ?? 0, headers: fields }))
+      })
+    })
+    sending.end(body)
+  })
+}

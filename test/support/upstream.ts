@@ -1,0 +1,50 @@
+// A plain tool server on loopback: keeps what it was asked and answers as told.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface UpstreamCall {
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
+export interface TestUpstream extends AsyncDisposable {
+  readonly url: string
+  readonly calls: UpstreamCall[]
+}
+
+type Answer = (call: UpstreamCall, response: ServerResponse) => void
+
+const echo: Answer = (call, response) => {
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ echoed: JSON.parse(call.body || 'null') }))
+}
+
+export async function startUpstream(answer: Answer = echo): Promise<TestUpstream> {
+  const calls: UpstreamCall[] = []
+  const server = createServer((message, response) => {
+    const pieces: Buffer[] = []
+    message.on('data', (piece: Buffer) => pieces.push(piece))
+    message.on('end', () => {
+      const call = {
+        method: message.method ?? '',
+        path: message.url ?? '',
+        headers: message.headers,
+        body: Buffer.concat(pieces).toString(),
+      }
+      calls.push(call)
+      answer(call, response)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    calls,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
