@@ -73,7 +73,8 @@ export { CORE_VERSION, definePlugin, type Plugin, type PluginContext } from './p
 export { formatDiagnostic, PolicyError } from './policy/diagnostic.js'
 export { policySchema } from './policy/json-schema.js'
 export { loadPolicy, pluginUses } from './policy/load.js'
-export { notYet } from './policy/not-yet.js'
+export { notAvailable, notYet } from './policy/not-yet.js'
+export { nearest } from './policy/spelling.js'
 export type {
   Diagnostic,
   EffectivePolicy,

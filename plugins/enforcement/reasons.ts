@@ -1,5 +1,5 @@
 // Which reason tokens a `deny_on` entry speaks of, and which entries look like slips of the pen.
-import { reasons } from '@svc/core'
+import { nearest, reasons } from '@svc/core'
 
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ['idempotency_missing', 'missing_idempotency_for_side_effect'],
@@ -25,30 +25,7 @@ export function isKnownReason(reason: string): boolean {
   return KNOWN.includes(reason) || /^ap2_./.test(reason)
 }
 
-/** The known token that takes the fewest edits to get to, where that is near enough to be meant. */
+/** The known token that is near enough to be meant. */
 export function nearestReason(reason: string): string | undefined {
-  let best: string | undefined
-  let fewest = Math.ceil(reason.length / 2)
-  for (const known of KNOWN) {
-    const edits = editDistance(reason, known)
-    if (edits < fewest) {
-      best = known
-      fewest = edits
-    }
-  }
-  return best
-}
-
-/** Levenshtein's distance, one row at a time. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, i) => i)
-  for (const [i, sign] of [...from].entries()) {
-    const next = [i + 1]
-    for (const [j, other] of [...to].entries()) {
-      const substituted = (row[j] ?? 0) + (sign === other ? 0 : 1)
-      next.push(Math.min(substituted, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[to.length] ?? 0
+  return nearest(reason, KNOWN)
 }

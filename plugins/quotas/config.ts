@@ -1,26 +1,26 @@
 // The `quotas` section (contract.md §2.9, decisions.md §7).
-import type { QuotaAdapter } from '@svc/core'
+import { notAvailable, notYet, type QuotaAdapter } from '@svc/core'
 import { z } from 'zod'
 
-const NOT_YET = 'not available yet: the stores lmdb and redis come in a later release'
-const LATER: ReadonlySet<unknown> = new Set(['lmdb', 'redis'])
+const LATER: readonly unknown[] = ['lmdb', 'redis']
 
 const adapter = z
-  .union([z.string().min(1), z.custom<QuotaAdapter>(isQuotaAdapter)], {
-    error: 'expected "memory", the name of a registered adapter or, in code, a QuotaAdapter',
+  .union([
+    z.string().min(1).describe('the name of an adapter (memory, or a registered one)'),
+    z.custom<QuotaAdapter>(isQuotaAdapter).describe('in code a QuotaAdapter'),
+  ])
+  .superRefine((given, context) => {
+    if (!LATER.includes(given)) return
+    context.addIssue({ code: 'custom', message: notAvailable(`the adapter ${String(given)}`) })
   })
-  .refine((given) => !LATER.has(given), { error: NOT_YET })
 
 export const quotasSchema = z.strictObject({
   adapter,
-  redisUrl: z.never({ error: NOT_YET }).optional(),
+  redisUrl: notYet('redisUrl'),
   /** What happens to limited calls while the store is down: `closed` refuses them. */
   failure_mode: z
     .literal('closed', {
-      error: ({ input }) =>
-        input === 'open'
-          ? 'not available yet: only "closed" is'
-          : 'expected "closed": calls are refused while the store is down',
+      error: ({ input }) => (input === 'open' ? notAvailable('failure_mode open') : undefined),
     })
     .default('closed'),
 })

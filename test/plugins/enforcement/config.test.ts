@@ -24,7 +24,7 @@ describe('enforcement: configuration', () => {
 
   it('refuses escalate_on, even empty, as not available yet', () => {
     expect(mistakes({ escalate_on: [] })).to.deep.equal([
-      'escalate_on: not available yet: escalation comes in a later release',
+      'escalate_on: escalate_on is not available yet; leave it out',
     ])
   })
 
