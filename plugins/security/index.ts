@@ -1,1 +1,3 @@
-export {}
+export { type SecurityConfig, securitySchema } from './config.js'
+export { securityPlugin } from './plugin.js'
+export { type Timer, timer } from './timer.js'

@@ -1,0 +1,47 @@
+// The `security` section (contract.md §2.12).
+import { compilePattern, notYet, PatternError } from '@svc/core'
+import { z } from 'zod'
+import { versionPattern } from './versions.js'
+
+/** The longest delay that a timer of Node's can have. */
+const MAX_DELAY_MS = 2_147_483_647
+
+const allowVersions = z
+  .record(z.string().min(1), z.array(z.string().min(1)))
+  .superRefine((servers, context) => {
+    for (const [server, versions] of Object.entries(servers)) {
+      for (const [i, version] of versions.entries()) {
+        const message = mistakeIn(versionPattern(server, version))
+        if (message !== undefined) context.addIssue({ code: 'custom', path: [server, i], message })
+      }
+    }
+  })
+
+export const securitySchema = z.strictObject({
+  /** Server name → versions, exact or with `*`. */
+  allow_versions: allowVersions.optional(),
+  egress_allowlist: notYet('egress_allowlist'),
+  fs_allowlist: notYet('fs_allowlist'),
+  fs_root: notYet('fs_root'),
+  limits: z
+    .strictObject({
+      /** Kilobytes of 1024 bytes: of what the caller sends, and of what is answered. */
+      max_payload_kb: z.number().positive().optional(),
+      /** Milliseconds from the stage's turn to the last byte of the answer. */
+      max_duration_ms: z.int().min(1).max(MAX_DELAY_MS).optional(),
+    })
+    .optional(),
+  side_effects: notYet('side_effects'),
+})
+
+export type SecurityConfig = z.infer<typeof securitySchema>
+
+function mistakeIn(pattern: string): string | undefined {
+  try {
+    compilePattern(pattern)
+    return undefined
+  } catch (thrown) {
+    if (thrown instanceof PatternError) return thrown.message
+    throw thrown
+  }
+}

@@ -1,0 +1,36 @@
+// How long a call may take. The clock runs from the stage's turn to the last byte of the answer.
+import type { Call } from '@svc/core'
+import { effectOn, type LateFinding, lateFinding } from './findings.js'
+import type { Timer } from './timer.js'
+
+export class DurationWatch {
+  /** Set when the time was up and the verdict denies. */
+  denial: LateFinding | undefined
+  #call: Call
+  #ms: number
+  #cancel: () => void
+
+  constructor(call: Call, timer: Timer, ms: number) {
+    this.#call = call
+    this.#ms = ms
+    this.#cancel = timer.after(ms, () => this.#expire())
+    call.onSettle(() => this.stop())
+  }
+
+  stop(): void {
+    this.#cancel()
+  }
+
+  #expire(): void {
+    const late = lateFinding(
+      'DURATION_EXCEEDED',
+      'duration_too_long',
+      `the call took longer than ${this.#ms} ms`,
+    )
+    this.#call.find(late.finding)
+    // A call that enforcement has not seen yet is judged there, like any other finding's.
+    if (effectOn(this.#call, late.finding) !== 'denies') return
+    this.denial = late
+    this.#call.abort(late.code, late.message)
+  }
+}

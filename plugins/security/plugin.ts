@@ -1,0 +1,38 @@
+// Rules over the content of calls: versions, sizes, durations.
+import { bindDefault, definePlugin, identity, nearest, type PluginContext, resolveOptional } from '@svc/core'
+import { type SecurityConfig, securitySchema } from './config.js'
+import { SecurityStage } from './stage.js'
+import { systemTimer, timer } from './timer.js'
+import { AllowedVersions } from './versions.js'
+
+const BYTES_PER_KB = 1024
+
+export const securityPlugin = definePlugin<SecurityConfig>({
+  name: 'security',
+  version: '0.1.0',
+  core: '^1.0.0',
+  schema: securitySchema,
+  uses: [identity],
+  register: (container) => bindDefault(container, timer, { useValue: systemTimer }),
+  create({ allow_versions, limits: { max_payload_kb, max_duration_ms } = {} }, context) {
+    const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)
+    warnOfUnknownServers(versions?.servers ?? [], context)
+    const maxBytes = max_payload_kb === undefined ? undefined : Math.floor(max_payload_kb * BYTES_PER_KB)
+    return new SecurityStage(
+      { versions, maxBytes, maxMs: max_duration_ms },
+      resolveOptional(context.container, timer) ?? systemTimer,
+    )
+  },
+})
+
+// A slip in a server's name would leave the server it means unrestricted.
+function warnOfUnknownServers(servers: readonly string[], context: PluginContext): void {
+  const known = Object.keys(context.targets)
+  const names = new Set(known.map((name) => name.normalize('NFC')))
+  for (const server of servers) {
+    if (names.has(server)) continue
+    const meant = nearest(server, known)
+    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+    context.warn(`security.allow_versions: no target is named "${server}"${hint}`)
+  }
+}

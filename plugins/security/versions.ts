@@ -1,0 +1,50 @@
+// Which versions of a server may be used. A server that is not listed is not restricted.
+import { compilePatternSet, type Finding, parseNameSegment, type RequestKind } from '@svc/core'
+import { finding } from './findings.js'
+
+const PREFIX = 'mcp://'
+
+export class AllowedVersions {
+  #allowed: ReadonlyMap<string, readonly string[]>
+  #patterns: ReturnType<typeof compilePatternSet>
+
+  constructor(allowVersions: Readonly<Record<string, readonly string[]>>) {
+    const entries = Object.entries(allowVersions).map(
+      ([server, versions]) => [server.normalize('NFC'), versions] as const,
+    )
+    this.#allowed = new Map(entries)
+    this.#patterns = compilePatternSet(
+      entries.flatMap(([server, versions]) => versions.map((version) => versionPattern(server, version))),
+    )
+  }
+
+  get servers(): readonly string[] {
+    return [...this.#allowed.keys()]
+  }
+
+  /** The versions allowed for the server of a reference; undefined where it is not restricted. */
+  allowedFor(reference: string): readonly string[] | undefined {
+    const server = reference.slice(PREFIX.length, reference.indexOf('/', PREFIX.length))
+    return this.#allowed.get(server.includes('%') ? parseNameSegment(server, 'server name') : server)
+  }
+
+  /** A `ReferenceRule` for everything that has a version. `unversioned` matches no pattern, not even `*`. */
+  judge(reference: string, kind: RequestKind): Finding | undefined {
+    if (kind === 'protocol') return undefined
+    const allowed = this.allowedFor(reference)
+    if (allowed === undefined) return undefined
+    const version = reference.slice(reference.lastIndexOf('@') + 1)
+    if (version !== 'unversioned' && this.#patterns.matches(reference)) return undefined
+    const accepted = allowed.length === 0 ? 'no version is allowed' : `allowed are ${allowed.join(', ')}`
+    return finding('version_unpinned', `${reference} has version ${version}; ${accepted}`)
+  }
+}
+
+/** The pattern of a server's references in such a version. Only the version's stars are stars. */
+export function versionPattern(server: string, version: string): string {
+  return `${escaped(server).replaceAll('*', '%2A')}/*@${escaped(version)}`
+}
+
+function escaped(text: string): string {
+  return text.replace(/[/@%]/g, encodeURIComponent)
+}

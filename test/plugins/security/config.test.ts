@@ -1,0 +1,95 @@
+import { securityPlugin } from '@svc/plugin-security'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { makeContext } from '../../support/context.js'
+import { securityStage, served } from './run.js'
+
+function mistakes(section: object): string[] {
+  const { error } = securityPlugin.schema.safeParse(section)
+  return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
+}
+
+describe('security: configuration', () => {
+  for (const key of ['egress_allowlist', 'fs_allowlist', 'fs_root', 'side_effects']) {
+    it(`refuses ${key}, even empty, as not available yet`, () => {
+      expect(mistakes({ [key]: [] })).to.deep.equal([`${key}: ${key} is not available yet; leave it out`])
+    })
+  }
+
+  it('refuses unknown keys', () => {
+    expect(mistakes({ allowVersion: {} })).to.have.lengthOf(1)
+    expect(mistakes({ limits: { max_payload_mb: 1 } })).to.have.lengthOf(1)
+  })
+
+  it('refuses limits that are none', () => {
+    for (const limits of [
+      { max_payload_kb: 0 },
+      { max_payload_kb: -1 },
+      { max_payload_kb: '1' },
+      { max_duration_ms: 0 },
+      { max_duration_ms: 1.5 },
+      { max_duration_ms: 2 ** 31 },
+    ]) {
+      expect(mistakes({ limits }), JSON.stringify(limits)).to.have.lengthOf(1)
+    }
+  })
+
+  it('refuses versions that no reference has, by their path', () => {
+    const paths = mistakes({ allow_versions: { files: ['1', '', '..', '\u0000'] } }).map(
+      (m) => m.split(': ')[0],
+    )
+    expect(paths).to.include('allow_versions.files.1')
+    expect(mistakes({ allow_versions: { files: ['1', '..', '\u0000'] } })).to.have.lengthOf(2)
+  })
+
+  it('warns of a server that is no target', () => {
+    const context = makeContext({ targets: { files: 'http://127.0.0.1:1' } })
+    securityPlugin.create(
+      securityPlugin.schema.parse({ allow_versions: { file: ['1'], files: ['1'] } }),
+      context,
+    )
+    expect(context.warnings).to.deep.equal([
+      'security.allow_versions: no target is named "file"; did you mean "files"?',
+    ])
+  })
+
+  it('does nothing without rules', async () => {
+    const call = makeCall({ request: { bytes: 1e9 } })
+    const answer = served(new Uint8Array(10))
+    expect(await securityStage({}).handle(call, async () => answer)).to.equal(answer)
+    expect(call.findings).to.deep.equal([])
+  })
+
+  describe('explain', () => {
+    async function explain(section: object, call = makeCall()): Promise<string[]> {
+      const lines: string[] = []
+      await securityStage(section).explain?.(
+        call,
+        async () => served(),
+        (line) => lines.push(line),
+      )
+      return lines
+    }
+
+    it('names the rules and what they find', async () => {
+      const section = {
+        allow_versions: { files: ['2.*'] },
+        limits: { max_payload_kb: 1, max_duration_ms: 50 },
+      }
+      expect(await explain(section, makeCall({ request: { bytes: 2000 } }))).to.deep.equal([
+        'version_unpinned: mcp://files/echo@1.0.0 has version 1.0.0; allowed are 2.*',
+        'payload_too_large: the request has 2000 bytes, more than 1024',
+        'allow_versions: 2.*',
+        'max_payload_kb: the request has 2000 bytes, it and its answer may have 1024',
+        'max_duration_ms: the call may take 50 ms',
+      ])
+    })
+
+    it('says when nothing speaks', async () => {
+      expect(await explain({})).to.deep.equal([
+        'nothing is found before the call is sent',
+        'allow_versions does not speak of this',
+      ])
+    })
+  })
+})

@@ -1,0 +1,136 @@
+import { type Call, failed, type Outcome, Refusal } from '@svc/core'
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { makeCall } from '../../support/call.js'
+import { bytesOf, run, securityStage, served, streamOf } from './run.js'
+
+const security = { limits: { max_duration_ms: 1000 } }
+
+describe('security: duration', () => {
+  let clock: sinon.SinonFakeTimers
+
+  beforeEach(() => {
+    clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  })
+
+  afterEach(() => clock.restore())
+
+  /** An upstream that answers after so many milliseconds, and stops when the call does. */
+  function upstreamTaking(ms: number, answer: Outcome = served()) {
+    return async (call: Call): Promise<Outcome> => {
+      call.sent = 'yes'
+      await clock.tickAsync(ms)
+      const reason: unknown = call.signal.reason
+      if (!(reason instanceof Refusal)) return answer
+      return failed(reason.code, reason.message, { sent: 'unknown' })
+    }
+  }
+
+  it('lets a call through that is in time, and forgets its timer', async () => {
+    const call = makeCall()
+    expect((await run({ security }, call, upstreamTaking(999))).kind).to.equal('completed')
+    expect(clock.countTimers()).to.equal(0)
+    expect(call.findings).to.deep.equal([])
+  })
+
+  it('aborts a call that is not', async () => {
+    const call = makeCall()
+    const outcome = await run({ security }, call, upstreamTaking(1000))
+    expect(outcome).to.include({ kind: 'failed', code: 'DURATION_EXCEEDED', sent: 'unknown' })
+    expect(call.findings).to.deep.equal([
+      {
+        reason: 'duration_too_long',
+        stage: 'security',
+        level: 'gateway',
+        detail: 'the call took longer than 1000 ms',
+      },
+    ])
+  })
+
+  for (const [when, enforcement] of [
+    ['in observe mode', { mode: 'observe' }],
+    ['when deny_on leaves it out', { deny_on: [] }],
+  ] as const) {
+    it(`only records it ${when}`, async () => {
+      const call = makeCall()
+      expect((await run({ security, enforcement }, call, upstreamTaking(5000))).kind).to.equal('completed')
+      expect(call.signal.aborted).to.equal(false)
+      expect(call.findings.map(({ reason }) => reason)).to.deep.equal(['duration_too_long'])
+    })
+  }
+
+  it('withholds an answer that came though the call was aborted', async () => {
+    const late = async (): Promise<Outcome> => {
+      await clock.tickAsync(1000)
+      return served(new Uint8Array(5))
+    }
+    expect(await run({ security }, makeCall(), late)).to.deep.include({
+      kind: 'denied',
+      code: 'DURATION_EXCEEDED',
+      sent: 'yes',
+      denial: { level: 'gateway', type: 'security', reason: 'duration_too_long' },
+    })
+  })
+
+  it('leaves it to enforcement when time is up before its turn', async () => {
+    const slow = {
+      name: 'slow',
+      stage: {
+        handle: async (_call: Call, next: () => Promise<Outcome>) => {
+          await clock.tickAsync(1000)
+          return next()
+        },
+      },
+    }
+    const upstream = sinon.fake.resolves(served())
+    const denied = await run({ security, between: slow }, makeCall(), upstream)
+    expect(denied).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED', sent: 'no' })
+    expect(upstream.called).to.equal(false)
+    const call = makeCall()
+    const enforcement = { mode: 'observe' }
+    expect((await run({ security, enforcement, between: slow }, call, upstream)).kind).to.equal('completed')
+    expect(call.findings).to.have.lengthOf(1)
+  })
+
+  it('counts until the last byte of a streamed answer', async () => {
+    const call = makeCall()
+    const outcome = await run({ security }, call, async () => served(streamOf(1, 1)))
+    expect(clock.countTimers()).to.equal(1)
+    await clock.tickAsync(1000)
+    expect(call.signal.reason).to.be.instanceOf(Refusal).and.to.have.property('code', 'DURATION_EXCEEDED')
+    expect(outcome.kind).to.equal('completed')
+  })
+
+  it('forgets its timer at the end of a streamed answer', async () => {
+    await bytesOf(await run({ security }, makeCall(), async () => served(streamOf(1, 1))))
+    expect(clock.countTimers()).to.equal(0)
+  })
+
+  it("leaves a session's own stream open once it has begun", async () => {
+    const request = { kind: 'protocol', reference: 'mcp://files/' } as const
+    const call = makeCall({ request })
+    await run({ security }, call, async () => served(streamOf(1)))
+    await clock.tickAsync(5000)
+    expect(call.signal.aborted).to.equal(false)
+  })
+
+  it('forgets the timer of a call that was refused or could not be read', async () => {
+    await run({ security: { ...security, allow_versions: { files: [] } } }, makeCall(), async () => served())
+    expect(clock.countTimers()).to.equal(0)
+    const unreadable = makeCall({
+      read: () => {
+        throw new Refusal('BAD_REQUEST', 'not JSON')
+      },
+    })
+    const outcome = await run({ security }, unreadable, async () => served())
+    expect(outcome).to.include({ kind: 'denied', code: 'BAD_REQUEST' })
+    expect(clock.countTimers()).to.equal(0)
+  })
+
+  it('waits by the timer that is bound', async () => {
+    const after = sinon.fake.returns(() => undefined)
+    await securityStage(security, { after }).handle(makeCall(), async () => served())
+    expect(after.calledOnce).to.equal(true)
+    expect(after.firstCall.args[0]).to.equal(1000)
+  })
+})

@@ -1,0 +1,162 @@
+import { type AnswerStream, type Failed, Refusal, type Settlement } from '@svc/core'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { bytesOf, run, served, streamOf } from './run.js'
+
+const security = { limits: { max_payload_kb: 1 } }
+const LENIENT: [name: string, enforcement: object][] = [
+  ['in observe mode', { mode: 'observe' }],
+  ['when deny_on leaves it out', { deny_on: ['version_unpinned'] }],
+]
+
+describe('security: payload size', () => {
+  describe('of the request', () => {
+    const sending = (bytes: number) => makeCall({ request: { bytes } })
+
+    it('may be 1024 bytes for a kilobyte', async () => {
+      const call = sending(1024)
+      expect((await run({ security }, call, async () => served())).kind).to.equal('completed')
+      expect(call.findings).to.deep.equal([])
+    })
+
+    it('may not be one byte more, and nothing is sent', async () => {
+      const outcome = await run({ security }, sending(1025), async () => {
+        throw new Error('sent')
+      })
+      expect(outcome).to.deep.include({
+        kind: 'denied',
+        sent: 'no',
+        code: 'PAYLOAD_TOO_LARGE',
+        message: 'Denied: payload_too_large (security, gateway): the request has 1025 bytes, more than 1024.',
+        denial: { level: 'gateway', type: 'security', reason: 'payload_too_large' },
+      })
+    })
+
+    it('may be a fraction of a kilobyte', async () => {
+      const half = { limits: { max_payload_kb: 0.5 } }
+      expect((await run({ security: half }, sending(512), async () => served())).kind).to.equal('completed')
+      expect((await run({ security: half }, sending(513), async () => served())).kind).to.equal('denied')
+    })
+
+    for (const [when, enforcement] of LENIENT) {
+      it(`is only recorded ${when}`, async () => {
+        const call = sending(2000)
+        expect((await run({ security, enforcement }, call, async () => served())).kind).to.equal('completed')
+        expect(call.findings.map(({ reason }) => reason)).to.deep.equal(['payload_too_large'])
+      })
+    }
+  })
+
+  describe('of a whole answer', () => {
+    it('may be the limit', async () => {
+      expect(
+        await bytesOf(await run({ security }, makeCall(), async () => served(new Uint8Array(1024)))),
+      ).to.equal(1024)
+    })
+
+    it('may not be more: the answer is withheld, and was sent', async () => {
+      const outcome = await run({ security }, makeCall(), async () => served(new Uint8Array(1025)))
+      expect(outcome).to.deep.include({
+        kind: 'denied',
+        sent: 'yes',
+        code: 'PAYLOAD_TOO_LARGE',
+        message: 'Denied: payload_too_large (security, gateway): the answer has more than 1024 bytes.',
+        denial: { level: 'gateway', type: 'security', reason: 'payload_too_large' },
+      })
+    })
+
+    for (const [when, enforcement] of LENIENT) {
+      it(`is only recorded ${when}`, async () => {
+        const call = makeCall()
+        const outcome = await run({ security, enforcement }, call, async () => served(new Uint8Array(2000)))
+        expect(await bytesOf(outcome)).to.equal(2000)
+        expect(call.findings.map(({ reason }) => reason)).to.deep.equal(['payload_too_large'])
+      })
+    }
+  })
+
+  describe('of a streamed answer', () => {
+    it('flows up to the limit', async () => {
+      const body = streamOf(500, 524)
+      expect(await bytesOf(await run({ security }, makeCall(), async () => served(body)))).to.equal(1024)
+    })
+
+    it('breaks off beyond it, lets go of the upstream, and is settled as too large', async () => {
+      const body = streamOf(1000, 25, 1000)
+      const call = makeCall()
+      const settlements: Settlement[] = []
+      call.onSettle((settlement) => {
+        settlements.push(settlement)
+      })
+      const outcome = await run({ security }, call, async () => served(body))
+      const fault = await bytesOf(outcome).catch((thrown: unknown) => thrown)
+      expect(fault).to.be.instanceOf(Refusal).and.to.have.property('code', 'PAYLOAD_TOO_LARGE')
+      expect(body).to.include({ closed: true, read: 2 })
+      expect(settlements).to.have.lengthOf(1)
+      expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', bytes: 1000 })
+    })
+
+    it('does not begin when it says beforehand that it is too long', async () => {
+      const body = streamOf(1025)
+      const call = makeCall()
+      const outcome = await run({ security }, call, async () => served(body, { 'content-length': '1025' }))
+      expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE', sent: 'yes' })
+      expect(body.read).to.equal(0)
+      expect(call.signal.aborted).to.equal(true)
+    })
+
+    for (const [when, enforcement] of LENIENT) {
+      it(`is only recorded, once, ${when}`, async () => {
+        for (const headers of [{}, { 'content-length': '3000' }]) {
+          const call = makeCall()
+          const outcome = await run({ security, enforcement }, call, async () =>
+            served(streamOf(1000, 1000, 1000), headers),
+          )
+          expect(await bytesOf(outcome)).to.equal(3000)
+          expect(call.findings).to.have.lengthOf(1)
+        }
+      })
+    }
+
+    it("ends with the error that the answer's own form has", async () => {
+      const body: AnswerStream = {
+        async *[Symbol.asyncIterator]() {
+          yield { bytes: new Uint8Array(10) }
+          yield {
+            bytes: new Uint8Array(2000),
+            answer: { digest: 'd', instead: ({ code }: Failed) => new TextEncoder().encode(code) },
+          }
+          yield { bytes: new Uint8Array(10) }
+        },
+      }
+      const call = makeCall()
+      const settlements: Settlement[] = []
+      call.onSettle((settlement) => {
+        settlements.push(settlement)
+      })
+      const outcome = await run({ security }, call, async () => served(body))
+      expect(await bytesOf(outcome)).to.equal(10 + 'PAYLOAD_TOO_LARGE'.length)
+      expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', digest: null })
+    })
+
+    it("counts each piece of a session's own stream by itself", async () => {
+      const request = { kind: 'protocol', reference: 'mcp://files/' } as const
+      const long = await run({ security }, makeCall({ request }), async () =>
+        served(streamOf(1000, 1000, 1000)),
+      )
+      expect(await bytesOf(long)).to.equal(3000)
+      const large = await run({ security }, makeCall({ request }), async () => served(streamOf(1000, 1025)))
+      expect(await bytesOf(large).catch((thrown: unknown) => thrown)).to.be.instanceOf(Refusal)
+    })
+  })
+
+  it('says nothing of a call that failed', async () => {
+    const outcome = await run({ security }, makeCall(), async () => ({
+      kind: 'failed',
+      sent: 'unknown',
+      code: 'UPSTREAM_UNREACHABLE',
+      message: 'gone',
+    }))
+    expect(outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE' })
+  })
+})

@@ -1,0 +1,92 @@
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { run, securityStage, served } from './run.js'
+
+async function outcomeOf(
+  allow_versions: object,
+  version: string,
+  enforcement: object = {},
+  server = 'files',
+) {
+  const call = makeCall({ version, server, request: { reference: `mcp://${server}/echo@${version}` } })
+  const outcome = await run({ security: { allow_versions }, enforcement }, call, async () => served())
+  return { call, outcome }
+}
+
+describe('security: versions', () => {
+  for (const [allowed, version] of [
+    [['1.0.0'], '1.0.0'],
+    [['2.*', '1.*'], '1.9.3'],
+    [['*'], '0'],
+    [['1.*-beta*'], '1.2-beta.3'],
+  ] as const) {
+    it(`${allowed.join(', ')} allows ${version}`, async () => {
+      const { outcome, call } = await outcomeOf({ files: allowed }, version)
+      expect(outcome.kind).to.equal('completed')
+      expect(call.findings).to.deep.equal([])
+    })
+  }
+
+  for (const [allowed, version] of [
+    [['1.0.0'], '1.0.1'],
+    [['1.0.0'], '1.0.00'],
+    [['1.*'], '11.0'],
+    [['1.*'], '1'],
+    [[], '1.0.0'],
+    [['*'], 'unversioned'],
+    [['unversioned'], 'unversioned'],
+  ] as const) {
+    it(`[${allowed.join(', ')}] does not allow ${version}`, async () => {
+      const { outcome } = await outcomeOf({ files: allowed }, version)
+      expect(outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED', sent: 'no' })
+      expect(outcome).to.have.nested.property('denial.reason', 'version_unpinned')
+    })
+  }
+
+  it('say which version is meant and which are allowed', async () => {
+    const { call } = await outcomeOf({ files: ['1.*', '2.0.0'] }, '3')
+    expect(call.findings).to.deep.equal([
+      {
+        reason: 'version_unpinned',
+        stage: 'security',
+        level: 'gateway',
+        detail: 'mcp://files/echo@3 has version 3; allowed are 1.*, 2.0.0',
+      },
+    ])
+  })
+
+  it('are only recorded in observe mode, and when deny_on leaves them out', async () => {
+    for (const enforcement of [{ mode: 'observe' }, { deny_on: ['payload_too_large'] }]) {
+      const { outcome, call } = await outcomeOf({ files: ['1.0.0'] }, '2.0.0', enforcement)
+      expect(outcome.kind).to.equal('completed')
+      expect(call.findings).to.have.lengthOf(1)
+    }
+  })
+
+  it('do not restrict a server that is not listed', async () => {
+    expect((await outcomeOf({ files: ['1.0.0'] }, 'unversioned', {}, 'mail')).outcome.kind).to.equal(
+      'completed',
+    )
+  })
+
+  it('take a server by its decoded name, in which a star is no pattern', async () => {
+    expect((await outcomeOf({ 'a/b': ['1'] }, '2', {}, 'a%2Fb')).outcome.kind).to.equal('denied')
+    expect((await outcomeOf({ 'a/b': ['1'] }, '1', {}, 'a%2Fb')).outcome.kind).to.equal('completed')
+    expect((await outcomeOf({ '*': ['1'] }, '2')).outcome.kind).to.equal('completed')
+    expect((await outcomeOf({ 'file*': [], files: [] }, '1')).outcome.kind).to.equal('denied')
+  })
+
+  it('take "@" and "%" in a version for themselves', async () => {
+    expect((await outcomeOf({ files: ['a@b%'] }, 'a%40b%25')).outcome.kind).to.equal('completed')
+  })
+
+  it('hold for prompts and resources, and not for the protocol', async () => {
+    const call = makeCall()
+    await securityStage({ allow_versions: { files: ['1'] } }).handle(call, async () => served())
+    expect(call.mayUse('mcp://files/prompts/greet@1', 'prompt')).to.equal(true)
+    expect(call.mayUse('mcp://files/prompts/greet@2', 'prompt')).to.equal(false)
+    expect(call.mayUse('mcp://files/resources/file:%2F%2Fx@1', 'resource')).to.equal(true)
+    expect(call.mayUse('mcp://files/resources/file:%2F%2Fx@2', 'resource')).to.equal(false)
+    expect(call.mayUse('mcp://files/', 'protocol')).to.equal(true)
+  })
+})
