@@ -32,6 +32,8 @@ export class HttpServer {
         requestTimeout: limits.requestTimeoutMs,
         keepAliveTimeout: limits.keepAliveTimeoutMs,
         requireHostHeader: true,
+        // A repeated header must be seen, not dropped: two Authorization headers are refused.
+        joinDuplicateHeaders: true,
       },
       (message, response) => {
         this.#inFlight.add(response)

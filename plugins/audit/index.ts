@@ -19,6 +19,7 @@ export {
   SignerKeyError,
   type SignerKeyErrorCode,
 } from './errors.js'
+export { FloodGate } from './flood.js'
 export { auditPlugin } from './plugin.js'
 export { type Ed25519, loadLibsodium, loadSodiumNative, nodeCrypto } from './signer/ed25519.js'
 export { type GeneratedKey, generateKeyFile } from './signer/key-file.js'
