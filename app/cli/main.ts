@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core'
 import { Command } from 'commander'
 import { gatewayCommand } from './gateway.js'
+import { policyCommand } from './policy.js'
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
@@ -10,6 +11,7 @@ const program = new Command('svc')
   .description('Policy gateway and signed audit log for AI agents that call real tools')
   .version(version)
   .addCommand(gatewayCommand())
+  .addCommand(policyCommand())
 
 try {
   await program.parseAsync()

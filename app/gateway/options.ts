@@ -3,18 +3,21 @@ import type { Plugin, PolicyLayer } from '@svc/core'
 import type { auditSchema } from '@svc/plugin-audit'
 import type { authnSchema } from '@svc/plugin-authn'
 import type { enforcementSchema } from '@svc/plugin-enforcement'
+import type { entitlementsSchema } from '@svc/plugin-entitlements'
 import type { quotasSchema } from '@svc/plugin-quotas'
+import type { securitySchema } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
+import type { HostOptions } from './config.js'
 
 /** The sections of a policy, as code passes them (contract.md §2.6). */
 export interface MiddlewareConfig {
   audit?: z.input<typeof auditSchema>
   quotas?: z.input<typeof quotasSchema>
   authn?: z.input<typeof authnSchema>
-  entitlements?: Record<string, unknown>
+  entitlements?: z.input<typeof entitlementsSchema>
   enforcement?: z.input<typeof enforcementSchema>
-  security?: Record<string, unknown>
+  security?: z.input<typeof securitySchema>
 }
 
 export interface GatewayOptions extends MiddlewareConfig {
@@ -33,7 +36,7 @@ export interface GatewayOptions extends MiddlewareConfig {
   /** Where the gateway keeps its files; `.svc` by default. */
   sec0Dir?: string
   /** Time-outs and caps of the server. */
-  server?: Record<string, unknown>
+  server?: HostOptions['server']
   /** The order of stages, outermost first. */
   pipeline?: string[]
   /** Plugins from code, beside those that ship. */
