@@ -74,6 +74,7 @@ export { formatDiagnostic, PolicyError } from './policy/diagnostic.js'
 export { policySchema } from './policy/json-schema.js'
 export { loadPolicy, pluginUses } from './policy/load.js'
 export { notAvailable, notYet } from './policy/not-yet.js'
+export { type KeyReference, keysReference } from './policy/reference.js'
 export { nearest } from './policy/spelling.js'
 export type {
   Diagnostic,

@@ -85,7 +85,7 @@ function literal(value: unknown): string {
   return value === '' ? 'an empty string' : value
 }
 
-export function joined(words: readonly string[]): string {
+function joined(words: readonly string[]): string {
   if (words.length < 2) return words.join('')
   return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 }

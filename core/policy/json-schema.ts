@@ -29,7 +29,7 @@ export function policySchema(host: z.ZodType, plugins: readonly Plugin[]): JsonS
 }
 
 /** Of one section alone, as the schema has it. */
-export function sectionSchema({ name, schema, available }: Plugin): JsonSchema {
+function sectionSchema({ name, schema, available }: Plugin): JsonSchema {
   const { $schema: _, ...section } = z.toJSONSchema(schema, options)
   if (available === false) return { title: name, description: 'Not available yet.', not: {} }
   return { title: name, ...section }

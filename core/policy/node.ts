@@ -15,7 +15,7 @@ export interface MapNode {
   readonly object?: unknown
 }
 
-export interface ListNode {
+interface ListNode {
   readonly kind: 'list'
   readonly origin: Origin
   readonly items: readonly PolicyNode[]
@@ -23,7 +23,7 @@ export interface ListNode {
 }
 
 /** A YAML scalar, or anything of code's that is neither a plain object nor an array. */
-export interface ScalarNode {
+interface ScalarNode {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: unknown

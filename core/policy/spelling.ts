@@ -1,12 +1,12 @@
 // Keys are read in snake_case and in camelCase, and a misspelt one is answered with the nearest that exists.
 
 /** `requireForSideEffects` → `require_for_side_effects`; what is snake_case already stays. */
-export function toSnakeCase(key: string): string {
+function toSnakeCase(key: string): string {
   return key.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /** `jwks_uri` → `jwksUri`; what is camelCase already stays. */
-export function toCamelCase(key: string): string {
+function toCamelCase(key: string): string {
   return key.replace(/(?<=[A-Za-z0-9])_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 

@@ -11,7 +11,7 @@ import {
 } from '@svc/core'
 import { z } from 'zod'
 
-export const hostSchema = z.strictObject({
+const hostSchema = z.strictObject({
   tenant: z.string().min(1),
   port: z.int().min(0).max(65_535).default(0),
   sec0Dir: z.string().default('.svc'),
@@ -62,10 +62,10 @@ export const limits = plugin(
   { requires: [who] },
 )
 
-export const later = plugin('later', z.strictObject({}), { available: false })
+const later = plugin('later', z.strictObject({}), { available: false })
 
-export const plugins = [audit, authn, limits, later]
-export const defaultOrder = ['audit', 'authn', 'limits', 'later']
+const plugins = [audit, authn, limits, later]
+const defaultOrder = ['audit', 'authn', 'limits', 'later']
 
 type Options = Partial<Omit<PolicyInput<Host>, 'layers'>>
 
