@@ -10,6 +10,7 @@ import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { runtimePlugin } from '@svc/plugin-runtime'
+import { securityPlugin } from '@svc/plugin-security'
 
 /** The sections that ship. */
 export const builtinPlugins: readonly Plugin[] = [
@@ -17,6 +18,7 @@ export const builtinPlugins: readonly Plugin[] = [
   privacyPlugin,
   authnPlugin,
   entitlementsPlugin,
+  securityPlugin,
   ap2Plugin,
   runtimePlugin,
   enforcementPlugin,

@@ -12,8 +12,8 @@ import {
   policySchema,
 } from '@svc/core'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { importPlugins } from '../custom-plugins.js'
 import { type HostConfig, hostSchema } from '../gateway/config.js'
+import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 

@@ -34,7 +34,7 @@ export class Assembly {
   constructor(options: GatewayOptions) {
     this.#options = options
     this.#layers = layersOf(options)
-    this.#first = this.#judge(this.#layers, this.#fromCode, true)
+    this.#first = this.#judge(this.#layers)
     options.configure?.(this.container)
     bindDefaults(this.container)
   }
@@ -63,22 +63,23 @@ export class Assembly {
     const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
     const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
     const layers = layersOf({ ...rest, ...given })
-    return this.#complete(layers, this.#judge(layers, this.#fromCode, true))
+    return this.#complete(layers, this.#judge(layers))
   }
 
   async #complete(layers: readonly PolicyLayer[], first: Policy): Promise<Policy> {
-    const imported = await importPlugins(first.uses, [...builtinPlugins, ...this.#fromCode], this.#baseDir)
-    return this.#judge(layers, [...this.#fromCode, ...imported], false)
+    const known = [...builtinPlugins, ...this.#fromCode]
+    return this.#judge(layers, await importPlugins(first.uses, known, this.#baseDir))
   }
 
-  #judge(layers: readonly PolicyLayer[], custom: readonly Plugin[], customPending: boolean): Policy {
+  /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
+  #judge(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
     const result = loadPolicy({
       layers,
       host: hostSchema,
-      plugins: [...builtinPlugins, ...custom],
+      plugins: [...builtinPlugins, ...this.#fromCode],
       defaultOrder,
       env: this.#options.env ?? process.env,
-      customPending,
+      ...(custom === undefined ? { customPending: true } : { custom }),
     })
     if (!result.ok) throw new PolicyError(result.mistakes)
     return result.policy

@@ -1,41 +1,62 @@
-// Imports the modules that a policy names under `plugins`.
-import { isAbsolute, resolve } from 'node:path'
+// Imports the modules that a policy names under `plugins`. What cannot be imported comes back as an error,
+// so that the loader can tell it at its line, with every other mistake.
+import { createRequire } from 'node:module'
+import { isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { messageOf, type Plugin, type PluginUse } from '@svc/core'
 
-/** Throws when a module cannot be imported or exports no plugin, naming it. */
+/**
+ * By `use`: the plugin each module exports, or why there is none. Entries that name one of `known` are
+ * left out. A path starts from `baseDir`; a package is looked for from there, then from this package.
+ */
 export async function importPlugins(
   uses: readonly PluginUse[],
   known: readonly Plugin[],
   baseDir: string,
-): Promise<Plugin[]> {
-  const modules = uses.filter(({ use }) => !known.some(({ name }) => name === use))
-  return Promise.all(modules.map(({ use }) => importPlugin(use, baseDir)))
+): Promise<Map<string, Plugin | Error>> {
+  const names = new Set(uses.map(({ use }) => use).filter((use) => !known.some(({ name }) => name === use)))
+  const imported = await Promise.all(
+    [...names].map(async (use) => [use, await importPlugin(use, baseDir)] as const),
+  )
+  return new Map(imported)
 }
 
-async function importPlugin(use: string, baseDir: string): Promise<Plugin> {
-  const isPath = use.startsWith('.') || isAbsolute(use)
+async function importPlugin(use: string, baseDir: string): Promise<Plugin | Error> {
   let module: Record<string, unknown>
   try {
-    module = await import(isPath ? pathToFileURL(resolve(baseDir, use)).href : use)
+    module = await import(specifierOf(use, baseDir))
   } catch (cause) {
-    throw new Error(`plugin ${use} cannot be imported: ${messageOf(cause)}`, { cause })
+    return new Error(`"${use}" cannot be imported: ${firstLine(messageOf(cause))}`, { cause })
   }
   const plugin = module['default'] ?? module['plugin']
-  if (!isPlugin(plugin)) {
-    throw new Error(`plugin ${use} exports no plugin; export one as default, or under the name "plugin"`)
+  if (isPlugin(plugin)) return plugin
+  const message = `"${use}" exports no plugin; accepted is a plugin as default export, or under the name "plugin"`
+  return new Error(message)
+}
+
+function specifierOf(use: string, baseDir: string): string {
+  if (use.startsWith('file:')) return use
+  if (use.startsWith('.') || isAbsolute(use)) return pathToFileURL(resolve(baseDir, use)).href
+  try {
+    return pathToFileURL(createRequire(join(resolve(baseDir), 'policy.js')).resolve(use)).href
+  } catch (fault) {
+    // A package that only ESM may import, or one installed beside this package: `import` knows those.
+    if (fault instanceof Error && 'code' in fault) return use
+    throw fault
   }
-  return plugin
 }
 
 function isPlugin(value: unknown): value is Plugin {
   if (typeof value !== 'object' || value === null) return false
   const { name, version, core, schema, create } = value as Record<string, unknown>
+  const isSchema = typeof schema === 'object' && schema !== null && '_zod' in schema
   return (
-    typeof name === 'string' &&
-    typeof version === 'string' &&
-    typeof core === 'string' &&
-    typeof schema === 'object' &&
+    [name, version, core].every((text) => typeof text === 'string') &&
+    isSchema &&
     typeof create === 'function'
   )
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? ''
 }
