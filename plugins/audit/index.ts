@@ -21,6 +21,8 @@ export {
 } from './errors.js'
 export { FloodGate } from './flood.js'
 export { auditPlugin } from './plugin.js'
+export { type LogStats, logStats, type ToolStats } from './read/log-stats.js'
+export { type LogFilter, type ReadOptions, readLog } from './read/read-log.js'
 export { type Ed25519, loadLibsodium, loadSodiumNative, nodeCrypto } from './signer/ed25519.js'
 export { type GeneratedKey, generateKeyFile } from './signer/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './signer/local-dev-signer.js'
@@ -31,3 +33,6 @@ export {
   type Verifier,
   verifierFromPublicKey,
 } from './signer/public-key.js'
+export { readKeys } from './verify/keys.js'
+export type { FailureKind, TornTail, Verdict, VerifyFailure, VerifyReport } from './verify/report.js'
+export { type VerifyOptions, verifyLog } from './verify/verify-log.js'

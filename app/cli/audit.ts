@@ -1,0 +1,73 @@
+// `svc audit`: verifying and reading the audit log.
+
+import { AuditError, SignerKeyError } from '@svc/plugin-audit'
+import { Command, InvalidArgumentError } from 'commander'
+import {
+  isNotAvailable,
+  type ShowOptions,
+  show,
+  stats,
+  type VerifyArguments,
+  verify,
+} from './audit-actions.js'
+import { type CliIo, processIo } from './io.js'
+
+// The exit code for what cannot be done, as `audit verify` defines it for what cannot be judged.
+const CANNOT = 2
+
+export function auditCommand(io: CliIo = processIo()): Command {
+  const audit = new Command('audit').description('verify and read the audit log')
+
+  audit
+    .command('verify <dir>')
+    .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
+    .option('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .option('--against <checkpoint>', 'a head kept elsewhere (not available yet)')
+    .option('--json', 'print the report as JSON')
+    .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
+
+  filtered(audit.command('show <dir>'))
+    .description('print records')
+    .option('--limit <n>', 'at most so many records, the first ones', count)
+    .option('--format <format>', 'ndjson or table (ocsf, ecs: not available yet)', 'ndjson')
+    .action((dir: string, options: ShowOptions) => guarded(io, 'show', () => show(dir, options, io)))
+
+  filtered(audit.command('stats <dir>'))
+    .description('calls, denials by reason, latency percentiles per tool')
+    .option('--json', 'print the figures as JSON')
+    .action((dir: string, options: ShowOptions & { json?: boolean }) =>
+      guarded(io, 'stats', () => stats(dir, options, io)),
+    )
+  return audit
+}
+
+function filtered(command: Command): Command {
+  return command
+    .option('--since <time>', 'from this day or ISO 8601 instant on')
+    .option('--until <time>', 'before this day or ISO 8601 instant')
+    .option('--tenant <tenant>', 'of this tenant')
+    .option('--tool <tool>', '<name>@<version>, or a name for all versions')
+    .option('--server <server>', '<name>@<version>, or a name for all versions')
+    .option('--decision <decision>', 'allow or deny')
+    .option('--status <status>', 'ok or error')
+    .option('--trace-id <id>', 'of this trace')
+    .option('--agent <id>', 'of this agent reference or node id')
+}
+
+function count(text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('a whole number from 1 on')
+  return number
+}
+
+/** What the log or the keys are at fault for becomes one line; a fault of ours stays a stack trace. */
+async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
+  try {
+    await action()
+  } catch (error) {
+    if (!(error instanceof AuditError || error instanceof SignerKeyError || isNotAvailable(error)))
+      throw error
+    io.err(`svc audit ${name}: ${error.message}\n`)
+    io.exit(CANNOT)
+  }
+}

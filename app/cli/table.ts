@@ -1,0 +1,23 @@
+// Plain aligned columns for a terminal.
+
+/** Rows of equal length, the first being the headings. `right` names the columns of figures. */
+export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string {
+  const widths: number[] = []
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length)
+  }
+  const lines = rows.map((row) =>
+    row
+      .map((cell, column) =>
+        right.includes(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd(),
+  )
+  return `${lines.join('\n')}\n`
+}
+
+/** Text from a log, without the control characters that could drive a terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}|\p{Cf}/gu, '\ufffd')
+}

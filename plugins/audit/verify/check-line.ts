@@ -1,0 +1,94 @@
+// Judges one stored line from its own bytes: canonical JSON, of its file's day, signed by a known key.
+
+import {
+  Base64Error,
+  CanonicalJsonError,
+  canonicalizeAround,
+  fromBase64,
+  joinCut,
+  joinCutWith,
+} from '@svc/core'
+import { utcDayOf } from '../appender/day.js'
+import { objectOf, textOf } from '../read/record.js'
+import type { Verifier } from '../signer/public-key.js'
+import type { FailureKind } from './report.js'
+
+export interface Flaw {
+  readonly kind: FailureKind
+  readonly message: string
+}
+
+const PREFIX = 'ed25519:'
+
+/** What is wrong with the line, or undefined when nothing is. */
+export function flawOf(
+  bytes: Uint8Array,
+  day: string,
+  keys: ReadonlyMap<string, Verifier>,
+): Flaw | undefined {
+  const text = textOf(bytes)
+  if (text === undefined) return { kind: 'not_json', message: 'not UTF-8' }
+  const stored = objectOf(text)
+  if (stored === undefined) return { kind: 'not_json', message: 'not a JSON object' }
+  const { sig, ...record } = stored
+  if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
+  const message = signedMessage(record, sig, text)
+  if (message === undefined)
+    return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
+  return signatureFlaw(message, sig, record['key_id'], keys) ?? dayFlaw(record['ts'], day)
+}
+
+/** The text that was signed, if `text` is exactly what the writer makes of it and `sig`. */
+function signedMessage(record: Record<string, unknown>, sig: string, text: string): string | undefined {
+  try {
+    const cut = canonicalizeAround(record, 'sig')
+    return joinCutWith(cut, `"sig":${JSON.stringify(sig)}`) === text ? joinCut(cut) : undefined
+  } catch (error) {
+    if (error instanceof CanonicalJsonError) return undefined
+    throw error
+  }
+}
+
+function signatureFlaw(
+  message: string,
+  sig: string,
+  keyId: unknown,
+  keys: ReadonlyMap<string, Verifier>,
+): Flaw | undefined {
+  const signature = signatureBytes(sig)
+  if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
+  const data = Buffer.from(message)
+  if (keyId === undefined) {
+    for (const key of keys.values()) if (key.verify(data, signature)) return undefined
+    return { kind: 'bad_signature', message: 'the signature fits none of the keys' }
+  }
+  const key = typeof keyId === 'string' ? keys.get(keyId) : undefined
+  if (key === undefined) return { kind: 'unknown_key', message: `no key ${shown(keyId)} is known` }
+  return key.verify(data, signature)
+    ? undefined
+    : { kind: 'bad_signature', message: `the signature does not fit key ${shown(keyId)}` }
+}
+
+function signatureBytes(sig: string): Uint8Array | undefined {
+  if (!sig.startsWith(PREFIX)) return undefined
+  try {
+    return fromBase64(sig.slice(PREFIX.length))
+  } catch (error) {
+    if (error instanceof Base64Error) return undefined
+    throw error
+  }
+}
+
+function dayFlaw(ts: unknown, day: string): Flaw | undefined {
+  const actual = utcDayOf(ts)
+  if (actual === day) return undefined
+  return {
+    kind: 'wrong_day',
+    message: actual === undefined ? 'ts is no instant' : `the record is of ${actual}`,
+  }
+}
+
+/** A value from the log, safe and short enough for a terminal. */
+function shown(value: unknown): string {
+  return (JSON.stringify(value) ?? 'undefined').slice(0, 90)
+}

@@ -1,0 +1,203 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { generateKeyFile, SvcAppender } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { keysCommand } from 'svc-sdk/internal/cli/keys'
+import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/appender/records.js'
+import { temporaryDir } from '../../plugins/audit/temporary.js'
+
+interface Run {
+  out: string
+  err: string
+  code: number
+}
+
+async function run(make: typeof auditCommand, ...args: string[]): Promise<Run> {
+  const seen: Run = { out: '', err: '', code: 0 }
+  const io = {
+    out: async (text: string) => {
+      seen.out += text
+    },
+    err: (text: string) => {
+      seen.err += text
+    },
+    exit: (code: number) => {
+      seen.code = code
+    },
+  }
+  await make(io).parseAsync(args, { from: 'user' })
+  return seen
+}
+
+const audit = (...args: string[]) => run(auditCommand, ...args)
+const file = `audit-${DAY}.ndjson`
+
+describe('svc keys generate', () => {
+  const dir = temporaryDir()
+
+  it('prints the key id and the public key, and never the secret', async () => {
+    const path = join(dir.path, 'key')
+    const { out, code } = await run(keysCommand, 'generate', '--out', path)
+    expect(code).to.equal(0)
+    expect(out)
+      .to.match(/ed25519:[0-9a-f]{64}\n/)
+      .and.match(/ed25519:[A-Za-z0-9+/]{43}=\n/)
+    expect(out).not.to.include(readFileSync(path, 'utf8').trim())
+  })
+
+  it('exits 1 with a clear message when the file exists', async () => {
+    const path = join(dir.path, 'key')
+    writeFileSync(path, 'mine')
+    const { err, code } = await run(keysCommand, 'generate', '--out', path)
+    expect([err, code]).to.deep.equal([
+      `svc keys generate: ${path} exists already; a key is never overwritten\n`,
+      1,
+    ])
+    expect(readFileSync(path, 'utf8')).to.equal('mine')
+  })
+})
+
+describe('svc audit', () => {
+  const dir = temporaryDir()
+
+  beforeEach(async () => {
+    const appender = appenderIn(dir.path)
+    const deny = { decision: 'deny', retention: 'standard' } as const
+    await appender.append(envelope({ trace_id: 'aa' }))
+    await appender.append(
+      envelope({ trace_id: 'bb', policy: deny, status: 'error', error: 'TOOL_NOT_ALLOWED' }),
+    )
+    await appender.append(envelope({ trace_id: 'cc', tool: 'esc\u001b[31m@1' }))
+    await appender.close()
+  })
+
+  function tamper(): void {
+    const path = join(dir.path, file)
+    const lines = readFileSync(path, 'utf8').split('\n')
+    writeFileSync(path, lines.map((line, i) => (i === 1 ? line.replace('acme', 'acmf') : line)).join('\n'))
+  }
+
+  describe('verify', () => {
+    it('exits 0 on an intact log and says that it vouches for itself', async () => {
+      const { out, err, code } = await audit('verify', dir.path)
+      expect([err, code]).to.deep.equal(['', 0])
+      expect(out).to.include('3 records in 1 files, 3 verified').and.include('vouches for itself')
+      expect(out.endsWith('intact\n')).to.equal(true)
+    })
+
+    it('exits 1 and names each failure as FILE:LINE: kind: message', async () => {
+      tamper()
+      const { out, err, code } = await audit('verify', dir.path)
+      expect(code).to.equal(1)
+      expect(err).to.match(new RegExp(`^${file}:2: bad_signature: .+\n$`))
+      expect(out).to.include('NOT INTACT')
+    })
+
+    it('exits 2 on what cannot be judged', async () => {
+      const { out, code } = await audit('verify', join(dir.path, 'none'))
+      expect(code).to.equal(2)
+      expect(out).to.include('cannot be judged: ')
+    })
+
+    it('takes public keys from a file, and a signing key file', async () => {
+      const keys = join(dir.path, 'keys')
+      writeFileSync(keys, `ed25519:${Buffer.from(signer.publicKey).toString('base64')}\n`)
+      const { out, code } = await audit('verify', dir.path, '--keys', keys)
+      expect(code).to.equal(0)
+      expect(out).not.to.include('vouches')
+      const other = join(dir.path, 'other')
+      generateKeyFile(other)
+      expect((await audit('verify', dir.path, '--keys', other)).code).to.equal(1)
+    })
+
+    it('exits 2 when the keys cannot be read', async () => {
+      const { err, code } = await audit('verify', dir.path, '--keys', join(dir.path, 'none'))
+      expect(code).to.equal(2)
+      expect(err).to.match(/^svc audit verify: cannot read the keys/)
+    })
+
+    it('prints the report as JSON', async () => {
+      tamper()
+      const { out, err, code } = await audit('verify', dir.path, '--json')
+      expect([err, code]).to.deep.equal(['', 1])
+      const report = JSON.parse(out)
+      expect(report).to.include({ verdict: 'not_intact', records: 3, verified: 2 })
+      expect(report.failures[0]).to.include({ file, line: 2, kind: 'bad_signature' })
+    })
+
+    it('refuses --against for now', async () => {
+      const { err, code } = await audit('verify', dir.path, '--against', 'head')
+      expect([err, code]).to.deep.equal(['svc audit verify: --against is not available yet\n', 2])
+    })
+  })
+
+  describe('show', () => {
+    it('prints the records as NDJSON, byte for byte as stored', async () => {
+      expect((await audit('show', dir.path)).out).to.equal(readFileSync(join(dir.path, file), 'utf8'))
+    })
+
+    it('filters', async () => {
+      const { out } = await audit('show', dir.path, '--decision', 'deny')
+      expect(
+        out
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line).trace_id),
+      ).to.deep.equal(['bb'])
+    })
+
+    it('prints a table without control characters from the log', async () => {
+      const { out } = await audit('show', dir.path, '--format', 'table', '--limit', '3')
+      expect(out.split('\n')).to.have.length(5)
+      expect(out).to.include('TOOL_NOT_ALLOWED').and.not.include('\u001b')
+    })
+
+    it('refuses formats that come later, with the reason', async () => {
+      const { err, code } = await audit('show', dir.path, '--format', 'ocsf')
+      expect([err, code]).to.deep.equal(['svc audit show: --format ocsf is not available yet\n', 2])
+    })
+
+    it('goes on past a line that is no record, naming it', async () => {
+      writeFileSync(join(dir.path, file), `garbage\n${readFileSync(join(dir.path, file), 'utf8')}`)
+      const { out, err } = await audit('show', dir.path)
+      expect(out.trim().split('\n')).to.have.length(3)
+      expect(err).to.include(`${file}:1: not a record`)
+    })
+  })
+
+  describe('stats', () => {
+    it('prints calls, denials by reason and latencies per tool', async () => {
+      const { out } = await audit('stats', dir.path)
+      expect(out).to.include('3 calls: 2 allowed (0 of them failed), 1 denied')
+      expect(out).to.match(/TOOL_NOT_ALLOWED +1\n/)
+      expect(out).to.match(/files@1\.0\.0\/read@1\.0\.0 +2 +1 +0 +1\.50/)
+    })
+
+    it('prints JSON', async () => {
+      expect(JSON.parse((await audit('stats', dir.path, '--json')).out)).to.include({ calls: 3, denied: 1 })
+    })
+  })
+
+  it('ends quietly when the reader goes away', async () => {
+    const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
+    await Promise.all(Array.from({ length: 3_000 }, () => appender.append(envelope())))
+    await appender.close()
+    const script = `
+      import { auditCommand } from 'svc-sdk/internal/cli/audit'
+      await auditCommand().parseAsync(['show', ${JSON.stringify(dir.path)}], { from: 'user' })`
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: new URL('.', import.meta.url),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let err = ''
+    child.stderr.on('data', (chunk) => {
+      err += chunk
+    })
+    child.stdout.once('data', () => child.stdout.destroy())
+    const [code] = await once(child, 'close')
+    expect([err, code]).to.deep.equal(['', 0])
+  })
+})
