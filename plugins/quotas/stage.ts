@@ -115,9 +115,13 @@ export class QuotasStage implements Stage {
 
   #refuse(code: 'RATE_LIMITED' | 'QUOTA_EXCEEDED', limit: Limit, resetAt: number): Denied {
     const seconds = Math.max(1, secondsUntil(resetAt, this.#clock.now()))
-    const used = code === 'RATE_LIMITED' ? 'The rate is used up' : "Today's calls are used up"
-    return denied(code, `${used}: ${inWords(limit)}. Try again in ${seconds} s.`, {
-      denial: { level: limit.level, type: 'quotas' },
+    const { level, ratePerSec, burst, callsPerDay } = limit
+    const usedUp =
+      code === 'RATE_LIMITED'
+        ? `The rate is used up: ${inWords({ level, ratePerSec, burst })}`
+        : `Today's calls are used up: ${inWords({ level, callsPerDay })}`
+    return denied(code, `${usedUp}. Try again in ${seconds} s.`, {
+      denial: { level, type: 'quotas' },
       headers: { 'retry-after': String(seconds) },
     })
   }
@@ -132,7 +136,14 @@ export class QuotasStage implements Stage {
   }
 }
 
-function inWords({ level, callsPerDay, ratePerSec, burst }: Limit): string {
+interface Told {
+  readonly level: string
+  readonly callsPerDay?: number | undefined
+  readonly ratePerSec?: number | undefined
+  readonly burst?: number | undefined
+}
+
+function inWords({ level, callsPerDay, ratePerSec, burst }: Told): string {
   const parts: string[] = []
   if (ratePerSec !== undefined) {
     parts.push(`${ratePerSec} calls per second, ${bucketSize(ratePerSec, burst)} at once`)

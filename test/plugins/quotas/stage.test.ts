@@ -169,6 +169,14 @@ describe('quotas', () => {
     expect(await remaining(KEY)).to.equal(99)
   })
 
+  it('tells of the part of a limit that is used up', async () => {
+    const outcome = await run(await started(), limited({ callsPerDay: 0, ratePerSec: 5 }))
+    expect(outcome).to.have.property(
+      'message',
+      "Today's calls are used up: limit of the tenant: 0 calls per day. Try again in 43200 s.",
+    )
+  })
+
   it('counts no call that a later limit refuses', async () => {
     const outcome = await run(
       await started(),
