@@ -12,6 +12,7 @@ import {
   type Failed,
   type Ids,
   type Logger,
+  type Outcome,
   Refusal,
 } from '@svc/core'
 import type { Generation } from '../gateway/generation.js'
@@ -61,14 +62,19 @@ export class GatewayHandler {
     const entry = this.#entry(message, route, generation)
     const call = this.#call(message, entry)
     await generation.serve(call, (outcome) => {
-      if (outcome.kind === 'failed' && outcome.cause !== undefined) {
-        const { traceId } = call.trace
-        this.#parts.logger.error({ err: outcome.cause, code: outcome.code, trace_id: traceId }, 'call failed')
-      }
+      this.#tellFault(call, outcome)
       // A body that nobody will read must not hold the connection, nor a connection the drain.
       if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
       return writeOutcome(response, call, outcome, (refused) => entry.encode(refused, call))
     })
+  }
+
+  /** The record holds every call; the log holds what an operator must mend. */
+  #tellFault(call: Call, outcome: Outcome): void {
+    if (outcome.kind !== 'failed') return
+    const fields = { err: outcome.cause, code: outcome.code, trace_id: call.trace.traceId }
+    if (outcome.code === 'UPSTREAM_UNREACHABLE') this.#parts.logger.debug(fields, 'upstream unreachable')
+    else this.#parts.logger.error(fields, 'call failed')
   }
 
   #call(message: IncomingMessage, entry: Entry): Call {

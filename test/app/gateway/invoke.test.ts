@@ -330,4 +330,50 @@ describe('the invoke face', () => {
       expect((await fetch(`${gateway.url}/healthz`)).status).to.equal(200)
       expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
     }))
+
+  it('refuses two Authorization headers', () =>
+    withGateway(async (gateway) => {
+      const { port } = new URL(gateway.url)
+      const socket = connect(Number(port), '127.0.0.1')
+      socket.write(
+        'POST /mcp/files/read@1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer a\r\nauthorization: Bearer b\r\n' +
+          'connection: close\r\ncontent-length: 2\r\n\r\n{}',
+      )
+      const pieces: Buffer[] = []
+      for await (const piece of socket) pieces.push(piece)
+      expect(Buffer.concat(pieces).toString()).to.match(/^HTTP\/1.1 401 /)
+      expect(gateway.records()[0]).to.include({ error: 'UNAUTHENTICATED' })
+    }))
+
+  it('stops reading a long answer when its caller leaves, and records the call', async () => {
+    let ended: (() => void) | undefined
+    const upstreamEnded = new Promise<void>((resolve) => {
+      ended = resolve
+    })
+    await withGateway(
+      async (gateway) => {
+        const gone = new AbortController()
+        const response = await fetch(`${gateway.url}/mcp/files/read@1`, {
+          method: 'POST',
+          body: '{}',
+          signal: gone.signal,
+        })
+        await response.body?.getReader().read()
+        gone.abort()
+        await upstreamEnded
+        await gateway.handle.close()
+        expect(gateway.records()[0]).to.include({ tool: 'read@1', output_sha256: null })
+      },
+      {},
+      (_call, response) => {
+        response.setHeader('content-type', 'text/event-stream')
+        response.once('close', () => ended?.())
+        const more = (): void => {
+          while (!response.destroyed && response.write(`data: ${'x'.repeat(10_000)}\n\n`));
+          if (!response.destroyed) response.once('drain', more)
+        }
+        more()
+      },
+    )
+  })
 })

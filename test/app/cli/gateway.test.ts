@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { generateKeyFile } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { startUpstream } from '../../support/upstream.js'
+
+const svc = join(dirname(createRequire(import.meta.url).resolve('svc-sdk/package.json')), 'bin/svc.js')
+
+interface Line {
+  readonly msg: string
+  readonly url?: string
+  readonly reason?: string
+}
+
+/** `svc gateway` as a process of its own, its log read line by line. */
+class Running implements AsyncDisposable {
+  readonly child: ChildProcess
+  readonly exit: Promise<number | null>
+  stderr = ''
+  #lines: AsyncIterator<string>
+
+  constructor(args: string[]) {
+    this.child = spawn(process.execPath, [svc, 'gateway', ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    this.exit = new Promise((resolve) => this.child.once('exit', resolve))
+    this.child.stderr?.on('data', (piece: Buffer) => {
+      this.stderr += piece.toString()
+    })
+    if (this.child.stdout === null) throw new Error('no stdout')
+    this.#lines = createInterface(this.child.stdout)[Symbol.asyncIterator]()
+  }
+
+  /** The next log line that says `msg`. */
+  async line(msg: string): Promise<Line> {
+    for (;;) {
+      const { value, done } = await this.#lines.next()
+      if (done === true) throw new Error(`the log ended before "${msg}": ${this.stderr}`)
+      const line = JSON.parse(value) as Line
+      if (line.msg === msg) return line
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode === null) this.child.kill('SIGKILL')
+    await this.exit
+  }
+}
+
+function policyOf(target: string): string {
+  return `tenant: acme
+port: 1
+targets: { files: "${target}" }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
+quotas: { adapter: memory }
+authn: { allowUnauthenticated: true }
+`
+}
+
+describe('svc gateway', () => {
+  let home: string
+  let policy: string
+
+  beforeEach(() => {
+    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    policy = join(home, 'policy.yaml')
+    generateKeyFile(join(home, 'key'))
+  })
+
+  afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+  const invoke = (url: string | undefined) => fetch(`${url}/mcp/files/read@1`, { method: 'POST', body: '{}' })
+
+  it('says where it listens, serves, and exits with 0 after SIGTERM', async () => {
+    await using upstream = await startUpstream()
+    writeFileSync(policy, policyOf(upstream.url))
+    await using gateway = new Running(['--policy', policy, '--port', '0', '--dir', join(home, 'state')])
+    const { url } = await gateway.line('listening')
+    expect((await invoke(url)).status).to.equal(200)
+    gateway.child.kill('SIGTERM')
+    expect(await gateway.exit).to.equal(0)
+    expect(
+      readdirSync(join(home, 'state', 'audit')).some((name) => /^audit-.*\.ndjson$/.test(name)),
+    ).to.equal(true)
+  })
+
+  it('takes up the policy anew on SIGHUP, and keeps the old one when it is wrong', async () => {
+    await using upstream = await startUpstream()
+    writeFileSync(policy, policyOf('http://127.0.0.1:1'))
+    await using gateway = new Running(['--policy', policy, '--port', '0'])
+    const { url } = await gateway.line('listening')
+    expect((await invoke(url)).status).to.equal(502)
+
+    writeFileSync(policy, policyOf(upstream.url))
+    gateway.child.kill('SIGHUP')
+    await gateway.line('policy reloaded')
+    expect((await invoke(url)).status).to.equal(200)
+
+    writeFileSync(policy, 'tenant: [')
+    gateway.child.kill('SIGHUP')
+    await gateway.line('policy not reloaded; the old one stays in force')
+    expect((await invoke(url)).status).to.equal(200)
+  })
+
+  it('names every mistake of a bad policy with its line and exits with 1', async () => {
+    writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}bogus: 1\n`)
+    await using gateway = new Running(['--policy', policy])
+    expect(await gateway.exit).to.equal(1)
+    expect(gateway.stderr).to.contain(`${policy}:7:1 bogus: `)
+  })
+
+  it('exits with 1 and says why when the policy cannot be read', async () => {
+    await using gateway = new Running(['--policy', join(home, 'nosuch.yaml')])
+    expect(await gateway.exit).to.equal(1)
+    expect(gateway.stderr).to.contain('nosuch.yaml: the policy cannot be read')
+  })
+
+  it('exits with 1 and says why when the key cannot be read', async () => {
+    writeFileSync(policy, policyOf('http://127.0.0.1:1').replace('./key', './nokey'))
+    await using gateway = new Running(['--policy', policy, '--port', '0'])
+    expect(await gateway.exit).to.equal(1)
+    expect(gateway.stderr).to.contain('stage audit did not start').and.contain('nokey')
+  })
+
+  it('refuses --workers, which is not available yet', async () => {
+    writeFileSync(policy, policyOf('http://127.0.0.1:1'))
+    await using gateway = new Running(['--policy', policy, '--workers', '2'])
+    expect(await gateway.exit).to.equal(1)
+    expect(gateway.stderr).to.contain('--workers: not available yet')
+  })
+
+  it('refuses a port that is none', async () => {
+    await using gateway = new Running(['--policy', policy, '--port', '99999'])
+    expect(await gateway.exit).to.equal(1)
+    expect(gateway.stderr).to.contain('expected 0 to 65535')
+  })
+})
