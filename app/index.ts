@@ -1,3 +1,10 @@
 // What users of `svc-sdk` import.
 export { createPipeline, type EmbeddedPipeline, type ToolCall } from './embed.js'
-export * from './gateway/index.js'
+export {
+  type GatewayHandle,
+  type GatewayOptions,
+  type HostConfig,
+  type MiddlewareConfig,
+  PolicyError,
+  startGatewayServer,
+} from './gateway/index.js'
