@@ -51,7 +51,7 @@ export class Entitlement {
       reason: 'tool_not_in_allowlist',
       stage: 'entitlements',
       level: asked[0]?.level ?? 'plan',
-      detail: asked.length === 0 ? `nobody allows ${what}` : `no allowlist of ${who} allows ${what}`,
+      detail: `no allowlist of ${who} allows ${what}`,
     }
   }
 }

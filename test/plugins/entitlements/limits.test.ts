@@ -52,6 +52,16 @@ describe('entitlements: limits', () => {
     ])
   })
 
+  it('are one limit where equally specific entries say the same', async () => {
+    const per_tool = {
+      'files/ec*': { calls_per_day: 4, rate_per_sec: 2 },
+      'files/*ho': { calls_per_day: 4, rate_per_sec: 2 },
+    }
+    expect(await limitsOf({ per_tool })).to.deep.equal([
+      { key: KEY, level: 'tenant', callsPerDay: 4, ratePerSec: 2 },
+    ])
+  })
+
   it("of a tenant take the place of the plan's, where they speak", async () => {
     const limits = await limitsOf(
       { per_tool: { echo: { calls_per_day: 1000 } } },

@@ -201,6 +201,15 @@ describe('quotas', () => {
     expect(await remaining(KEY)).to.equal(100)
   })
 
+  it('counts no call whose holds were committed and that still was not sent', async () => {
+    const stage = await started()
+    await new Pipeline([{ name: 'quotas', stage }], async (call) => {
+      await call.commitHolds()
+      return failed('UPSTREAM_UNREACHABLE', 'connection refused')
+    }).run(limited({ callsPerDay: 100 }))
+    expect(await remaining(KEY)).to.equal(100)
+  })
+
   it('counts a call that may have been sent', async () => {
     await run(
       await started(),
