@@ -2,7 +2,9 @@
 import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core'
 import { Command } from 'commander'
+import { auditCommand } from './audit.js'
 import { gatewayCommand } from './gateway.js'
+import { keysCommand } from './keys.js'
 import { policyCommand } from './policy.js'
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
@@ -12,6 +14,8 @@ const program = new Command('svc')
   .version(version)
   .addCommand(gatewayCommand())
   .addCommand(policyCommand())
+  .addCommand(keysCommand())
+  .addCommand(auditCommand())
 
 try {
   await program.parseAsync()
