@@ -1,0 +1,131 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync, readdirSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { temporaryDir } from '../temporary.js'
+import { appenderIn, DAY, envelope, fixedClock, linesOf, signer, spansOf } from './records.js'
+
+const locks = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-audit'))(
+  'fs-native-extensions',
+)
+
+/** Appends without end, printing each span once it is acknowledged. */
+const writer = `
+  import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+  import { writeSync } from 'node:fs'
+  const [dir, name, total] = process.argv.slice(1)
+  const appender = new SvcAppender({ config: { dir, retentionDays: 9999 }, signer: LocalDevSigner.fromSeed(new Uint8Array(32).fill(7)) })
+  let next = 0
+  const work = async () => {
+    while (next < Number(total)) {
+      const span_id = name + (next++)
+      await appender.append({
+        ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
+        latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, nodeId: 'n', agentRef: 'r' + (next % 3),
+      })
+      writeSync(1, span_id + '\\n')
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, work))
+  await appender.close()`
+
+interface Writer {
+  readonly child: ChildProcess
+  readonly acknowledged: string[]
+  readonly ended: Promise<unknown>
+}
+
+function startWriter(
+  dir: string,
+  name: string,
+  total: number,
+  onLine: (count: number) => void = () => undefined,
+): Writer {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', writer, dir, name, String(total)], {
+    cwd: new URL('.', import.meta.url),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const acknowledged: string[] = []
+  const lines = createInterface({ input: child.stdout })
+  lines.on('line', (line) => {
+    acknowledged.push(line)
+    onLine(acknowledged.length)
+  })
+  return { child, acknowledged, ended: Promise.all([once(child, 'exit'), once(lines, 'close')]) }
+}
+
+describe('several writers on one directory', () => {
+  const dir = temporaryDir()
+
+  it('in one process interleave whole lines', async () => {
+    const appenders = Array.from({ length: 3 }, () => appenderIn(dir.path))
+    const records = Array.from({ length: 90 }, () => envelope({ nodeId: 'n', agentRef: 'r' }))
+    await Promise.all(records.map((record, i) => appenders[i % 3]?.append(record)))
+    await Promise.all(appenders.map((appender) => appender.close()))
+    expect(spansOf(dir.path).sort()).to.deep.equal(records.map((record) => record.span_id).sort())
+    expect(linesOf(dir.path, `agents/n/${DAY}/r.ndjson`)).to.deep.equal(
+      linesOf(dir.path, `audit-${DAY}.ndjson`),
+    )
+  })
+
+  it('lose nothing that was acknowledged when one is killed at any moment', async function () {
+    this.timeout(60_000)
+    const [moment = 0] = fc.sample(fc.integer({ min: 1, max: 400 }), { numRuns: 1 })
+    const total = 500
+    const victim = startWriter(dir.path, 'victim-', total, (count) => {
+      if (count === moment) victim.child.kill('SIGKILL')
+    })
+    const others = [startWriter(dir.path, 'a-', total), startWriter(dir.path, 'b-', total)]
+    await Promise.all([victim, ...others].map((each) => each.ended))
+
+    const after = appenderIn(dir.path)
+    await after.ready()
+    await after.flush()
+    await after.close()
+    const spans = spansOf(dir.path)
+    expect(new Set(spans).size, `no doubled line (killed at ${moment})`).to.equal(spans.length)
+    for (const each of [victim, ...others]) expect(spans).to.include.members(each.acknowledged)
+    expect(spans.filter((span) => !span.startsWith('victim-'))).to.have.length(2 * total)
+    const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(signer.publicKey)] })
+    expect(report).to.deep.include({ verdict: 'intact', failures: [], tornTails: [] })
+    const daily = linesOf(dir.path, `audit-${DAY}.ndjson`)
+    for (const ref of ['r0', 'r1', 'r2']) {
+      const own = daily.filter((line) => line.includes(`"agentRef":"${ref}"`))
+      expect(linesOf(dir.path, `agents/n/${DAY}/${ref}.ndjson`), ref).to.deep.equal(own)
+    }
+  })
+
+  it('wait for a stuck holder of the lock without blocking, say so, and go on when it lets go', async () => {
+    const clock = fixedClock()
+    const appender = appenderIn(dir.path, { clock, limits: { lockWaitMs: 5_000 } })
+    await appender.ready()
+    await appender.flush()
+    const holder = openSync(join(dir.path, '.svc-lock'), 'r+')
+    expect(locks.tryLock(holder)).to.equal(true)
+    let resolved = false
+    const appended = appender.append(envelope()).then(() => {
+      resolved = true
+    })
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect([resolved, appender.status().writable]).to.deep.equal([false, true])
+    clock.ms += 5_000
+    expect(appender.status()).to.have.nested.property('error.code', 'lock_failed')
+    closeSync(holder)
+    await appended
+    expect(appender.status().writable).to.equal(true)
+    await appender.close()
+    expect(spansOf(dir.path)).to.have.length(1)
+  })
+
+  it('leave no file behind but the log and its lock', async () => {
+    const appender = appenderIn(dir.path)
+    await appender.append(envelope())
+    await appender.close()
+    expect(readdirSync(dir.path).sort()).to.deep.equal(['.svc-lock', `audit-${DAY}.ndjson`, 'public-keys'])
+  })
+})
