@@ -42,8 +42,9 @@ async function run(flags: GatewayFlags): Promise<void> {
       configure: (container) => bind<Logger>(container, tokens.Logger, { useValue: logger }),
     })
     const { url } = await gateway.ready()
-    logger.info({ url }, 'listening')
+    // Whoever waits for the line may send a signal at once.
     obeySignals(gateway, flags.policy, logger)
+    logger.info({ url }, 'listening')
   } catch (fault) {
     if (!(fault instanceof PolicyError))
       throw new Error(`the gateway did not start: ${messageOf(fault)}`, { cause: fault })
