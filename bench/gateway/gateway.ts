@@ -1,0 +1,12 @@
+// The gateway as it ships, in a process of its own so that its CPU time and memory are its alone.
+import { readFile } from 'node:fs/promises'
+import { startGatewayServer } from 'svc-sdk/gateway'
+import { answerParent } from '../measure/child.js'
+
+const [policyFile = ''] = process.argv.slice(2)
+const gateway = startGatewayServer({ policyYaml: await readFile(policyFile, 'utf8'), policyFile })
+const { port } = await gateway.ready()
+answerParent(port, {})
+process.prependListener('disconnect', () => {
+  void gateway.close()
+})

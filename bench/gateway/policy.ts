@@ -1,0 +1,56 @@
+// The policy of the measures: every section that is complete is on, with limits that are counted but not reached.
+import { AUDIENCE, TENANT } from './issuer.js'
+import { SERVER } from './requests.js'
+
+export interface PolicyParts {
+  readonly issuer: string
+  readonly upstreamPort: number
+  /** Directory of the log. */
+  readonly dir: string
+  readonly keyFile: string
+}
+
+export function policyOf({ issuer, upstreamPort, dir, keyFile }: PolicyParts): Record<string, unknown> {
+  return {
+    port: 0,
+    tenant: TENANT,
+    targets: { [SERVER]: `http://127.0.0.1:${upstreamPort}` },
+    audit: {
+      dir,
+      gatewayName: 'bench',
+      gatewayVersion: '1.0.0',
+      clientName: 'agent',
+      environment: 'bench',
+      retentionDays: 30,
+      signer: { keyRef: `file://${keyFile}` },
+      failure_mode: 'block',
+    },
+    authn: { oidc: { issuer, audience: AUDIENCE, jwks_uri: `${issuer}/jwks` } },
+    entitlements: {
+      default_plan: 'standard',
+      plans: {
+        standard: {
+          calls_per_day: 1e9,
+          rate_per_sec: 1e6,
+          burst: 1e6,
+          allowlist: ['billing/*', 'crm/read-*'],
+        },
+      },
+      tenants: {
+        [TENANT]: {
+          plan: 'standard',
+          allowlist: ['billing/*', 'crm/*', 'mail/send-*'],
+          denylist: ['billing/delete-*', '*/drop-*'],
+          per_tool: { 'billing/list-*': { calls_per_day: 1e9, rate_per_sec: 1e6, burst: 1e6 } },
+          roles: { finance: { allowlist: ['billing/*'] } },
+        },
+      },
+    },
+    quotas: { adapter: 'memory' },
+    security: {
+      allow_versions: { [SERVER]: ['1.*', '2.0.0'] },
+      limits: { max_payload_kb: 256, max_duration_ms: 10_000 },
+    },
+    enforcement: { mode: 'enforce' },
+  }
+}

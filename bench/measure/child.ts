@@ -1,0 +1,125 @@
+// Child processes that take part in a measure: started on a core of their own, asked over IPC.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { LoadJob, LoadResult } from '../gateway/load-job.js'
+
+/** What a child can be asked: question → [what it is told, what it answers]. */
+export interface Questions {
+  /** CPU time used so far, microseconds. */
+  cpu: [undefined, number]
+  /** Bytes after a full collection; needs `--expose-gc`. */
+  memory: [undefined, { heap: number; rss: number }]
+  load: [LoadJob, LoadResult]
+}
+
+export type Answers = {
+  [K in keyof Questions]?: (told: Questions[K][0]) => Questions[K][1] | Promise<Questions[K][1]>
+}
+
+interface Question {
+  readonly id: number
+  readonly question: keyof Questions
+  readonly told: unknown
+}
+
+interface Reply {
+  readonly id: number
+  readonly answer?: unknown
+  readonly fault?: string
+}
+
+/** In the child: says that it is ready (with its port), then answers until the parent goes. */
+export function answerParent(port: number, answers: Answers): void {
+  const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...answers }
+  process.on('message', async ({ id, question, told }: Question) => {
+    try {
+      const answer = all[question] as ((told: unknown) => unknown) | undefined
+      if (answer === undefined) throw new Error(`asked for ${question}, which this process cannot tell`)
+      process.send?.({ id, answer: await answer(told) } satisfies Reply)
+    } catch (fault) {
+      process.send?.({ id, fault: String(fault) } satisfies Reply)
+    }
+  })
+  process.on('disconnect', () => process.exit())
+  process.send?.({ ready: port })
+}
+
+function cpuTime(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}
+
+function memoryInUse(): { heap: number; rss: number } {
+  if (globalThis.gc === undefined) throw new Error('memory needs --expose-gc')
+  globalThis.gc()
+  const { heapUsed, rss } = process.memoryUsage()
+  return { heap: heapUsed, rss }
+}
+
+export interface ChildOptions {
+  /** Core to run on; unpinned without one. */
+  readonly core?: number | undefined
+  readonly execArgv?: readonly string[]
+  readonly args?: readonly string[]
+}
+
+/** In the parent: one child, from ready to gone. */
+export class Child {
+  #process: ChildProcess
+  #asked = 0
+  #open = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>()
+
+  private constructor(
+    process: ChildProcess,
+    readonly port: number,
+  ) {
+    this.#process = process
+    process.on('message', (reply: Reply) => this.#settle(reply))
+    process.on('exit', (code) => {
+      for (const { reject } of this.#open.values()) reject(new Error(`the child has gone, exit code ${code}`))
+      this.#open.clear()
+    })
+  }
+
+  /** Runs a module of `bench/dist/gateway`. Rejects when it ends before it is ready. */
+  static async start(module: string, { core, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
+    const file = fileURLToPath(new URL(`../gateway/${module}.js`, import.meta.url))
+    const command = [process.execPath, ...execArgv, file, ...args]
+    if (core !== undefined) command.unshift('taskset', '-c', String(core))
+    const [program = '', ...rest] = command
+    const child = spawn(program, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    const gone = once(child, 'exit').then(([code]) => {
+      throw new Error(`${module} ended before it was ready, exit code ${code}`)
+    })
+    const [{ ready }] = await Promise.race([once(child, 'message'), gone])
+    gone.catch(() => undefined)
+    return new Child(child, ready)
+  }
+
+  ask<K extends keyof Questions>(
+    question: K,
+    ...[told]: Questions[K][0] extends undefined ? [] : [Questions[K][0]]
+  ) {
+    const id = this.#asked++
+    return new Promise<Questions[K][1]>((resolve, reject) => {
+      this.#open.set(id, { resolve: resolve as (answer: unknown) => void, reject })
+      this.#process.send({ id, question, told } satisfies Question)
+    })
+  }
+
+  async stop(): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
+    const gone = once(this.#process, 'exit')
+    if (this.#process.connected) this.#process.disconnect()
+    await gone
+  }
+
+  #settle({ id, answer, fault }: Reply): void {
+    const open = this.#open.get(id)
+    if (open === undefined) return
+    this.#open.delete(id)
+    if (fault === undefined) open.resolve(answer)
+    else open.reject(new Error(fault))
+  }
+}

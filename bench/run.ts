@@ -1,0 +1,54 @@
+// `npm run bench`: every measure in turn, one report. Figures are medians of several rounds (min–max); ratios
+// compare rounds of the same run.
+import { mkdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { benchAudit } from './audit.js'
+import { measureColdStart } from './cold-start.js'
+import { compareGateway } from './gateway/comparison.js'
+import { fdatasyncTimes } from './measure/disk.js'
+import { diskLine, machineLine } from './measure/machine.js'
+import { heading, print } from './measure/report.js'
+import { measureMemory } from './memory.js'
+import { measureSteps } from './steps.js'
+
+const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<void>>> = {
+  audit: measureAudit,
+  gateway: compareGateway,
+  steps: measureSteps,
+  cold: measureColdStart,
+  memory: measureMemory,
+}
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    quick: { type: 'boolean', default: false },
+    dir: { type: 'string', default: tmpdir() },
+    help: { type: 'boolean', default: false },
+  },
+})
+const known = Object.keys(measures)
+const chosen = values.only ?? known
+const unknown = chosen.filter((name) => !known.includes(name))
+
+if (values.help || unknown.length > 0) {
+  if (unknown.length > 0) print(`no such measure: ${unknown.join(', ')}`)
+  print(`npm run bench -- [--only ${known.join('|')}]… [--quick] [--dir DIRECTORY ON A DISK]`)
+  process.exitCode = unknown.length > 0 ? 1 : 0
+} else {
+  const disk = resolve(values.dir)
+  await mkdir(disk, { recursive: true })
+  print(machineLine())
+  const sync = await fdatasyncTimes(disk)
+  print(
+    `log on ${diskLine(disk)}; fdatasync of 1 KiB: p50 ${sync.p50.toFixed(3)} ms, p95 ${sync.p95.toFixed(3)} ms`,
+  )
+  for (const name of chosen) await measures[name]?.(disk, values.quick)
+}
+
+async function measureAudit(): Promise<void> {
+  heading('The log alone')
+  await benchAudit()
+}
