@@ -1,11 +1,14 @@
 // One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
 import { type Call, type Outcome, type Pipeline, Refusal } from '@svc/core'
+import { InFlight } from '../http/in-flight.js'
+
+/** Longest wait for the records and answers of calls that were broken off. */
+const breakOffMs = 5_000
 
 export class Generation {
   readonly pipeline: Pipeline
   readonly #targets: ReadonlyMap<string, URL>
-  #calls = new Set<Call>()
-  #onIdle: (() => void) | undefined
+  #calls = new InFlight<Call>()
 
   constructor(pipeline: Pipeline, targets: Readonly<Record<string, string>>) {
     this.pipeline = pipeline
@@ -26,27 +29,19 @@ export class Generation {
       await answer(await this.pipeline.run(call))
     } finally {
       this.#calls.delete(call)
-      if (this.#calls.size === 0) this.#onIdle?.()
     }
   }
 
-  /** Waits for calls to end, breaks off those still running after `drainMs`, then stops the stages. */
+  /**
+   * Waits for calls to end, breaks off those still running after `drainMs`, and stops the stages when
+   * what was broken off is recorded.
+   */
   async retire(drainMs: number): Promise<void> {
-    await this.#idle(drainMs)
-    for (const call of this.#calls) call.abort('DRAINING', 'The gateway took up a new policy; try again.')
-    await this.#idle(drainMs)
+    await this.#calls.idle(drainMs)
+    for (const call of this.#calls) {
+      call.abort('UPSTREAM_UNREACHABLE', 'The gateway stopped waiting for the upstream; the call may have run.')
+    }
+    await this.#calls.idle(breakOffMs)
     await this.pipeline.stop()
-  }
-
-  #idle(withinMs: number): Promise<void> {
-    if (this.#calls.size === 0) return Promise.resolve()
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, withinMs)
-      this.#onIdle = () => {
-        clearTimeout(timer)
-        this.#onIdle = undefined
-        resolve()
-      }
-    })
   }
 }

@@ -12,6 +12,9 @@ import type { HostConfig } from './config.js'
 import { Generation } from './generation.js'
 import type { GatewayOptions } from './options.js'
 
+/** Longest wait for handlers whose connections were closed. */
+const closeMs = 1_000
+
 /** A larger answer streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
 
@@ -149,16 +152,16 @@ class Gateway implements GatewayHandle {
   async #close(): Promise<void> {
     // A gateway that never came up has nothing to drain; ready() has told why.
     await this.#ready.catch(() => undefined)
-    await this.#server?.close(this.#drainMs)
+    this.#server?.stopListening()
     await this.#reloading
-    await Promise.all(this.#retiring)
-    await this.#release()
+    await Promise.all([...this.#retiring, this.#release()])
+    await this.#server?.close(closeMs)
   }
 
   async #release(): Promise<void> {
     const generation = this.#generation
     this.#generation = undefined
-    await generation?.retire(0)
+    await generation?.retire(this.#drainMs)
     await this.#upstream?.close()
   }
 }

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from 'node:stream'
 import { denied, type Logger, messageOf } from '@svc/core'
 import { refusalAnswer } from './answer.js'
+import { InFlight } from './in-flight.js'
 
 export interface ServerLimits {
   /** Address to listen on. */
@@ -20,8 +21,7 @@ export type Handler = (message: IncomingMessage, response: ServerResponse) => Pr
 export class HttpServer {
   #server: Server
   #limits: ServerLimits
-  #inFlight = new Set<ServerResponse>()
-  #onIdle: (() => void) | undefined
+  #inFlight = new InFlight<ServerResponse>()
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger) {
     this.#limits = limits
@@ -45,7 +45,6 @@ export class HttpServer {
           })
           .finally(() => {
             this.#inFlight.delete(response)
-            if (this.#inFlight.size === 0) this.#onIdle?.()
           })
       },
     )
@@ -66,29 +65,17 @@ export class HttpServer {
     })
   }
 
-  /** Stops listening, lets calls in flight end for at most `drainMs`, then closes what is left. */
-  async close(drainMs: number): Promise<void> {
-    const closed = new Promise<void>((resolve) => {
-      if (!this.#server.listening) resolve()
-      else this.#server.close(() => resolve())
-    })
+  /** Takes no more connections; those that are open may still be answered. */
+  stopListening(): void {
+    if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
-    await this.#idle(drainMs)
-    this.#server.closeAllConnections()
-    await this.#idle(drainMs)
-    await closed
   }
 
-  #idle(withinMs: number): Promise<void> {
-    if (this.#inFlight.size === 0) return Promise.resolve()
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, withinMs)
-      this.#onIdle = () => {
-        clearTimeout(timer)
-        this.#onIdle = undefined
-        resolve()
-      }
-    })
+  /** Closes every connection and waits until the handlers know, for at most `withinMs`. */
+  async close(withinMs: number): Promise<void> {
+    this.stopListening()
+    this.#server.closeAllConnections()
+    await this.#inFlight.idle(withinMs)
   }
 }
 

@@ -3,9 +3,10 @@ import type { ServerResponse } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Appender, bind, tokens } from '@svc/core'
+import { type Appender, bind, definePlugin, tokens } from '@svc/core'
 import { expect } from 'chai'
 import { createPipeline, startGatewayServer } from 'svc-sdk'
+import { z } from 'zod'
 import { startTestGateway } from '../../support/gateway.js'
 import { keepingLogger } from '../../support/logger.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -209,6 +210,33 @@ function heldUpstream() {
   }
 }
 
+/** A stage of the user's own that lets calls pass when the test says so. */
+function turnstile() {
+  let open = (): void => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  let arrive = (): void => undefined
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve
+  })
+  const plugin = definePlugin({
+    name: 'turnstile',
+    version: '1.0.0',
+    core: '^1.0.0',
+    schema: z.strictObject({}),
+    presence: 'always',
+    create: () => ({
+      async handle(_call, next) {
+        arrive()
+        await opened
+        return next()
+      },
+    }),
+  })
+  return { plugin, arrived, open }
+}
+
 describe('drain', () => {
   it('lets a call in flight end, refuses new ones and then closes', async () => {
     const held = heldUpstream()
@@ -224,6 +252,36 @@ describe('drain', () => {
     await closing
     expect(gateway.records()).to.have.length(1)
     expect((await faultOf(gateway.invoke('/mcp/files/slow@1'))).message).to.contain('ECONNREFUSED')
+  })
+
+  it('breaks off a call that outlasts the drain, and records it', async () => {
+    const held = heldUpstream()
+    await using upstream = await startUpstream(held.answer)
+    await using gateway = await startTestGateway({ targets: { files: upstream.url }, server: { drainMs: 0 } })
+    const running = gateway.invoke('/mcp/files/slow@1')
+    await held.next()
+    await gateway.handle.close()
+    const response = await running
+    expect(response.status).to.equal(502)
+    expect(await response.json()).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'unknown' })
+    expect(gateway.records()[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', status: 'error' })
+  })
+
+  it('refuses a call that was accepted but not read when it began', async () => {
+    await using upstream = await startUpstream()
+    const { plugin, arrived, open } = turnstile()
+    await using gateway = await startTestGateway({ targets: { files: upstream.url }, plugins: [plugin] })
+    const running = gateway.invoke('/mcp/files/read@1')
+    await arrived
+    const closing = gateway.handle.close()
+    open()
+    const response = await running
+    expect(response.status).to.equal(503)
+    expect(response.headers.get('retry-after')).to.equal('1')
+    expect(await response.json()).to.include({ error: 'DRAINING', sent: false })
+    await closing
+    expect(upstream.calls).to.have.length(0)
+    expect(gateway.records()[0]).to.include({ error: 'DRAINING' })
   })
 
   it('is safe twice', async () => {
