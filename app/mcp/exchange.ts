@@ -22,3 +22,10 @@ export interface McpExchange {
 }
 
 export const mcpExchange = slot<McpExchange>('mcpExchange')
+
+/** An exchange of which nothing is known but its head. */
+export function openExchange(
+  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'target'>,
+): McpExchange {
+  return { ...head, message: undefined, id: undefined, protocolError: undefined }
+}

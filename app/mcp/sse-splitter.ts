@@ -43,7 +43,8 @@ export class SseSplitter {
         continue
       }
       const endsCrLf = byte === LF && this.#afterCr
-      this.#afterCr = byte === CR
+      if (byte === CR && chunk[at + 1] === LF) at++
+      this.#afterCr = byte === CR && chunk[at] === CR
       const isBlank = this.#lineBytes === 0 && !endsCrLf
       this.#lineBytes = 0
       if (!isBlank && this.#hasField) continue

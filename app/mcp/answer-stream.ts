@@ -1,0 +1,157 @@
+// A streamed answer: events pass as they come; the one that holds this call's response is marked, so that the
+// pipeline lets it out only when the call is recorded.
+import {
+  type AnswerChunk,
+  type AnswerStream,
+  type Denied,
+  type Failed,
+  failed,
+  type Outcome,
+  Refusal,
+} from '@svc/core'
+import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
+import type { RequestId } from './message.js'
+import type { Review } from './review.js'
+import {
+  checkResponse,
+  type Fields,
+  isResponse,
+  Rubbish,
+  readServerMessage,
+  verdictOf,
+} from './rpc-answer.js'
+import { eventOf, readEvent, type SseEvent, withData } from './sse-event.js'
+import { SseOverflow, SseSplitter } from './sse-splitter.js'
+
+export interface StreamParts {
+  readonly body: UpstreamAnswer['body']
+  /** The request that waits for a response on this stream; undefined on a GET stream. */
+  readonly id: RequestId | undefined
+  /**
+   * True where the stream is itself what was asked for (GET, `subscriptions/listen`): the call is recorded
+   * when it opens, not when it ends.
+   */
+  readonly isStanding: boolean
+  /** Whether the upstream works on when the caller leaves, so that the outcome is worth waiting for. */
+  readonly drainWhenAbandoned: boolean
+  readonly maxEventBytes: number
+  readonly review: Review
+  /** A JSON-RPC error in place of the response. */
+  encodeError(outcome: Denied | Failed): string
+}
+
+export class McpAnswerStream implements AnswerStream {
+  readonly drainWhenAbandoned: boolean
+  #parts: StreamParts
+  #splitter: SseSplitter
+  /** A client may take up a stream again whose events had ids. */
+  #isResumable = false
+  #isAnswered = false
+  #isUnrecorded = false
+
+  constructor(parts: StreamParts) {
+    this.drainWhenAbandoned = parts.drainWhenAbandoned
+    this.#parts = parts
+    this.#splitter = new SseSplitter(parts.maxEventBytes)
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
+    if (this.#parts.isStanding) yield this.#opening()
+    if (this.#isUnrecorded) return
+    const { body } = this.#parts
+    try {
+      for await (const piece of body instanceof Uint8Array ? [body] : body) {
+        for (const block of this.#splitter.push(piece)) {
+          yield block.isEvent ? await this.#event(block.bytes) : block
+        }
+      }
+    } catch (fault) {
+      const outcome = failureOf(fault)
+      // A standing stream can only break off; a call that waits is told why.
+      if (!this.#isOpen) throw new Refusal(outcome.code, outcome.message, { cause: fault })
+      yield this.#inPlace(outcome)
+      return
+    }
+    if (this.#isOpen) yield this.#unanswered()
+  }
+
+  get #isOpen(): boolean {
+    return !this.#parts.isStanding && !this.#isAnswered
+  }
+
+  #opening(): AnswerChunk {
+    const instead = (outcome: Failed): Uint8Array => {
+      this.#isUnrecorded = true
+      return eventOf(this.#parts.encodeError(outcome))
+    }
+    return { bytes: new Uint8Array(), answer: { digest: null, instead } }
+  }
+
+  async #event(bytes: Uint8Array): Promise<AnswerChunk> {
+    const event = read(bytes)
+    if (event.id !== null && event.id !== '') this.#isResumable = true
+    const message = messageIn(event)
+    if (message === undefined || !isResponse(message)) return { bytes }
+    const { id, isStanding, review } = this.#parts
+    const isReplay = id === undefined
+    if (!isReplay) checkResponse(message, id)
+    if (this.#isAnswered) throw new Rubbish('The upstream answered twice.')
+    const reviewed = await review.response(message)
+    const shown = reviewed === message ? bytes : withData(bytes, JSON.stringify(reviewed))
+    if (isStanding) return { bytes: shown }
+    const { digest, error } = verdictOf(reviewed)
+    this.#isAnswered = true
+    const instead = (outcome: Failed): Uint8Array => withData(bytes, this.#parts.encodeError(outcome))
+    return { bytes: shown, answer: { digest, ...(error === undefined ? {} : { error }), instead } }
+  }
+
+  /** The last piece of a stream that ends without its response. */
+  #unanswered(): AnswerChunk {
+    const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without an answer.', {
+      sent: 'yes',
+    })
+    if (!this.#isResumable) return this.#inPlace(outcome)
+    // 2025-11-25: a server may close and let the client come back for the rest. An answer of ours would end that.
+    const instead = (unrecorded: Failed): Uint8Array => eventOf(this.#parts.encodeError(unrecorded))
+    return { bytes: new Uint8Array(), answer: { digest: null, error: outcome.code, instead } }
+  }
+
+  #inPlace(outcome: Failed): AnswerChunk {
+    this.#isAnswered = true
+    const instead = (unrecorded: Failed): Uint8Array => eventOf(this.#parts.encodeError(unrecorded))
+    const bytes = eventOf(this.#parts.encodeError(outcome))
+    return { bytes, answer: { digest: null, error: outcome.code, instead } }
+  }
+}
+
+function read(bytes: Uint8Array): SseEvent {
+  try {
+    return readEvent(bytes)
+  } catch (cause) {
+    throw new Rubbish('The upstream sent an event that is not UTF-8.', { cause })
+  }
+}
+
+/** Only events of type `message` must hold one; clients pass over other types, and so may we. */
+function messageIn(event: SseEvent): Fields | undefined {
+  if (event.data === '') return undefined
+  try {
+    return readServerMessage(event.data)
+  } catch (fault) {
+    if (fault instanceof Rubbish && event.type !== 'message') return undefined
+    throw fault
+  }
+}
+
+/** What a fault after the answer's head means for the call. Rethrows faults of ours. */
+export function failureOf(fault: unknown): Failed {
+  const sent: Outcome['sent'] = 'yes'
+  if (fault instanceof Refusal) return failed(fault.code, fault.message, { sent, cause: fault.cause })
+  if (fault instanceof SseOverflow) {
+    return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`, { sent })
+  }
+  if (fault instanceof Rubbish || fault instanceof UpstreamFault) {
+    return failed('UPSTREAM_UNREACHABLE', fault.message, { sent, cause: fault.cause ?? fault })
+  }
+  throw fault
+}

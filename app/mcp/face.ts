@@ -1,0 +1,130 @@
+// The MCP face: Model Context Protocol, Streamable HTTP, in front of servers that speak it too.
+import {
+  type Call,
+  type CallRequest,
+  type Clock,
+  canonicalize,
+  type Denied,
+  denied,
+  type Failed,
+  type Outcome,
+} from '@svc/core'
+import type { WholeAnswer } from '../http/answer.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { upstreamHeaders } from '../upstream/headers.js'
+import { outcomeOfFault } from '../upstream/invoke.js'
+import { type AnswerCaps, outcomeOf, type Question } from './answer.js'
+import { type McpExchange, mcpExchange } from './exchange.js'
+import { pathOf, versionProbe } from './probe.js'
+import { isStateless } from './protocol.js'
+import { readRequest, referenceOf } from './read.js'
+import { encodeRefusal, rpcError } from './refusal.js'
+import { Review } from './review.js'
+import { ServerVersions } from './server-versions.js'
+import { LISTEN, resourceSubscriptions } from './subject.js'
+import { headersUpstream } from './wire-headers.js'
+
+export interface McpFaceParts {
+  readonly dispatcher: UpstreamDispatcher
+  readonly clock: Clock
+  readonly caps: AnswerCaps
+  /** Who asks servers for their version. */
+  readonly client: { readonly name: string; readonly version: string }
+  /** For asking one server for its version, in milliseconds. */
+  readonly probeTimeoutMs: number
+}
+
+export class McpFace {
+  #parts: McpFaceParts
+  #versions: ServerVersions
+
+  constructor(parts: McpFaceParts) {
+    this.#parts = parts
+    const { dispatcher, client, caps, clock, probeTimeoutMs } = parts
+    const probe = versionProbe({
+      dispatcher,
+      client,
+      timeoutMs: probeTimeoutMs,
+      maxBytes: caps.maxAnswerBytes,
+    })
+    this.#versions = new ServerVersions(probe, clock)
+  }
+
+  /** What the exchange asks for; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
+  read(exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
+    return readRequest(exchange, bytes, this.#versions)
+  }
+
+  /** The upstream half of a call whose `mcpExchange` slot is filled. */
+  async dispatch(call: Call): Promise<Outcome> {
+    const exchange = call.need(mcpExchange)
+    const request = await call.request()
+    const upstream = exchange.upstream()
+    const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
+    if (unsubscribable !== undefined) return unsubscribable
+    const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
+    const { message, method } = exchange
+    const body = message === undefined ? {} : { body: canonicalize(message.whole) }
+    const refused = await call.commitHolds()
+    if (refused !== undefined) return refused
+    try {
+      const answer = await this.#parts.dispatcher.send(
+        upstream,
+        { method, path: pathOf(upstream), headers, ...body, signal: call.signal },
+        () => {
+          call.sent = 'unknown'
+        },
+      )
+      call.sent = 'yes'
+      return await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.caps)
+    } catch (fault) {
+      return outcomeOfFault(call, fault)
+    }
+  }
+
+  encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
+    return encodeRefusal(exchange, outcome, traceId)
+  }
+
+  #question(call: Call, exchange: McpExchange, request: CallRequest): Question {
+    const { method, message } = exchange
+    const id = message?.type === 'request' ? message.id : undefined
+    const isStanding = method === 'GET' || request.method === LISTEN
+    const { traceId } = call.trace
+    return {
+      method,
+      id,
+      isStanding,
+      drainWhenAbandoned: !isStanding && !leavingCancels(exchange),
+      review: new Review(call, request, exchange, this.#versions),
+      encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
+    }
+  }
+
+  /** A `subscriptions/listen` may name only resources that the caller may use. */
+  async #checkListen(
+    call: Call,
+    exchange: McpExchange,
+    request: CallRequest,
+    upstream: URL,
+  ): Promise<Denied | undefined> {
+    const { message } = exchange
+    if (request.method !== LISTEN || message === undefined || message.type === 'response') return undefined
+    const uris = resourceSubscriptions(message.params)
+    if (uris.length === 0) return undefined
+    const version = await this.#versions.of(upstream)
+    const usable = uris.every((uri) =>
+      call.mayUse(referenceOf(exchange.server, 'resource', uri, version), 'resource'),
+    )
+    if (usable) return undefined
+    return denied('TOOL_NOT_ALLOWED', 'The subscription names a resource that may not be used.', {
+      denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+    })
+  }
+}
+
+/** From 2026-07-28 on a client cancels by closing the stream; before, leaving says nothing. */
+function leavingCancels({ headers }: McpExchange): boolean {
+  const version = headers['mcp-protocol-version']
+  return typeof version === 'string' && isStateless(version)
+}

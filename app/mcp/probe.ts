@@ -1,0 +1,134 @@
+// Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
+import { Refusal } from '@svc/core'
+import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { discard, wholeBody } from './body.js'
+import {
+  HANDSHAKE_REVISION,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  mediaType,
+  STATELESS_REVISION,
+} from './protocol.js'
+import { type Fields, isResponse, Rubbish, readServerMessage, readText } from './rpc-answer.js'
+import { versionIn } from './server-info.js'
+import type { Probe } from './server-versions.js'
+import { readEvent } from './sse-event.js'
+import { SseOverflow, SseSplitter } from './sse-splitter.js'
+
+export interface ProbeParts {
+  readonly dispatcher: UpstreamDispatcher
+  /** Who is asking, as the protocol wants to know. */
+  readonly client: { readonly name: string; readonly version: string }
+  /** For the whole probe, in milliseconds. */
+  readonly timeoutMs: number
+  readonly maxBytes: number
+}
+
+const ID = 'svc-version'
+const accept = 'application/json, text/event-stream'
+
+export function versionProbe(parts: ProbeParts): Probe {
+  return async (upstream) => {
+    const signal = AbortSignal.timeout(parts.timeoutMs)
+    try {
+      return (await initialize(parts, upstream, signal)) ?? (await discover(parts, upstream, signal))
+    } catch (cause) {
+      if (cause instanceof UpstreamFault || signal.aborted) {
+        throw new Refusal('UPSTREAM_UNREACHABLE', 'The server could not be asked for its version.', { cause })
+      }
+      throw cause
+    }
+  }
+}
+
+async function initialize(
+  parts: ProbeParts,
+  upstream: URL,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: parts.client }
+  const answer = await post(parts, upstream, signal, 'initialize', params, {})
+  const version = await versionOf(answer, parts.maxBytes)
+  const session = answer.headers['mcp-session-id']
+  if (typeof session === 'string') {
+    const headers = { 'mcp-session-id': session, 'mcp-protocol-version': HANDSHAKE_REVISION }
+    const request = { method: 'DELETE', path: pathOf(upstream), headers, signal } as const
+    // A server need not allow it (405); the session then ends by itself.
+    await discard((await parts.dispatcher.send(upstream, request, noted)).body)
+  }
+  return version
+}
+
+async function discover(parts: ProbeParts, upstream: URL, signal: AbortSignal): Promise<string | undefined> {
+  const _meta = {
+    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
+    [META_CLIENT_INFO]: parts.client,
+    [META_CLIENT_CAPABILITIES]: {},
+  }
+  const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
+  const answer = await post(parts, upstream, signal, 'server/discover', { _meta }, headers)
+  return versionOf(answer, parts.maxBytes)
+}
+
+function post(
+  parts: ProbeParts,
+  upstream: URL,
+  signal: AbortSignal,
+  method: string,
+  params: object,
+  headers: Record<string, string>,
+): Promise<UpstreamAnswer> {
+  return parts.dispatcher.send(
+    upstream,
+    {
+      method: 'POST',
+      path: pathOf(upstream),
+      headers: { ...headers, accept, 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
+      signal,
+    },
+    noted,
+  )
+}
+
+function noted(): void {
+  // Nothing waits for the moment at which a probe leaves.
+}
+
+async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<string | undefined> {
+  try {
+    const message = await responseIn(answer, maxBytes)
+    return message === undefined ? undefined : versionIn(message['result'])
+  } catch (fault) {
+    // It answered, only not in the protocol: a server without a version.
+    if (fault instanceof Rubbish || fault instanceof SseOverflow) return undefined
+    throw fault
+  } finally {
+    await discard(answer.body)
+  }
+}
+
+async function responseIn(answer: UpstreamAnswer, maxBytes: number): Promise<Fields | undefined> {
+  const type = mediaType(answer.headers['content-type'])
+  if (type === 'text/event-stream') return firstResponse(answer.body, maxBytes)
+  if (type !== 'application/json') return undefined
+  return readServerMessage(readText(await wholeBody(answer.body, maxBytes)))
+}
+
+async function firstResponse(body: UpstreamAnswer['body'], maxBytes: number): Promise<Fields | undefined> {
+  const splitter = new SseSplitter(maxBytes)
+  for await (const piece of body instanceof Uint8Array ? [body] : body) {
+    for (const block of splitter.push(piece)) {
+      const data = block.isEvent ? readEvent(block.bytes).data : ''
+      const message = data === '' ? undefined : readServerMessage(data)
+      if (message !== undefined && isResponse(message)) return message
+    }
+  }
+  return undefined
+}
+
+export function pathOf(upstream: URL): string {
+  return `${upstream.pathname}${upstream.search}`
+}

@@ -1,0 +1,109 @@
+// From the bytes of an exchange to the request that the stages judge.
+import {
+  type CallRequest,
+  canonicalize,
+  formatReference,
+  type JsonValue,
+  ReferenceInputError,
+  type RequestKind,
+} from '@svc/core'
+import { idempotencyKeyOf } from '../http/facts.js'
+import type { McpExchange } from './exchange.js'
+import { checkHeaderAgreement } from './header-agreement.js'
+import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
+import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
+import { META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
+import { type ServerVersions, UNVERSIONED } from './server-versions.js'
+import { type Subject, subjectOf } from './subject.js'
+
+const maxKey = 1024
+
+/** Fills the exchange in as far as it gets. Rejects with `Refusal`. */
+export async function readRequest(
+  exchange: McpExchange,
+  bytes: Uint8Array | null,
+  versions: ServerVersions,
+): Promise<CallRequest> {
+  try {
+    return await read(exchange, bytes, versions)
+  } catch (fault) {
+    if (fault instanceof McpRefusal) exchange.protocolError = fault.rpcCode
+    throw fault
+  }
+}
+
+async function read(
+  exchange: McpExchange,
+  bytes: Uint8Array | null,
+  versions: ServerVersions,
+): Promise<CallRequest> {
+  const { server, target } = exchange
+  const subject =
+    bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(exchange, bytes)
+  target.tool = subject.name
+  target.mcpMethod = subject.method
+  const idempotencyKey = keyOf(exchange)
+  const upstream = exchange.upstream()
+  const isGuarded = subject.kind !== 'protocol'
+  const version = isGuarded ? await versions.of(upstream) : (versions.known(upstream) ?? UNVERSIONED)
+  target.serverVersion = version
+  target.toolVersion = version
+  return {
+    ...subject,
+    server,
+    version,
+    reference: isGuarded ? referenceOf(server, subject.kind, subject.name, version) : `mcp://${server}/`,
+    canonicalArgs: canonicalize(subject.args),
+    bytes: bytes?.byteLength ?? 0,
+    idempotencyKey,
+  }
+}
+
+function readBody(exchange: McpExchange, bytes: Uint8Array): Subject {
+  if (mediaType(exchange.headers['content-type']) !== 'application/json') {
+    throw invalidRequest('content-type: expected application/json.')
+  }
+  const value: JsonValue = parseBody(bytes)
+  exchange.id = idOf(value)
+  const message = readMessage(value)
+  exchange.message = message
+  checkHeaderAgreement(exchange.headers, message)
+  return subjectOf(message)
+}
+
+/** A GET opens a stream, a DELETE ends a session: neither carries a message. */
+function subjectOfMethod(exchange: McpExchange): Subject {
+  return { kind: 'protocol', method: null, name: exchange.method, args: {} }
+}
+
+/** The key in the header and in `_meta` are one and the same, or the request is refused. */
+function keyOf(exchange: McpExchange): string | null {
+  const inHeader = idempotencyKeyOf(exchange.headers)
+  const inBody = keyInMeta(exchange.message)
+  if (inBody === undefined) return inHeader
+  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxKey) {
+    throw invalidParams(`_meta["${META_IDEMPOTENCY_KEY}"]: expected a key of 1 to ${maxKey} characters.`)
+  }
+  if (inHeader !== null && inHeader !== inBody) {
+    throw invalidParams(`idempotency-key and _meta["${META_IDEMPOTENCY_KEY}"] are both given and differ.`)
+  }
+  return inBody
+}
+
+function keyInMeta(message: Message | undefined): JsonValue | undefined {
+  if (message === undefined || message.type === 'response') return undefined
+  const meta = message.params['_meta']
+  return isObject(meta) ? meta[META_IDEMPOTENCY_KEY] : undefined
+}
+
+/** The one reference of a tool, prompt or resource. Throws `McpRefusal` for a name that can have none. */
+export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
+  try {
+    if (kind === 'prompt') return formatReference({ server, prompt: name, version })
+    if (kind === 'resource') return formatReference({ server, resource: name, version })
+    return formatReference({ server, tool: name, version })
+  } catch (cause) {
+    if (cause instanceof ReferenceInputError) throw invalidParams(`Bad name: ${cause.message}.`, { cause })
+    throw cause
+  }
+}

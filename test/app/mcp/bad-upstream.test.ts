@@ -1,0 +1,170 @@
+import type { ServerResponse } from 'node:http'
+import { expect } from 'chai'
+import { chunksOf, TestFace } from '../../support/mcp-face.js'
+import {
+  type Answer,
+  callEcho,
+  event,
+  events,
+  initialize,
+  json,
+  result,
+  serverOf,
+  withFace,
+} from '../../support/mcp-server.js'
+import { startUpstream } from '../../support/upstream.js'
+
+describe('an upstream that misbehaves on the MCP face', () => {
+  const html = (response: ServerResponse): void => {
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Welcome</h1>')
+  }
+
+  for (const [what, answer] of [
+    ['sends HTML', (_message, response) => html(response)],
+    [
+      'sends something that is not JSON',
+      (_message, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{'),
+    ],
+    [
+      'sends something that is not UTF-8',
+      (_message, response) =>
+        response.writeHead(200, { 'content-type': 'application/json' }).end(Buffer.from([0x22, 0xff, 0x22])),
+    ],
+    ['answers with a batch', (message, response) => json(response, [result(message)])],
+    ['answers another request', (_message, response) => json(response, result({ id: 2 }))],
+    ['answers with the id as text', (_message, response) => json(response, result({ id: '1' }))],
+    [
+      'answers with a request',
+      (_message, response) => json(response, { jsonrpc: '2.0', id: 1, method: 'ping' }),
+    ],
+    [
+      'answers with result and error',
+      (message, response) => json(response, { ...result(message), error: {} }),
+    ],
+    ['only accepts', (_message, response) => response.writeHead(202).end()],
+    ['redirects', (_message, response) => response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end()],
+    [
+      'sends a coding nobody asked for',
+      (_message, response) =>
+        response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end('x'),
+    ],
+    [
+      'sends more than the cap',
+      (message, response) => json(response, result(message, { a: 'x'.repeat(2_000) })),
+    ],
+    [
+      'sends half a surrogate pair',
+      (message, response) =>
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(`{"jsonrpc":"2.0","id":${String(message['id'])},"result":{"a":"\\ud800"}}`),
+    ],
+  ] satisfies [string, Answer][]) {
+    it(`is a failure when it ${what}`, async () => {
+      await withFace(
+        answer,
+        async (face) => {
+          const refused = await face.answer({ body: callEcho })
+          expect(refused.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
+          expect(refused.status).to.equal(200)
+          expect(refused.json()).to.have.nested.property('error.code', 502)
+          expect(refused.settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE' })
+        },
+        { maxBytes: 1_000 },
+      )
+    })
+  }
+
+  for (const [what, part] of [
+    ['an event that is not JSON', 'data: nonsense\n\n'],
+    ['an event with the answer to another request', event(result({ id: 2 }))],
+    ['an event over the cap', `data: ${'x'.repeat(2_000)}\n\n`],
+    ['an event without an end, over the cap', `data: ${'x'.repeat(2_000)}`],
+    ['a batch', event([result({ id: 1 })])],
+  ] as const) {
+    it(`is a failure when it streams ${what}`, async () => {
+      await withFace(
+        (_message, response) => events(response, part, event(result({ id: 1 }))),
+        async (face) => {
+          const { text, settlements } = await face.answer({ body: callEcho })
+          expect(JSON.parse(text.split('data: ').at(-1) ?? '')).to.have.nested.property('error.code', 502)
+          expect(text).to.not.include('"hi"')
+          expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
+        },
+        { maxBytes: 1_000 },
+      )
+    })
+  }
+
+  it('answers once: a second answer ends the stream', async () => {
+    await withFace(
+      (message, response) => events(response, event(result(message)), event(result(message, { tools: [] }))),
+      async (face) => {
+        const { outcome } = await face.ask({ body: callEcho })
+        const chunks = chunksOf(outcome)
+        await chunks.next()
+        const fault = await chunks.next().then(
+          () => undefined,
+          (reason: unknown) => reason,
+        )
+        expect(fault).to.include({ code: 'UPSTREAM_UNREACHABLE' })
+      },
+    )
+  })
+
+  it('keeps its own errors: status and body go on, and the record says whose error it was', async () => {
+    await withFace(
+      (_message, response) =>
+        response
+          .writeHead(404, { 'content-type': 'text/plain', 'set-cookie': 'a=b', 'www-authenticate': 'Basic' })
+          .end('session expired'),
+      async (face) => {
+        const answer = await face.answer({ body: callEcho })
+        expect(answer).to.include({ status: 404, text: 'session expired' })
+        expect(answer.outcome).to.include({ kind: 'completed', error: 'UPSTREAM' })
+        expect(answer.outcome.headers).to.deep.equal({ 'content-type': 'text/plain' })
+        expect(answer.settlements[0]).to.include({ error: 'UPSTREAM', digest: null, sent: 'yes' })
+      },
+    )
+  })
+
+  for (const [what, value, hasDigest] of [
+    ['a JSON-RPC error', { error: { code: -32602, message: 'bad' } }, false],
+    ['a tool result that says isError', { result: { content: [], isError: true } }, true],
+  ] as const) {
+    it(`counts ${what} as an error of the upstream's and passes it on`, async () => {
+      await withFace(
+        (_message, response) => json(response, { jsonrpc: '2.0', id: 1, ...value }),
+        async (face) => {
+          const answer = await face.answer({ body: callEcho })
+          expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, ...value })
+          expect(answer.settlements[0]).to.include({ error: 'UPSTREAM' })
+          expect(answer.settlements[0]?.digest !== null).to.equal(hasDigest)
+        },
+      )
+    })
+  }
+
+  it('is not asked when it is dead', async () => {
+    const { upstream, url } = await serverOf((message, response) => json(response, result(message)))
+    await upstream[Symbol.asyncDispose]()
+    const face = new TestFace(url)
+    const guarded = await face.answer({ body: callEcho })
+    expect(guarded.outcome).to.include({ code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
+    const open = await face.answer({ body: initialize })
+    expect(open.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
+    await face[Symbol.asyncDispose]()
+  })
+
+  it('is given up when it does not tell its version in time', async () => {
+    const upstream = await startUpstream((_call, response) => {
+      // Hangs until the connection is closed.
+      response.on('close', () => response.destroy())
+    })
+    const face = new TestFace(upstream.url, { probeTimeoutMs: 50 })
+    const { outcome } = await face.ask({ body: callEcho })
+    expect(outcome).to.include({ kind: 'denied', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
+    await face[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+  })
+})

@@ -1,0 +1,169 @@
+import { expect } from 'chai'
+import { chunksOf } from '../../support/mcp-face.js'
+import { callEcho, event, events, result, withFace } from '../../support/mcp-server.js'
+
+describe('a streamed answer on the MCP face', () => {
+  const progress = {
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken: 1, progress: 1 },
+  }
+
+  it('passes byte for byte, and the response settles the call before it is let out', async () => {
+    let finish: (() => void) | undefined
+    await withFace(
+      (message, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(`: hello\r\nretry: 5\r\nid: 1\r\ndata:\r\n\r\n${event(progress)}`)
+        finish = () => response.end(`id: 2\n${event(result(message))}: bye\n`)
+      },
+      async (face) => {
+        const { outcome, settlements } = await face.ask({ body: callEcho })
+        const chunks = chunksOf(outcome)
+        const early = [await chunks.next(), await chunks.next(), await chunks.next()]
+        expect(early.map(({ value }) => Buffer.from(value.bytes).toString()).join('')).to.equal(
+          `: hello\r\nretry: 5\r\nid: 1\r\ndata:\r\n\r\n${event(progress)}`,
+        )
+        expect(settlements).to.have.length(0)
+        finish?.()
+        const answer = await chunks.next()
+        expect(settlements[0]).to.include({ error: null })
+        expect(settlements[0]?.digest).to.match(/^[0-9a-f]{64}$/)
+        expect(Buffer.from(answer.value.bytes).toString()).to.equal(`id: 2\n${event(result({ id: 1 }))}`)
+        expect(Buffer.from((await chunks.next()).value.bytes).toString()).to.equal(': bye\n')
+        expect((await chunks.next()).done).to.equal(true)
+      },
+    )
+  })
+
+  it('passes requests of the server, such as an elicitation', async () => {
+    const elicit = { jsonrpc: '2.0', id: 1, method: 'elicitation/create', params: {} }
+    await withFace(
+      (message, response) => events(response, event(elicit), event(result(message))),
+      async (face) => {
+        const { text, settlements } = await face.answer({ body: callEcho })
+        expect(text).to.equal(event(elicit) + event(result({ id: 1 })))
+        expect(settlements).to.have.length(1)
+      },
+    )
+  })
+
+  it('is replaced by an error under its own event id when the call cannot be recorded', async () => {
+    await withFace(
+      (message, response) => events(response, event(progress), `id: 2\n${event(result(message))}`),
+      async (face) => {
+        const { text } = await face.answer({ body: callEcho, unrecordable: true })
+        expect(text).to.match(/^data: .*progress.*\n\nid: 2\ndata: /)
+        const data = JSON.parse(text.split('data: ').at(-1) ?? '') as unknown
+        expect(data).to.have.nested.property('error.data.error', 'OUTCOME_UNRECORDED')
+        expect(text).to.not.include('"hi"')
+      },
+    )
+  })
+
+  it('is drained when its caller leaves, unless leaving means to cancel', async () => {
+    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'echo' }
+    const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
+    await withFace(
+      (message, response) => events(response, event(result(message))),
+      async (face) => {
+        const older = await face.ask({ body: callEcho })
+        expect(older.outcome).to.have.nested.property('body.drainWhenAbandoned', true)
+        const body = { ...callEcho, params: { ...callEcho.params, _meta } }
+        const newer = await face.ask({ body, headers })
+        expect(newer.outcome).to.have.nested.property('body.drainWhenAbandoned', false)
+        await chunksOf(older.outcome).next()
+        await chunksOf(newer.outcome).next()
+      },
+    )
+  })
+
+  it('ends without its answer as an error, which the client is told unless it may come back for the rest', async () => {
+    await withFace(
+      (_message, response) => events(response, event(progress)),
+      async (face) => {
+        const { text, settlements } = await face.answer({ body: callEcho })
+        expect(text).to.include('without an answer').and.include('"code":502')
+        expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
+      },
+    )
+    await withFace(
+      (_message, response) => events(response, 'id: 1\nretry: 10\ndata:\n\n'),
+      async (face) => {
+        const { text, settlements } = await face.answer({ body: callEcho })
+        expect(text).to.equal('id: 1\nretry: 10\ndata:\n\n')
+        expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
+      },
+    )
+  })
+
+  it('that breaks off is ended with an error for the caller who waits', async () => {
+    await withFace(
+      (_message, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(event(progress), () => response.destroy())
+      },
+      async (face) => {
+        const { text, settlements } = await face.answer({ body: callEcho })
+        expect(text).to.include(event(progress)).and.include('"error":"UPSTREAM_UNREACHABLE"')
+        expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE' })
+      },
+    )
+  })
+
+  it('that is stopped on its way says why', async () => {
+    await withFace(
+      (_message, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(event(progress))
+      },
+      async (face) => {
+        const { outcome, call, settlements } = await face.ask({ body: callEcho })
+        const chunks = chunksOf(outcome)
+        await chunks.next()
+        call.abort('DURATION_EXCEEDED', 'Too long.')
+        const last = await chunks.next()
+        expect(Buffer.from(last.value.bytes).toString()).to.include('"code":504')
+        expect(settlements[0]).to.include({ error: 'DURATION_EXCEEDED' })
+      },
+    )
+  })
+
+  it('of a GET is recorded when it opens, and ends upstream when its caller leaves', async () => {
+    let left: (() => void) | undefined
+    const gone = new Promise<void>((resolve) => {
+      left = resolve
+    })
+    await withFace(
+      (_message, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.on('close', () => left?.())
+        response.write(event(progress))
+      },
+      async (face, calls) => {
+        const headers = { 'mcp-session-id': 's', 'last-event-id': '4' }
+        const { outcome, settlements, exchange } = await face.ask({ method: 'GET', headers })
+        expect(outcome).to.have.nested.property('body.drainWhenAbandoned', false)
+        const chunks = chunksOf(outcome)
+        expect((await chunks.next()).value.bytes).to.have.length(0)
+        expect(settlements[0]).to.include({ error: null, sent: 'yes' })
+        expect(Buffer.from((await chunks.next()).value.bytes).toString()).to.equal(event(progress))
+        await chunks.return?.()
+        await gone
+        expect(settlements).to.have.length(1)
+        expect(exchange.target).to.include({ tool: 'GET', mcpMethod: null })
+        expect(calls.at(-1)?.headers).to.include({ 'last-event-id': '4', accept: 'text/event-stream' })
+      },
+    )
+  })
+
+  it('of a GET is not let out when its opening cannot be recorded', async () => {
+    await withFace(
+      (_message, response) => events(response, event(progress)),
+      async (face) => {
+        const { text } = await face.answer({ method: 'GET', unrecordable: true })
+        expect(text).to.include('OUTCOME_UNRECORDED').and.not.include('progress')
+      },
+    )
+  })
+})

@@ -1,0 +1,69 @@
+// An MCP server of the test's, and the face in front of it.
+import type { ServerResponse } from 'node:http'
+import type { ReferenceRule } from '@svc/core'
+import { TestFace } from './mcp-face.js'
+import { startUpstream, type UpstreamCall } from './upstream.js'
+
+export type Message = Record<string, unknown>
+export type Answer = (message: Message, response: ServerResponse, call: UpstreamCall) => void
+
+export const info = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  serverInfo: { name: 's', version: '2.0.0' },
+}
+export const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }
+export const callEcho = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'echo', arguments: { a: 1 } },
+}
+const ok = { content: [{ type: 'text', text: 'hi' }] }
+
+export function json(response: ServerResponse, value: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+}
+
+export function events(response: ServerResponse, ...parts: string[]): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream' }).end(parts.join(''))
+}
+
+export const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+
+/** An MCP server that shakes hands and leaves the rest to the test. */
+export async function serverOf(answer: Answer) {
+  const upstream = await startUpstream((call, response) => {
+    const message = JSON.parse(call.body || '{}') as Message
+    if (message['method'] === 'initialize')
+      json(response, { jsonrpc: '2.0', id: message['id'], result: info })
+    else answer(message, response, call)
+  })
+  return { upstream, url: `${upstream.url}/mcp?tenant=1` }
+}
+
+export async function withFace(
+  answer: Answer,
+  use: (face: TestFace, calls: readonly UpstreamCall[]) => Promise<void>,
+  over: { maxBytes?: number; probeTimeoutMs?: number } = {},
+): Promise<void> {
+  const { upstream, url } = await serverOf(answer)
+  const face = new TestFace(url, over)
+  try {
+    await use(face, upstream.calls)
+  } finally {
+    await face[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+  }
+}
+
+export const result = (message: Message, value: unknown = ok) => ({
+  jsonrpc: '2.0',
+  id: message['id'],
+  result: value,
+})
+export const denyAll: ReferenceRule = (reference) => ({
+  reason: 'tool_not_in_allowlist',
+  stage: 'test',
+  detail: reference,
+})
