@@ -104,13 +104,26 @@ async function writeStream(
     response.writeHead(outcome.status, headers)
     response.flushHeaders()
   }
-  for await (const chunk of body) {
-    if (response.destroyed) {
-      // The call goes on to its end where its outcome is worth recording; else leaving the loop ends it.
-      if (body.drainWhenAbandoned === true) continue
-      return
+  // A stream may be silent for hours: the caller's leaving must end it without waiting for its next piece.
+  const drains = body.drainWhenAbandoned === true
+  const leave = (): void => call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
+  if (!drains) response.once('close', leave)
+  if (!drains && response.destroyed) leave()
+  try {
+    for await (const chunk of body) {
+      if (response.destroyed) {
+        // The call goes on to its end where its outcome is worth recording; else leaving the loop ends it.
+        if (drains) continue
+        return
+      }
+      if (!response.write(chunk.bytes)) await drained(response)
     }
-    if (!response.write(chunk.bytes)) await drained(response)
+  } catch (fault) {
+    // Nobody is there to be told.
+    if (response.destroyed && call.signal.aborted) return
+    throw fault
+  } finally {
+    response.off('close', leave)
   }
   response.end()
 }

@@ -153,6 +153,8 @@ class Exchange implements Dispatcher.DispatchHandler {
         done(error)
       },
     })
+    // Whoever reads is told by the iteration; a stream broken off before anyone reads must not end the process.
+    stream.on('error', () => stream.destroy())
     this.#stream = stream
     for (const piece of this.#pieces.splice(0)) stream.push(piece)
     this.#listener.resolve({ status: this.#status, headers: this.#headers, body: stream })
