@@ -1,9 +1,10 @@
 // startGatewayServer: a listening gateway, and its life: reload, drain, close.
-import { bindDefault, type Dispatch, resolve, tokens } from '@svc/core'
+import { bindDefault, CORE_VERSION, type Dispatch, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayHandler } from '../http/handler.js'
 import { invokePath } from '../http/invoke.js'
 import { HttpServer } from '../http/server.js'
+import { McpFace } from '../mcp/face.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
@@ -17,6 +18,9 @@ const closeMs = 1_000
 
 /** A larger answer streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
+
+/** Who asks MCP servers for their version. */
+const mcpClient = { name: 'svc-gateway', version: CORE_VERSION }
 
 export interface GatewayHandle {
   /** Resolves when the gateway listens; rejects when it cannot. */
@@ -45,6 +49,7 @@ class Gateway implements GatewayHandle {
   #generation: Generation | undefined
   #server: HttpServer | undefined
   #upstream: UpstreamDispatcher | undefined
+  #mcp: McpFace | undefined
   #drainMs = 0
   #ready: Promise<{ port: number; url: string }>
   #closing: Promise<void> | undefined
@@ -83,6 +88,7 @@ class Gateway implements GatewayHandle {
     this.#drainMs = policy.host.server.drainMs
     this.#bindUpstream(policy.host)
     this.#upstream = resolve(this.container, upstreamDispatcher)
+    this.#mcp = this.#mcpFace(this.#upstream, policy.host)
     try {
       this.#generation = await this.#startStages(policy)
       return await this.#listen(policy.host)
@@ -104,12 +110,23 @@ class Gateway implements GatewayHandle {
     })
   }
 
+  #mcpFace(dispatcher: UpstreamDispatcher, { server }: HostConfig): McpFace {
+    return new McpFace({
+      dispatcher,
+      clock: resolve(this.container, tokens.Clock),
+      caps: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
+      client: mcpClient,
+      probeTimeoutMs: server.upstreamTimeoutMs,
+    })
+  }
+
   #listen({ server, port }: HostConfig): Promise<{ port: number; url: string }> {
     const handler = new GatewayHandler({
       clock: resolve(this.container, tokens.Clock),
       ids: resolve(this.container, tokens.Ids),
       logger: this.#assembly.logger,
       maxBodyBytes: server.maxBodyBytes,
+      mcp: started(this.#mcp),
       generation: () => started(this.#generation),
       draining: () => this.#closing !== undefined,
     })
@@ -123,6 +140,7 @@ class Gateway implements GatewayHandle {
 
   async #startStages(policy: Policy): Promise<Generation> {
     const dispatch: Dispatch = async (call) => {
+      if (call.face === 'mcp') return started(this.#mcp).dispatch(call)
       const request = await call.request()
       const target = generation.target(request.server)
       return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))

@@ -16,7 +16,10 @@ import {
   Refusal,
 } from '@svc/core'
 import type { Generation } from '../gateway/generation.js'
+import { mcpExchange, openExchange } from '../mcp/exchange.js'
+import type { McpFace } from '../mcp/face.js'
 import { refusalAnswer, type WholeAnswer, writeOutcome, writeWhole } from './answer.js'
+import { readBody } from './body.js'
 import { agentOf, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
 import { type Route, routeOf } from './route.js'
@@ -26,6 +29,7 @@ export interface HandlerParts {
   readonly ids: Ids
   readonly logger: Logger
   readonly maxBodyBytes: number
+  readonly mcp: McpFace
   /** The policy in force at this moment. */
   generation(): Generation
   draining(): boolean
@@ -39,6 +43,8 @@ interface Entry {
   readonly target: CallTarget
   read(): Promise<CallRequest>
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
+  /** Fills slots of the face's own. */
+  prepare?(call: Call): void
 }
 
 export class GatewayHandler {
@@ -80,7 +86,7 @@ export class GatewayHandler {
   #call(message: IncomingMessage, entry: Entry): Call {
     const { headers } = message
     const { agent, refusal } = agentOf(headers)
-    return new Call({
+    const call = new Call({
       face: entry.face,
       headers,
       agent,
@@ -93,6 +99,8 @@ export class GatewayHandler {
         return entry.read()
       },
     })
+    entry.prepare?.(call)
+    return call
   }
 
   #entry(message: IncomingMessage, route: CallRoute, generation: Generation): Entry {
@@ -124,12 +132,25 @@ export class GatewayHandler {
           encode,
         }
       }
+      case 'mcp': {
+        const { server, method } = route
+        const target = targetOf(server, method, 'unversioned')
+        const upstream = (): URL => generation.target(server)
+        const exchange = openExchange({ method, server, target, upstream, headers: message.headers })
+        return {
+          face: 'mcp',
+          target,
+          read: async () =>
+            this.#parts.mcp.read(exchange, method === 'POST' ? await readBody(message, maxBodyBytes) : null),
+          encode: (outcome, call) => this.#parts.mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
+          prepare: (call) => call.set(mcpExchange, exchange),
+        }
+      }
       default:
         return {
           face: 'invoke',
           target: targetOf('unknown', 'unknown', 'unversioned'),
-          read: () =>
-            Promise.reject(route.kind === 'bad' ? route.refusal : new Refusal('TARGET_NOT_FOUND', 'TODO')),
+          read: () => Promise.reject(route.refusal),
           encode,
         }
     }

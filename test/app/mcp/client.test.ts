@@ -1,0 +1,312 @@
+import { randomUUID } from 'node:crypto'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  McpError,
+  ResourceUpdatedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { expect } from 'chai'
+import { type EverythingServer, startEverything } from '../../support/everything.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+
+const everything = 'mcp://everything'
+
+/** All of the server's but one of each kind, and nothing of the other one. */
+const entitlements = {
+  default_plan: 'free',
+  plans: { free: {} },
+  tenants: {
+    acme: {
+      plan: 'free',
+      allowlist: [`${everything}/*`],
+      denylist: [
+        'everything/get-env',
+        'everything/prompts/args-prompt',
+        `everything/resources/demo://resource/static/document/architecture.md`,
+        `everything/resources/demo://resource/dynamic/blob/*`,
+      ],
+    },
+  },
+}
+
+/** A client that shows what is on the wire. */
+function rawClient(url: string) {
+  let session: Record<string, string> = {}
+  return {
+    async post(message: object): Promise<string> {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...session,
+        },
+        body: JSON.stringify(message),
+      })
+      session = {
+        'mcp-session-id': response.headers.get('mcp-session-id') ?? session['mcp-session-id'] ?? '',
+      }
+      return response.text()
+    },
+    /** What comes after `lastEvent`, until `awaited` has come. */
+    async resume(lastEvent: string, awaited: string): Promise<string> {
+      const headers = { accept: 'text/event-stream', ...session, 'last-event-id': lastEvent }
+      const response = await fetch(url, { headers })
+      const decoder = new TextDecoder()
+      let text = ''
+      for await (const piece of response.body ?? []) {
+        text += decoder.decode(piece, { stream: true })
+        if (text.includes(awaited)) return text
+      }
+      throw new Error(`the stream ended without it: ${text}`)
+    },
+  }
+}
+
+describe('a client of the MCP SDK through the gateway to the reference server', function () {
+  this.timeout(30_000)
+  let server: EverythingServer
+  let gateway: TestGateway
+  const open: Client[] = []
+
+  before(async () => {
+    server = await startEverything()
+    gateway = await startTestGateway({ targets: { everything: server.url, other: server.url }, entitlements })
+  })
+
+  afterEach(async () => {
+    for (const client of open.splice(0)) await client.close()
+  })
+
+  after(async () => {
+    await server[Symbol.asyncDispose]()
+    await gateway[Symbol.asyncDispose]()
+  })
+
+  function transportTo(target = 'everything', headers: Record<string, string> = {}) {
+    return new StreamableHTTPClientTransport(new URL(`${gateway.url}/mcp/${target}`), {
+      requestInit: { headers },
+    })
+  }
+
+  async function connect(transport = transportTo()) {
+    const client = new Client(
+      { name: 'test', version: '1.0.0' },
+      { capabilities: { sampling: {}, elicitation: {} } },
+    )
+    open.push(client)
+    await client.connect(transport)
+    return { client, transport }
+  }
+
+  /** The records of what `act` did. */
+  async function recorded(act: () => Promise<unknown>) {
+    const before = gateway.records().length
+    await act()
+    const records = gateway.records().slice(before)
+    // The SDK's client opens its GET stream in its own time.
+    return records.filter((record) => !record.tool.startsWith('GET@'))
+  }
+
+  const refused = async (act: Promise<unknown>): Promise<McpError> => {
+    const fault = await act.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    if (!(fault instanceof McpError)) throw new Error('it was not refused', { cause: fault })
+    return fault
+  }
+
+  it('shakes hands with the server itself', async () => {
+    const [record] = await recorded(async () => {
+      const { client, transport } = await connect()
+      expect(client.getServerVersion()).to.include({ name: 'mcp-servers/everything', version: '2.0.0' })
+      expect(transport.sessionId).to.be.a('string')
+    })
+    expect(record).to.include({
+      mcp_method: 'initialize',
+      server: 'everything@2.0.0',
+      tool: 'initialize@2.0.0',
+      status: 'ok',
+    })
+  })
+
+  it('lists and calls tools, each call one record', async () => {
+    const { client } = await connect()
+    const { tools } = await client.listTools()
+    expect(tools.map((tool) => tool.name))
+      .to.include.members(['echo', 'get-sum'])
+      .and.not.include('get-env')
+    const records = await recorded(async () => {
+      const result = await client.callTool({ name: 'echo', arguments: { message: 'hello' } })
+      expect(result.content).to.deep.equal([{ type: 'text', text: 'Echo: hello' }])
+    })
+    expect(records).to.have.length(1)
+    expect(records[0]).to.deep.include({
+      server: 'everything@2.0.0',
+      tool: 'echo@2.0.0',
+      mcp_method: 'tools/call',
+      status: 'ok',
+    })
+    expect(records[0]).to.not.have.property('error')
+    expect(records[0]?.output_sha256).to.match(/^[0-9a-f]{64}$/)
+    expect(records[0]?.policy).to.include({ decision: 'allow' })
+  })
+
+  it('cannot call a denied tool, and the record says so', async () => {
+    const { client } = await connect()
+    const [record] = await recorded(async () => {
+      const fault = await refused(client.callTool({ name: 'get-env', arguments: {} }))
+      expect(fault.code).to.equal(403)
+      expect(fault.data).to.include({
+        error: 'TOOL_NOT_ALLOWED',
+        denial_reason: 'tool_in_denylist',
+        sent: false,
+      })
+    })
+    expect(record).to.deep.include({ tool: 'get-env@2.0.0', status: 'error', error: 'TOOL_NOT_ALLOWED' })
+    expect(record?.policy).to.include({ decision: 'deny' })
+  })
+
+  it('records a failing tool as an error', async () => {
+    const { client } = await connect()
+    const [record] = await recorded(async () => {
+      const result = await client.callTool({ name: 'get-sum', arguments: { a: 'x' } })
+      expect(result.isError).to.equal(true)
+    })
+    expect(record).to.include({ status: 'error', error: 'UPSTREAM', tool: 'get-sum@2.0.0' })
+  })
+
+  it('lists and gets prompts, but not the denied one', async () => {
+    const { client } = await connect()
+    const { prompts } = await client.listPrompts()
+    expect(prompts.map((prompt) => prompt.name))
+      .to.include('simple-prompt')
+      .and.not.include('args-prompt')
+    const [record] = await recorded(() => client.getPrompt({ name: 'simple-prompt' }))
+    expect(record).to.include({ mcp_method: 'prompts/get', tool: 'simple-prompt@2.0.0', status: 'ok' })
+    const fault = await refused(client.getPrompt({ name: 'args-prompt', arguments: { city: 'B' } }))
+    expect(fault.code).to.equal(403)
+  })
+
+  it('lists and reads resources and templates, but not the denied ones', async () => {
+    const { client } = await connect()
+    const { resources } = await client.listResources()
+    const uris = resources.map((resource) => resource.uri)
+    expect(uris.some((uri) => uri.endsWith('features.md'))).to.equal(true)
+    expect(uris.some((uri) => uri.endsWith('architecture.md'))).to.equal(false)
+    const { resourceTemplates } = await client.listResourceTemplates()
+    expect(resourceTemplates.map((template) => template.uriTemplate)).to.deep.equal([
+      'demo://resource/dynamic/text/{resourceId}',
+    ])
+    const read = await client.readResource({ uri: 'demo://resource/dynamic/text/1' })
+    expect(read.contents[0]).to.include({ uri: 'demo://resource/dynamic/text/1' })
+    const fault = await refused(client.readResource({ uri: 'demo://resource/dynamic/blob/1' }))
+    expect(fault.data).to.include({ error: 'TOOL_NOT_ALLOWED' })
+  })
+
+  it('completes arguments under the reference of the prompt or resource', async () => {
+    const { client } = await connect()
+    const argument = { name: 'department', value: 'E' }
+    const [record] = await recorded(async () => {
+      const { completion } = await client.complete({
+        ref: { type: 'ref/prompt', name: 'completable-prompt' },
+        argument,
+      })
+      expect(completion.values).to.include('Engineering')
+    })
+    expect(record).to.include({ mcp_method: 'completion/complete', tool: 'completable-prompt@2.0.0' })
+    const fault = await refused(
+      client.complete({ ref: { type: 'ref/prompt', name: 'args-prompt' }, argument }),
+    )
+    expect(fault.code).to.equal(403)
+  })
+
+  it('hears of progress while a tool runs', async () => {
+    const { client } = await connect()
+    const progress: number[] = []
+    const result = await client.callTool(
+      { name: 'trigger-long-running-operation', arguments: { duration: 0.05, steps: 3 } },
+      undefined,
+      { onprogress: (update) => progress.push(update.progress) },
+    )
+    expect(result.isError).to.not.equal(true)
+    expect(progress).to.deep.equal([1, 2, 3])
+  })
+
+  it('is asked for a sample and for input, and its answers reach the server', async () => {
+    const { client } = await connect()
+    client.setRequestHandler(CreateMessageRequestSchema, () => ({
+      model: 'm',
+      role: 'assistant' as const,
+      content: { type: 'text' as const, text: 'sampled' },
+    }))
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' as const }))
+    const records = await recorded(async () => {
+      const sampled = await client.callTool({ name: 'trigger-sampling-request', arguments: { prompt: 'hi' } })
+      expect(JSON.stringify(sampled.content)).to.include('sampled')
+      const elicited = await client.callTool({ name: 'trigger-elicitation-request', arguments: {} })
+      expect(JSON.stringify(elicited.content)).to.include('declined')
+    })
+    expect(records.map((record) => record.tool)).to.include('response@2.0.0')
+  })
+
+  it('hears on its GET stream what the server has to say, and is recorded when the stream opens', async () => {
+    const { client } = await connect()
+    const uri = 'demo://resource/dynamic/text/1'
+    const updated = new Promise<string>((resolve) => {
+      client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => resolve(params.uri))
+    })
+    await client.subscribeResource({ uri })
+    await client.callTool({ name: 'toggle-subscriber-updates', arguments: {} })
+    expect(await updated).to.equal(uri)
+    const opened = gateway.records().filter((record) => record.tool === 'GET@2.0.0')
+    expect(opened.at(-1)).to.include({ status: 'ok', output_sha256: null })
+    await client.callTool({ name: 'toggle-subscriber-updates', arguments: {} })
+  })
+
+  it('takes a broken stream up again from its last event, and lists replayed there are cut down too', async () => {
+    const raw = rawClient(`${gateway.url}/mcp/everything`)
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'raw', version: '1' },
+    }
+    const shaken = await raw.post({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+    const lastEvent = /^id: (.*)$/m.exec(shaken)?.[1] ?? ''
+    await raw.post({ jsonrpc: '2.0', method: 'notifications/initialized' })
+    await raw.post({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+    const call = { name: 'echo', arguments: { message: 'again' } }
+    await raw.post({ jsonrpc: '2.0', id: 2, method: 'tools/call', params: call })
+    const replayed = await raw.resume(lastEvent, 'Echo: again')
+    expect(replayed).to.include('"name":"get-sum"').and.not.include('get-env')
+  })
+
+  it('ends its session, after which the server knows it no more', async () => {
+    const { client, transport } = await connect()
+    const records = await recorded(() => transport.terminateSession())
+    expect(records.at(-1)).to.include({ tool: 'DELETE@2.0.0', status: 'ok' })
+    expect(transport.sessionId).to.equal(undefined)
+    const stale = transportTo('everything', { 'mcp-session-id': randomUUID() })
+    const fault = await stale
+      .start()
+      .then(() => stale.send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))
+      .then(
+        () => undefined,
+        (reason: unknown) => reason,
+      )
+    expect(fault).to.have.property('code', 400)
+    await stale.close()
+    expect(client.getServerVersion()).to.have.property('version', '2.0.0')
+  })
+
+  it('is told that a server does not exist', async () => {
+    const fault = await connect(transportTo('nowhere')).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    expect(fault).to.be.instanceOf(McpError).and.have.property('code', 404)
+  })
+})
