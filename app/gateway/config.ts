@@ -25,7 +25,7 @@ function faultOfTarget(target: string): string | undefined {
   if (!URL.canParse(target)) return 'not a URL; accepted is an http or https URL'
   const { protocol, username, password, search, hash } = new URL(target)
   if (protocol !== 'http:' && protocol !== 'https:') {
-    return `a ${protocol.slice(0, -1)} URL; accepted is an http or https URL`
+    return `a URL of the protocol ${protocol.slice(0, -1)}; accepted is an http or https URL`
   }
   if (username !== '' || password !== '') return 'the URL holds credentials; accepted is a URL without them'
   if (search !== '' || hash !== '') return 'the URL has a query or a fragment; accepted is a base URL'

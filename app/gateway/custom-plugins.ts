@@ -26,7 +26,7 @@ async function importPlugin(use: string, baseDir: string): Promise<Plugin | Erro
   try {
     module = await import(specifierOf(use, baseDir))
   } catch (cause) {
-    return new Error(`"${use}" cannot be imported: ${firstLine(messageOf(cause))}`, { cause })
+    return new Error(`"${use}" cannot be imported: ${reasonOf(cause)}`, { cause })
   }
   const plugin = module['default'] ?? module['plugin']
   if (isPlugin(plugin)) return plugin
@@ -57,6 +57,8 @@ function isPlugin(value: unknown): value is Plugin {
   )
 }
 
-function firstLine(text: string): string {
-  return text.split('\n', 1)[0] ?? ''
+/** The first line, without where it was imported from: that is always here. */
+function reasonOf(cause: unknown): string {
+  const [line = ''] = messageOf(cause).split('\n', 1)
+  return line.replace(/ imported from .*$/, '')
 }

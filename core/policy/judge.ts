@@ -26,34 +26,50 @@ export function judge<T>(
   env: Readonly<Record<string, string | undefined>>,
 ): Judged<T> {
   const reader = new SectionReader(env)
-  const parsed = schema.safeParse(reader.read(node, schema, place), { error: wording, reportInput: false })
-  const said = parsed.success ? [] : told(parsed.error.issues, reader, [])
-  const mistakes = [...reader.mistakes, ...said].map((mistake) => ({
-    ...mistake,
-    message: withoutSecrets(mistake.message, reader.secrets),
-  }))
+  const worded = new Set<string>()
+  const error: z.core.$ZodErrorMap = (issue) => {
+    const message = wording(issue)
+    worded.add(message)
+    return message
+  }
+  const parsed = schema.safeParse(reader.read(node, schema, place), { error, reportInput: false })
+  const said = parsed.success ? [] : told(parsed.error.issues, { reader, worded }, [])
+  const mistakes = [...reader.mistakes, ...said]
   return { value: parsed.success && mistakes.length === 0 ? parsed.data : undefined, mistakes }
 }
 
-function told(issues: readonly Issue[], reader: SectionReader, base: SchemaPath): Diagnostic[] {
+interface Judgement {
+  readonly reader: SectionReader
+  /** The messages that are ours; the others a schema brought along. */
+  readonly worded: ReadonlySet<string>
+}
+
+function told(issues: readonly Issue[], judgement: Judgement, base: SchemaPath): Diagnostic[] {
+  const { reader, worded } = judgement
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path]
     if (reader.isFaulty(path)) return []
     const place = reader.placeOf(path)
     if (issue.code === 'invalid_union' && place?.option !== undefined) {
       const chosen = issue.errors[place.option]
-      if (chosen !== undefined && chosen.length > 0) return told(chosen, reader, path)
+      if (chosen !== undefined && chosen.length > 0) return told(chosen, judgement, path)
     }
     const { origin, path: written } = place ?? placeOfMissing(reader, path)
-    const isMissing = place === undefined && issue.code !== 'custom' && !issue.message.startsWith('missing')
-    const message = isMissing ? `missing; ${issue.message}` : withTemplate(issue.message, place)
-    return [mistakeAt(origin, written, message)]
+    if (worded.has(issue.message)) return [mistakeAt(origin, written, withTemplate(issue.message, place))]
+    // What a schema says may hold any value of its section.
+    const message = withoutSecrets(issue.message, reader.secrets)
+    const isMissing = place === undefined && issue.code !== 'custom'
+    return [mistakeAt(origin, written, isMissing ? `missing; ${message}` : message)]
   })
 }
 
+/** What was given, named by its reference where it came from the environment. */
 function withTemplate(message: string, place: Place | undefined): string {
-  if (place?.template === undefined) return message
-  return message.replace(/^a string is given/, () => `a string (from ${place.template}) is given`)
+  const { template } = place ?? {}
+  if (template === undefined) return message
+  return message
+    .replace(/^a string is given/, () => `a string (from ${template}) is given`)
+    .replace(/^("(?:[^"\\]|\\.)*"|-?\d\S*|true|false) is given/, () => `${template} is given`)
 }
 
 /** What is missing is told where its nearest parent stands. */
@@ -70,7 +86,7 @@ function placeOfMissing(reader: SectionReader, path: SchemaPath): Place {
 }
 
 /** The message of an issue for which the schema itself has none. A value is named only where it is a choice. */
-const wording: z.core.$ZodErrorMap = (issue) => {
+function wording(issue: RawIssue): string {
   const { inst } = issue
   const accepted = inst instanceof z.core.$ZodType ? acceptedBy(inst) : ''
   if (issue.input === undefined && issue.code !== 'unrecognized_keys')

@@ -27,6 +27,8 @@ interface ScalarNode {
   readonly kind: 'scalar'
   readonly origin: Origin
   readonly value: unknown
+  /** What stands here was refused already, and the value stands in for it. */
+  readonly isRefused?: true
 }
 
 export type PolicyNode = MapNode | ListNode | ScalarNode

@@ -22,7 +22,9 @@ export interface OrderInput {
 export function orderStages(input: OrderInput): { plugins: Plugin[]; mistakes: Diagnostic[] } {
   const { plugins } = input
   const listed = listedStages(input)
-  const names = listed?.map(({ name }) => name) ?? placeInOrder(input.defaultOrder, plugins)
+  // The schema of `pipeline` has said what is wrong; what stage an entry means cannot be guessed.
+  if (listed?.some(({ name }) => name === undefined)) return { plugins: [], mistakes: [] }
+  const names = listed?.flatMap(({ name }) => name ?? []) ?? placeInOrder(input.defaultOrder, plugins)
   const judged = input.isPending
     ? names.filter((name) => plugins.some((plugin) => plugin.name === name))
     : names
@@ -39,9 +41,8 @@ export function orderStages(input: OrderInput): { plugins: Plugin[]; mistakes: D
 
 function listedStages({ pipeline, env }: OrderInput) {
   if (pipeline === undefined || pipeline.node.kind !== 'list') return undefined
-  return pipeline.node.items.flatMap((item, index) => {
-    const name = textOf(item, env)
-    return name === undefined ? [] : [{ name, origin: item.origin, path: `pipeline[${index}]` }]
+  return pipeline.node.items.map((item, index) => {
+    return { name: textOf(item, env), origin: item.origin, path: `pipeline[${index}]` }
   })
 }
 

@@ -83,7 +83,10 @@ export class SectionReader {
       }
     }
     if (inner instanceof z.core.$ZodNever) return null
-    if (node.kind === 'scalar') return this.#scalar(node.value, inner, place)
+    if (node.kind === 'scalar') {
+      if (node.isRefused) place.isFaulty = true
+      return this.#scalar(node.value, inner, place)
+    }
     return this.#whole(node, place)
   }
 

@@ -3,6 +3,7 @@ import {
   type Alias,
   isAlias,
   isMap,
+  isNode,
   isScalar,
   isSeq,
   LineCounter,
@@ -10,6 +11,8 @@ import {
   type Pair,
   parseDocument,
   type YAMLError,
+  type YAMLMap,
+  type YAMLSeq,
 } from 'yaml'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
@@ -43,7 +46,8 @@ export function parsePolicyText(text: string, file: string): ParsedText {
       uniqueKeys: true,
       prettyErrors: false,
       strict: true,
-      logLevel: 'silent',
+      // Not 'silent': that would let a second document pass.
+      logLevel: 'error',
     })
   } catch (thrown) {
     if (!(thrown instanceof RangeError)) throw thrown
@@ -59,9 +63,10 @@ export function parsePolicyText(text: string, file: string): ParsedText {
     document.contents === null
       ? ({ kind: 'map', origin: originAt(0), entries: [] } as const)
       : builder.build(document.contents, '', 0)
-  return { root, mistakes: [...syntax, ...builder.mistakes] }
+  return { root: builder.isFatal ? undefined : root, mistakes: [...syntax, ...builder.mistakes] }
 }
 
+const bomb = `the aliases expand to more than ${maxExpanded} values; write out what is meant`
 const tooDeep = `nested too deeply; accepted are at most ${maxDepth} levels`
 
 function syntaxMessage(error: YAMLError, text: string): string {
@@ -69,6 +74,8 @@ function syntaxMessage(error: YAMLError, text: string): string {
   switch (error.code) {
     case 'DUPLICATE_KEY':
       return `the key ${quoted(text, error.pos[0])} is given twice; give it once`
+    case 'RESOURCE_EXHAUSTION':
+      return tooDeep
     case 'MULTIPLE_DOCS':
       return 'a second document begins; a policy is one YAML document'
     case 'TAG_RESOLVE_FAILED':
@@ -94,7 +101,8 @@ class TreeBuilder {
   readonly #open = new Set<Node>()
   #aliasDepth = 0
   #expanded = 0
-  #isBomb = false
+  /** True when what was built stands for no more than a part of the text. */
+  isFatal = false
 
   constructor(originAt: (offset: number | undefined) => Origin, resolve: (alias: Alias) => Node | undefined) {
     this.#originAt = originAt
@@ -104,18 +112,26 @@ class TreeBuilder {
   build(node: unknown, path: string, depth: number, at?: Origin): PolicyNode {
     const origin = at ?? this.#originAt(rangeOf(node))
     if (this.#aliasDepth > 0) this.#expanded++
-    if (this.#expanded > maxExpanded) return this.#bomb(origin, path)
-    if (depth > maxDepth) return this.#refused(origin, path, tooDeep)
+    if (this.#expanded > maxExpanded) return this.#fatal(origin, path, bomb)
+    if (depth > maxDepth) return this.#fatal(origin, path, tooDeep)
     if (isAlias(node)) return this.#alias(node, path, depth, origin)
+    if (isNode(node) && hasForeignTag(node)) return refusedAt(origin)
+    if (isMap(node) || isSeq(node)) {
+      this.#open.add(node)
+      const built = this.#collection(node, path, depth, origin)
+      this.#open.delete(node)
+      return built
+    }
+    return { kind: 'scalar', origin, value: isScalar(node) ? node.value : null }
+  }
+
+  #collection(node: YAMLMap | YAMLSeq, path: string, depth: number, origin: Origin): PolicyNode {
     if (isMap(node)) {
       const entries = node.items.flatMap((pair) => this.#entry(pair, path, depth))
       return { kind: 'map', origin, entries }
     }
-    if (isSeq(node)) {
-      const items = node.items.map((item, index) => this.build(item, `${path}[${index}]`, depth + 1))
-      return { kind: 'list', origin, items }
-    }
-    return { kind: 'scalar', origin, value: isScalar(node) ? node.value : null }
+    const items = node.items.map((item, index) => this.build(item, `${path}[${index}]`, depth + 1))
+    return { kind: 'list', origin, items }
   }
 
   #entry(pair: Pair, path: string, depth: number): MapEntry[] {
@@ -136,32 +152,46 @@ class TreeBuilder {
 
   #alias(alias: Alias, path: string, depth: number, origin: Origin): PolicyNode {
     const target = this.#resolve(alias)
-    if (target === undefined || this.#open.has(target)) {
+    if (target === undefined) {
+      return this.#refused(
+        origin,
+        path,
+        `the alias *${alias.source} has no anchor &${alias.source} before it`,
+      )
+    }
+    if (this.#open.has(target)) {
       return this.#refused(origin, path, `the alias *${alias.source} stands inside what it refers to`)
     }
-    this.#open.add(target)
     this.#aliasDepth++
-    try {
-      return this.build(target, path, depth, origin)
-    } finally {
-      this.#aliasDepth--
-      this.#open.delete(target)
-    }
+    const built = this.build(target, path, depth, origin)
+    this.#aliasDepth--
+    return built
   }
 
-  #bomb(origin: Origin, path: string): PolicyNode {
-    if (!this.#isBomb) {
-      const message = `the aliases expand to more than ${maxExpanded} values; write out what is meant`
-      this.mistakes.push(mistakeAt(origin, path, message))
-    }
-    this.#isBomb = true
-    return { kind: 'scalar', origin, value: null }
+  /** Told once: what follows from it is no mistake of its own. */
+  #fatal(origin: Origin, path: string, message: string): PolicyNode {
+    if (!this.isFatal) this.mistakes.push(mistakeAt(origin, shortened(path), message))
+    this.isFatal = true
+    return refusedAt(origin)
   }
 
   #refused(origin: Origin, path: string, message: string): PolicyNode {
     this.mistakes.push(mistakeAt(origin, path, message))
-    return { kind: 'scalar', origin, value: null }
+    return refusedAt(origin)
   }
+}
+
+function refusedAt(origin: Origin): PolicyNode {
+  return { kind: 'scalar', origin, value: null, isRefused: true }
+}
+
+/** A path of 64 levels says no more than its beginning. */
+function shortened(path: string): string {
+  return path.length > 60 ? `${path.slice(0, 60)}…` : path
+}
+
+function hasForeignTag({ tag }: Node): boolean {
+  return tag !== undefined && !/^tag:yaml\.org,2002:(str|int|float|bool|null|map|seq)$/.test(tag)
 }
 
 function rangeOf(node: unknown): number | undefined {

@@ -64,7 +64,7 @@ export const limits = plugin(
 
 const later = plugin('later', z.strictObject({}), { available: false })
 
-const plugins = [audit, authn, limits, later]
+export const defaults = [audit, authn, limits, later]
 const defaultOrder = ['audit', 'authn', 'limits', 'later']
 
 type Options = Partial<Omit<PolicyInput<Host>, 'layers'>>
@@ -74,7 +74,7 @@ export function load(text: string, options: Options = {}): PolicyResult<Host> {
 }
 
 export function loadLayers(layers: PolicyInput<Host>['layers'], options: Options = {}): PolicyResult<Host> {
-  return loadPolicy({ host: hostSchema, plugins, defaultOrder, env: {}, layers, ...options })
+  return loadPolicy({ host: hostSchema, plugins: defaults, defaultOrder, env: {}, layers, ...options })
 }
 
 /** The mistakes as they are printed; empty when the policy loads. */

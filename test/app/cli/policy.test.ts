@@ -1,0 +1,176 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { policyCommand } from 'svc-sdk/internal/cli/policy'
+import { fixtures, policy, secret } from './policy-console.js'
+
+function namesIn(folder: string): string[] {
+  const files = readdirSync(`${fixtures}${folder}`).filter((file) => file.endsWith('.yaml'))
+  return files.map((file) => file.slice(0, -'.yaml'.length))
+}
+
+describe('svc policy check', () => {
+  describe('tells the mistake of', () => {
+    for (const name of namesIn('invalid')) {
+      it(name, async () => {
+        const { lines, exit } = await policy('check', `${fixtures}invalid/${name}.yaml`)
+        expect(`${lines.join('\n')}\n`).to.equal(readFileSync(`${fixtures}invalid/${name}.txt`, 'utf8'))
+        expect(exit).to.equal(1)
+      })
+    }
+  })
+
+  it('prints nothing that came from the environment', async () => {
+    for (const name of namesIn('invalid').filter((name) => name.startsWith('env-'))) {
+      const { lines } = await policy('check', `${fixtures}invalid/${name}.yaml`)
+      expect(lines, name).to.have.length.above(0)
+      expect(lines.join('\n'), name).to.not.include(secret)
+    }
+  })
+
+  describe('accepts', () => {
+    for (const name of namesIn('valid')) {
+      it(name, async () => {
+        const { lines, exit } = await policy('check', `${fixtures}valid/${name}.yaml`)
+        expect(lines.at(-1)).to.match(new RegExp(`^valid/${name}.yaml: OK, \\d+ stages: audit, authn, `))
+        expect(exit).to.equal(0)
+      })
+    }
+  })
+
+  it('warns of what an absent section means, and succeeds', async () => {
+    const { lines, exit } = await policy('check', `${fixtures}valid/least.yaml`)
+    expect(lines).to.deep.equal([
+      'warning: valid/least.yaml:2:1 authn: without an authn section every call is answered 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in',
+      'warning: valid/least.yaml:2:1 entitlements: every tool is allowed to every tenant',
+      'valid/least.yaml: OK, 4 stages: audit, authn, enforcement, quotas',
+    ])
+    expect(exit).to.equal(0)
+  })
+
+  it('says so when the file cannot be read', async () => {
+    const { lines, exit } = await policy('check', `${fixtures}valid/none.yaml`)
+    expect(lines).to.have.length(1)
+    expect(lines[0]).to.match(/^valid\/none\.yaml cannot be read: ENOENT/)
+    expect(exit).to.equal(1)
+  })
+})
+
+describe('svc policy explain', () => {
+  const file = `${fixtures}valid/every-section.yaml`
+  const explain = (tool: string, ...more: string[]) =>
+    policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
+
+  it('says what every stage would do, in order, and that the call would be sent', async () => {
+    const { lines, exit } = await explain('read@1.2', '--user', 'bob@acme.example')
+    expect(lines[0]).to.equal('call: mcp://files/read@1.2 for user "bob@acme.example" of tenant "acme"')
+    const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
+    expect([...new Set(stages)]).to.deep.equal([
+      'audit',
+      'authn',
+      'entitlements',
+      'security',
+      'enforcement',
+      'quotas',
+    ])
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+    expect(exit).to.equal(0)
+  })
+
+  it('names code, reason, stage and rule of a denial', async () => {
+    const { lines, exit } = await explain('delete_file@1.0', '--user', 'bob@acme.example')
+    expect(lines.at(-1)).to.match(
+      /^verdict: denied with TOOL_NOT_ALLOWED \(403\); reason: tool_in_denylist; stage: entitlements; rule: .*denylist/,
+    )
+    expect(exit).to.equal(0)
+  })
+
+  it("judges by the caller's roles", async () => {
+    const bills = ['explain', file, '--tenant', 'acme', '--server', 'bills', '--tool', 'list@1.0']
+    expect((await policy(...bills)).lines.at(-1)).to.include('tool_not_in_allowlist')
+    expect((await policy(...bills, '--role', 'clerk', '--role', 'auditor')).lines.at(-1)).to.equal(
+      'verdict: would be sent to server "bills"',
+    )
+  })
+
+  it('judges the arguments', async () => {
+    const args = JSON.stringify({ text: 'x'.repeat(70_000) })
+    // payload_too_large is found, and this policy's deny_on leaves it out.
+    const { lines } = await explain('read@1.2', '--args', args)
+    expect(lines.join('\n')).to.include('payload_too_large')
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+  })
+
+  it('tells of a server that no target names', async () => {
+    const { lines } = await policy(
+      ...['explain', `${fixtures}valid/environment.yaml`, '--tenant', 'acme'],
+      ...['--server', 'bills', '--tool', 'list'],
+    )
+    const why = 'There is no server "bills" in targets; known: files.'
+    expect(lines.at(-1)).to.equal(
+      `verdict: denied with TARGET_NOT_FOUND (404); reason: ${why}; stage: gateway; rule: ${why}`,
+    )
+  })
+
+  it('passes over a stage that explains nothing, and says so', async () => {
+    const { lines } = await policy(
+      ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
+      ...['--server', 'files', '--tool', 'read'],
+    )
+    expect(lines).to.include(
+      'call: mcp://files/read@unversioned for a caller without a user of tenant "acme"',
+    )
+    expect(lines).to.include('slow: passed over, it explains nothing')
+    expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+  })
+
+  it('refuses arguments that are no JSON object', async () => {
+    const wrong = ['[1]', '{"a"', 'null']
+    for (const args of wrong) {
+      const command = policyCommand({ print: () => undefined, env: {}, exit: () => undefined })
+      const explain = command.commands.find((one) => one.name() === 'explain')
+      explain?.exitOverride().configureOutput({ writeErr: () => undefined })
+      const given = ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', '--args', args]
+      const fault = await command.parseAsync(given, { from: 'user' }).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      )
+      expect(fault, args).to.have.property('code', 'commander.invalidArgument')
+    }
+  })
+
+  it('writes nothing', async () => {
+    const before = readdirSync(`${fixtures}valid`)
+    await explain('read@1.2')
+    expect(readdirSync(`${fixtures}valid`)).to.deep.equal(before)
+  })
+
+  it('explains nothing of a policy with a mistake', async () => {
+    const { lines, exit } = await policy(
+      ...['explain', `${fixtures}invalid/out-of-range.yaml`, '--tenant', 'acme'],
+      ...['--server', 'files', '--tool', 'read'],
+    )
+    expect(lines).to.deep.equal([
+      'invalid/out-of-range.yaml:3:1 port: 70000 is given; accepted is at most 65535',
+    ])
+    expect(exit).to.equal(1)
+  })
+})
+
+describe('svc policy schema', () => {
+  it('prints a JSON Schema of every section, in both spellings', async () => {
+    const { lines } = await policy('schema')
+    const schema = JSON.parse(lines.join('\n'))
+    expect(schema.$schema).to.equal('https://json-schema.org/draft/2020-12/schema')
+    expect(schema.properties).to.include.keys('tenant', 'sec0Dir', 'sec0_dir', 'audit', 'authn', 'brokers')
+    expect(schema.required).to.include.members(['tenant', 'port', 'targets', 'audit', 'quotas'])
+    const { oidc } = schema.properties.authn.properties
+    expect(oidc.properties).to.include.keys('jwks_uri', 'jwksUri', 'tenantClaim', 'tenant_claim')
+    expect(oidc.required).to.deep.equal(['issuer', 'audience'])
+    expect(oidc.allOf).to.deep.equal([{ anyOf: [{ required: ['jwks_uri'] }, { required: ['jwksUri'] }] }])
+    expect(schema.properties.dedupe).to.deep.equal({
+      title: 'dedupe',
+      description: 'Not available yet.',
+      not: {},
+    })
+  })
+})

@@ -1,0 +1,78 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what policies write
+import { expect } from 'chai'
+import { z } from 'zod'
+import { accepted, load, mistakesIn, plugin } from './policies.js'
+
+const base = 'audit: {dir: log}\n'
+
+describe('values from the environment', () => {
+  it('stand for a whole string or for parts of one', () => {
+    const env = { NAME: 'acme', A: 'one', B: 'two' }
+    const policy = accepted(
+      load('tenant: ${env:NAME}\naudit: {dir: "/var/${env:A}/${env:B}", gatewayName: "$NAME ${NAME}"}', {
+        env,
+      }),
+    )
+    expect(policy.host.tenant).to.equal('acme')
+    expect(policy.sections.get('audit')).to.include({ dir: '/var/one/two', gatewayName: '$NAME ${NAME}' })
+  })
+
+  it('stay text unless a number, or true or false, is wanted', () => {
+    const env = { TENANT: '7', PORT: '8080', SYNC: 'false' }
+    const text = 'tenant: ${env:TENANT}\nport: ${env:PORT}\naudit: {dir: "${env:PORT}", fsync: "${env:SYNC}"}'
+    const policy = accepted(load(text, { env }))
+    expect(policy.host).to.include({ tenant: '7', port: 8080 })
+    expect(policy.sections.get('audit')).to.include({ dir: '8080', fsync: false })
+  })
+
+  it('are not searched for further references', () => {
+    const env = { A: '${env:B}', B: 'b' }
+    expect(accepted(load(`tenant: \${env:A}\n${base}`, { env })).host.tenant).to.equal('${env:B}')
+  })
+
+  it('never come from what objects have by nature', () => {
+    expect(mistakesIn(`tenant: \${env:constructor}\n${base}`)).to.deep.equal([
+      'p.yaml:1:1 tenant: the environment variable constructor is not set; set it, or write the value here',
+    ])
+  })
+
+  it('may be empty, which is not unset', () => {
+    expect(mistakesIn(`tenant: \${env:A}\n${base}`, { env: { A: '' } })).to.deep.equal([
+      'p.yaml:1:1 tenant: empty; accepted is a string that is not empty',
+    ])
+  })
+
+  it('name every variable that is missing, at its own place', () => {
+    expect(
+      mistakesIn('tenant: "${env:A}-${env:B}"\naudit:\n  dir: ${env:C}\n', { env: { A: 'set' } }),
+    ).to.deep.equal([
+      'p.yaml:1:1 tenant: the environment variable B is not set; set it, or write the value here',
+      'p.yaml:3:3 audit.dir: the environment variable C is not set; set it, or write the value here',
+    ])
+  })
+
+  it('are kept out of what a schema says of them', () => {
+    const loud = plugin(
+      'loud',
+      z
+        .strictObject({ key: z.string().refine(() => false, { error: ({ input }) => `bad key ${input}` }) })
+        .superRefine((section, context) =>
+          context.addIssue({ code: 'custom', message: `saw ${section.key}.` }),
+        ),
+    )
+    const env = { KEY: 's3cr3t+value' }
+    const options = { env, plugins: [loud], defaultOrder: ['loud'] }
+    for (const key of ['${env:KEY}', 'a-${env:KEY}-b']) {
+      const told = mistakesIn(`tenant: t\nloud: {key: "${key}"}`, options)
+      expect(told).to.deep.equal([`p.yaml:2:1 loud: saw ${key}.`, `p.yaml:2:8 loud.key: bad key ${key}`])
+    }
+  })
+
+  it('are not judged further where they are missing', () => {
+    expect(
+      mistakesIn('tenant: acme\naudit: {dir: a}\nauthn: {oidc: {issuer: "${env:I}", jwks_uri: "http://x/"}}'),
+    ).to.deep.equal([
+      'p.yaml:3:16 authn.oidc.issuer: the environment variable I is not set; set it, or write the value here',
+    ])
+  })
+})

@@ -1,0 +1,108 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { accepted, audit, authn, defaults, limits, load, mistakesIn, plugin, printed } from './policies.js'
+
+const base = 'tenant: acme\naudit: {dir: log}\n'
+const mine = plugin('mine', z.strictObject({ word: z.string() }))
+
+describe('plugins of a policy', () => {
+  it('are known by what they were imported as', () => {
+    const custom = new Map([['./mine.js', mine]])
+    const text = `${base}plugins: [{use: ./mine.js, version: ^1}]\nmine: {word: yes}\n`
+    const policy = accepted(load(text, { custom }))
+    expect(policy.uses).to.deep.equal([{ use: './mine.js', version: '^1' }])
+    expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'authn', 'mine'])
+  })
+
+  it('are refused in a version that the policy does not accept', () => {
+    const custom = new Map([['./mine.js', mine]])
+    expect(
+      mistakesIn(`${base}plugins: [{use: ./mine.js, version: ^2}]\nmine: {word: a}`, { custom }),
+    ).to.deep.equal([
+      'p.yaml:3:28 plugins[0].version: plugin "mine" is version 1.2.0, which ^2 does not accept',
+    ])
+  })
+
+  it('are told of at their entry when they could not be imported, and nothing else is held against the policy', () => {
+    const custom = new Map([['./mine.js', new Error('"./mine.js" cannot be imported: no such file')]])
+    const text = `${base}plugins: [{use: ./mine.js}]\nmine: {word: a}\npipeline: [audit, mine, authn]\n`
+    expect(mistakesIn(text, { custom })).to.deep.equal([
+      'p.yaml:3:11 plugins[0]: "./mine.js" cannot be imported: no such file',
+    ])
+  })
+
+  it('wait while their modules are to be imported', () => {
+    const text = `${base}plugins: [{use: ./mine.js}]\nmine: {word: 4}\npipeline: [mine, audit, authn]\n`
+    expect(mistakesIn(text, { customPending: true })).to.deep.equal([])
+    expect(mistakesIn(text, { custom: new Map([['./mine.js', mine]]) })).to.deep.equal([
+      'p.yaml:4:8 mine.word: 4 is given; accepted is a string',
+      'p.yaml:5:12 pipeline[0]: stage "mine" stands outside "audit"; put "audit" first, so that whatever happens is recorded',
+    ])
+  })
+
+  it('do not hide a misspelt section where nothing is to be imported', () => {
+    expect(mistakesIn(`${base}limts: {}\n`, { customPending: true })).to.have.length(1)
+  })
+
+  it('may fill a slot that is read before they were imported', () => {
+    const own = plugin('own', z.strictObject({}), { provides: limits.requires ?? [] })
+    const plugins = [audit, limits]
+    const text = `${base}limits: {}\nown: {}\nplugins: [{use: ./own.js}]\npipeline: [audit, own, limits]\n`
+    expect(mistakesIn(text, { plugins, customPending: true })).to.deep.equal([])
+    expect(mistakesIn(text, { plugins, custom: new Map([['./own.js', own]]) })).to.deep.equal([])
+  })
+
+  it('take the place of ours under the same name', () => {
+    const own = plugin('authn', z.strictObject({ key: z.string() }), { provides: authn.provides ?? [] })
+    const text = `${base}authn: {key: k}\nlimits: {}\n`
+    const policy = accepted(load(text, { plugins: [audit, authn, limits, own] }))
+    expect(policy.sections.get('authn')).to.deep.equal({ key: 'k' })
+    expect(policy.plugins).to.include(own).and.not.include(authn)
+  })
+
+  it('are warned about when they are loaded and their section is absent', () => {
+    const custom = new Map([['./mine.js', mine]])
+    const { warnings } = accepted(load(`${base}authn: {}\nplugins: [{use: ./mine.js}]\n`, { custom }))
+    expect(warnings.map(({ message }) => message)).to.deep.equal([
+      'plugin "mine" is loaded, but the policy has no section "mine": its stage does not run',
+    ])
+  })
+
+  it('tell their own faults where nothing in the policy names them', () => {
+    const odd = plugin('odd', z.strictObject({}), { version: '1', core: 'any one' })
+    expect(mistakesIn(base, { plugins: [...defaults, odd] })).to.deep.equal([
+      'p.yaml:1:1 plugins: plugin "odd" has the version "1"; accepted is a semver version such as 1.0.0',
+      'p.yaml:1:1 plugins: plugin "odd" asks for core "any one"; accepted is a semver range such as ^1.0.0',
+    ])
+  })
+})
+
+describe('the order of stages', () => {
+  it('follows the default, a stage of its own before enforcement or where it asks to be', () => {
+    const early = plugin('early', z.strictObject({}), { before: 'authn' })
+    const policy = accepted(
+      load(`${base}early: {}\nmine: {word: a}\n`, { plugins: [...defaults, early, mine] }),
+    )
+    expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'early', 'authn', 'mine'])
+  })
+
+  it('is the one of the policy where it gives one', () => {
+    const text = `${base}mine: {word: a}\npipeline: [audit, mine, authn]\n`
+    const policy = accepted(load(text, { plugins: [...defaults, mine] }))
+    expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'mine', 'authn'])
+  })
+
+  it('names both stages, at the entry that is wrong', () => {
+    const result = load(`${base}limits: {}\npipeline:\n  - audit\n  - limits\n  - authn\n`)
+    expect(printed(result)).to.deep.equal([
+      'p.yaml:6:5 pipeline[1]: stage "limits" reads the slot "who" before "authn" fills it; put "authn" before "limits"',
+    ])
+  })
+
+  it('is judged in the default too, at the section', () => {
+    const options = { defaultOrder: ['audit', 'limits', 'authn'] }
+    expect(mistakesIn(`${base}limits: {}\n`, options)).to.deep.equal([
+      'p.yaml:3:1 pipeline: stage "limits" reads the slot "who" before "authn" fills it; put "authn" before "limits"',
+    ])
+  })
+})
