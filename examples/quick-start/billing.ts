@@ -1,0 +1,113 @@
+// The billing desk behind the gateway: three customers, four invoices, and four things an agent can ask for.
+// Two of them only read. The other two move money or destroy records, which is why a policy stands in front.
+import { z } from 'zod'
+
+export interface Invoice {
+  readonly id: string
+  readonly customer: string
+  readonly amount_cents: number
+  readonly currency: 'EUR'
+  readonly status: 'open' | 'paid' | 'refunded'
+}
+
+/** One tool. `run` checks its arguments itself, so both faces of the server treat them alike. */
+export interface Tool {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly input: z.ZodObject
+  readonly readOnly: boolean
+  /** Throws `z.ZodError` for arguments of the wrong shape and `UnknownRecord` for what is not on the books. */
+  run(args: unknown): Record<string, unknown>
+}
+
+export class UnknownRecord extends Error {
+  override readonly name = 'UnknownRecord'
+}
+
+export const refundRules = [
+  'A refund needs the invoice number and a reason.',
+  'Only a paid invoice can be refunded, once, and in full.',
+  'A person at the desk decides; an agent may look invoices up and prepare the case.',
+].join('\n')
+
+/** A desk with its own books: nothing is shared between two of them, nothing is kept on disk. */
+export function openBillingDesk(): { readonly tools: readonly Tool[]; readonly refunds: readonly string[] } {
+  const invoices = new Map<string, Invoice>(firstInvoices.map((invoice) => [invoice.id, invoice]))
+  const refunds: string[] = []
+
+  const invoiceOf = (id: string): Invoice => {
+    const invoice = invoices.get(id)
+    if (invoice === undefined) throw new UnknownRecord(`There is no invoice ${id}.`)
+    return invoice
+  }
+
+  const tools = [
+    tool({
+      name: 'list_invoices',
+      title: 'List invoices',
+      description: 'Every invoice on the books, or those of one status.',
+      input: z.strictObject({ status: z.enum(['open', 'paid', 'refunded']).optional() }),
+      readOnly: true,
+      run: ({ status }) => ({
+        invoices: [...invoices.values()].filter(
+          (invoice) => status === undefined || invoice.status === status,
+        ),
+      }),
+    }),
+    tool({
+      name: 'get_invoice',
+      title: 'Look up an invoice',
+      description: 'One invoice by its number, for example INV-1001.',
+      input: z.strictObject({ invoice: z.string() }),
+      readOnly: true,
+      run: ({ invoice }) => ({ ...invoiceOf(invoice) }),
+    }),
+    tool({
+      name: 'refund_payment',
+      title: 'Refund a payment',
+      description: 'Pays the whole amount of a paid invoice back to the customer.',
+      input: z.strictObject({ invoice: z.string(), reason: z.string() }),
+      readOnly: false,
+      run: ({ invoice: id }) => {
+        const invoice = invoiceOf(id)
+        if (invoice.status !== 'paid')
+          throw new UnknownRecord(`Invoice ${id} is ${invoice.status}, not paid.`)
+        const refunded: Invoice = { ...invoice, status: 'refunded' }
+        invoices.set(id, refunded)
+        refunds.push(id)
+        return { ...refunded }
+      },
+    }),
+    tool({
+      name: 'delete_customer',
+      title: 'Delete a customer',
+      description: 'Removes a customer and every invoice of theirs. There is no way back.',
+      input: z.strictObject({ customer: z.string() }),
+      readOnly: false,
+      run: ({ customer }) => {
+        const theirs = [...invoices.values()].filter((invoice) => invoice.customer === customer)
+        if (theirs.length === 0) throw new UnknownRecord(`There is no customer ${customer}.`)
+        for (const { id } of theirs) invoices.delete(id)
+        return { customer, deleted_invoices: theirs.length }
+      },
+    }),
+  ]
+  return { tools, refunds }
+}
+
+const firstInvoices: readonly Invoice[] = [
+  { id: 'INV-1001', customer: 'Harbour Bakery', amount_cents: 42_000, currency: 'EUR', status: 'paid' },
+  { id: 'INV-1002', customer: 'Lindqvist Cycles', amount_cents: 129_900, currency: 'EUR', status: 'open' },
+  { id: 'INV-1003', customer: 'Okafor & Daughters', amount_cents: 8_650, currency: 'EUR', status: 'paid' },
+  { id: 'INV-1004', customer: 'Harbour Bakery', amount_cents: 42_000, currency: 'EUR', status: 'open' },
+]
+
+function tool<Shape extends z.ZodRawShape>(
+  definition: Omit<Tool, 'input' | 'run'> & {
+    readonly input: z.ZodObject<Shape>
+    run(args: z.output<z.ZodObject<Shape>>): Record<string, unknown>
+  },
+): Tool {
+  return { ...definition, run: (args) => definition.run(definition.input.parse(args)) }
+}

@@ -1,0 +1,87 @@
+// `npm run demo`: the whole tour with nobody at the keyboard. Real parts on free ports in a temporary directory;
+// exit 0 only when every step went as it should.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { messageOf } from 'svc-sdk/core'
+import { policyFor, startExampleGateway } from './gateway.js'
+import { startToolServer } from './tool-server.js'
+import { type Step, type Tour, tour } from './tour.js'
+
+type Closer = readonly [what: string, close: () => Promise<void>]
+
+const closers: Closer[] = []
+let failures = 0
+
+try {
+  failures += await walk(await setUp(), tour)
+} catch (fault) {
+  failures++
+  console.log(`✗ The tour could not be set up: ${messageOf(fault)}`)
+}
+failures += await closeAll()
+
+console.log(failures === 0 ? '\nEvery step behaved.' : '\nThe tour did not go as it should.')
+process.exitCode = failures === 0 ? 0 : 1
+
+async function setUp(): Promise<Tour> {
+  const directory = await mkdtemp(join(tmpdir(), 'svc-demo-'))
+  closers.push(['the temporary directory', () => rm(directory, { recursive: true, force: true })])
+  const tools = await startToolServer()
+  closers.push(['the tool server', () => tools.close()])
+
+  const policyYaml = policyFor(tools.url)
+  const policyFile = join(directory, 'policy.yaml')
+  await writeFile(policyFile, policyYaml)
+  const { handle, url, auditDir, keyFile } = await startExampleGateway(policyYaml, policyFile, 0)
+  closers.push(['the gateway', () => handle.close()])
+
+  return {
+    client: await connect(`${url}/mcp/billing`),
+    direct: await connect(tools.url),
+    gatewayUrl: url,
+    tools,
+    auditDir,
+    keyFile,
+    directory,
+    stopGateway: () => handle.close(),
+  }
+}
+
+async function connect(url: string): Promise<Client> {
+  const client = new Client({ name: 'demo', version: '1.0.0' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+  closers.push([`the client of ${url}`, () => client.close()])
+  return client
+}
+
+/** How many steps failed: none or one, as the steps after a failed one build on it. */
+async function walk(stage: Tour, steps: readonly Step[]): Promise<number> {
+  for (const [at, { title, run }] of steps.entries()) {
+    console.log(`\n${at + 1}. ${title}`)
+    try {
+      for (const line of await run(stage)) console.log(`   ${line.replaceAll('\n', '\n   ')}`)
+      console.log('   ✓')
+    } catch (fault) {
+      console.log(`   ✗ ${messageOf(fault)}`)
+      return 1
+    }
+  }
+  return 0
+}
+
+/** Closes in reverse; how many did not close. */
+async function closeAll(): Promise<number> {
+  let failed = 0
+  for (const [what, close] of closers.reverse()) {
+    try {
+      await close()
+    } catch (fault) {
+      failed++
+      console.log(`✗ ${what} did not close: ${messageOf(fault)}`)
+    }
+  }
+  return failed
+}

@@ -1,0 +1,42 @@
+// Ports: the one asked for, else a free one, so that a port in use never stops a first try.
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** Listens on loopback and returns the port; where `port` is taken, on a free one. */
+export async function listen(server: Server, port: number): Promise<number> {
+  try {
+    await listenOn(server, port)
+  } catch (fault) {
+    if (port === 0 || !isTaken(fault)) throw fault
+    await listenOn(server, 0)
+  }
+  return (server.address() as AddressInfo).port
+}
+
+/** Whether somebody already listens on the port, on loopback. */
+export async function isPortTaken(port: number): Promise<boolean> {
+  const probe = createServer()
+  try {
+    await listenOn(probe, port)
+    return false
+  } catch (fault) {
+    if (isTaken(fault)) return true
+    throw fault
+  } finally {
+    probe.close()
+  }
+}
+
+function listenOn(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+function isTaken(fault: unknown): boolean {
+  return fault instanceof Error && 'code' in fault && fault.code === 'EADDRINUSE'
+}

@@ -1,0 +1,98 @@
+// `npm start`: the billing desk, the gateway in front of it, and lines to paste into another terminal.
+import { messageOf } from 'svc-sdk/core'
+import {
+  type ExampleGateway,
+  examplePolicy,
+  here,
+  policyFor,
+  startExampleGateway,
+  usualToolPort,
+} from './gateway.js'
+import { isPortTaken } from './listen.js'
+import { startToolServer, VERSION } from './tool-server.js'
+
+const usualPort = 8787
+
+try {
+  await start()
+} catch (fault) {
+  console.error(messageOf(fault))
+  process.exitCode = 1
+}
+
+async function start(): Promise<void> {
+  const port = await portToUse()
+  const tools = await startToolServer(usualToolPort)
+  try {
+    const gateway = await startExampleGateway(policyFor(tools.url), examplePolicy, port)
+    if (gateway.newKey !== undefined)
+      console.log(`First run, so a signing key was made.\n${gateway.newKey}\n`)
+    stopOnSignal(async () => {
+      await gateway.handle.close()
+      await tools.close()
+    })
+    console.log(instructions(gateway, tools.url))
+  } catch (fault) {
+    await tools.close()
+    throw fault
+  }
+}
+
+async function portToUse(): Promise<number> {
+  const { PORT } = process.env
+  const port = Number(PORT ?? usualPort)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw new Error(`PORT is ${JSON.stringify(PORT)}; it has to be a number from 0 to 65535`)
+  }
+  if (port === 0 || !(await isPortTaken(port))) return port
+  console.log(`Port ${port} is in use, so the gateway takes a free one. (PORT=… asks for another.)\n`)
+  return 0
+}
+
+function instructions({ url, auditDir, keyFile }: ExampleGateway, tools: string): string {
+  const log = here(auditDir)
+  const call = (tool: string, args: object): string =>
+    [
+      `  curl -s ${url}/mcp/billing/${tool}@${VERSION} \\`,
+      `    -H 'content-type: application/json' -d '${JSON.stringify(args)}'`,
+    ].join('\n')
+  return [
+    `The gateway listens on ${url}`,
+    `  in front of  ${tools}, the example's tool server`,
+    `  by the rules of  ${here(examplePolicy)}`,
+    '',
+    'In another terminal, in this directory:',
+    '',
+    '  # a call that the policy allows',
+    call('get_invoice', { invoice: 'INV-1001' }),
+    '',
+    '  # one that it denies: the tool server is not asked',
+    call('refund_payment', { invoice: 'INV-1001', reason: 'the customer asked nicely' }),
+    '',
+    '  # both are on record, and nobody has touched the log since',
+    `  npx svc audit show ${log} --format table`,
+    `  npx svc audit verify ${log} --keys ${here(keyFile)}`,
+    '',
+    `An MCP client connects to ${url}/mcp/billing`,
+    'Ctrl-C stops everything.',
+  ].join('\n')
+}
+
+/** Once: under npm, one Ctrl-C arrives twice, from the terminal and from npm. */
+function stopOnSignal(close: () => Promise<void>): void {
+  let stopping = false
+  const stop = (): void => {
+    if (stopping) return
+    stopping = true
+    console.log('\nStopping: calls in flight are answered and recorded.')
+    close().then(
+      () => console.log('Stopped.'),
+      (fault: unknown) => {
+        console.error(messageOf(fault))
+        process.exitCode = 1
+      },
+    )
+  }
+  process.on('SIGINT', stop)
+  process.on('SIGTERM', stop)
+}

@@ -1,0 +1,240 @@
+// The steps of the tour: what an agent meets at the gateway, and what its operator finds in the log afterwards.
+// Each step asserts what it shows; what it returns is printed.
+import { strict as assert } from 'node:assert'
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { svc } from './svc.js'
+import type { ToolServer } from './tool-server.js'
+
+export interface Tour {
+  /** An MCP client of the gateway. */
+  readonly client: Client
+  /** An MCP client of the tool server itself, past the gateway. */
+  readonly direct: Client
+  readonly gatewayUrl: string
+  readonly tools: ToolServer
+  readonly auditDir: string
+  readonly keyFile: string
+  /** Temporary, gone after the tour. */
+  readonly directory: string
+  stopGateway(): Promise<void>
+}
+
+export interface Step {
+  readonly title: string
+  /** Resolves to lines to show; rejects when something did not behave. */
+  readonly run: (tour: Tour) => Promise<string[]>
+}
+
+/** How many calls the tour makes before it says that no rate limit holds. */
+const patience = 20
+
+export const tour: readonly Step[] = [
+  {
+    title: 'An MCP client asks which tools there are. It is shown those it may use.',
+    run: async ({ client, direct }) => {
+      const offered = await toolNames(direct)
+      const listed = await toolNames(client)
+      assert.deepEqual(offered, ['delete_customer', 'get_invoice', 'list_invoices', 'refund_payment'])
+      assert.deepEqual(listed, ['get_invoice', 'list_invoices'])
+      return [`the tool server has  ${offered.join(', ')}`, `the client sees      ${listed.join(', ')}`]
+    },
+  },
+  {
+    title: 'It looks up an invoice, which the policy allows.',
+    run: async ({ client }) => {
+      const { structuredContent } = await client.callTool({
+        name: 'get_invoice',
+        arguments: { invoice: 'INV-1001' },
+      })
+      assert.deepEqual(structuredContent, {
+        id: 'INV-1001',
+        customer: 'Harbour Bakery',
+        amount_cents: 42_000,
+        currency: 'EUR',
+        status: 'paid',
+      })
+      return [JSON.stringify(structuredContent)]
+    },
+  },
+  {
+    title: 'It reads the refund rules and fetches a prompt: resources and prompts have their rules too.',
+    run: async ({ client }) => {
+      const { contents } = await client.readResource({ uri: 'billing://refund-rules' })
+      const { messages } = await client.getPrompt({
+        name: 'explain_invoice',
+        arguments: { invoice: 'INV-1001' },
+      })
+      assert.match(JSON.stringify(contents), /A person at the desk decides/)
+      assert.match(JSON.stringify(messages), /Look up invoice INV-1001/)
+      return ['resource billing://refund-rules, prompt explain_invoice']
+    },
+  },
+  {
+    title: 'It tries a refund all the same. The call is denied, and the tool server never hears of it.',
+    run: async ({ client, tools }) => {
+      const refusal = await refusalOf(
+        client.callTool({
+          name: 'refund_payment',
+          arguments: { invoice: 'INV-1001', reason: 'the customer asked nicely' },
+        }),
+      )
+      assert.equal(refusal.status, 403)
+      assert.equal(refusal.error, 'TOOL_NOT_ALLOWED')
+      assert.equal(refusal.reason, 'tool_not_in_allowlist')
+      assert.equal(refusal.sent, false)
+      assert.deepEqual(tools.refunds, [])
+      return [refusal.text]
+    },
+  },
+  {
+    title: 'It tries to delete a customer, who is on the allowlist and on the denylist. Deny beats allow.',
+    run: async ({ client }) => {
+      const refusal = await refusalOf(
+        client.callTool({ name: 'delete_customer', arguments: { customer: 'Harbour Bakery' } }),
+      )
+      assert.equal(refusal.error, 'TOOL_NOT_ALLOWED')
+      assert.equal(refusal.reason, 'tool_in_denylist')
+      return [refusal.text]
+    },
+  },
+  {
+    title: 'It asks for the list over and over, until the rate limit holds it back.',
+    run: async ({ client }) => {
+      let served = 0
+      while (served < patience) {
+        const answer = client.callTool({ name: 'list_invoices', arguments: {} })
+        const limited = await answer.then(() => undefined, refusalFrom)
+        if (limited !== undefined) {
+          assert.equal(limited.status, 429)
+          assert.equal(limited.error, 'RATE_LIMITED')
+          assert.ok(served >= 3, `the bucket holds three calls, and only ${served} were served`)
+          return [`${served} calls served, then:`, limited.text]
+        }
+        served++
+      }
+      throw new Error(`${patience} calls were served, and no limit held`)
+    },
+  },
+  {
+    title: 'It sends more than 16 kB of arguments.',
+    run: async ({ client }) => {
+      const refusal = await refusalOf(
+        client.callTool({ name: 'get_invoice', arguments: { invoice: 'x'.repeat(20_000) } }),
+      )
+      assert.equal(refusal.status, 413)
+      assert.equal(refusal.error, 'PAYLOAD_TOO_LARGE')
+      assert.equal(refusal.sent, false)
+      return [refusal.text]
+    },
+  },
+  {
+    title: 'The same policy holds for plain HTTP, here for a version that nobody has approved.',
+    run: async ({ gatewayUrl }) => {
+      const invoke = (version: string): Promise<Response> =>
+        fetch(`${gatewayUrl}/mcp/billing/get_invoice@${version}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ invoice: 'INV-1003' }),
+        })
+      const allowed = await invoke('1.0.0')
+      assert.equal(allowed.status, 200)
+      assert.match(await allowed.text(), /Okafor & Daughters/)
+      const refused = await invoke('2.0.0')
+      const refusal = await refused.text()
+      assert.equal(refused.status, 403)
+      assert.match(refusal, /"version_unpinned"/)
+      return ['get_invoice@1.0.0  200', `get_invoice@2.0.0  403 ${refusal.trim()}`]
+    },
+  },
+  {
+    title: 'The gateway stops. Its log holds every call, and every signature is good.',
+    run: async ({ stopGateway, auditDir, keyFile }) => {
+      await stopGateway()
+      const lines = await Promise.all((await logFiles(auditDir)).map(linesOf))
+      const refusedTools = lines
+        .flat()
+        .filter((line) => /"decision":"deny"/.test(line))
+        .map((line) => /"tool":"([a-z_]+)@/.exec(line)?.[1])
+      assert.ok(refusedTools.includes('refund_payment'), 'the denied refund is not on record')
+      const { exit, output } = await svc('audit', 'verify', auditDir, '--keys', keyFile)
+      assert.equal(exit, 0, output)
+      return [`$ npx svc audit verify ${auditDir} --keys ${keyFile}`, output]
+    },
+  },
+  {
+    title: 'Somebody changes one byte of a copy of that log. It shows, and where.',
+    run: async ({ auditDir, keyFile, directory }) => {
+      const copy = join(directory, 'tampered')
+      await cp(auditDir, copy, { recursive: true })
+      const line = await changeOneByte(await newestLog(copy))
+      const { exit, output } = await svc('audit', 'verify', copy, '--keys', keyFile)
+      assert.equal(exit, 1, output)
+      assert.ok(output.includes(`.ndjson:${line}: bad_signature`), `line ${line} is not named:\n${output}`)
+      return [`$ npx svc audit verify ${copy} --keys ${keyFile}`, output]
+    },
+  },
+]
+
+async function toolNames(client: Client): Promise<string[]> {
+  const { tools } = await client.listTools()
+  return tools.map(({ name }) => name).sort()
+}
+
+interface Refused {
+  /** The HTTP status it would have on the invoke face. */
+  readonly status: number
+  readonly error: unknown
+  readonly reason: unknown
+  readonly sent: unknown
+  readonly text: string
+}
+
+async function refusalOf(call: Promise<unknown>): Promise<Refused> {
+  const answer = await call.then((result) => ({ result }), refusalFrom)
+  if ('result' in answer) throw new Error(`it was served: ${JSON.stringify(answer.result)}`)
+  return answer
+}
+
+/** A refusal is a JSON-RPC error; whatever else was thrown is not one. */
+function refusalFrom(thrown: unknown): Refused {
+  if (!(thrown instanceof McpError) || typeof thrown.data !== 'object' || thrown.data === null) throw thrown
+  const data: Record<string, unknown> = { ...thrown.data }
+  return {
+    status: thrown.code,
+    error: data['error'],
+    reason: data['denial_reason'],
+    sent: data['sent'],
+    text: `${thrown.code} ${JSON.stringify(data)}`,
+  }
+}
+
+/** One for each day, oldest first: there are two where the tour crosses midnight. */
+async function logFiles(auditDir: string): Promise<string[]> {
+  const logs = (await readdir(auditDir)).filter((name) => /^audit-.*\.ndjson$/.test(name)).sort()
+  return logs.map((name) => join(auditDir, name))
+}
+
+async function newestLog(auditDir: string): Promise<string> {
+  const newest = (await logFiles(auditDir)).at(-1)
+  if (newest === undefined) throw new Error(`there is no log in ${auditDir}`)
+  return newest
+}
+
+async function linesOf(file: string): Promise<string[]> {
+  return (await readFile(file, 'utf8')).trimEnd().split('\n')
+}
+
+/** Turns one letter of the middle record's tool name into a capital; its line number. */
+async function changeOneByte(file: string): Promise<number> {
+  const lines = await linesOf(file)
+  const at = Math.floor(lines.length / 2)
+  const changed = lines.map((line, i) =>
+    i === at ? line.replace(/"tool":"(.)/, (_all, first: string) => `"tool":"${first.toUpperCase()}`) : line,
+  )
+  assert.notEqual(changed[at], lines[at], 'nothing was changed')
+  await writeFile(file, `${changed.join('\n')}\n`)
+  return at + 1
+}
