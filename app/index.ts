@@ -8,3 +8,4 @@ export {
   PolicyError,
   startGatewayServer,
 } from './gateway/index.js'
+export { builtinPlugins, defaultOrder } from './plugins.js'

@@ -1,0 +1,32 @@
+// A clock that stands still until it is told to move.
+import type { Clock } from '@svc/core'
+
+export class FakeClock implements Clock {
+  #now: number
+  #monotonic = 0
+
+  /** Starts at `now`, milliseconds since the epoch; 2026-01-01T00:00:00Z where not given. */
+  constructor(now = Date.UTC(2026, 0, 1)) {
+    this.#now = now
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  monotonic(): number {
+    return this.#monotonic
+  }
+
+  /** Time passes: both readings move on by `ms`, which is not negative. */
+  advance(ms: number): void {
+    if (!(ms >= 0)) throw new RangeError(`time does not pass by ${ms} ms`)
+    this.#now += ms
+    this.#monotonic += ms
+  }
+
+  /** The wall clock is set, as by an administrator; the monotonic one does not notice. */
+  set(now: number): void {
+    this.#now = now
+  }
+}

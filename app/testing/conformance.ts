@@ -1,0 +1,227 @@
+// What every plugin promises, as a list of tests: run it over yours, as we run it over ours.
+import { strict as assert } from 'node:assert'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  type Call,
+  CORE_VERSION,
+  identity,
+  limits,
+  type Outcome,
+  type Plugin,
+  type Stage,
+  verdict,
+} from '@svc/core'
+import { satisfies, valid, validRange } from 'semver'
+import { fakeCall } from './call.js'
+import { type FakeContext, fakeContext } from './context.js'
+
+export interface ConformanceTest {
+  readonly title: string
+  /** Rejects when the plugin does not keep the promise. */
+  readonly run: () => Promise<void>
+}
+
+export interface ConformanceOptions {
+  /**
+   * The section as an author would write it, before defaults; `{}` where not given. A function is told a
+   * temporary directory, removed after each test, which is also the context's `baseDir` and `stateDir`.
+   */
+  readonly validConfig?: unknown | ((directory: string) => unknown)
+  /** Binds what the stage resolves when it is created, and what a gateway would bind of your own. */
+  configure?(context: FakeContext): void
+  /** Fills the slots your stage requires that are your own; those of the built-in stages are filled. */
+  fill?(call: Call): void
+}
+
+/**
+ * The promises of the plugin contract (`core/plugin.ts`, `core/stage.ts`). Of a plugin that is not
+ * available yet, only what its metadata promises.
+ */
+export function conformance(plugin: Plugin, options: ConformanceOptions = {}): ConformanceTest[] {
+  return plugin.available === false
+    ? metadata(plugin)
+    : [
+        ...metadata(plugin),
+        ...schema(plugin, options),
+        ...lifeCycle(plugin, options),
+        ...calls(plugin, options),
+      ]
+}
+
+const sectionName = /^[a-z][a-z0-9_]*$/
+
+function metadata(plugin: Plugin): ConformanceTest[] {
+  const { name, version, core, before, requires = [], uses = [], provides = [] } = plugin
+  return [
+    test('is named like a section: lower-case letters, digits and underscores', () => {
+      assert.match(name, sectionName)
+    }),
+    test('has a version of its own that is semver', () => {
+      assert.equal(valid(version), version, `${version} is not a semver version`)
+    }),
+    test('was written for a range of the contract that holds the one in use', () => {
+      assert.notEqual(validRange(core), null, `${core} is not a semver range`)
+      assert.ok(satisfies(CORE_VERSION, core), `${core} does not hold ${CORE_VERSION}`)
+    }),
+    test('names the slots it reads and fills once each, and reads none that it fills', () => {
+      const slots = [...requires, ...uses, ...provides].map(({ index }) => index)
+      assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
+    }),
+    test('asks for a place before another stage, not itself', () => {
+      if (before === undefined) return
+      assert.match(before, sectionName)
+      assert.notEqual(before, name)
+    }),
+  ]
+}
+
+function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
+  return [
+    test('accepts the configuration given as valid', () =>
+      inDirectory(async (directory) => {
+        parse(plugin, written(options, directory))
+      })),
+    test('refuses a key that it does not know', () =>
+      inDirectory(async (directory) => {
+        const config = written(options, directory)
+        assert.ok(typeof config === 'object' && config !== null, 'the section is not an object')
+        const { success } = plugin.schema.safeParse({ ...config, no_such_key: true })
+        assert.ok(!success, 'an unknown key is accepted and ignored')
+      })),
+    test('refuses a section that is no mapping', () => {
+      for (const section of [null, 'text', 1, ['list']]) {
+        assert.ok(!plugin.schema.safeParse(section).success, `${JSON.stringify(section)} is accepted`)
+      }
+    }),
+    test('can run on its defaults where it runs without its section', () => {
+      if (plugin.presence === 'always') parse(plugin, {})
+    }),
+  ]
+}
+
+function lifeCycle(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
+  const live = (title: string, run: StageTest): ConformanceTest =>
+    test(title, () => withStage(plugin, options, run))
+  return [
+    live('opens nothing before it is started', async (_stage, { resources }) => {
+      assert.equal(resources.size, 0, 'create() opened a resource; start() should')
+    }),
+    live('stops without having been started', async (stage) => {
+      await stage.stop?.()
+    }),
+    live('stops twice', async (stage) => {
+      await start(stage)
+      await stage.stop?.()
+      await stage.stop?.()
+    }),
+    live('starts again after a stop', async (stage) => {
+      await start(stage)
+      await stage.stop?.()
+      await start(stage)
+      await stage.stop?.()
+    }),
+    live('lets go of every shared resource when it stops', async (stage, { resources }) => {
+      await start(stage)
+      await stage.stop?.()
+      assert.equal(resources.size, 0, 'a resource is still held')
+    }),
+    live('can be created twice from one configuration, as a reload does', async (first, context, again) => {
+      const second = again()
+      await start(first)
+      try {
+        await start(second)
+        await first.stop?.()
+      } finally {
+        await second.stop?.()
+      }
+      assert.equal(context.resources.size, 0, 'a resource is still held')
+    }),
+  ]
+}
+
+function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
+  return [
+    test('answers a call, asking the rest of the pipeline at most once, and says whether it was sent', () =>
+      withStage(plugin, options, async (stage) => {
+        await start(stage)
+        const call = fillSlots(plugin, options, fakeCall())
+        let asked = 0
+        const outcome = await stage.handle(call, async () => {
+          asked++
+          return served
+        })
+        await call.settle({ outcome, status: 200, sent: outcome.sent, bytes: 2, digest: null, error: null })
+        assert.ok(asked <= 1, `next() was called ${asked} times`)
+        assert.ok(['completed', 'denied', 'failed'].includes(outcome.kind), 'what it returned is no outcome')
+        assert.equal(outcome.sent, asked === 0 ? 'no' : 'yes')
+      })),
+  ]
+}
+
+const served: Outcome = {
+  kind: 'completed',
+  sent: 'yes',
+  status: 200,
+  headers: { 'content-type': 'application/json' },
+  body: new TextEncoder().encode('{}'),
+}
+
+function test(title: string, run: () => Promise<void> | void): ConformanceTest {
+  return { title, run: async () => run() }
+}
+
+async function inDirectory(use: (directory: string) => Promise<void>): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'svc-conformance-'))
+  try {
+    await use(directory)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+/** `again` makes a second stage of the same configuration. */
+type StageTest = (stage: Stage, context: FakeContext, again: () => Stage) => Promise<void>
+
+function withStage(plugin: Plugin, options: ConformanceOptions, use: StageTest): Promise<void> {
+  return inDirectory(async (directory) => {
+    const context = fakeContext(directory)
+    options.configure?.(context)
+    plugin.register?.(context.container)
+    const config = parse(plugin, written(options, directory))
+    const create = (): Stage => plugin.create(config, context)
+    const stage = create()
+    try {
+      await use(stage, context, create)
+    } finally {
+      await stage.stop?.()
+    }
+  })
+}
+
+async function start(stage: Stage): Promise<void> {
+  await stage.start?.(new AbortController().signal)
+}
+
+function written({ validConfig = {} }: ConformanceOptions, directory: string): unknown {
+  return typeof validConfig === 'function' ? validConfig(directory) : validConfig
+}
+
+function parse(plugin: Plugin, section: unknown): unknown {
+  const result = plugin.schema.safeParse(section)
+  assert.ok(result.success, `the schema refuses it: ${result.error?.message}`)
+  return result.data
+}
+
+/** What earlier stages would have left on the call, where this one does not leave it itself. */
+function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, call: Call): Call {
+  const own = new Set((plugin.provides ?? []).map(({ index }) => index))
+  if (!own.has(identity.index)) {
+    call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] })
+  }
+  if (!own.has(limits.index)) call.set(limits, [])
+  if (!own.has(verdict.index)) call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
+  fill?.(call)
+  return call
+}

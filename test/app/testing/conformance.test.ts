@@ -1,0 +1,147 @@
+import { definePlugin, type Plugin, type Resources, type Stage, slot } from '@svc/core'
+import { expect } from 'chai'
+import { type ConformanceOptions, conformance } from 'svc-sdk/testing'
+import { z } from 'zod'
+
+const sound = definePlugin({
+  name: 'sound',
+  version: '1.2.3',
+  core: '^1.0.0',
+  schema: z.strictObject({ level: z.number().default(1) }),
+  presence: 'always',
+  create: () => ({ handle: (_call, next) => next() }),
+})
+
+async function failures(plugin: Plugin, options: ConformanceOptions = {}): Promise<string[]> {
+  const failed: string[] = []
+  for (const { title, run } of conformance(plugin, options)) {
+    await run().catch(() => failed.push(title))
+  }
+  return failed
+}
+
+/** A stage that answers calls properly, with a life cycle of its own. */
+function living(life: Partial<Stage>): Stage {
+  return { handle: (_call, next) => next(), ...life }
+}
+
+function leasing(resources: Resources): Stage {
+  const lease = resources.acquire('key', () => ({ value: 1, close: () => undefined }))
+  return living({ stop: () => lease.release() })
+}
+
+describe('the plugin conformance suite', () => {
+  it('passes a sound plugin', async () => {
+    expect(await failures(sound)).to.deep.equal([])
+  })
+
+  const broken: [mistake: string, plugin: Plugin, title: RegExp][] = [
+    ['a name that no section can have', { ...sound, name: 'My-Stage' }, /named like a section/],
+    ['a version that is not semver', { ...sound, version: '1.2' }, /version of its own/],
+    ['a contract of the past', { ...sound, core: '^0.9.0' }, /range of the contract/],
+    ['a range that is none', { ...sound, core: 'latest' }, /range of the contract/],
+    ['a place before itself', { ...sound, before: 'sound' }, /place before another/],
+    ['a schema that swallows anything', { ...sound, schema: z.looseObject({}) }, /key that it does not know/],
+    ['a schema that needs no mapping', { ...sound, schema: z.any() }, /no mapping/],
+    [
+      'defaults that are no configuration',
+      { ...sound, schema: z.strictObject({ level: z.number() }) },
+      /its defaults/,
+    ],
+    [
+      'a stop that needs a start',
+      { ...sound, create: () => living({ stop: () => Promise.reject(new Error('not started')) }) },
+      /without having been started/,
+    ],
+    [
+      'a resource opened at creation',
+      { ...sound, create: (_c, { resources }) => leasing(resources) },
+      /opens nothing/,
+    ],
+    [
+      'a resource never let go',
+      {
+        ...sound,
+        create: (_c, { resources }) =>
+          living({
+            start: async () => {
+              resources.acquire('key', () => ({ value: 1, close: () => undefined }))
+            },
+          }),
+      },
+      /lets go of every shared resource/,
+    ],
+    [
+      'an answer of its own that claims to have been sent',
+      {
+        ...sound,
+        create: () => ({
+          handle: async () => ({ kind: 'denied', sent: 'yes', code: 'TOOL_NOT_ALLOWED', message: 'no' }),
+        }),
+      },
+      /says whether it was sent/,
+    ],
+    [
+      'a second next()',
+      {
+        ...sound,
+        create: () => ({
+          handle: async (_call, next) => {
+            await next()
+            return next()
+          },
+        }),
+      },
+      /at most once/,
+    ],
+  ]
+
+  for (const [mistake, plugin, title] of broken) {
+    it(`catches ${mistake}`, async () => {
+      expect((await failures(plugin)).some((failed) => title.test(failed))).to.equal(true)
+    })
+  }
+
+  it('catches a slot that is both read and filled', async () => {
+    const own = slot<string>('own')
+    expect(await failures({ ...sound, requires: [own], provides: [own] })).to.have.length(1)
+  })
+
+  it('catches a stage that cannot be started again', async () => {
+    const once: Plugin = {
+      ...sound,
+      create: () => {
+        let started = false
+        return living({
+          start: async () => {
+            if (started) throw new Error('started twice')
+            started = true
+          },
+        })
+      },
+    }
+    expect(await failures(once)).to.deep.equal(['starts again after a stop'])
+  })
+
+  it('asks only the metadata of a plugin that is not available yet', () => {
+    const titles = conformance({ ...sound, available: false }).map(({ title }) => title)
+    expect(titles).to.have.length(5)
+    expect(titles.join()).not.to.include('stop')
+  })
+
+  it('fills the slots of a plugin’s own through `fill`', async () => {
+    const own = slot<string>('own')
+    const reader: Plugin = {
+      ...sound,
+      requires: [own],
+      create: () => ({
+        handle: (call, next) => {
+          call.need(own)
+          return next()
+        },
+      }),
+    }
+    expect(await failures(reader)).to.have.length(1)
+    expect(await failures(reader, { fill: (call) => call.set(own, 'x') })).to.deep.equal([])
+  })
+})
