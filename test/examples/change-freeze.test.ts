@@ -1,0 +1,146 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { bind, tokens } from '@svc/core'
+import changeFreeze from '@svc/example-custom-stage/change-freeze'
+import { startToolServer, type ToolServer } from '@svc/example-quick-start/tool-server'
+import { expect } from 'chai'
+import { type GatewayHandle, startGatewayServer } from 'svc-sdk/gateway'
+import { conformance, FakeClock } from 'svc-sdk/testing'
+import { keepingLogger } from '../support/logger.js'
+
+// Where the compiled module is, as a policy of the example names it.
+const exampleDir = dirname(
+  dirname(fileURLToPath(import.meta.resolve('@svc/example-custom-stage/change-freeze'))),
+)
+
+const from = '2026-12-20T00:00:00Z'
+const until = '2027-01-04T00:00:00Z'
+const beforeFreeze = Date.parse(from) - 1
+const duringFreeze = Date.parse(from)
+const afterFreeze = Date.parse(until)
+
+describe('the example of a custom stage', () => {
+  describe('keeps what every plugin promises', () => {
+    const validConfig = { from, until, tools: ['billing/*'] }
+    for (const { title, run } of conformance(changeFreeze, { validConfig })) it(title, run)
+  })
+
+  describe('its section', () => {
+    const mistakes: [title: string, section: object][] = [
+      ['a freeze that ends before it begins', { from: until, until: from, tools: ['billing/*'] }],
+      ['a time without a zone', { from: '2026-12-20T00:00:00', until, tools: ['billing/*'] }],
+      ['no tools', { from, until, tools: [] }],
+      ['a pattern that can match nothing', { from, until, tools: [''] }],
+    ]
+    for (const [title, section] of mistakes) {
+      it(`refuses ${title}`, () => {
+        expect(changeFreeze.schema.safeParse(section).success).to.equal(false)
+      })
+    }
+  })
+
+  describe('loaded from a policy into a real gateway', () => {
+    let directory: string
+    let tools: ToolServer
+    let gateway: GatewayHandle | undefined
+
+    beforeEach(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'svc-change-freeze-'))
+      tools = await startToolServer()
+    })
+
+    afterEach(async () => {
+      await gateway?.close()
+      await tools.close()
+      await rm(directory, { recursive: true })
+      gateway = undefined
+    })
+
+    function policy(version = '^1', more = ''): string {
+      return [
+        'tenant: demo',
+        `targets: { billing: "${tools.url}" }`,
+        'audit: { gatewayName: test, gatewayVersion: 1.0.0 }',
+        'authn: { allowUnauthenticated: true }',
+        'quotas: { adapter: memory }',
+        `plugins: [{ use: ./dist/change-freeze.js, version: ${version} }]`,
+        `change_freeze: { from: "${from}", until: "${until}", tools: [billing/refund_payment] }`,
+        more,
+      ].join('\n')
+    }
+
+    /** Audit goes to `append`, as code may have it: the records are what these tests look at. */
+    async function start(policyYaml: string, now: number): Promise<{ url: string; records: object[] }> {
+      const records: object[] = []
+      gateway = startGatewayServer({
+        port: 0,
+        sec0Dir: directory,
+        policyYaml: policyYaml.replace(/^audit:.*\n/m, ''),
+        policyFile: join(exampleDir, 'policy.yaml'),
+        audit: {
+          gatewayName: 'test',
+          gatewayVersion: '1.0.0',
+          append: async (record: object) => {
+            records.push(record)
+          },
+        },
+        configure: (container) => {
+          bind(container, tokens.Clock, { useValue: new FakeClock(now) })
+          bind(container, tokens.Logger, { useValue: keepingLogger() })
+        },
+      })
+      const { url } = await gateway.ready()
+      return { url, records }
+    }
+
+    function refund(url: string): Promise<Response> {
+      return fetch(`${url}/mcp/billing/refund_payment@1.0.0`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ invoice: 'INV-1001', reason: 'test' }),
+      })
+    }
+
+    it('denies the named tools during the freeze, and the record says why', async () => {
+      const { url, records } = await start(policy(), duringFreeze)
+      const response = await refund(url)
+      expect(response.status).to.equal(403)
+      expect(await response.json()).to.include({
+        error: 'TOOL_NOT_ALLOWED',
+        denial_type: 'change_freeze',
+        denial_reason: 'change_freeze',
+        sent: false,
+      })
+      expect(tools.refunds).to.deep.equal([])
+      expect(records).to.have.length(1)
+      expect(records[0]).to.deep.include({ risk_tags: ['change_freeze'] })
+    })
+
+    for (const [when, now] of [
+      ['until the freeze begins', beforeFreeze],
+      ['from the instant it ends', afterFreeze],
+    ] as const) {
+      it(`lets everything pass ${when}`, async () => {
+        const { url } = await start(policy(), now)
+        expect((await refund(url)).status).to.equal(200)
+        expect(tools.refunds).to.deep.equal(['INV-1001'])
+      })
+    }
+
+    it('only reports in observe mode', async () => {
+      const { url, records } = await start(policy('^1', 'enforcement: { mode: observe }'), duringFreeze)
+      expect((await refund(url)).status).to.equal(200)
+      expect(JSON.stringify(records)).to.include('"effect":"would_deny"')
+    })
+
+    it('is refused at load when the policy asks for another version', async () => {
+      const fault = await start(policy('^2'), duringFreeze).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      )
+      expect(String(fault)).to.match(/\^2/).and.to.include('1.0.0')
+    })
+  })
+})
