@@ -16,7 +16,7 @@ import {
   Refusal,
 } from '@svc/core'
 import type { Generation } from '../gateway/generation.js'
-import { mcpExchange, openExchange } from '../mcp/exchange.js'
+import { leavingCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpFace } from '../mcp/face.js'
 import { refusalAnswer, type WholeAnswer, writeOutcome, writeWhole } from './answer.js'
 import { readBody } from './body.js'
@@ -45,6 +45,8 @@ interface Entry {
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
   /** Fills slots of the face's own. */
   prepare?(call: Call): void
+  /** Whether a caller who leaves before the answer begins means the call to stop. */
+  leavingCancels?(): boolean
 }
 
 export class GatewayHandler {
@@ -67,7 +69,12 @@ export class GatewayHandler {
     const generation = this.#parts.generation()
     const entry = this.#entry(message, route, generation)
     const call = this.#call(message, entry)
+    const leave = (): void => {
+      if (entry.leavingCancels?.()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer.')
+    }
+    response.once('close', leave)
     await generation.serve(call, (outcome) => {
+      response.off('close', leave)
       this.#tellFault(call, outcome)
       // A body that nobody will read must not hold the connection, nor a connection the drain.
       if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
@@ -144,6 +151,7 @@ export class GatewayHandler {
             this.#parts.mcp.read(exchange, method === 'POST' ? await readBody(message, maxBodyBytes) : null),
           encode: (outcome, call) => this.#parts.mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
           prepare: (call) => call.set(mcpExchange, exchange),
+          leavingCancels: () => leavingCancels(exchange),
         }
       }
       default:

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type CallTarget, slot } from '@svc/core'
 import type { Message, RequestId } from './message.js'
-import type { RpcCode } from './protocol.js'
+import { isStateless, type RpcCode } from './protocol.js'
 
 export interface McpExchange {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -28,4 +28,13 @@ export function openExchange(
   head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'target'>,
 ): McpExchange {
   return { ...head, message: undefined, id: undefined, protocolError: undefined }
+}
+
+/**
+ * A GET has no other end than its caller's leaving. From 2026-07-28 on a client cancels a request by closing
+ * its stream; before, leaving says nothing.
+ */
+export function leavingCancels({ method, headers }: McpExchange): boolean {
+  const version = headers['mcp-protocol-version']
+  return method === 'GET' || (typeof version === 'string' && isStateless(version))
 }

@@ -14,9 +14,8 @@ import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { type AnswerCaps, outcomeOf, type Question } from './answer.js'
-import { type McpExchange, mcpExchange } from './exchange.js'
+import { leavingCancels, type McpExchange, mcpExchange } from './exchange.js'
 import { pathOf, versionProbe } from './probe.js'
-import { isStateless } from './protocol.js'
 import { readRequest, referenceOf } from './read.js'
 import { encodeRefusal, rpcError } from './refusal.js'
 import { Review } from './review.js'
@@ -121,10 +120,4 @@ export class McpFace {
       denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
     })
   }
-}
-
-/** From 2026-07-28 on a client cancels by closing the stream; before, leaving says nothing. */
-function leavingCancels({ headers }: McpExchange): boolean {
-  const version = headers['mcp-protocol-version']
-  return typeof version === 'string' && isStateless(version)
 }

@@ -162,6 +162,27 @@ describe('a call on the MCP face', () => {
     )
   })
 
+  it('of 2026-07-28 passes with its headers, and so does a result that asks for input', async () => {
+    const headers = {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': '=?base64?ZWNobw==?=',
+    }
+    const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
+    const inputRequired = { resultType: 'input_required', inputRequests: { a: {} }, requestState: 'x' }
+    await withFace(
+      (message, response) => json(response, result(message, inputRequired)),
+      async (face, calls) => {
+        const params = { ...callEcho.params, inputResponses: { a: {} }, requestState: 'w', _meta }
+        const answer = await face.answer({ body: { ...callEcho, params }, headers })
+        expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, result: inputRequired })
+        expect(answer.settlements[0]).to.include({ error: null })
+        expect(calls.at(-1)?.headers).to.include(headers)
+        expect(JSON.parse(calls.at(-1)?.body ?? '')).to.deep.equal({ ...callEcho, params })
+      },
+    )
+  })
+
   it('may subscribe only to resources that the caller may use', async () => {
     const listen = (uri: string) => ({
       jsonrpc: '2.0',

@@ -1,0 +1,223 @@
+import type { ServerResponse } from 'node:http'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { type Answer, callEcho, event, json, result, serverOf } from '../../support/mcp-server.js'
+import type { UpstreamCall } from '../../support/upstream.js'
+
+interface Setting {
+  readonly gateway: TestGateway
+  readonly calls: readonly UpstreamCall[]
+  post(body: unknown, headers?: Record<string, string>, signal?: AbortSignal): Promise<Response>
+}
+
+/** A gateway in front of an MCP server of the test's. */
+async function withGateway(
+  answer: Answer,
+  use: (setting: Setting) => Promise<void>,
+  options: Partial<GatewayOptions> = {},
+): Promise<void> {
+  const { upstream } = await serverOf(answer)
+  const gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })
+  const post: Setting['post'] = (body, headers = {}, signal) =>
+    fetch(`${gateway.url}/mcp/files`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal }),
+    })
+  try {
+    await use({ gateway, calls: upstream.calls, post })
+  } finally {
+    await upstream[Symbol.asyncDispose]()
+    await gateway[Symbol.asyncDispose]()
+  }
+}
+
+const fine: Answer = (message, response) => json(response, result(message))
+const toolCalls = (calls: readonly UpstreamCall[]) => calls.filter(({ body }) => body.includes('tools/call'))
+
+/** Resolves with what an answer is told about its connection. */
+function signalled<T = void>() {
+  let resolve: (value: T) => void = () => undefined
+  const happened = new Promise<T>((settle) => {
+    resolve = settle
+  })
+  return { happened, resolve }
+}
+
+describe('the MCP face over HTTP', () => {
+  it('serves and records a call', () =>
+    withGateway(fine, async ({ post, gateway }) => {
+      const answer = await post(callEcho)
+      expect(answer.status).to.equal(200)
+      expect(await answer.json()).to.have.nested.property('result.content')
+      expect(answer.headers.get('x-trace-id')).to.match(/^[0-9a-f]{32}$/)
+      expect(gateway.records()[0]).to.include({
+        server: 'files@2.0.0',
+        tool: 'echo@2.0.0',
+        mcp_method: 'tools/call',
+        status: 'ok',
+      })
+    }))
+
+  it('answers who is not known with HTTP 401, before it reads the body', () =>
+    withGateway(
+      fine,
+      async ({ post, calls }) => {
+        const answer = await post(callEcho)
+        expect(answer.status).to.equal(401)
+        expect(await answer.json()).to.include({ error: 'UNAUTHENTICATED' })
+        expect(calls).to.have.length(0)
+      },
+      { authn: {} },
+    ))
+
+  for (const [what, body, headers, status, code] of [
+    ['a batch', [callEcho], {}, 400, -32600],
+    ['JSON that is cut off', '{"jsonrpc"', {}, 400, -32700],
+    [
+      'a method that is given twice',
+      '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call","params":{"name":"echo"}}',
+      {},
+      400,
+      -32700,
+    ],
+    ['a guarded method in other letters', { ...callEcho, method: 'Tools/Call' }, {}, 200, -32601],
+    ['a tool call as a notification', { ...callEcho, id: undefined }, {}, 400, -32600],
+    ['headers that name another tool', callEcho, { 'mcp-name': 'other' }, 400, -32020],
+    ['text that is declared as text', callEcho, { 'content-type': 'text/plain' }, 400, -32600],
+  ] as const) {
+    it(`refuses ${what}: recorded, never sent`, () =>
+      withGateway(fine, async ({ post, calls, gateway }) => {
+        const answer = await post(body, headers)
+        expect(answer.status).to.equal(status)
+        expect(await answer.json()).to.have.nested.property('error.code', code)
+        expect(toolCalls(calls)).to.have.length(0)
+        expect(gateway.records()[0]).to.include({ status: 'error', error: 'BAD_REQUEST' })
+      }))
+  }
+
+  it('refuses a body over the cap with HTTP 413', () =>
+    withGateway(
+      fine,
+      async ({ post, gateway }) => {
+        const answer = await post({
+          ...callEcho,
+          params: { name: 'echo', arguments: { a: 'x'.repeat(2_000) } },
+        })
+        expect(answer.status).to.equal(413)
+        await answer.text()
+        expect(gateway.records()[0]).to.include({ error: 'PAYLOAD_TOO_LARGE' })
+      },
+      { server: { maxBodyBytes: 1_000 } },
+    ))
+
+  it('gives up an upstream that hangs, and says that it may have been asked', () =>
+    withGateway(
+      (_message, response) => void response.on('close', () => response.destroy()),
+      async ({ post, gateway }) => {
+        const answer = await post(callEcho)
+        expect(answer.status).to.equal(200)
+        const { error } = (await answer.json()) as { error: { code: number; data: object } }
+        expect(error.code).to.equal(502)
+        expect(error.data).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'unknown' })
+        expect(gateway.records()[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', tool: 'echo@2.0.0' })
+      },
+      { server: { upstreamTimeoutMs: 300 } },
+    ))
+
+  it('ends a silent GET stream upstream when its caller leaves', async () => {
+    const left = signalled()
+    await withGateway(
+      (_message, response) => {
+        response.on('close', () => left.resolve())
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      },
+      async ({ gateway }) => {
+        const leaving = new AbortController()
+        const stream = await fetch(`${gateway.url}/mcp/files`, {
+          headers: { accept: 'text/event-stream' },
+          signal: leaving.signal,
+        })
+        expect(stream.status).to.equal(200)
+        leaving.abort()
+        await left.happened
+        const [record, ...more] = gateway.records()
+        expect(record).to.include({ tool: 'GET@unversioned', status: 'ok' })
+        expect(more).to.have.length(0)
+      },
+    )
+  })
+
+  const stateless = {
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-name': 'echo',
+  }
+  const statelessCall = {
+    ...callEcho,
+    params: { ...callEcho.params, _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } },
+  }
+
+  for (const [when, begin] of [
+    ['before it begins', () => undefined],
+    [
+      'while it flows',
+      (response: ServerResponse) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(event({ jsonrpc: '2.0', method: 'notifications/progress', params: {} }))
+      },
+    ],
+  ] as const) {
+    it(`of 2026-07-28 cancels upstream when the caller leaves the answer ${when}`, async () => {
+      const left = signalled()
+      const asked = signalled()
+      await withGateway(
+        (_message, response) => {
+          response.on('close', () => left.resolve())
+          begin(response)
+          asked.resolve()
+        },
+        async ({ post, gateway }) => {
+          const leaving = new AbortController()
+          const posted = post(statelessCall, stateless, leaving.signal)
+          const answered = posted.then(
+            () => undefined,
+            () => undefined,
+          )
+          await asked.happened
+          if (when === 'while it flows') await posted
+          leaving.abort()
+          await answered
+          await left.happened
+          await gateway.handle.close()
+          expect(gateway.records()[0]).to.include({ tool: 'echo@2.0.0', error: 'UPSTREAM_UNREACHABLE' })
+        },
+      )
+    })
+  }
+
+  it('of an older revision waits for the outcome though the caller left, and records it', async () => {
+    const asked = signalled<() => void>()
+    await withGateway(
+      (message, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(event({ jsonrpc: '2.0', method: 'notifications/progress', params: {} }))
+        asked.resolve(() => response.end(event(result(message))))
+      },
+      async ({ post, gateway }) => {
+        const leaving = new AbortController()
+        const answer = await post(callEcho, {}, leaving.signal)
+        const finish = await asked.happened
+        leaving.abort()
+        await answer.text().catch((reason: unknown) => expect(reason).to.have.property('name', 'AbortError'))
+        finish()
+        await gateway.handle.close()
+        const [record] = gateway.records()
+        expect(record).to.include({ tool: 'echo@2.0.0', status: 'ok' })
+        expect(record?.output_sha256).to.match(/^[0-9a-f]{64}$/)
+      },
+    )
+  })
+})

@@ -1,0 +1,42 @@
+import { Refusal } from '@svc/core'
+import { expect } from 'chai'
+import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
+import { startUpstream } from '../../support/upstream.js'
+
+describe('a stream from upstream', () => {
+  it('that is broken off before anyone reads it ends upstream and tells whoever reads it then', async () => {
+    let gone: (() => void) | undefined
+    const left = new Promise<void>((resolve) => {
+      gone = resolve
+    })
+    const upstream = await startUpstream((_call, response) => {
+      response.on('close', () => gone?.())
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+    })
+    const dispatcher = new UndiciDispatcher({
+      connectTimeoutMs: 2_000,
+      headersTimeoutMs: 2_000,
+      idleTimeoutMs: 2_000,
+      wholeUpToBytes: 1_000,
+    })
+    const stop = new AbortController()
+    const { body } = await dispatcher.send(
+      new URL(upstream.url),
+      { method: 'GET', path: '/', headers: {}, signal: stop.signal },
+      () => undefined,
+    )
+    const reason = new Refusal('DURATION_EXCEEDED', 'Too long.')
+    stop.abort(reason)
+    await left
+    if (body instanceof Uint8Array) throw new Error('the answer is no stream')
+    const told = await body[Symbol.asyncIterator]()
+      .next()
+      .then(
+        () => undefined,
+        (fault: unknown) => fault,
+      )
+    expect(told).to.equal(reason)
+    await dispatcher.close()
+    await upstream[Symbol.asyncDispose]()
+  })
+})
