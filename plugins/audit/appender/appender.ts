@@ -169,7 +169,7 @@ export class SvcAppender {
   #placed(batch: Batch, start: number, agent: string | undefined): Promise<void> {
     if (agent !== undefined) batch.agents.push({ path: agent, start, end: batch.length })
     this.#health.accepted(batch.length - start)
-    this.#commit.schedule()
+    this.#commit.schedule(batch)
     return batch.settled
   }
 

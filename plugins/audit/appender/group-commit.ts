@@ -8,12 +8,18 @@ import type { Health } from './health.js'
 import type { Lane, Lanes } from './lanes.js'
 import type { LogDirectory, OpenDirectory } from './log-directory.js'
 
+// From here on a batch is written without waiting for the turn of the event loop to end: its sync then
+// runs while the rest of a burst is still being signed.
+const EAGER_BYTES = 16_384
+
+type Written = [Lane, Batch][]
+
 export class GroupCommit {
   readonly #lanes: Lanes
   readonly #directory: LogDirectory
   readonly #health: Health
   readonly #monotonic: () => number
-  #running = false
+  #state: 'idle' | 'scheduled' | 'running' = 'idle'
 
   constructor(lanes: Lanes, directory: LogDirectory, health: Health, monotonic: () => number) {
     this.#lanes = lanes
@@ -22,70 +28,92 @@ export class GroupCommit {
     this.#monotonic = monotonic
   }
 
-  /** Sees to it that records placed in the lanes get written. Cheap when that is under way. */
-  schedule(): void {
-    if (this.#running) return
-    this.#running = true
-    setImmediate(() => void this.#run())
+  /** Sees to it that `batch`, which has just grown, gets written. Cheap when that is under way. */
+  schedule(batch: Batch): void {
+    if (this.#state === 'running') return
+    if (this.#state === 'idle') {
+      this.#state = 'scheduled'
+      setImmediate(() => this.#begin())
+    }
+    if (batch.length >= EAGER_BYTES) this.#begin()
+  }
+
+  #begin(): void {
+    if (this.#state !== 'scheduled') return
+    this.#state = 'running'
+    void this.#run()
   }
 
   async #run(): Promise<void> {
     try {
-      while (this.#lanes.hasRecords()) {
-        const open = this.#directory.opened ?? (await this.#directory.open())
-        const section = open.lock.run(() => this.#write(open))
-        const written = section instanceof Promise ? await section : section
-        await Promise.all(written.map(([lane, batch]) => this.#sync(lane, batch)))
+      const open = this.#directory.opened ?? (await this.#directory.open())
+      const write = () => this.#write(open)
+      const first = open.lock.run(write)
+      let written = first instanceof Promise ? await first : first
+      while (written.length > 0) {
+        const errors = await Promise.all(written.map(([lane]) => this.#sync(lane)))
         this.#lanes.trim()
-        // Callers that were just told go on now, and their next records join the next batch.
-        await new Promise((resolve) => setImmediate(resolve))
+        let next: Written | Promise<Written> = []
+        try {
+          // What gathered meanwhile is written before the callers are told, so that they sign their next
+          // records while it is being synced, instead of everyone waiting for the same sync.
+          if (this.#lanes.hasRecords()) next = open.lock.run(write)
+        } finally {
+          for (const [index, [, batch]] of written.entries()) this.#settle(batch, errors[index])
+        }
+        written = next instanceof Promise ? await next : next
       }
     } catch (error) {
       // The directory or its lock: nothing that waits can be written.
       const failure = asAuditError(error)
-      for (const [, batch] of this.#takeAll()) this.#lose(batch, failure)
+      for (const batch of this.#takeAll()) this.#settle(batch, failure)
     }
-    this.#running = false
-    if (this.#lanes.hasRecords()) this.schedule()
+    this.#state = 'idle'
+    const waiting = this.#lanes.outstanding()[0]
+    if (waiting !== undefined) this.schedule(waiting)
   }
 
-  #write(open: OpenDirectory): [Lane, Batch][] {
-    const written: [Lane, Batch][] = []
+  #write(open: OpenDirectory): Written {
+    const written: Written = []
     open.derived.inspect()
     for (const [lane, batch] of this.#lanes.take()) {
       try {
         open.derived.along(lane.day, batch, () => lane.file.write(batch.buffer, batch.length))
         written.push([lane, batch])
       } catch (error) {
-        this.#lose(batch, asAuditError(error))
+        this.#settle(batch, asAuditError(error))
       }
     }
     return written
   }
 
-  async #sync(lane: Lane, batch: Batch): Promise<void> {
+  async #sync(lane: Lane): Promise<AuditError | undefined> {
     const start = this.#monotonic()
     try {
       await lane.file.sync()
     } catch (error) {
-      this.#lose(batch, asAuditError(error))
-      return
+      return asAuditError(error)
     }
     this.#health.lastSyncMs = this.#monotonic() - start
-    this.#health.durable(batch.records, batch.length)
-    batch.resolve()
+    return undefined
+  }
+
+  #settle(batch: Batch, error: AuditError | undefined): void {
+    if (error === undefined) {
+      this.#health.durable(batch.records, batch.length)
+      batch.resolve()
+    } else {
+      this.#health.lost(batch.records, batch.length, error)
+      batch.reject(error)
+    }
     this.#lanes.release(batch)
   }
 
-  #lose(batch: Batch, error: AuditError): void {
-    this.#health.lost(batch.records, batch.length, error)
-    batch.reject(error)
-    this.#lanes.release(batch)
-  }
-
-  #takeAll(): [Lane, Batch][] {
-    const all: [Lane, Batch][] = []
-    for (let some = this.#lanes.take(); some.length > 0; some = this.#lanes.take()) all.push(...some)
+  #takeAll(): Batch[] {
+    const all: Batch[] = []
+    for (let some = this.#lanes.take(); some.length > 0; some = this.#lanes.take()) {
+      all.push(...some.map(([, batch]) => batch))
+    }
     return all
   }
 }
