@@ -39,6 +39,8 @@ function envelope(i: number, agent: boolean): AuditEnvelope {
     findings: [],
     node_type: 'gateway',
     gateway: 'gw@1.0.0',
+    key_id: `ed25519:${DIGEST}`,
+    mcp_method: 'tools/call',
   }
 }
 
@@ -72,9 +74,14 @@ function bareSync(dir: string): number {
 
 /** Durable appends per second with `inFlight` callers, each of which waits for its record. */
 async function appends(appender: SvcAppender, inFlight: number, agent: boolean): Promise<number> {
+  const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, agent))
   let next = 0
   const caller = async () => {
-    while (next < RECORDS) await appender.append(envelope(next++, agent))
+    for (;;) {
+      const record = envelopes[next++]
+      if (record === undefined) return
+      await appender.append(record)
+    }
   }
   const start = performance.now()
   await Promise.all(Array.from({ length: inFlight }, caller))

@@ -17,6 +17,7 @@ export class AgentCompletion {
   /** How far each agent's file is known to agree with the daily log. */
   readonly #agreed = new Map<string, number>()
   #offset = 0
+  #changed = false
   #chunk = Buffer.allocUnsafeSlow(SLICE_BYTES)
 
   constructor(dir: string, day: string, port: FileSystem, files: AgentFiles) {
@@ -24,6 +25,11 @@ export class AgentCompletion {
     this.day = day
     this.#port = port
     this.#files = files
+  }
+
+  /** Whether a file was found to differ. It is then whole again only when the job is done. */
+  get changed(): boolean {
+    return this.#changed
   }
 
   /** Handles the next slice of the daily log; true when the whole log is done. Call under the lock. */
@@ -70,6 +76,7 @@ export class AgentCompletion {
     const there = Buffer.allocUnsafe(line.length)
     const got = this.#port.readSync(fd, there, 0, line.length, agreed)
     if (got !== line.length || !there.equals(line)) {
+      this.#changed = true
       this.#cut(path, agreed)
       writeFully(this.#port, fd, line)
       this.#files.touch(path)

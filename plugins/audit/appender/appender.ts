@@ -117,13 +117,7 @@ export class SvcAppender {
    * and synced. Rejects when one of those records could not be written.
    */
   async flush(): Promise<void> {
-    const failures: unknown[] = []
-    const collect = async (some: Iterable<Promise<void>>) => {
-      for (const end of await Promise.allSettled(some))
-        if (end.status === 'rejected') failures.push(end.reason)
-    }
-    await Promise.allSettled(this.#signing)
-    await collect(this.#lanes.outstanding().map((batch) => batch.settled))
+    const failures = await this.#written()
     await this.#directory.opened?.derived.settled()
     if (failures.length > 0) throw failures[0]
   }
@@ -142,6 +136,13 @@ export class SvcAppender {
     return this.#health.status(
       new AuditError('lock_failed', `another process has held the log's lock for ${Math.round(waited)} ms`),
     )
+  }
+
+  /** Waits for the records appended so far; gives what went wrong. */
+  async #written(): Promise<unknown[]> {
+    await Promise.allSettled(this.#signing)
+    const ends = await Promise.allSettled(this.#lanes.outstanding().map((batch) => batch.settled))
+    return ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []))
   }
 
   /** The day of an acceptable record. */
@@ -230,7 +231,7 @@ export class SvcAppender {
 
   async #close(): Promise<void> {
     // Those who appended are told by their own promises what could not be written.
-    await Promise.allSettled([this.flush()])
+    await this.#written()
     clearTimeout(this.#probe)
     this.#lanes.close()
     await this.#directory.close()

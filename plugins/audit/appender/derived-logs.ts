@@ -86,9 +86,12 @@ export class DerivedLogs {
     await this.#files.sync(this.#onError)
   }
 
-  close(): void {
+  /** Ends a comparison that has found nothing to mend, finishes one that has; the next opening compares anew. */
+  async close(): Promise<void> {
     this.#closed = true
+    while (this.#working !== undefined) await this.#working
     clearTimeout(this.#timer)
+    await this.#files.sync(this.#onError)
     this.#files.close()
   }
 
@@ -99,7 +102,10 @@ export class DerivedLogs {
       this.#days.delete(day)
       const job = new AgentCompletion(this.#dir, day, this.#port, this.#files)
       try {
-        while (!this.#closed && !(await this.#lock.run(() => this.#closed || job.step()))) await immediate()
+        while (!this.#closed || job.changed) {
+          if (await this.#lock.run(() => job.step())) break
+          await immediate()
+        }
       } catch (error) {
         this.#report(error)
       }

@@ -17,7 +17,6 @@ export class Lanes {
   readonly #batchBytes: number
   readonly #handles: number
   readonly #make: (path: string) => LogFile
-  // Insertion order is order of use.
   readonly #lanes = new Map<string, Lane>()
   readonly #outstanding = new Set<Batch>()
   readonly #spare: Buffer[] = []
@@ -42,6 +41,11 @@ export class Lanes {
   batch(lane: Lane, room: number): Batch {
     const last = lane.batches.at(-1)
     if (last?.has(room)) return last
+    // Signing failed for all it was to hold; an empty batch in front would hide those behind it.
+    if (last?.records === 0) {
+      lane.batches.pop()
+      this.release(last)
+    }
     const fits = room <= this.#batchBytes ? this.#spare.pop() : undefined
     const batch = new Batch(fits ?? Buffer.allocUnsafeSlow(Math.max(room, this.#batchBytes)))
     lane.batches.push(batch)
@@ -77,9 +81,11 @@ export class Lanes {
     if (batch.buffer.length === this.#batchBytes && this.#spare.length < 2) this.#spare.push(batch.buffer)
   }
 
-  /** Closes what was used longest ago, beyond the limit. Call while nothing is being synced. */
+  /** Closes the files of the oldest days, beyond the limit. Call while nothing is being synced. */
   trim(): void {
-    for (const [path, lane] of this.#lanes) {
+    if (this.#lanes.size <= this.#handles) return
+    const oldestFirst = [...this.#lanes].sort(([, a], [, b]) => (a.day < b.day ? -1 : 1))
+    for (const [path, lane] of oldestFirst) {
       if (this.#lanes.size <= this.#handles) return
       if (lane.batches.length > 0) continue
       lane.file.close()

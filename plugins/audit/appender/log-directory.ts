@@ -87,7 +87,7 @@ export class LogDirectory {
     // An opening under way would otherwise leave its handles behind.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
     clearInterval(this.#retention)
-    this.#open?.derived.close()
+    await this.#open?.derived.close()
     this.#open?.lock.close()
   }
 
@@ -101,7 +101,7 @@ export class LogDirectory {
     try {
       await lock.run(() => this.#firstSection(derived))
     } catch (error) {
-      derived.close()
+      await derived.close()
       lock.close()
       throw error
     }

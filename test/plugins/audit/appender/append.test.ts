@@ -191,6 +191,24 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.have.length(1)
     })
 
+    it('when the signer throws on the first of a day, and goes on with a record larger than a batch', async () => {
+      let broken = true
+      const flaky = {
+        keyId: signer.keyId,
+        verify: () => true,
+        sign: (data: Uint8Array) => {
+          if (broken) throw new Error('no key today')
+          return signer.sign(data)
+        },
+      }
+      const appender = appenderIn(dir.path, { signer: flaky, limits: { batchBytes: 5_000 } })
+      expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
+      broken = false
+      await appender.append(envelope({ agentVariables: { text: 'x'.repeat(9_000) } }))
+      await appender.close()
+      expect(recordsOf(dir.path)).to.have.length(1)
+    })
+
     it('a signature of the wrong length', async () => {
       const short = { keyId: 'x', verify: () => true, sign: () => new Uint8Array(63) }
       const appender = appenderIn(dir.path, { signer: short })
