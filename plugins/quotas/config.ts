@@ -13,17 +13,20 @@ const adapter = z
     if (!LATER.includes(given)) return
     context.addIssue({ code: 'custom', message: notAvailable(`the adapter ${String(given)}`) })
   })
+  .describe('Where calls are counted: `memory`, forgotten when the process ends, or a registered adapter.')
 
-export const quotasSchema = z.strictObject({
-  adapter,
-  redisUrl: notYet('redisUrl'),
-  /** What happens to limited calls while the store is down: `closed` refuses them. */
-  failure_mode: z
-    .literal('closed', {
-      error: ({ input }) => (input === 'open' ? notAvailable('failure_mode open') : undefined),
-    })
-    .default('closed'),
-})
+export const quotasSchema = z
+  .strictObject({
+    adapter,
+    redisUrl: notYet('redisUrl'),
+    failure_mode: z
+      .literal('closed', {
+        error: ({ input }) => (input === 'open' ? notAvailable('failure_mode open') : undefined),
+      })
+      .default('closed')
+      .describe('What limited calls get while the store is down: `closed` refuses them.'),
+  })
+  .describe('Counts calls against the limits of `entitlements`.')
 
 export type QuotasConfig = z.infer<typeof quotasSchema>
 

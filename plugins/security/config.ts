@@ -7,7 +7,7 @@ import { versionPattern } from './versions.js'
 const MAX_DELAY_MS = 2_147_483_647
 
 const allowVersions = z
-  .record(z.string().min(1), z.array(z.string().min(1)))
+  .record(z.string().min(1), z.array(z.string().min(1)).describe('Its versions, exact or with `*`.'))
   .superRefine((servers, context) => {
     for (const [server, versions] of Object.entries(servers)) {
       for (const [i, version] of versions.entries()) {
@@ -16,23 +16,33 @@ const allowVersions = z
       }
     }
   })
+  .describe('Server name to the versions of it that may be called. Servers not named here may have any.')
 
-export const securitySchema = z.strictObject({
-  /** Server name → versions, exact or with `*`. */
-  allow_versions: allowVersions.optional(),
-  egress_allowlist: notYet('egress_allowlist'),
-  fs_allowlist: notYet('fs_allowlist'),
-  fs_root: notYet('fs_root'),
-  limits: z
-    .strictObject({
-      /** Kilobytes of 1024 bytes: of what the caller sends, and of what is answered. */
-      max_payload_kb: z.number().positive().optional(),
-      /** Milliseconds from the stage's turn to the last byte of the answer. */
-      max_duration_ms: z.int().min(1).max(MAX_DELAY_MS).optional(),
-    })
-    .optional(),
-  side_effects: notYet('side_effects'),
-})
+export const securitySchema = z
+  .strictObject({
+    allow_versions: allowVersions.optional(),
+    egress_allowlist: notYet('egress_allowlist'),
+    fs_allowlist: notYet('fs_allowlist'),
+    fs_root: notYet('fs_root'),
+    limits: z
+      .strictObject({
+        max_payload_kb: z
+          .number()
+          .positive()
+          .optional()
+          .describe('Kilobytes of 1024 bytes: of what the caller sends, and of what is answered.'),
+        max_duration_ms: z
+          .int()
+          .min(1)
+          .max(MAX_DELAY_MS)
+          .optional()
+          .describe("Milliseconds from the stage's turn to the last byte of the answer."),
+      })
+      .optional()
+      .describe('Sizes and durations; what exceeds one is a finding.'),
+    side_effects: notYet('side_effects'),
+  })
+  .describe('What a call may touch, and how much: what breaks a rule here is a finding.')
 
 export type SecurityConfig = z.infer<typeof securitySchema>
 
