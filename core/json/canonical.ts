@@ -36,7 +36,7 @@ class Fault {
 }
 
 /** `text` as a JSON string literal with the escapes RFC 8785 prescribes. */
-export function quoteJson(text: string): string {
+function quoteJson(text: string): string {
   const length = text.length
   if (length < SHORT) {
     for (let i = 0; i < length; i++) {

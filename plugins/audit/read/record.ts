@@ -26,7 +26,7 @@ export function objectOf(text: string): Record<string, unknown> | undefined {
   return isObject(value) ? value : undefined
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
+function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

@@ -133,6 +133,25 @@ describe('per-agent logs', () => {
     }
   })
 
+  it('of an older day are completed too, when a writer died between the logs of that day', async () => {
+    const first = appenderIn(dir.path)
+    const days = ['2026-11-01', '2026-11-19', '2026-11-20', DAY]
+    for (const day of days)
+      await first.append(envelope({ ts: `${day}T10:00:00Z`, nodeId: 'n', agentRef: 'r' }))
+    await first.close()
+    const path = join(dir.path, 'agents/n/2026-11-01/r.ndjson')
+    const before = readFileSync(path, 'utf8')
+    truncateSync(path, 0)
+    // What the writer notes in the lock file before it begins.
+    writeFileSync(join(dir.path, '.svc-lock'), '2026-11-01     \n')
+    const second = appenderIn(dir.path)
+    await second.ready()
+    await second.flush()
+    await second.close()
+    expect(readFileSync(path, 'utf8')).to.equal(before)
+    expect(readFileSync(join(dir.path, '.svc-lock'), 'utf8')).to.match(/^-/)
+  })
+
   describe('path segments', () => {
     const tricky = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 20 }).filter((text) => text.isWellFormed()),

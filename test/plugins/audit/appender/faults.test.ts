@@ -132,6 +132,25 @@ describe('SvcAppender on a disk that fails', () => {
     expect(recordsOf(dir.path)).to.have.length(2)
   })
 
+  it('keeps records apart that gathered while the failing fdatasync ran', async () => {
+    const ends: (() => void)[] = []
+    const fileSystem = diskWith({
+      fdatasync: (fd, done) => {
+        if (ends.length === 0) ends.push(() => done(fault('EIO')))
+        else nodeFileSystem.fdatasync(fd, done)
+      },
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    const first = codeOf(appender.append(envelope()))
+    while (ends.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    const later = envelope()
+    const second = codeOf(appender.append(later))
+    ends[0]?.()
+    expect(await Promise.all([first, second])).to.deep.equal(['sync_failed', 'resolved'])
+    await appender.close()
+    expect(spansOf(dir.path)).to.include(later.span_id)
+  })
+
   it('syncs the folder once a file was made, before the first record counts as durable', async () => {
     const calls: string[] = []
     const fileSystem = diskWith({

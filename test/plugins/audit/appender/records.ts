@@ -39,7 +39,7 @@ export function fixedClock(time = `${DAY}T12:00:00Z`) {
   return clock
 }
 
-export interface LogEntry {
+interface LogEntry {
   readonly level: string
   readonly fields: Record<string, unknown>
   readonly message: string
