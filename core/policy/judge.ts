@@ -98,7 +98,7 @@ function wording(issue: RawIssue): string {
     case 'invalid_union':
       return choiceWording(issue, accepted)
     case 'invalid_key':
-      return `a key is not accepted here: ${issue.issues.map(({ message }) => message).join('; ')}`
+      return nameWording(issue)
     case 'too_small':
     case 'too_big':
       return sizeWording(issue)
@@ -112,6 +112,12 @@ function wording(issue: RawIssue): string {
     default:
       return `not accepted; accepted is ${accepted}`
   }
+}
+
+/** For a name in a map; zod has worded what is wrong with it before the schema that minds is known to us. */
+function nameWording({ inst }: RawIssue): string {
+  if (!(inst instanceof z.core.$ZodRecord)) return 'this name is not accepted'
+  return `this name is not accepted; accepted is ${acceptedBy(inst._zod.def.keyType)}`
 }
 
 function choiceWording(issue: RawIssue, accepted: string): string {

@@ -1,0 +1,31 @@
+import { authnPlugin } from '@svc/plugin-authn'
+import { expect } from 'chai'
+import { importPlugins } from 'svc-sdk/internal/gateway/custom-plugins'
+import { fixtures } from '../cli/policy-console.js'
+
+describe('the modules of a policy', () => {
+  const modules = `${fixtures}invalid/modules`
+
+  it('are found from the directory of the policy, by path or by URL', async () => {
+    const url = `file://${modules}/slow.mjs`
+    const found = await importPlugins([{ use: './slow.mjs' }, { use: url }], [], modules)
+    expect([...found.keys()]).to.deep.equal(['./slow.mjs', url])
+    for (const plugin of found.values()) expect(plugin).to.include({ name: 'slow', version: '1.0.0' })
+  })
+
+  it('leave out what ships', async () => {
+    expect((await importPlugins([{ use: 'authn' }], [authnPlugin], modules)).size).to.equal(0)
+  })
+
+  it('may be packages', async () => {
+    const found = await importPlugins([{ use: '@svc/plugin-authn' }, { use: 'no-such-package' }], [], modules)
+    expect(found.get('@svc/plugin-authn')).to.have.property(
+      'message',
+      '"@svc/plugin-authn" exports no plugin; accepted is a plugin as default export, or under the name "plugin"',
+    )
+    expect(found.get('no-such-package')).to.have.property(
+      'message',
+      '"no-such-package" cannot be imported: Cannot find package \'no-such-package\'',
+    )
+  })
+})
