@@ -1,6 +1,8 @@
 // One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
 import { type Call, type Outcome, type Pipeline, Refusal } from '@svc/core'
 import { InFlight } from '../http/in-flight.js'
+import { mcpExchange } from '../mcp/exchange.js'
+import { LISTEN } from '../mcp/subject.js'
 
 /** Longest wait for the records and answers of calls that were broken off. */
 const breakOffMs = 5_000
@@ -32,6 +34,13 @@ export class Generation {
     }
   }
 
+  /** Ends the streams on which callers only listen: they never end of themselves, and clients open them anew. */
+  endStreams(): void {
+    for (const call of this.#calls) {
+      if (isListening(call)) call.abort('DRAINING', 'The gateway is shutting down; open the stream again.')
+    }
+  }
+
   /**
    * Waits for calls to end, breaks off those still running after `drainMs`, and stops the stages when
    * what was broken off is recorded.
@@ -39,9 +48,16 @@ export class Generation {
   async retire(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)
     for (const call of this.#calls) {
-      call.abort('UPSTREAM_UNREACHABLE', 'The gateway stopped waiting for the upstream; the call may have run.')
+      call.abort(
+        'UPSTREAM_UNREACHABLE',
+        'The gateway stopped waiting for the upstream; the call may have run.',
+      )
     }
     await this.#calls.idle(breakOffMs)
     await this.pipeline.stop()
   }
+}
+
+function isListening(call: Call): boolean {
+  return call.get(mcpExchange)?.method === 'GET' || call.understood?.method === LISTEN
 }

@@ -172,6 +172,7 @@ class Gateway implements GatewayHandle {
     await this.#ready.catch(() => undefined)
     this.#server?.stopListening()
     await this.#reloading
+    this.#generation?.endStreams()
     await Promise.all([...this.#retiring, this.#release()])
     await this.#server?.close(closeMs)
   }

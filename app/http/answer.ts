@@ -9,6 +9,7 @@ import {
   type Failed,
   isStream,
   type Outcome,
+  Refusal,
   type Sent,
   statusOf,
 } from '@svc/core'
@@ -121,11 +122,16 @@ async function writeStream(
   } catch (fault) {
     // Nobody is there to be told.
     if (response.destroyed && call.signal.aborted) return
-    throw fault
+    // What the gateway ends at its own wish is whole, and the client comes back for another.
+    if (!isClosing(call)) throw fault
   } finally {
     response.off('close', leave)
   }
   response.end()
+}
+
+function isClosing({ signal }: Call): boolean {
+  return signal.reason instanceof Refusal && signal.reason.code === 'DRAINING'
 }
 
 function drained(response: ServerResponse): Promise<void> {

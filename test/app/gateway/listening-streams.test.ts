@@ -1,0 +1,43 @@
+import { startToolServer } from '@svc/example-quick-start/tool-server'
+import { expect } from 'chai'
+import { startTestGateway } from '../../support/gateway.js'
+
+const initialize = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1.0.0' } },
+}
+
+/** Opens a session and the GET stream on which a client listens for what the server has to say. */
+async function listen(url: string): Promise<Response> {
+  const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+  const opened = await fetch(url, { method: 'POST', headers, body: JSON.stringify(initialize) })
+  await opened.text()
+  const session = opened.headers.get('mcp-session-id') ?? ''
+  return fetch(url, { headers: { accept: 'text/event-stream', 'mcp-session-id': session } })
+}
+
+describe('a stream on which a client only listens', () => {
+  it('is ended, whole, when the gateway closes, and does not hold up the drain', async () => {
+    const tools = await startToolServer()
+    try {
+      await using gateway = await startTestGateway({
+        targets: { billing: tools.url },
+        // Longer than this test may take: waiting for the stream would fail it.
+        server: { drainMs: 60_000 },
+      })
+      const stream = await listen(`${gateway.url}/mcp/billing`)
+      expect(stream.status).to.equal(200)
+
+      await gateway.handle.close()
+
+      expect(await stream.text()).to.equal('')
+      const { tool, status, policy } = gateway.records().at(-1) ?? {}
+      expect([tool, status, policy?.decision]).to.deep.equal(['GET@1.0.0', 'ok', 'allow'])
+      expect(gateway.log.lines.map(({ message }) => message)).not.to.include('answer broken off')
+    } finally {
+      await tools.close()
+    }
+  })
+})
