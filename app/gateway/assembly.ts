@@ -88,7 +88,7 @@ export class Assembly {
   /** Creates the stages; nothing is opened before the pipeline starts. */
   build(policy: Policy, dispatch: Dispatch): Pipeline {
     const { host } = policy
-    for (const { file, message } of policy.warnings) this.logger.warn({ file }, message)
+    for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
     return buildPipeline(
       policy,
       {
