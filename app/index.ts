@@ -8,4 +8,3 @@ export {
   PolicyError,
   startGatewayServer,
 } from './gateway/index.js'
-export { builtinPlugins, defaultOrder } from './plugins.js'

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
-import { builtinPlugins, defaultOrder } from 'svc-sdk'
+import { builtinPlugins, defaultOrder } from 'svc-sdk/internal/plugins'
 import { type ConformanceOptions, conformance } from 'svc-sdk/testing'
 
 /** A section as someone would write it, for the plugins that do not run on defaults alone. */

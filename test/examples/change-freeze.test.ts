@@ -2,6 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { bind, tokens } from '@svc/core'
 import changeFreeze from '@svc/example-custom-stage/change-freeze'
 import { startToolServer, type ToolServer } from '@svc/example-quick-start/tool-server'
@@ -45,6 +47,7 @@ describe('the example of a custom stage', () => {
     let directory: string
     let tools: ToolServer
     let gateway: GatewayHandle | undefined
+    let client: Client | undefined
 
     beforeEach(async () => {
       directory = await mkdtemp(join(tmpdir(), 'svc-change-freeze-'))
@@ -52,9 +55,11 @@ describe('the example of a custom stage', () => {
     })
 
     afterEach(async () => {
+      await client?.close()
       await gateway?.close()
       await tools.close()
       await rm(directory, { recursive: true })
+      client = undefined
       gateway = undefined
     })
 
@@ -95,6 +100,12 @@ describe('the example of a custom stage', () => {
       return { url, records }
     }
 
+    async function listed(url: string): Promise<string[]> {
+      client = new Client({ name: 'test', version: '1.0.0' })
+      await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp/billing`)))
+      return (await client.listTools()).tools.map(({ name }) => name)
+    }
+
     function refund(url: string): Promise<Response> {
       return fetch(`${url}/mcp/billing/refund_payment@1.0.0`, {
         method: 'POST',
@@ -116,6 +127,11 @@ describe('the example of a custom stage', () => {
       expect(tools.refunds).to.deep.equal([])
       expect(records).to.have.length(1)
       expect(records[0]).to.deep.include({ risk_tags: ['change_freeze'] })
+    })
+
+    it('does not list them to MCP clients during the freeze', async () => {
+      const { url } = await start(policy(), duringFreeze)
+      expect(await listed(url)).to.deep.equal(['list_invoices', 'get_invoice', 'delete_customer'])
     })
 
     for (const [when, now] of [
