@@ -122,6 +122,7 @@ export class Call {
   #rules: ReferenceRule[] = []
   #holds: Hold[] = []
   #settle: SettleHandler[] = []
+  #isSettled = false
   #abort = new AbortController()
 
   constructor(init: CallInit) {
@@ -242,8 +243,14 @@ export class Call {
     this.#settle.push(handler)
   }
 
+  /** Whether the answer has come: what a stream may still bring is no part of the outcome. */
+  get isSettled(): boolean {
+    return this.#isSettled
+  }
+
   /** For the pipeline. A handler that throws keeps the answer back. */
   async settle(settlement: Settlement): Promise<void> {
+    this.#isSettled = true
     const handlers = this.#settle.splice(0)
     for (let i = handlers.length - 1; i >= 0; i--) await handlers[i]?.(settlement)
   }

@@ -105,16 +105,18 @@ async function writeStream(
     response.writeHead(outcome.status, headers)
     response.flushHeaders()
   }
+  // The call goes on to its end where its outcome is worth recording, until it has one.
+  const goesOn = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: the caller's leaving must end it without waiting for its next piece.
-  const drains = body.drainWhenAbandoned === true
-  const leave = (): void => call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
-  if (!drains) response.once('close', leave)
-  if (!drains && response.destroyed) leave()
+  const leave = (): void => {
+    if (!goesOn()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
+  }
+  response.once('close', leave)
+  if (response.destroyed) leave()
   try {
     for await (const chunk of body) {
       if (response.destroyed) {
-        // The call goes on to its end where its outcome is worth recording; else leaving the loop ends it.
-        if (drains) continue
+        if (goesOn()) continue
         return
       }
       if (!response.write(chunk.bytes)) await drained(response)

@@ -1,10 +1,12 @@
 // From the bytes of an exchange to the request that the stages judge.
+import type { IncomingHttpHeaders } from 'node:http'
 import {
   type CallRequest,
   canonicalize,
   formatReference,
   type JsonValue,
   ReferenceInputError,
+  Refusal,
   type RequestKind,
 } from '@svc/core'
 import { idempotencyKeyOf } from '../http/facts.js'
@@ -38,6 +40,7 @@ async function read(
   versions: ServerVersions,
 ): Promise<CallRequest> {
   const { server, target } = exchange
+  checkOrigin(exchange.headers)
   const subject =
     bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(exchange, bytes)
   target.tool = subject.name
@@ -52,7 +55,7 @@ async function read(
     ...subject,
     server,
     version,
-    reference: isGuarded ? referenceOf(server, subject.kind, subject.name, version) : `mcp://${server}/`,
+    reference: referenceOf(server, subject.kind, subject.name, version),
     canonicalArgs: canonicalize(subject.args),
     bytes: bytes?.byteLength ?? 0,
     idempotencyKey,
@@ -69,6 +72,21 @@ function readBody(exchange: McpExchange, bytes: Uint8Array): Subject {
   exchange.message = message
   checkHeaderAgreement(exchange.headers, message)
   return subjectOf(message)
+}
+
+/**
+ * MCP, Streamable HTTP, "Security": a web page whose name was bound to the gateway's address must not speak
+ * for the user of the machine. A bearer token shows that the caller is no such page.
+ */
+function checkOrigin({ origin, authorization }: IncomingHttpHeaders): void {
+  if (origin === undefined || authorization !== undefined || isLoopback(origin)) return
+  throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not call without a bearer token.')
+}
+
+function isLoopback(origin: string): boolean {
+  if (!URL.canParse(origin)) return false
+  const { hostname } = new URL(origin)
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname)
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */
@@ -96,12 +114,14 @@ function keyInMeta(message: Message | undefined): JsonValue | undefined {
   return isObject(meta) ? meta[META_IDEMPOTENCY_KEY] : undefined
 }
 
-/** The one reference of a tool, prompt or resource. Throws `McpRefusal` for a name that can have none. */
+/** The one reference of a tool, prompt or resource; for the open part of the protocol that of the server. Throws `McpRefusal` for a name that can have none. */
 export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
   try {
     if (kind === 'prompt') return formatReference({ server, prompt: name, version })
     if (kind === 'resource') return formatReference({ server, resource: name, version })
-    return formatReference({ server, tool: name, version })
+    if (kind === 'tool') return formatReference({ server, tool: name, version })
+    const ofAny = formatReference({ server, tool: '*', version })
+    return ofAny.slice(0, ofAny.lastIndexOf('/') + 1)
   } catch (cause) {
     if (cause instanceof ReferenceInputError) throw invalidParams(`Bad name: ${cause.message}.`, { cause })
     throw cause

@@ -18,6 +18,8 @@ import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 
 export interface Asking {
   readonly method?: McpExchange['method']
+  /** Name of the target; `files` where not given. */
+  readonly server?: string
   readonly headers?: IncomingHttpHeaders
   /** The message; text is sent as it is. */
   readonly body?: unknown
@@ -58,13 +60,13 @@ export class TestFace implements AsyncDisposable {
   }
 
   async ask(asking: Asking): Promise<Asked> {
-    const { method = 'POST', headers = {}, body, rules = [], unrecordable = false } = asking
+    const { method = 'POST', server = 'files', headers = {}, body, rules = [], unrecordable = false } = asking
     const exchange: McpExchange = {
       method,
       headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
-      server: 'files',
+      server,
       upstream: () => this.#upstream,
-      target: { server: 'files', serverVersion: '', tool: '', toolVersion: '', mcpMethod: null },
+      target: { server, serverVersion: '', tool: '', toolVersion: '', mcpMethod: null },
       message: undefined,
       id: undefined,
       protocolError: undefined,

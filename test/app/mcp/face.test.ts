@@ -120,6 +120,22 @@ describe('a call on the MCP face', () => {
     }
   })
 
+  it('has the reference of its server alone where it is open, the name encoded so that it is no other', async () => {
+    await withFace(
+      (message, response) => json(response, result(message, {})),
+      async (face) => {
+        const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+        for (const [server, reference] of [
+          ['files', 'mcp://files/'],
+          ['files/echo@1', 'mcp://files%2Fecho%401/'],
+        ] as const) {
+          const { request } = await face.ask({ server, body: list })
+          expect(request).to.include({ kind: 'protocol', name: 'tools/list', reference })
+        }
+      },
+    )
+  })
+
   it('takes its idempotency key from `_meta`, and refuses one that the header contradicts', async () => {
     const body = { ...callEcho, params: { ...callEcho.params, _meta: { 'svc/idempotency-key': 'k1' } } }
     await withFace(

@@ -98,6 +98,20 @@ describe('the MCP face over HTTP', () => {
       }))
   }
 
+  for (const [who, origin, status] of [
+    ['a web page from elsewhere, whose name may have been bound to this address', 'http://evil.example', 403],
+    ['a page without an origin of its own', 'null', 403],
+    ['a page on this machine', 'http://localhost:6274', 200],
+  ] as const) {
+    it(`answers ${who} with ${status} when it has no bearer token`, () =>
+      withGateway(fine, async ({ post, calls }) => {
+        const answer = await post(callEcho, { origin })
+        expect(answer.status).to.equal(status)
+        await answer.text()
+        expect(toolCalls(calls)).to.have.length(status === 200 ? 1 : 0)
+      }))
+  }
+
   it('refuses a body over the cap with HTTP 413', () =>
     withGateway(
       fine,
@@ -217,6 +231,28 @@ describe('the MCP face over HTTP', () => {
         const [record] = gateway.records()
         expect(record).to.include({ tool: 'echo@2.0.0', status: 'ok' })
         expect(record?.output_sha256).to.match(/^[0-9a-f]{64}$/)
+      },
+    )
+  })
+
+  it('ends a stream that its server leaves open after the answer, when the caller leaves', async () => {
+    const left = signalled()
+    await withGateway(
+      (message, response) => {
+        response.on('close', () => left.resolve())
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(event(result(message)))
+      },
+      async ({ post, gateway }) => {
+        const leaving = new AbortController()
+        const answer = await post(callEcho, {}, leaving.signal)
+        const reader = answer.body?.getReader()
+        await reader?.read()
+        leaving.abort()
+        await left.happened
+        const [record, ...more] = gateway.records()
+        expect(record).to.include({ tool: 'echo@2.0.0', status: 'ok' })
+        expect(more).to.have.length(0)
       },
     )
   })
