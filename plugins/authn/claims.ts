@@ -38,7 +38,7 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
 }
 
 /** The claim of that name, else what the dotted path leads to, as in `realm_access.roles`. */
-export function claim(claims: Claims, name: string): unknown {
+function claim(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   if (!name.includes('.')) return undefined
   let at: unknown = claims

@@ -6,7 +6,7 @@ import { z } from 'zod'
  * Every accepted signature algorithm: asymmetric ones only. A token signed with HMAC could be forged by
  * whoever has the public key, and `none` by anyone (RFC 8725 §2.1).
  */
-export const signatureAlgorithms = [
+const signatureAlgorithms = [
   'RS256',
   'RS384',
   'RS512',

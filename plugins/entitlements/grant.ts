@@ -25,7 +25,7 @@ export interface Grant {
 }
 
 /** Sections of a tenant's principals, and how they are called in keys and messages. */
-export const principalKinds = {
+const principalKinds = {
   users: { level: 'user', kind: 'user', title: 'the user' },
   user_ids: { level: 'user', kind: 'user_id', title: 'the user id' },
   roles: { level: 'role', kind: 'role', title: 'a role of the caller' },

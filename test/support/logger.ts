@@ -1,7 +1,7 @@
 // A logger that keeps lines in place of printing them.
 import type { Logger } from '@svc/core'
 
-export interface LogLine {
+interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
   readonly fields: object
   readonly message: string
