@@ -8,6 +8,7 @@ import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/appender/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
+import { svc } from '../../support/svc.js'
 
 interface Run {
   out: string
@@ -185,11 +186,7 @@ describe('svc audit', () => {
     const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
     await Promise.all(Array.from({ length: 3_000 }, () => appender.append(envelope())))
     await appender.close()
-    const script = `
-      import { auditCommand } from 'svc-sdk/internal/cli/audit'
-      await auditCommand().parseAsync(['show', ${JSON.stringify(dir.path)}], { from: 'user' })`
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
-      cwd: new URL('.', import.meta.url),
+    const child = spawn(process.execPath, [svc, 'audit', 'show', dir.path], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let err = ''

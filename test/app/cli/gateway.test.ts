@@ -1,14 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
+import { svc } from '../../support/svc.js'
 import { startUpstream } from '../../support/upstream.js'
-
-const svc = join(dirname(createRequire(import.meta.url).resolve('svc-sdk/package.json')), 'bin/svc.js')
 
 interface Line {
   readonly msg: string
