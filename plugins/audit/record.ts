@@ -37,7 +37,6 @@ export function recordOf(facts: RecordFacts, { call, settlement, latencyMs }: Re
   const findings = judged(call)
   const isDenied = settlement.outcome.kind === 'denied' || findings.some(({ effect }) => effect === 'deny')
   const envelope: AuditEnvelope = {
-    ...sameInAll(facts),
     ts: new Date(call.receivedAt).toISOString(),
     trace_id: trace.traceId,
     span_id: trace.spanId,
@@ -57,9 +56,11 @@ export function recordOf(facts: RecordFacts, { call, settlement, latencyMs }: Re
     agentRef: agent.agentRef,
     agentVariables: agent.variables,
     agentMetadata: agent.metadata,
-    risk_tags: [...new Set(findings.map(({ reason }) => reason))],
+    risk_tags: findings.length === 0 ? [] : [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(caller),
+    // Last: what follows a spread makes the engine build the object member by member, as a hash table.
+    ...sameInAll(facts),
   }
   if (settlement.error !== null) envelope.error = settlement.error
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
