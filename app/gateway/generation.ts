@@ -26,11 +26,11 @@ export class Generation {
 
   /** Runs a call and keeps this generation alive until `answer` has written the outcome to its end. */
   async serve(call: Call, answer: (outcome: Outcome) => Promise<void>): Promise<void> {
-    this.#calls.add(call)
+    const place = this.#calls.add(call)
     try {
       await answer(await this.pipeline.run(call))
     } finally {
-      this.#calls.delete(call)
+      this.#calls.delete(place)
     }
   }
 

@@ -36,7 +36,7 @@ export class HttpServer {
         joinDuplicateHeaders: true,
       },
       (message, response) => {
-        this.#inFlight.add(response)
+        const place = this.#inFlight.add(response)
         handler(message, response)
           .catch((fault: unknown) => {
             // Faults have become outcomes long before; what is left is an answer that broke off.
@@ -44,7 +44,7 @@ export class HttpServer {
             response.destroy()
           })
           .finally(() => {
-            this.#inFlight.delete(response)
+            this.#inFlight.delete(place)
           })
       },
     )
