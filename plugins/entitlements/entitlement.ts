@@ -1,8 +1,7 @@
 // What one caller may use: the levels of the policy that speak of it, deny before allow.
 import { type Finding, type Limit, parseNameSegment, type ReferenceRule, type RequestKind } from '@svc/core'
-import type { PlanConfig } from './config.js'
 import type { Grant } from './grant.js'
-import { limitsOf } from './limits.js'
+import { limitsOf, type UnitLimits } from './limits.js'
 
 const PREFIX = 'mcp://'
 
@@ -10,10 +9,10 @@ export class Entitlement {
   readonly grants: readonly Grant[]
   /** For `call.rule`, and for the call's own reference. */
   readonly rule: ReferenceRule = (reference, kind) => this.#judge(reference, kind)
-  readonly #plan: PlanConfig
+  readonly #plan: UnitLimits
 
   /** `plan` gives the limits that no grant sets. */
-  constructor(plan: PlanConfig, grants: readonly Grant[]) {
+  constructor(plan: UnitLimits, grants: readonly Grant[]) {
     this.#plan = plan
     this.grants = grants
   }

@@ -1,6 +1,7 @@
 // What one level of a policy grants and denies: a plan, a tenant, or one of its principals.
 import { compilePatternMap, compilePatternSet, type PatternMap, type PatternSet } from '@svc/core'
 import type { PrincipalConfig, ToolLimitConfig } from './config.js'
+import { type UnitLimits, unitsOf } from './limits.js'
 
 export type Level = 'plan' | 'tenant' | 'user' | 'role' | 'agent' | 'node'
 
@@ -21,7 +22,7 @@ export interface Grant {
   /** Absent: this level has no say in what is allowed. */
   readonly allow?: PatternList
   readonly deny?: PatternList
-  readonly perTool?: PatternMap<ToolLimitConfig>
+  readonly perTool?: PatternMap<UnitLimits>
 }
 
 /** Sections of a tenant's principals, and how they are called in keys and messages. */
@@ -54,8 +55,13 @@ export function compiledParts({ allowlist, denylist, per_tool }: PrincipalConfig
   return {
     ...(allowlist === undefined ? {} : { allow: compileList(allowlist) }),
     ...(denylist === undefined ? {} : { deny: compileList(denylist) }),
-    ...(per_tool === undefined ? {} : { perTool: compilePatternMap(per_tool) }),
+    ...(per_tool === undefined ? {} : { perTool: compileLimits(per_tool) }),
   }
+}
+
+function compileLimits(perTool: Readonly<Record<string, ToolLimitConfig>>): PatternMap<UnitLimits> {
+  const entries = Object.entries(perTool).map(([source, limit]) => [source, unitsOf(limit)] as const)
+  return compilePatternMap(Object.fromEntries(entries))
 }
 
 /** What is left of a grant that the caller only claims: it restricts, it allows nothing. */

@@ -10,6 +10,7 @@ import {
   principalGrant,
   withoutAllowlist,
 } from './grant.js'
+import { type UnitLimits, unitsOf } from './limits.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 
@@ -26,7 +27,7 @@ export class Tenants {
       ]),
     )
     const plan = planNamed(plans, config.default_plan)
-    this.#others = new Entitlement(plan, [planGrant(config.default_plan, plan, true)])
+    this.#others = new Entitlement(unitsOf(plan), [planGrant(config.default_plan, plan, true)])
   }
 
   has(tenant: string): boolean {
@@ -40,14 +41,17 @@ export class Tenants {
 }
 
 class TenantRules {
-  #plan: PlanConfig
+  #plan: UnitLimits
   #whole: Entitlement
   #principals: { readonly [section in PrincipalSection]: ReadonlyMap<string, Grant> }
   #claimedNodes: ReadonlyMap<string, Grant>
 
   constructor(tenant: string, plan: PlanConfig, rules: TenantConfig) {
-    this.#plan = plan
-    this.#whole = new Entitlement(plan, [planGrant(rules.plan, plan, false), tenantGrant(tenant, rules)])
+    this.#plan = unitsOf(plan)
+    this.#whole = new Entitlement(this.#plan, [
+      planGrant(rules.plan, plan, false),
+      tenantGrant(tenant, rules),
+    ])
     this.#principals = {
       users: compilePrincipals('users', rules.users),
       user_ids: compilePrincipals('user_ids', rules.user_ids),

@@ -54,26 +54,39 @@ export class Usage {
 
   /** `now` in milliseconds since the epoch; what is not sent is given back, so it is not told as used. */
   headers(now: number, sent: Sent): AnswerHeaders {
-    const left = (used: Used) => used.remaining + (sent === 'no' && used.refundable ? 1 : 0)
     const headers: AnswerHeaders = {}
-    const rate = tightest(this.#used, 'rate', left)
-    if (rate !== undefined) headers['x-rate-remaining'] = String(left(rate))
-    const day = tightest(this.#used, 'day', left)
-    if (day !== undefined) {
-      headers['x-quota-remaining'] = String(left(day))
-      headers['x-quota-reset-at'] = new Date(day.resetAt).toISOString()
+    let tightestRate = Number.POSITIVE_INFINITY
+    let tightestDay = Number.POSITIVE_INFINITY
+    let dayEnds = 0
+    let policy = ''
+    let state = ''
+    for (const { unit, name, quota, window, remaining, resetAt, refundable } of this.#used) {
+      const left = sent === 'no' && refundable ? remaining + 1 : remaining
+      const comma = policy === '' ? '' : ', '
+      policy += `${comma}"${name}";q=${quota};w=${window}`
+      state += `${comma}"${name}";r=${left};t=${Math.max(0, secondsUntil(resetAt, now))}`
+      if (unit === 'rate') tightestRate = Math.min(tightestRate, left)
+      else if (left < tightestDay) {
+        tightestDay = left
+        dayEnds = resetAt
+      }
     }
-    if (this.#used.length === 0) return headers
-    headers['ratelimit-policy'] = this.#used.map((u) => `"${u.name}";q=${u.quota};w=${u.window}`).join(', ')
-    headers['ratelimit'] = this.#used
-      .map((u) => `"${u.name}";r=${left(u)};t=${Math.max(0, secondsUntil(u.resetAt, now))}`)
-      .join(', ')
+    if (tightestRate < Number.POSITIVE_INFINITY) headers['x-rate-remaining'] = `${tightestRate}`
+    if (tightestDay < Number.POSITIVE_INFINITY) {
+      headers['x-quota-remaining'] = `${tightestDay}`
+      headers['x-quota-reset-at'] = isoTime(dayEnds)
+    }
+    if (policy !== '') {
+      headers['ratelimit-policy'] = policy
+      headers['ratelimit'] = state
+    }
     return headers
   }
 
   /** Names of policies are told apart where a caller has several limits of one kind, such as one for each role. */
   #nameOf({ level }: Limit, unit: Used['unit']): string {
     const name = `${level.replace(/[^a-z0-9_-]/gi, '-')}-${unit}`
+    if (this.#used.length === 0) return name
     const others = this.#used.filter((used) => used.name === name || used.name.startsWith(`${name}-`)).length
     return others === 0 ? name : `${name}-${others + 1}`
   }
@@ -84,10 +97,10 @@ export function secondsUntil(instant: number, now: number): number {
   return Math.ceil((instant - now) / 1000)
 }
 
-function tightest(all: readonly Used[], unit: Used['unit'], left: (used: Used) => number): Used | undefined {
-  let best: Used | undefined
-  for (const used of all) {
-    if (used.unit === unit && (best === undefined || left(used) < left(best))) best = used
-  }
-  return best
+// Days end for all calls alike, so the text is made once a day.
+let lastTold = { instant: Number.NaN, text: '' }
+
+function isoTime(instant: number): string {
+  if (instant !== lastTold.instant) lastTold = { instant, text: new Date(instant).toISOString() }
+  return lastTold.text
 }
