@@ -1,5 +1,6 @@
 // One call on its way through the gateway: the request's facts, slots, findings, holds and settlement.
 import type { IncomingHttpHeaders } from 'node:http'
+import { type Abortable, CallAbort } from './abort.js'
 import { type ErrorCode, Refusal } from './errors.js'
 import type { Finding } from './finding.js'
 import type { JsonValue } from './json/value.js'
@@ -123,7 +124,7 @@ export class Call {
   #holds: Hold[] = []
   #settle: SettleHandler[] = []
   #isSettled = false
-  #abort = new AbortController()
+  #abort = new CallAbort()
 
   constructor(init: CallInit) {
     this.face = init.face
@@ -158,6 +159,11 @@ export class Call {
   /** Fires when the call must stop: a limit passed, or the caller has gone. Its reason is a `Refusal`. */
   get signal(): AbortSignal {
     return this.#abort.signal
+  }
+
+  /** The same as `signal`, without making one. */
+  get stopping(): Abortable {
+    return this.#abort
   }
 
   /** Stops the call; the dispatcher answers with this code. */

@@ -1,3 +1,4 @@
+export type { Abortable } from './abort.js'
 export { Base64Error, fromBase64, toBase64 } from './base64.js'
 // What plugins, the app and custom stages build on.
 export {

@@ -1,5 +1,5 @@
 // Writes an outcome as an HTTP answer.
-import type { ServerResponse } from 'node:http'
+import type { OutgoingHttpHeader, ServerResponse } from 'node:http'
 import {
   type AnswerHeaders,
   type AnswerStream,
@@ -70,26 +70,27 @@ export async function writeOutcome(
   }
 }
 
+/** What `writeWhole` alone sets. */
+const ours: ReadonlySet<string> = new Set(['content-length', 'x-trace-id', 'x-span-id', 'traceparent'])
+
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
   if (response.destroyed) return
   const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
-  const headers: AnswerHeaders = { ...answer.headers }
-  if (!bodyless(answer.status)) headers['content-length'] = String(length)
-  addTrace(headers, call)
-  response.writeHead(answer.status, headers)
+  // As a list, which node:http writes as it is; an object it would copy and check header by header.
+  const list: OutgoingHttpHeader[] = []
+  for (const name in answer.headers) if (!ours.has(name)) list.push(name, answer.headers[name] ?? '')
+  if (!bodyless(answer.status)) list.push('content-length', length)
+  if (call !== undefined) {
+    const { traceId, spanId } = call.trace
+    list.push('x-trace-id', traceId, 'x-span-id', spanId, 'traceparent', traceparentOf(call))
+  }
+  response.writeHead(answer.status, list)
   response.end(bodyless(answer.status) ? undefined : answer.body)
 }
 
 /** RFC 9110 §6.4.1: these statuses carry no content. */
 function bodyless(status: number): boolean {
   return status === 204 || status === 304
-}
-
-function addTrace(headers: AnswerHeaders, call: Call | undefined): void {
-  if (call === undefined) return
-  headers['x-trace-id'] = call.trace.traceId
-  headers['x-span-id'] = call.trace.spanId
-  headers['traceparent'] = traceparentOf(call)
 }
 
 async function writeStream(
@@ -100,7 +101,9 @@ async function writeStream(
 ): Promise<void> {
   const headers: AnswerHeaders = { ...outcome.headers }
   delete headers['content-length']
-  addTrace(headers, call)
+  headers['x-trace-id'] = call.trace.traceId
+  headers['x-span-id'] = call.trace.spanId
+  headers['traceparent'] = traceparentOf(call)
   if (!response.destroyed) {
     response.writeHead(outcome.status, headers)
     response.flushHeaders()
@@ -123,7 +126,7 @@ async function writeStream(
     }
   } catch (fault) {
     // Nobody is there to be told.
-    if (response.destroyed && call.signal.aborted) return
+    if (response.destroyed && call.stopping.aborted) return
     // What the gateway ends at its own wish is whole, and the client comes back for another.
     if (!isClosing(call)) throw fault
   } finally {
@@ -132,8 +135,8 @@ async function writeStream(
   response.end()
 }
 
-function isClosing({ signal }: Call): boolean {
-  return signal.reason instanceof Refusal && signal.reason.code === 'DRAINING'
+function isClosing({ stopping }: Call): boolean {
+  return stopping.reason instanceof Refusal && stopping.reason.code === 'DRAINING'
 }
 
 function drained(response: ServerResponse): Promise<void> {

@@ -69,7 +69,7 @@ export class McpFace {
     try {
       const answer = await this.#parts.dispatcher.send(
         upstream,
-        { method, path: pathOf(upstream), headers, ...body, signal: call.signal },
+        { method, path: pathOf(upstream), headers, ...body, signal: call.stopping },
         () => {
           call.sent = 'unknown'
         },

@@ -1,5 +1,5 @@
 // What comes back from an upstream, before any face reads meaning into it.
-import type { AnswerHeaders, Sent } from '@svc/core'
+import type { Abortable, AnswerHeaders, Sent } from '@svc/core'
 
 export interface UpstreamRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -7,8 +7,8 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array
-  /** Aborts the exchange; its reason is thrown. */
-  readonly signal: AbortSignal
+  /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */
+  readonly signal: Abortable
 }
 
 export interface UpstreamAnswer {

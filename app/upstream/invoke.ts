@@ -29,7 +29,7 @@ export async function dispatchInvoke(
   try {
     const answer = await upstream.send(
       target,
-      { method: 'POST', path, headers, body: request.canonicalArgs, signal: call.signal },
+      { method: 'POST', path, headers, body: request.canonicalArgs, signal: call.stopping },
       () => {
         call.sent = 'unknown'
       },

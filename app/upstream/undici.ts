@@ -1,6 +1,6 @@
 // The default dispatcher: one keep-alive pool per origin, each request sent once.
 import { Readable } from 'node:stream'
-import type { AnswerHeaders } from '@svc/core'
+import type { Abortable, AnswerHeaders } from '@svc/core'
 import { type Dispatcher, Pool } from 'undici'
 import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
@@ -70,7 +70,7 @@ interface Listener {
 
 /** One request on its way: collects a small answer whole, turns a large or endless one into a stream. */
 class Exchange implements Dispatcher.DispatchHandler {
-  #signal: AbortSignal
+  #signal: Abortable
   #wholeUpTo: number
   #listener: Listener
   #controller: Dispatcher.DispatchController | undefined
@@ -82,11 +82,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   #size = 0
   #stream: Readable | undefined
 
-  constructor(signal: AbortSignal, wholeUpTo: number, listener: Listener) {
+  constructor(signal: Abortable, wholeUpTo: number, listener: Listener) {
     this.#signal = signal
     this.#wholeUpTo = wholeUpTo
     this.#listener = listener
-    signal.addEventListener('abort', this.#onAbort, { once: true })
+    signal.addEventListener('abort', this.#onAbort)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

@@ -98,7 +98,7 @@ class SettlingStream {
   }
 
   #codeOfAbort(): ErrorCode | undefined {
-    return codeOf(this.#call.signal.reason)
+    return codeOf(this.#call.stopping.reason)
   }
 }
 

@@ -1,0 +1,50 @@
+// Says that a call must stop. An AbortSignal says the same at ten times the price, and hardly any call stops:
+// one is made only for whoever asks for it.
+import type { Refusal } from './errors.js'
+
+/** The part of an AbortSignal that waiting code needs; every AbortSignal is one. */
+export interface Abortable {
+  readonly aborted: boolean
+  readonly reason: unknown
+  addEventListener(type: 'abort', listener: () => void): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
+export class CallAbort implements Abortable {
+  #reason: Refusal | undefined
+  #listeners: (() => void)[] = []
+  #controller: AbortController | undefined
+
+  get aborted(): boolean {
+    return this.#reason !== undefined
+  }
+
+  get reason(): Refusal | undefined {
+    return this.#reason
+  }
+
+  /** Only the first has an effect. */
+  abort(reason: Refusal): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
+    this.#controller?.abort(reason)
+    for (const listener of this.#listeners.splice(0)) listener()
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    const at = this.#listeners.indexOf(listener)
+    if (at !== -1) this.#listeners.splice(at, 1)
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+}
