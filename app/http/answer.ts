@@ -50,7 +50,8 @@ export function refusalAnswer(outcome: Denied | Failed, traceId: string): WholeA
       ...(status === 503 ? { 'retry-after': '1' } : {}),
       ...outcome.headers,
     },
-    body: JSON.stringify(errorObject(outcome, traceId)),
+    // The newline is for people at a terminal.
+    body: `${JSON.stringify(errorObject(outcome, traceId))}\n`,
   }
 }
 
