@@ -4,7 +4,7 @@
 import { Automaton } from './automaton.js'
 import { type Glob, globMatches, globMeets, isLiteral, NAME } from './glob.js'
 import { compilePattern, namesOneServer, type Pattern } from './pattern.js'
-import { FRESH, type Subject, serverSubject, subjectOf } from './subject.js'
+import { BEGIN, END, FRESH, Subject, serverSubject, subjectOf } from './subject.js'
 
 /** References are canonical, as `formatReference` gives them; other text throws `ReferenceInputError`. */
 export interface PatternSet {
@@ -40,7 +40,7 @@ export function compilePatternSet(patterns: Iterable<string>): PatternSet {
       // Where a pattern matches characters that only a star can match, it matches any in their place.
       const name = serverSubject(server)
       const path = `${FRESH}@${FRESH}`
-      return index.some({ text: `${name}/${path}`, server: name, path })
+      return index.some(new Subject(`${name}/${path}`, name, path))
     },
   }
 }
@@ -121,31 +121,19 @@ class PatternIndex {
       return pattern !== undefined && matchesSubject(pattern, subject) && visit(position)
     }
     if (this.fixed.size > 0) {
-      for (const key of fixedKeysOf(subject)) if (this.fixed.get(key)?.some(visit)) return true
+      for (const key of subject.keys) if (this.fixed.get(key)?.some(visit)) return true
     }
     if (this.always.some(check)) return true
     return (
-      this.automaton?.find(
-        BEGIN + subject.text + END,
-        (string) => this.starred[string]?.some(check) ?? false,
-      ) ?? false
+      this.automaton?.find(subject.marked, (string) => this.starred[string]?.some(check) ?? false) ?? false
     )
   }
 }
-
-/** Control characters are in no name. */
-const BEGIN = '\u0005'
-const END = '\u0006'
 
 function add(map: Map<string, number[]>, key: string, position: number): void {
   const list = map.get(key)
   if (list === undefined) map.set(key, [position])
   else list.push(position)
-}
-
-function fixedKeysOf({ text, server, path }: Subject): string[] {
-  const named = path.slice(0, path.lastIndexOf('@') + 1)
-  return [text, `${server}/${named}`, `/${path}`, `/${named}`, `${server}/`, '/']
 }
 
 function fixedKey(pattern: Pattern): string | undefined {
