@@ -113,25 +113,32 @@ function writeArray(items: readonly unknown[], depth: number): string {
   return `${text}]`
 }
 
+/** Where to cut an object's text, and the text before that, once it is written. */
+interface Cut {
+  /** Of the member that would stand there, and must not. */
+  readonly name: string
+  head: string | undefined
+}
+
 /**
- * The members of `object` in RFC 8785 order (UTF-16 code units), without the braces. With `cut`, that
- * member must be absent and the ones before and after its place are separated by a newline, which
- * occurs nowhere else in canonical JSON.
+ * The members of `object` in RFC 8785 order (UTF-16 code units), without the braces. With `cut`, only
+ * those after the cut; those before are left in it.
  */
-function writeMembers(object: Record<string, unknown>, depth: number, cut: string | undefined): string {
+function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut | undefined): string {
   let text = ''
   let separator = ''
-  let waiting = cut !== undefined
+  let waiting = cut
   let key = ''
   const { keys, labels } = sortedShape(object, quoteJson)
   try {
     for (let i = 0; i < keys.length; i++) {
       key = keys[i] as string
-      if (waiting && key >= (cut as string)) {
-        if (key === cut) throw new Fault('reserved_member')
-        text += '\n'
+      if (waiting !== undefined && key >= waiting.name) {
+        if (key === waiting.name) throw new Fault('reserved_member')
+        waiting.head = text
+        waiting = undefined
+        text = ''
         separator = ''
-        waiting = false
       }
       const value = object[key]
       const json = typeof value === 'string' ? quoteJson(value) : write(value, key, depth)
@@ -142,7 +149,9 @@ function writeMembers(object: Record<string, unknown>, depth: number, cut: strin
   } catch (error) {
     throw error instanceof Fault ? error.within(object, key) : error
   }
-  return waiting ? `${text}\n` : text
+  if (waiting === undefined) return text
+  waiting.head = text
+  return ''
 }
 
 function explain(error: unknown): unknown {
@@ -181,9 +190,9 @@ export interface CutObject {
  */
 export function canonicalizeAround(object: object, name: string): CutObject {
   try {
-    const text = writeMembers(object as Record<string, unknown>, 1, name)
-    const at = text.indexOf('\n')
-    return { head: `{${text.slice(0, at)}`, tail: `${text.slice(at + 1)}}` }
+    const cut: Cut = { name, head: undefined }
+    const tail = writeMembers(object as Record<string, unknown>, 1, cut)
+    return { head: `{${cut.head}`, tail: `${tail}}` }
   } catch (error) {
     throw explain(error)
   }
