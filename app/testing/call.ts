@@ -1,18 +1,28 @@
 // A call as the gateway would make it, for tests of a single stage.
 import type { IncomingHttpHeaders } from 'node:http'
-import { Call, type CallAgent, type CallRequest, canonicalize, type Face, type JsonValue } from '@svc/core'
+import {
+  Call,
+  type CallAgent,
+  type CallRequest,
+  type CallTrace,
+  canonicalize,
+  type Face,
+  type JsonValue,
+} from '@svc/core'
 
 export interface FakeCall {
   readonly face?: Face
   readonly headers?: IncomingHttpHeaders
   readonly agent?: Partial<CallAgent>
+  readonly trace?: Partial<CallTrace>
   /** Milliseconds since the epoch. */
   readonly receivedAt?: number
   readonly server?: string
   readonly tool?: string
   readonly version?: string
   readonly args?: JsonValue
-  readonly idempotencyKey?: string
+  /** Over what follows from the rest: another kind, a size, an idempotency key. */
+  readonly request?: Partial<CallRequest>
   /** In place of a request that can be read, for instance one that throws a `Refusal`. */
   readonly read?: () => Promise<CallRequest> | CallRequest
 }
@@ -21,7 +31,19 @@ export interface FakeCall {
 export function fakeCall(given: FakeCall = {}): Call {
   const { face = 'invoke', server = 'billing', tool = 'get_invoice', version = '1.0.0', args = {} } = given
   const canonicalArgs = canonicalize(args)
-  const method = face === 'mcp' ? 'tools/call' : null
+  const request: CallRequest = {
+    kind: 'tool',
+    method: face === 'mcp' ? 'tools/call' : null,
+    server,
+    name: tool,
+    version,
+    reference: `mcp://${server}/${tool}@${version}`,
+    args,
+    canonicalArgs,
+    bytes: Buffer.byteLength(canonicalArgs),
+    idempotencyKey: null,
+    ...given.request,
+  }
   return new Call({
     face,
     headers: given.headers ?? {},
@@ -32,6 +54,7 @@ export function fakeCall(given: FakeCall = {}): Call {
       state: null,
       causeTraceId: null,
       causeSpanId: null,
+      ...given.trace,
     },
     agent: {
       nodeId: null,
@@ -41,21 +64,14 @@ export function fakeCall(given: FakeCall = {}): Call {
       metadata: null,
       ...given.agent,
     },
-    target: { server, serverVersion: version, tool, toolVersion: version, mcpMethod: method },
+    target: {
+      server: request.server,
+      serverVersion: version,
+      tool: request.name,
+      toolVersion: version,
+      mcpMethod: request.method,
+    },
     receivedAt: given.receivedAt ?? Date.UTC(2026, 0, 1),
-    read:
-      given.read ??
-      (() => ({
-        kind: 'tool',
-        method,
-        server,
-        name: tool,
-        version,
-        reference: `mcp://${server}/${tool}@${version}`,
-        args,
-        canonicalArgs,
-        bytes: Buffer.byteLength(canonicalArgs),
-        idempotencyKey: given.idempotencyKey ?? null,
-      })),
+    read: given.read ?? (() => request),
   })
 }

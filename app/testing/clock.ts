@@ -10,13 +10,9 @@ export class FakeClock implements Clock {
     this.#now = now
   }
 
-  now(): number {
-    return this.#now
-  }
-
-  monotonic(): number {
-    return this.#monotonic
-  }
+  /** Like `monotonic`, bound: it may be handed on by itself. */
+  readonly now = (): number => this.#now
+  readonly monotonic = (): number => this.#monotonic
 
   /** Time passes: both readings move on by `ms`, which is not negative. */
   advance(ms: number): void {

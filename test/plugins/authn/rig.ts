@@ -13,8 +13,8 @@ import {
   tokens,
 } from '@svc/core'
 import { authnPlugin, type JwksSource, jwksSource } from '@svc/plugin-authn'
+import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { TestClock } from '../../support/clock.js'
 import { makeContext, type TestContext } from '../../support/context.js'
 import { TestIssuer } from '../../support/issuer.js'
 
@@ -33,7 +33,7 @@ export interface Answer {
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
 export class Rig {
-  readonly clock = new TestClock()
+  readonly clock = new FakeClock()
   readonly log: LogLine[] = []
   readonly context: TestContext
   #issuer: TestIssuer | undefined
