@@ -17,6 +17,8 @@ export {
   SignerKeyError,
   type SignerKeyErrorCode,
   SvcAppender,
+  UploadError,
+  type UploadStatus,
   type VerifyFailure,
   type VerifyOptions,
   type VerifyReport,

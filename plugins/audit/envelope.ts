@@ -75,16 +75,3 @@ export interface RawPayloadRecord {
   payload_truncated: boolean
   payload_bytes: number
 }
-
-/** Where and as whom new bytes are uploaded. */
-export interface PresignConfig {
-  apiBaseUrl: string
-  /** The exact `Authorization` header, scheme word included: `Bearer <API_KEY>`. */
-  auditKey: string
-  tenant?: string
-  environment?: string
-  clientName?: string
-  clientVersion?: string
-  /** Milliseconds. */
-  timeoutMs?: number
-}

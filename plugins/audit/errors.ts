@@ -14,6 +14,10 @@ export type AuditErrorCode =
   | 'signer_failed'
   | 'read_failed'
   | 'backpressure'
+  | 'upload_failed'
+  | 'upload_rejected'
+  | 'upload_file'
+  | 'upload_state'
 
 export class AuditError extends Error {
   readonly code: AuditErrorCode

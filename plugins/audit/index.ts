@@ -8,7 +8,6 @@ export { type AuditConfig, auditSchema } from './config.js'
 export type {
   AuditEnvelope,
   EnvelopePrincipal,
-  PresignConfig,
   RawPayloadRecord,
   SignedEnvelope,
 } from './envelope.js'
@@ -33,6 +32,10 @@ export {
   type Verifier,
   verifierFromPublicKey,
 } from './signer/public-key.js'
+export { UploadError } from './upload/error.js'
+export { type PresignConfig, presignFault } from './upload/presign.js'
+export type { UploadMode } from './upload/source.js'
+export type { UploadStatus } from './upload/upload-status.js'
 export { readKeys } from './verify/keys.js'
 export type { FailureKind, TornTail, Verdict, VerifyFailure, VerifyReport } from './verify/report.js'
 export { type VerifyOptions, verifyLog } from './verify/verify-log.js'

@@ -4,6 +4,7 @@ import { resolve as resolvePath } from 'node:path'
 import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf, type Signer } from '@svc/core'
 import type { AuditEnvelope, RawPayloadRecord } from '../envelope.js'
 import { AuditBackpressureError, AuditError } from '../errors.js'
+import { Uploader } from '../upload/uploader.js'
 import { type Batch, roomFor, SIGNATURE_MEMBER } from './batch.js'
 import {
   type AppenderConfig,
@@ -11,6 +12,7 @@ import {
   type AppenderOptions,
   checkConfig,
   DEFAULT_LIMITS,
+  noMeter,
   systemClock,
   warningLogger,
 } from './config.js'
@@ -34,6 +36,7 @@ export class SvcAppender {
   readonly #lanes: Lanes
   readonly #directory: LogDirectory
   readonly #commit: GroupCommit
+  readonly #uploader: Uploader | undefined
   // Records that are being signed elsewhere and stand in no batch yet.
   readonly #signing = new Set<Promise<void>>()
   #closing: Promise<void> | undefined
@@ -59,10 +62,25 @@ export class SvcAppender {
       this.#limits.logHandles,
       (path) => new LogFile(path, port, clock, logger),
     )
-    const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError }
+    const onOpen = () => this.#uploader?.start()
+    const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
     this.#health.onBroken = () => this.#probeLater()
     this.#commit = new GroupCommit(this.#lanes, this.#directory, this.#health, () => clock.monotonic())
+    if (config.presign === undefined) return
+    const { uploadTriggerBytes, uploadRangeBytes, uploadIdleMs } = this.#limits
+    const uploader = new Uploader({
+      dir,
+      config: config.presign,
+      limits: { triggerBytes: uploadTriggerBytes, rangeBytes: uploadRangeBytes, idleMs: uploadIdleMs },
+      clock,
+      meter: options.meter ?? noMeter,
+      random: options.random ?? Math.random,
+      onAsyncError,
+      log: this.#directory,
+    })
+    this.#uploader = uploader
+    this.#health.onDurable = (bytes, day) => uploader.grew(bytes, day)
   }
 
   /** Opens the directory ahead of the first record. Rejects with why it cannot be used. */
@@ -114,11 +132,13 @@ export class SvcAppender {
 
   /**
    * Resolves when all records appended before the call are on disk and the per-agent files are complete
-   * and synced. Rejects when one of those records could not be written.
+   * and synced, and an attempt to upload what is new is over. Rejects when one of those records could not
+   * be written; what becomes of an upload is told by `status()` and `onAsyncError`.
    */
   async flush(): Promise<void> {
     const failures = await this.#written()
     await this.#directory.opened?.derived.settled()
+    await this.#uploader?.flush()
     if (failures.length > 0) throw failures[0]
   }
 
@@ -130,6 +150,10 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and figures; cheap enough to ask before every call. */
   status(): AppenderStatus {
+    return { ...this.#logStatus(), ...(this.#uploader && { upload: this.#uploader.status() }) }
+  }
+
+  #logStatus(): AppenderStatus {
     if (this.#closing !== undefined) return this.#health.status(closedError())
     const waited = this.#directory.opened?.lock.waitedMs ?? 0
     if (waited < this.#limits.lockWaitMs) return this.#health.status()
@@ -234,6 +258,7 @@ export class SvcAppender {
     await this.#written()
     clearTimeout(this.#probe)
     this.#lanes.close()
+    await this.#uploader?.close()
     await this.#directory.close()
   }
 }

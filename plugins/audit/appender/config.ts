@@ -1,8 +1,8 @@
 // What the appender is built from, checked at construction so that a mistake shows before a record is due.
 
-import type { Clock, Logger, Signer } from '@svc/core'
-import type { PresignConfig } from '../envelope.js'
+import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { AuditError } from '../errors.js'
+import { checkPresign, type PresignConfig } from '../upload/presign.js'
 import type { FileSystem } from './file-system.js'
 
 export interface AppenderConfig {
@@ -24,6 +24,12 @@ export interface AppenderLimits {
   logHandles: number
   /** How long another process may hold the lock before the log counts as not writable, ms. Default 5000. */
   lockWaitMs: number
+  /** New bytes that start an upload before its interval is over. Default 1 MiB. */
+  uploadTriggerBytes: number
+  /** Bytes of one uploaded object at most, unless one record is larger. Default 64 MiB. */
+  uploadRangeBytes: number
+  /** How long the upload of an object may stand still before it is given up, ms. Default 30 000. */
+  uploadIdleMs: number
 }
 
 export interface AppenderOptions {
@@ -32,7 +38,10 @@ export interface AppenderOptions {
   clock?: Clock
   fileSystem?: FileSystem
   logger?: Logger
-  /** Told of faults that no `append` waits for: derived files, retention. Default: the logger. */
+  meter?: Meter
+  /** Chance, for the jitter between attempts to upload. Default `Math.random`. */
+  random?: () => number
+  /** Told of faults that no `append` waits for: derived files, retention, upload. Default: the logger. */
   onAsyncError?: (error: Error) => void
   limits?: Partial<AppenderLimits>
 }
@@ -43,7 +52,12 @@ export const DEFAULT_LIMITS: AppenderLimits = {
   agentHandles: 128,
   logHandles: 4,
   lockWaitMs: 5_000,
+  uploadTriggerBytes: 1_048_576,
+  uploadRangeBytes: 67_108_864,
+  uploadIdleMs: 30_000,
 }
+
+export const noMeter: Meter = { count: () => undefined }
 
 export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
 
@@ -71,10 +85,7 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
   if (!Number.isFinite(config.retentionDays) || config.retentionDays < 0) {
     throw bad('retentionDays', 'must be a number of days, 0 or more')
   }
-  // The value is a secret, so the message does not repeat it.
-  if (config.presign !== undefined && !/^[A-Za-z][\w-]* +\S/.test(config.presign.auditKey ?? '')) {
-    throw bad('presign.auditKey', 'must be the whole Authorization header, such as "Bearer <API_KEY>"')
-  }
+  if (config.presign !== undefined) checkPresign(config.presign)
   for (const [name, value] of Object.entries(limits)) {
     if (!Number.isFinite(value) || value < 1) throw bad(`limits.${name}`, 'must be a positive number')
   }

@@ -80,6 +80,11 @@ export class DerivedLogs {
     this.#working ??= this.#work()
   }
 
+  /** Whether the agents' files say what the daily logs say, as far as is known. Call under the lock. */
+  get isComplete(): boolean {
+    return this.#working === undefined && this.#mark.left() === undefined
+  }
+
   /** Resolves when everything begun is complete and synced. */
   async settled(): Promise<void> {
     while (this.#working !== undefined) await this.#working

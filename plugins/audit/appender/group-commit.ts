@@ -59,14 +59,14 @@ export class GroupCommit {
           // records while it is being synced, instead of everyone waiting for the same sync.
           if (this.#lanes.hasRecords()) next = open.lock.run(write)
         } finally {
-          for (const [index, [, batch]] of written.entries()) this.#settle(batch, errors[index])
+          for (const [index, one] of written.entries()) this.#settle(one, errors[index])
         }
         written = next instanceof Promise ? await next : next
       }
     } catch (error) {
       // The directory or its lock: nothing that waits can be written.
       const failure = asAuditError(error)
-      for (const batch of this.#takeAll()) this.#settle(batch, failure)
+      for (const one of this.#takeAll()) this.#settle(one, failure)
     }
     this.#state = 'idle'
     const waiting = this.#lanes.outstanding()[0]
@@ -81,7 +81,7 @@ export class GroupCommit {
         open.derived.along(lane.day, batch, () => lane.file.write(batch.buffer, batch.length))
         written.push([lane, batch])
       } catch (error) {
-        this.#settle(batch, asAuditError(error))
+        this.#settle([lane, batch], asAuditError(error))
       }
     }
     return written
@@ -98,9 +98,9 @@ export class GroupCommit {
     return undefined
   }
 
-  #settle(batch: Batch, error: AuditError | undefined): void {
+  #settle([lane, batch]: Written[number], error: AuditError | undefined): void {
     if (error === undefined) {
-      this.#health.durable(batch.records, batch.length)
+      this.#health.durable(batch.records, batch.length, lane.day)
       batch.resolve()
     } else {
       this.#health.lost(batch.records, batch.length, error)
@@ -109,11 +109,9 @@ export class GroupCommit {
     this.#lanes.release(batch)
   }
 
-  #takeAll(): Batch[] {
-    const all: Batch[] = []
-    for (let some = this.#lanes.take(); some.length > 0; some = this.#lanes.take()) {
-      all.push(...some.map(([, batch]) => batch))
-    }
+  #takeAll(): Written {
+    const all: Written = []
+    for (let some = this.#lanes.take(); some.length > 0; some = this.#lanes.take()) all.push(...some)
     return all
   }
 }

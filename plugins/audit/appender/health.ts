@@ -1,6 +1,7 @@
 // What the appender knows of itself: figures for an operator, and whether the log can be written.
 
 import type { AuditError } from '../errors.js'
+import type { UploadStatus } from '../upload/upload-status.js'
 
 export interface AppenderStatus {
   /** False while the last attempt to write, or to get the lock, has failed. */
@@ -16,6 +17,8 @@ export interface AppenderStatus {
   batches: number
   /** Duration of the last fdatasync, milliseconds. */
   lastSyncMs: number
+  /** Only with `config.presign`. */
+  upload?: UploadStatus
 }
 
 export class Health {
@@ -26,17 +29,20 @@ export class Health {
   lastSyncMs = 0
   /** Called whenever the log is found not to be writable. */
   onBroken: () => void = () => undefined
+  /** Called with each batch that has become durable. */
+  onDurable: (bytes: number, day: string) => void = () => undefined
   #failure: AuditError | undefined
 
   accepted(bytes: number): void {
     this.pendingBytes += bytes
   }
 
-  durable(records: number, bytes: number): void {
+  durable(records: number, bytes: number, day: string): void {
     this.appended += records
     this.pendingBytes -= bytes
     this.batches++
     this.#failure = undefined
+    this.onDurable(bytes, day)
   }
 
   lost(records: number, bytes: number, error: AuditError): void {

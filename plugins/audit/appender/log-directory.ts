@@ -19,7 +19,7 @@ import { requireLocal } from './local-file-system.js'
 import { LogFile } from './log-file.js'
 import { dayOfDailyLog, dayOfRawLog } from './paths.js'
 import { recordPublicKey } from './public-keys.js'
-import { expired, remove } from './retention.js'
+import { expired, remove, uploadedOnly } from './retention.js'
 
 const RETENTION_CHECK_MS = 3_600_000
 // Older days were completed by the openings before.
@@ -33,6 +33,7 @@ export interface DirectoryParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly onAsyncError: (error: Error) => void
+  readonly onOpen: () => void
 }
 
 /** What exists once a directory is open. */
@@ -83,6 +84,29 @@ export class LogDirectory {
     }
   }
 
+  /**
+   * Removes what is past its retention and, by `uploaded`, whole in the store: how many bytes of a file
+   * are there. Call under the lock.
+   *
+   * @returns the paths that were removed, relative to the directory.
+   */
+  retainUploaded(uploaded: (path: string) => number): string[] {
+    const { port, config, clock, logger } = this.#parts
+    const today = dayOfInstant(clock.now())
+    if (today === undefined) return []
+    const old = expired(port, this.#dir, today, config.retentionDays)
+    const removable = uploadedOnly(port, this.#dir, old, uploaded)
+    if (removable.length < old.length && today !== this.#retainedOn) {
+      logger.warn(
+        { files: old.length - removable.length, retentionDays: config.retentionDays },
+        'files past their retention are kept: with presign they are removed only once uploaded',
+      )
+    }
+    this.#retainedOn = today
+    this.#remove(removable)
+    return removable
+  }
+
   async close(): Promise<void> {
     // An opening under way would otherwise leave its handles behind.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
@@ -107,6 +131,7 @@ export class LogDirectory {
     }
     this.#open = { lock, derived }
     this.#retention = setInterval(() => this.#retainDaily(lock), RETENTION_CHECK_MS).unref()
+    this.#parts.onOpen()
     return this.#open
   }
 
@@ -143,20 +168,18 @@ export class LogDirectory {
   }
 
   #retain(): void {
-    const { port, config, clock, logger } = this.#parts
+    const { port, config, clock } = this.#parts
     const today = dayOfInstant(clock.now())
-    if (today === undefined) return
+    // With an upload, only the process that uploads knows what may go.
+    if (today === undefined || config.presign !== undefined) return
     this.#retainedOn = today
-    const old = expired(port, this.#dir, today, config.retentionDays)
-    if (old.length === 0) return
-    if (config.presign !== undefined) {
-      logger.warn(
-        { files: old.length, retentionDays: config.retentionDays },
-        'files past their retention are kept: with presign they are removed only once uploaded',
-      )
-      return
-    }
-    remove(port, this.#dir, old)
-    logger.info({ files: old, retentionDays: config.retentionDays }, 'removed files past their retention')
+    this.#remove(expired(port, this.#dir, today, config.retentionDays))
+  }
+
+  #remove(paths: readonly string[]): void {
+    const { port, config, logger } = this.#parts
+    if (paths.length === 0) return
+    remove(port, this.#dir, paths)
+    logger.info({ files: paths, retentionDays: config.retentionDays }, 'removed files past their retention')
   }
 }

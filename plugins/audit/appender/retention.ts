@@ -2,23 +2,53 @@
 
 import { join } from 'node:path'
 import { daysBetween } from './day.js'
-import type { FileSystem } from './file-system.js'
+import { type FileSystem, READ } from './file-system.js'
 import { dayOfDailyLog, dayOfRawLog } from './paths.js'
 
 /** Paths, relative to `dir`, of what is more than `retentionDays` days older than `today`. */
 export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {
   const old = (day: string | undefined) => day !== undefined && daysBetween(day, today) > retentionDays
-  // What was set aside from a torn tail is as old as the log it lay in.
-  const log = (name: string) => name.replace(/\.torn-[\w-]+$/, '')
-  const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(log(name))))
+  const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(untorn(name))))
   for (const name of entries(port, join(dir, 'raw')))
-    if (old(dayOfRawLog(log(name)))) paths.push(`raw/${name}`)
+    if (old(dayOfRawLog(untorn(name)))) paths.push(`raw/${name}`)
   for (const node of entries(port, join(dir, 'agents'))) {
     for (const day of entries(port, join(dir, 'agents', node))) {
       if (/^\d{4}-\d\d-\d\d$/.test(day) && old(day)) paths.push(`agents/${node}/${day}`)
     }
   }
   return paths
+}
+
+/** Of `paths`, those of which every byte is uploaded; `uploaded` says how many of a file's are. */
+export function uploadedOnly(
+  port: FileSystem,
+  dir: string,
+  paths: readonly string[],
+  uploaded: (path: string) => number,
+): string[] {
+  const isWhole = (path: string) => uploaded(path) === sizeOf(port, join(dir, path))
+  const whole = paths.filter((path) =>
+    path.startsWith('agents/')
+      ? entries(port, join(dir, path)).every((name) => isWhole(`${path}/${name}`))
+      : path === untorn(path) && isWhole(path),
+  )
+  // A torn tail was never acknowledged and is no dataset's: it goes with the log it lay in.
+  const kept = new Set(paths.filter((path) => path === untorn(path) && !whole.includes(path)))
+  return [...whole, ...paths.filter((path) => path !== untorn(path) && !kept.has(untorn(path)))]
+}
+
+/** What was set aside from a torn tail is as old as the log it lay in. */
+function untorn(path: string): string {
+  return path.replace(/\.torn-[\w-]+$/, '')
+}
+
+function sizeOf(port: FileSystem, path: string): number {
+  const fd = port.openSync(path, READ)
+  try {
+    return port.fstatSync(fd).size
+  } finally {
+    port.closeSync(fd)
+  }
 }
 
 export function remove(port: FileSystem, dir: string, paths: readonly string[]): void {

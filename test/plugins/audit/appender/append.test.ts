@@ -25,7 +25,7 @@ import {
   spansOf,
 } from './records.js'
 
-const presign = { apiBaseUrl: 'https://control.example', auditKey: 'Bearer k' }
+const presign = { apiBaseUrl: 'http://127.0.0.1:9', auditKey: 'Bearer k' }
 
 describe('SvcAppender', () => {
   const dir = temporaryDir()
@@ -449,11 +449,11 @@ describe('SvcAppender', () => {
     ]
 
     beforeEach(() => {
-      for (const name of [...old, ...kept]) writeFileSync(join(dir.path, name), '')
+      for (const name of [...old, ...kept]) writeFileSync(join(dir.path, name), '{}\n')
       for (const day of ['2026-11-10', '2026-11-21']) {
         for (const path of [`agents/n/${day}`, `agents/only-${day}/${day}`]) {
           nodeFileSystem.mkdirSync(join(dir.path, path), { recursive: true, mode: 0o700 })
-          writeFileSync(join(dir.path, path, 'r.ndjson'), '')
+          writeFileSync(join(dir.path, path, 'r.ndjson'), '{}\n')
         }
       }
     })

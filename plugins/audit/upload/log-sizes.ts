@@ -1,0 +1,33 @@
+// The log as its upload sees it: sizes taken when no batch is half written, and retention.
+
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Source } from './source.js'
+
+export interface UploadedLog {
+  open(): Promise<{
+    readonly lock: { run<T>(section: () => T): T | Promise<T> }
+    readonly derived: { readonly isComplete: boolean; settled(): Promise<void> }
+  }>
+  /** Under the lock: removes what is past its retention and wholly uploaded. */
+  retainUploaded(uploaded: (path: string) => number): string[]
+}
+
+/**
+ * Sizes of the files under the log's lock, where a file holds whole batches; undefined for one that is gone,
+ * and for agents' files while they are being completed, since that may rewrite their ends.
+ */
+export async function sizesIn(
+  log: UploadedLog,
+  dir: string,
+  sources: readonly Source[],
+): Promise<(number | undefined)[]> {
+  const { lock, derived } = await log.open()
+  return lock.run(() => {
+    const { isComplete } = derived
+    return sources.map(({ path, mode }) => {
+      if (mode === 'agent' && !isComplete) return undefined
+      return statSync(join(dir, path), { throwIfNoEntry: false })?.size
+    })
+  })
+}

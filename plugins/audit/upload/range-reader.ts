@@ -1,0 +1,74 @@
+// Reads a range of a growing file twice in small pieces: once for its hash, which its key needs before a
+// byte is sent, once to send it. Memory does not grow with the range or with its longest line.
+
+import { createHash } from 'node:crypto'
+import type { FileHandle } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import type { Range } from './source.js'
+
+// Small, as the event loop hashes each piece in one go.
+const PIECE_BYTES = 131_072
+const NEWLINE = 0x0a
+
+/** The whole lines from `start` on, in at most about `limit` bytes of the first `size`; undefined if none ends. */
+export async function wholeLines(
+  file: FileHandle,
+  start: number,
+  size: number,
+  limit: number,
+): Promise<Range | undefined> {
+  const hash = createHash('sha256')
+  const buffer = Buffer.allocUnsafe(PIECE_BYTES)
+  let found: { end: number; sha256: string } | undefined
+  for (let at = start; at < size; ) {
+    const isPast = at - start >= limit
+    if (isPast && found !== undefined) break
+    const piece = await readPiece(file, buffer, at, isPast ? size : Math.min(size, start + limit))
+    // A line longer than the limit is taken whole, and nothing after it.
+    const lines = (isPast ? piece.indexOf(NEWLINE) : piece.lastIndexOf(NEWLINE)) + 1
+    hash.update(piece.subarray(0, lines))
+    if (lines > 0) found = { end: at + lines, sha256: hash.copy().digest('hex') }
+    hash.update(piece.subarray(lines))
+    at += piece.length
+  }
+  return found === undefined ? undefined : { start, ...found }
+}
+
+/** Exactly `[start, end)`, as it was begun before. */
+export async function fixedRange(file: FileHandle, start: number, end: number): Promise<Range> {
+  const hash = createHash('sha256')
+  const buffer = Buffer.allocUnsafe(PIECE_BYTES)
+  for (let at = start; at < end; ) {
+    const piece = await readPiece(file, buffer, at, end)
+    hash.update(piece)
+    at += piece.length
+  }
+  return { start, end, sha256: hash.digest('hex') }
+}
+
+/** Whether a line ends directly before `offset`. */
+export async function isLineStart(file: FileHandle, offset: number): Promise<boolean> {
+  if (offset === 0) return true
+  const { bytesRead, buffer } = await file.read(Buffer.alloc(1), 0, 1, offset - 1)
+  return bytesRead === 1 && buffer[0] === NEWLINE
+}
+
+/** The bytes of the range. Fails where the file has become shorter meanwhile. */
+export function bytesOf(file: FileHandle, { start, end }: Range): Readable {
+  return Readable.from(pieces(file, start, end), { objectMode: false, highWaterMark: PIECE_BYTES })
+}
+
+async function* pieces(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
+  for (let at = start; at < end; ) {
+    // A buffer of its own: whoever sends it may hold it longer than this turn.
+    const piece = await readPiece(file, Buffer.allocUnsafe(PIECE_BYTES), at, end)
+    yield piece
+    at += piece.length
+  }
+}
+
+async function readPiece(file: FileHandle, buffer: Buffer, at: number, stop: number): Promise<Buffer> {
+  const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, stop - at), at)
+  if (bytesRead === 0) throw new Error(`the file ends at ${at}, ${stop - at} bytes short`)
+  return buffer.subarray(0, bytesRead)
+}
