@@ -15,6 +15,11 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       reject(tooLarge())
       return
     }
+    // The client may have left while the stages before asked others; what is destroyed tells nobody any more.
+    if (message.destroyed) {
+      reject(cutOff())
+      return
+    }
     const pieces: Buffer[] = []
     let size = 0
     message.on('data', (piece: Buffer) => {
@@ -32,9 +37,8 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       resolve(pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces))
     })
     message.once('error', (cause) => reject(cutOff(cause)))
-    message.once('close', () => {
-      if (!message.complete) reject(cutOff())
-    })
+    // After `end` this says nothing new; without it the rest will never be handed on, even if it had arrived.
+    message.once('close', () => reject(cutOff()))
   })
 }
 

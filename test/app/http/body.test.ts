@@ -1,0 +1,46 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { Refusal } from '@svc/core'
+import { expect } from 'chai'
+import { readBody } from 'svc-sdk/internal/http/body'
+
+/** Hands `use` a request as the server has it once its caller has sent `text` and left. */
+async function afterLeaving(text: string, use: (message: IncomingMessage) => Promise<void>): Promise<void> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const arriving = once(server, 'request') as Promise<[IncomingMessage]>
+    socket.write(`POST / HTTP/1.1\r\nhost: x\r\n${text}`)
+    const [message] = await arriving
+    const leaving = new Promise((resolve) => message.once('close', resolve))
+    socket.destroy()
+    await leaving
+    await use(message)
+  } finally {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
+}
+
+async function refusalOf(reading: Promise<unknown>): Promise<Refusal> {
+  const fault = await reading.then(
+    () => expect.fail('was read'),
+    (thrown: unknown) => thrown,
+  )
+  expect(fault).to.be.instanceOf(Refusal)
+  return fault as Refusal
+}
+
+describe('readBody', () => {
+  it('refuses a request whose caller left before it was read', () =>
+    afterLeaving('content-length: 10\r\n\r\n{"a":', async (message) => {
+      expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'BAD_REQUEST')
+    }))
+
+  it('refuses it also when all of it had arrived', () =>
+    afterLeaving('content-length: 2\r\n\r\n{}', async (message) => {
+      expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'BAD_REQUEST')
+    }))
+})
