@@ -41,11 +41,8 @@ export class Generation {
     }
   }
 
-  /**
-   * Waits for calls to end, breaks off those still running after `drainMs`, and stops the stages when
-   * what was broken off is recorded.
-   */
-  async retire(drainMs: number): Promise<void> {
+  /** Waits for calls to end, breaks off those still running after `drainMs`, and waits for their records. */
+  async drain(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)
     for (const call of this.#calls) {
       call.abort(
@@ -54,7 +51,6 @@ export class Generation {
       )
     }
     await this.#calls.idle(breakOffMs)
-    await this.pipeline.stop()
   }
 }
 

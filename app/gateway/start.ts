@@ -159,7 +159,8 @@ class Gateway implements GatewayHandle {
     this.#generation = next
     // The old policy's calls end in their own time; the reload is done when the new one serves.
     const retiring = old
-      .retire(this.#drainMs)
+      .drain(this.#drainMs)
+      .then(() => old.pipeline.stop())
       .catch((fault: unknown) =>
         this.#assembly.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
       )
@@ -173,15 +174,20 @@ class Gateway implements GatewayHandle {
     this.#server?.stopListening()
     await this.#reloading
     this.#generation?.endStreams()
-    await Promise.all([...this.#retiring, this.#release()])
+    await Promise.all([...this.#retiring, this.#generation?.drain(this.#drainMs)])
+    // Until here a request on an open connection is refused and recorded like any other call.
     await this.#server?.close(closeMs)
+    await this.#release()
   }
 
   async #release(): Promise<void> {
     const generation = this.#generation
     this.#generation = undefined
-    await generation?.retire(this.#drainMs)
-    await this.#upstream?.close()
+    try {
+      await generation?.pipeline.stop()
+    } finally {
+      await this.#upstream?.close()
+    }
   }
 }
 

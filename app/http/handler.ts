@@ -57,6 +57,8 @@ export class GatewayHandler {
   }
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    // A connection must not hold the drain.
+    if (this.#parts.draining()) response.setHeader('connection', 'close')
     const route = routeOf(message.method ?? '', message.url ?? '/')
     if (route.kind === 'health') return writeWhole(response, json(200, { status: 'ok' }))
     if (route.kind === 'ready') return this.#ready(response)
@@ -76,7 +78,7 @@ export class GatewayHandler {
     await generation.serve(call, (outcome) => {
       response.off('close', leave)
       this.#tellFault(call, outcome)
-      // A body that nobody will read must not hold the connection, nor a connection the drain.
+      // Nor must a body that nobody will read hold the connection.
       if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
       return writeOutcome(response, call, outcome, (refused) => entry.encode(refused, call))
     })

@@ -1,6 +1,6 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Appender, bind, definePlugin, tokens } from '@svc/core'
@@ -237,6 +237,21 @@ function turnstile() {
   return { plugin, arrived, open }
 }
 
+/** A connection whose request has begun: the gateway takes it for one that is in use. */
+async function begun(url: string, head: string): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  await new Promise((resolve) => socket.write(head, resolve))
+  return socket
+}
+
+/** What is answered when the request is sent to its end. */
+async function finished(socket: Socket, rest: string): Promise<string> {
+  socket.write(rest)
+  const pieces: Buffer[] = []
+  for await (const piece of socket) pieces.push(piece)
+  return Buffer.concat(pieces).toString()
+}
+
 describe('drain', () => {
   it('lets a call in flight end, refuses new ones and then closes', async () => {
     const held = heldUpstream()
@@ -282,6 +297,30 @@ describe('drain', () => {
     await closing
     expect(upstream.calls).to.have.length(0)
     expect(gateway.records()[0]).to.include({ error: 'DRAINING' })
+  })
+
+  it('refuses and records what arrives meanwhile on connections that are open', async () => {
+    const held = heldUpstream()
+    await using upstream = await startUpstream(held.answer)
+    await using gateway = await startTestGateway({ targets: { files: upstream.url } })
+    const late = await begun(gateway.url, 'POST /mcp/files/read@1 HTTP/1.1\r\n')
+    const probe = await begun(gateway.url, 'GET /readyz HTTP/1.1\r\n')
+    const running = gateway.invoke('/mcp/files/slow@1')
+    const answer = await held.next()
+    const closing = gateway.handle.close()
+    const answers = [
+      await finished(late, 'host: x\r\ncontent-length: 2\r\n\r\n{}'),
+      await finished(probe, 'host: x\r\n\r\n'),
+    ]
+    answer.end('done')
+    await running
+    await closing
+    for (const text of answers) {
+      expect(text).to.match(/^HTTP\/1\.1 503 /)
+      expect(text).to.match(/\r\nconnection: close\r\n/i)
+      expect(text).to.contain('"error":"DRAINING"')
+    }
+    expect(gateway.records().map(({ error = 'none' }) => error)).to.have.members(['DRAINING', 'none'])
   })
 
   it('is safe twice', async () => {
