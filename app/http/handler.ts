@@ -22,6 +22,7 @@ import { refusalAnswer, type WholeAnswer, writeOutcome, writeWhole } from './ans
 import { readBody } from './body.js'
 import { agentOf, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
+import { checkOrigin } from './origin.js'
 import { type Route, routeOf } from './route.js'
 
 export interface HandlerParts {
@@ -105,6 +106,7 @@ export class GatewayHandler {
       read: async () => {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
+        checkOrigin(headers)
         return entry.read()
       },
     })

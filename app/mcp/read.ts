@@ -1,12 +1,10 @@
 // From the bytes of an exchange to the request that the stages judge.
-import type { IncomingHttpHeaders } from 'node:http'
 import {
   type CallRequest,
   canonicalize,
   formatReference,
   type JsonValue,
   ReferenceInputError,
-  Refusal,
   type RequestKind,
 } from '@svc/core'
 import { idempotencyKeyOf } from '../http/facts.js'
@@ -40,7 +38,6 @@ async function read(
   versions: ServerVersions,
 ): Promise<CallRequest> {
   const { server, target } = exchange
-  checkOrigin(exchange.headers)
   const subject =
     bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(exchange, bytes)
   target.tool = subject.name
@@ -72,21 +69,6 @@ function readBody(exchange: McpExchange, bytes: Uint8Array): Subject {
   exchange.message = message
   checkHeaderAgreement(exchange.headers, message)
   return subjectOf(message)
-}
-
-/**
- * MCP, Streamable HTTP, "Security": a web page whose name was bound to the gateway's address must not speak
- * for the user of the machine. A bearer token shows that the caller is no such page.
- */
-function checkOrigin({ origin, authorization }: IncomingHttpHeaders): void {
-  if (origin === undefined || authorization !== undefined || isLoopback(origin)) return
-  throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not call without a bearer token.')
-}
-
-function isLoopback(origin: string): boolean {
-  if (!URL.canParse(origin)) return false
-  const { hostname } = new URL(origin)
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname)
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */
