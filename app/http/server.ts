@@ -48,7 +48,16 @@ export class HttpServer {
           })
       },
     )
-    this.#server.on('clientError', answerUnreadable)
+    this.#server.on('clientError', (error, socket) => {
+      // What follows a request that is being answered must not be told as that request's answer, or in its midst.
+      if (this.#isAnswering(socket)) socket.destroy()
+      else answerUnreadable(error, socket)
+    })
+  }
+
+  #isAnswering(socket: Duplex): boolean {
+    for (const { req } of this.#inFlight) if (req.socket === socket && req.complete) return true
+    return false
   }
 
   /** Rejects when the address is taken or not ours. */
