@@ -85,7 +85,7 @@ function post(
     {
       method: 'POST',
       path: pathOf(upstream),
-      headers: { ...headers, accept, 'content-type': 'application/json' },
+      headers: { ...headers, accept, 'accept-encoding': 'identity', 'content-type': 'application/json' },
       body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
       signal,
     },

@@ -7,6 +7,7 @@ import { upstreamHeaders } from './headers.js'
 /** Of the upstream's headers, those that say something of the body; the rest is the hop's. */
 const kept = [
   'content-type',
+  'content-encoding',
   'content-language',
   'content-disposition',
   'cache-control',

@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { canonicalize, sha256Hex } from '@svc/core'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
@@ -94,6 +95,14 @@ describe('the invoke face', () => {
       })
     }))
 
+  it('starts a trace of its own, without the old state, where the traceparent cannot be read', () =>
+    withGateway(async (gateway, upstream) => {
+      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01'
+      await gateway.invoke('/mcp/files/read@1', {}, { traceparent, tracestate: 'a=b' })
+      expect(upstream.calls[0]?.headers).not.to.have.property('tracestate')
+      expect(upstream.calls[0]?.headers.traceparent).not.to.contain('0af7651916cd43dd8448eb211c80319c')
+    }))
+
   it('never passes on the authorization, cookies or headers it does not know', () =>
     withGateway(async (gateway, upstream) => {
       await gateway.invoke('/mcp/files/read@1', {}, { cookie: 'a=b', 'x-secret': 'y' })
@@ -114,6 +123,32 @@ describe('the invoke face', () => {
         response.end('short and stout')
       },
     ))
+
+  it('asks for an answer without a coding, and names the one that comes all the same', () =>
+    withGateway(
+      async (gateway, upstream) => {
+        const response = await gateway.invoke('/mcp/files/read@1')
+        expect(upstream.calls[0]?.headers['accept-encoding']).to.equal('identity')
+        expect(response.headers.get('content-encoding')).to.equal('gzip')
+        expect(gunzipSync(await response.arrayBuffer()).toString()).to.equal('{"a":1}')
+      },
+      {},
+      (_call, response) => {
+        response.setHeader('content-encoding', 'gzip')
+        response.end(gzipSync('{"a":1}'))
+      },
+    ))
+
+  it('refuses a web page from elsewhere that has no token, and records it', () =>
+    withGateway(async (gateway, upstream) => {
+      const response = await gateway.invoke('/mcp/files/read@1', {}, { origin: 'https://evil.example' })
+      expect(response.status).to.equal(403)
+      expect(await errorOf(response)).to.include({ error: 'TOOL_NOT_ALLOWED', sent: false })
+      expect(upstream.calls).to.have.length(0)
+      expect(gateway.records()[0]).to.include({ error: 'TOOL_NOT_ALLOWED' })
+      const here = await gateway.invoke('/mcp/files/read@1', {}, { origin: 'http://localhost:3000' })
+      expect(here.status).to.equal(200)
+    }))
 
   it('streams an event stream as it comes', () =>
     withGateway(
@@ -330,6 +365,23 @@ describe('the invoke face', () => {
       expect((await fetch(`${gateway.url}/healthz`)).status).to.equal(200)
       expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
     }))
+
+  it('does not answer what cannot be read in place of a call that is running', () =>
+    withGateway(
+      async (gateway, upstream) => {
+        const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+        const call = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}'
+        socket.write(`${call}no request\r\n\r\n`)
+        const pieces: Buffer[] = []
+        for await (const piece of socket) pieces.push(piece)
+        expect(Buffer.concat(pieces).toString()).to.equal('')
+        await gateway.handle.close()
+        expect(gateway.records()).to.have.length(1)
+        expect(upstream.calls.length).to.be.at.most(1)
+      },
+      {},
+      (_call, response) => response.end('{}'),
+    ))
 
   it('refuses two Authorization headers', () =>
     withGateway(async (gateway) => {
