@@ -67,6 +67,8 @@ export interface Appender {
   /** Rejects when the log cannot be written at all. */
   ready?(): Promise<void>
   append(envelope: object): Promise<void>
+  /** For the raw payload dataset; a writer without it can have none. */
+  appendRawPayload?(record: object): Promise<void>
   flush?(): Promise<void>
   close?(): Promise<void>
   /** False, with the reason, while the log cannot be written. */

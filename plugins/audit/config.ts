@@ -2,8 +2,34 @@
 import { notYet } from '@svc/core'
 import { z } from 'zod'
 import type { AuditEnvelope } from './envelope.js'
+import { presignFault } from './upload/presign.js'
 
 type Append = (envelope: AuditEnvelope) => Promise<void>
+
+const milliseconds = () => z.number().int().min(1).max(2_147_483_647)
+
+const presignSchema = z
+  .strictObject({
+    apiBaseUrl: z.string().min(1).describe('Base address of the control plane.'),
+    auditKey: z
+      .string()
+      .min(1)
+      .describe('The whole `Authorization` header, `Bearer <API_KEY>`; best taken from the environment.'),
+    tenant: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Tenant of what is uploaded; where one of the four is missing, the control plane is asked.'),
+    environment: z.string().min(1).optional().describe('Environment of what is uploaded.'),
+    clientName: z.string().min(1).optional().describe('Client of what is uploaded.'),
+    clientVersion: z.string().min(1).optional().describe('Its version. An OIDC token needs all four.'),
+    timeoutMs: milliseconds().default(10_000).describe('For each call to the control plane.'),
+    intervalMs: milliseconds().default(10_000).describe('Between looks for new bytes.'),
+  })
+  .superRefine((presign, context) => {
+    const fault = presignFault(presign)
+    if (fault !== undefined) context.addIssue({ code: 'custom', path: [fault.field], message: fault.what })
+  })
 
 export const auditSchema = z
   .strictObject({
@@ -45,8 +71,28 @@ export const auditSchema = z
       .optional()
       .describe('From code only: takes each record in place of the built-in writer.'),
     intent: notYet('audit.intent'),
-    presign: notYet('audit.presign'),
-    raw_payloads: notYet('audit.raw_payloads'),
+    presign: presignSchema.optional().describe('Uploads the log to a control plane; absent: it stays here.'),
+    raw_payloads: z
+      .boolean()
+      .default(false)
+      .describe('Also keeps redacted previews of what went in and came out. Needs `presign`.'),
+    raw_preview_bytes: z
+      .number()
+      .int()
+      .min(16)
+      .max(1_048_576)
+      .default(4_096)
+      .describe('Size of a preview, at most.'),
+  })
+  .superRefine((audit, context) => {
+    const refuse = (key: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [key], message })
+    if (audit.raw_payloads && audit.presign === undefined) {
+      refuse('raw_payloads', 'raw_payloads needs audit.presign, which says whose payloads they are')
+    }
+    if (audit.presign !== undefined && audit.append !== undefined) {
+      refuse('presign', 'presign is for the built-in writer; leave it out, or leave out audit.append')
+    }
   })
   .describe('The signed record of every call.')
 

@@ -20,6 +20,8 @@ export {
 } from './errors.js'
 export { FloodGate } from './flood.js'
 export { auditPlugin } from './plugin.js'
+export { type Preview, previewOf } from './raw/preview.js'
+export { redact } from './raw/redact.js'
 export { type LogStats, logStats, type ToolStats } from './read/log-stats.js'
 export { type LogFilter, type ReadOptions, readLog } from './read/read-log.js'
 export { type Ed25519, loadLibsodium, loadSodiumNative, nodeCrypto } from './signer/ed25519.js'

@@ -8,12 +8,14 @@ import {
   resolve,
   resolveOptional,
   type Signer,
+  sha256Hex,
   tokens,
 } from '@svc/core'
 import { SvcAppender } from './appender/appender.js'
 import { type AuditConfig, auditSchema } from './config.js'
 import { LocalDevSigner } from './signer/local-dev-signer.js'
 import { AuditStage } from './stage.js'
+import type { PresignConfig } from './upload/presign.js'
 
 export const auditPlugin = definePlugin<AuditConfig>({
   name: 'audit',
@@ -29,6 +31,7 @@ export const auditPlugin = definePlugin<AuditConfig>({
       logger: resolve(container, tokens.Logger),
       meter: resolve(container, tokens.Meter),
       failureMode: config.failure_mode,
+      ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
       facts: {
         environment: config.environment,
         clientName: config.clientName ?? config.gatewayName,
@@ -64,16 +67,33 @@ function openLog(config: AuditConfig, context: PluginContext): { appender: Lease
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const signer = signerOf(config, context)
   const { retentionDays } = config
+  const presign = presignOf(config)
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
+  const meter = resolve(context.container, tokens.Meter)
   const appender = context.resources.acquire(
-    JSON.stringify(['audit.log', dir, signer.keyId, retentionDays]),
+    // The key of the upload is a secret and stays out of names.
+    JSON.stringify([
+      'audit.log',
+      dir,
+      signer.keyId,
+      retentionDays,
+      sha256Hex(JSON.stringify(presign ?? null)),
+    ]),
     () => {
-      const value = new SvcAppender({ config: { dir, retentionDays }, signer, logger, clock })
+      const settings = { dir, retentionDays, ...(presign === undefined ? {} : { presign }) }
+      const value = new SvcAppender({ config: settings, signer, logger, clock, meter })
       return { value, close: () => value.close() }
     },
   )
   return { appender, keyId: signer.keyId }
+}
+
+function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
+  if (presign === undefined) return undefined
+  const { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...metadata } = presign
+  const given = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined))
+  return { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...given }
 }
 
 function signerOf(config: AuditConfig, context: PluginContext): Signer {

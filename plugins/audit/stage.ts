@@ -15,6 +15,7 @@ import {
   type Stage,
 } from '@svc/core'
 import { FloodGate } from './flood.js'
+import { PayloadRecorder } from './raw/payload-recorder.js'
 import { floodRecordOf, type RecordFacts, recordOf } from './record.js'
 
 export interface AuditStageParts {
@@ -24,6 +25,8 @@ export interface AuditStageParts {
   readonly meter: Meter
   readonly failureMode: 'block' | 'continue'
   readonly facts: Omit<RecordFacts, 'keyId'>
+  /** Bytes of each raw payload's preview; absent: no raw payloads. */
+  readonly rawPreviewBytes?: number
   /** Opens the writer; `keyId` is null where the writer signs with a key of its own. */
   open(): { appender: Lease<Appender>; keyId: string | null }
 }
@@ -34,6 +37,7 @@ export class AuditStage implements Stage {
   #parts: AuditStageParts
   #facts: RecordFacts
   #appender: Lease<Appender> | undefined
+  #payloads: PayloadRecorder | undefined
   #flood = new FloodGate()
   #floodTimer: NodeJS.Timeout | undefined
 
@@ -47,6 +51,7 @@ export class AuditStage implements Stage {
     this.#appender = appender
     this.#facts = { ...this.#parts.facts, keyId }
     await appender.value.ready?.()
+    this.#payloads = this.#recorder(appender.value)
   }
 
   async stop(): Promise<void> {
@@ -57,6 +62,7 @@ export class AuditStage implements Stage {
     this.#appender = undefined
     try {
       await this.#recordFlood(appender.value)
+      await this.#payloads?.settled()
     } finally {
       await appender.release()
     }
@@ -78,7 +84,8 @@ export class AuditStage implements Stage {
     if (this.#parts.failureMode === 'block' && appender.value.status?.().writable === false) {
       return Promise.resolve(denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.'))
     }
-    return next()
+    const payloads = this.#payloads
+    return payloads === undefined ? next() : next().then((outcome) => payloads.listen(call, outcome))
   }
 
   explain(_call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -92,12 +99,24 @@ export class AuditStage implements Stage {
       return
     }
     const latencyMs = this.#parts.clock.monotonic() - arrived
+    const envelope = recordOf(this.#facts, { call, settlement, latencyMs })
+    this.#payloads?.record(call, settlement, envelope.tenant)
     try {
-      await appender.append(recordOf(this.#facts, { call, settlement, latencyMs }))
+      await appender.append(envelope)
     } catch (fault) {
       this.#lost(fault, { trace_id: call.trace.traceId })
       if (this.#parts.failureMode === 'block') throw fault
     }
+  }
+
+  #recorder(appender: Appender): PayloadRecorder | undefined {
+    const { clock, logger, meter, rawPreviewBytes: previewBytes } = this.#parts
+    if (previewBytes === undefined) return undefined
+    const write = appender.appendRawPayload?.bind(appender)
+    if (write === undefined) {
+      throw new Error('audit.raw_payloads is on, but the writer in use has no appendRawPayload')
+    }
+    return new PayloadRecorder({ clock, logger, meter, previewBytes, write })
   }
 
   #lost(fault: unknown, fields: object): void {

@@ -26,6 +26,9 @@ export interface UploadMetadata {
   readonly clientVersion: string
 }
 
+/** A configuration as a schema gives it: absent members may be there as undefined. */
+type Candidate = { readonly [Field in keyof PresignConfig]: PresignConfig[Field] | undefined }
+
 export const DEFAULT_TIMEOUT_MS = 10_000
 export const DEFAULT_INTERVAL_MS = 10_000
 
@@ -34,32 +37,40 @@ const METADATA_FIELDS = ['tenant', 'environment', 'clientName', 'clientVersion']
 const AUTHORIZATION = /^[A-Za-z][A-Za-z0-9_-]* +[\x21-\x7e]+(?: [\x21-\x7e]+)*$/
 
 /**
- * What is wrong with the configuration, as `presign.<field> <what>`; undefined when nothing is. The key
- * appears in no message.
+ * What is wrong with which field of the configuration; undefined when nothing is. The key appears in no
+ * message.
  */
-export function presignFault(config: PresignConfig): string | undefined {
+export function presignFault(config: Candidate): { field: keyof PresignConfig; what: string } | undefined {
   if (!isBaseUrl(config.apiBaseUrl)) {
-    return 'presign.apiBaseUrl must be an http or https URL without credentials, query or fragment'
+    return {
+      field: 'apiBaseUrl',
+      what: 'must be an http or https URL without credentials, query or fragment',
+    }
   }
   if (typeof config.auditKey !== 'string' || !AUTHORIZATION.test(config.auditKey)) {
-    return 'presign.auditKey must be the whole Authorization header, such as "Bearer <API_KEY>"'
+    return {
+      field: 'auditKey',
+      what: 'must be the whole Authorization header, such as "Bearer <API_KEY>"',
+    }
   }
   const missing = missingMetadata(config)
   if (isOidcToken(config.auditKey) && missing.length > 0) {
-    return (
-      'presign.auditKey holds an OIDC token, of which the control plane tells no metadata: ' +
-      `set ${missing.map((field) => `presign.${field}`).join(', ')}, or use an API key`
-    )
+    return {
+      field: 'auditKey',
+      what:
+        'holds an OIDC token, of which the control plane tells no metadata: ' +
+        `set ${missing.map((field) => `presign.${field}`).join(', ')}, or use an API key`,
+    }
   }
   for (const field of METADATA_FIELDS) {
     if (config[field] !== undefined && (typeof config[field] !== 'string' || config[field] === '')) {
-      return `presign.${field} must be a text that is not empty`
+      return { field, what: 'must be a text that is not empty' }
     }
   }
   for (const field of ['timeoutMs', 'intervalMs'] as const) {
     const value = config[field]
     if (value !== undefined && !(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) {
-      return `presign.${field} must be a whole number of milliseconds from 1 on`
+      return { field, what: 'must be a whole number of milliseconds from 1 on' }
     }
   }
   return undefined
@@ -68,7 +79,9 @@ export function presignFault(config: PresignConfig): string | undefined {
 /** @throws {AuditError} `bad_config`. */
 export function checkPresign(config: PresignConfig): void {
   const fault = presignFault(config)
-  if (fault !== undefined) throw new AuditError('bad_config', `audit configuration: ${fault}`)
+  if (fault !== undefined) {
+    throw new AuditError('bad_config', `audit configuration: presign.${fault.field} ${fault.what}`)
+  }
 }
 
 /** Metadata as far as the configuration has it. */
@@ -82,7 +95,7 @@ export function configuredMetadata(config: PresignConfig): Partial<UploadMetadat
   }
 }
 
-function missingMetadata(config: PresignConfig): string[] {
+function missingMetadata(config: Candidate): string[] {
   return METADATA_FIELDS.filter((field) => config[field] === undefined || config[field] === '')
 }
 

@@ -34,7 +34,8 @@ describe('presign', () => {
     ['half an interval', { intervalMs: 0.5 }, 'presign.intervalMs must be a whole number'],
   ] as const) {
     it(`${fault === undefined ? 'takes' : 'refuses'} ${title}`, () => {
-      const said = presignFault({ ...base, ...changes })
+      const found = presignFault({ ...base, ...changes })
+      const said = found && `presign.${found.field} ${found.what}`
       if (fault === undefined) expect(said).to.equal(undefined)
       else expect(said?.startsWith(fault), said).to.equal(true)
     })

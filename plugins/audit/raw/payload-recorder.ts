@@ -1,0 +1,159 @@
+// Writes the raw payload dataset (contract.md §2.2): what went into a call and what came out, redacted and
+// short. It happens after the answer has been let go, so no caller waits for it.
+
+import {
+  type AnswerChunk,
+  type AnswerStream,
+  type Call,
+  type Clock,
+  isStream,
+  type Logger,
+  type Meter,
+  type Outcome,
+  type Settlement,
+} from '@svc/core'
+import type { RawPayloadRecord } from '../envelope.js'
+import { previewOf, windowBytes } from './preview.js'
+
+export interface PayloadRecorderParts {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly meter: Meter
+  /** Of each preview, at most. */
+  readonly previewBytes: number
+  write(record: RawPayloadRecord): Promise<void>
+}
+
+/** The beginning of a payload and its size. */
+interface Payload {
+  readonly head: Uint8Array
+  readonly bytes: number
+}
+
+export class PayloadRecorder {
+  readonly #parts: PayloadRecorderParts
+  readonly #streamed = new WeakMap<Call, StreamedPayload>()
+  readonly #writing = new Set<Promise<void>>()
+
+  constructor(parts: PayloadRecorderParts) {
+    this.#parts = parts
+  }
+
+  /** The outcome, whose stream, if it has one, is listened to on its way out. */
+  listen(call: Call, outcome: Outcome): Outcome {
+    if (outcome.kind !== 'completed' || !isStream(outcome.body)) return outcome
+    const payload = new StreamedPayload(windowBytes(this.#parts.previewBytes))
+    this.#streamed.set(call, payload)
+    return { ...outcome, body: listenedTo(outcome.body, payload) }
+  }
+
+  /** Writes what is known of the call's payloads, soon. */
+  record(call: Call, settlement: Settlement, tenant: string): void {
+    const { agent, trace, understood, receivedAt } = call
+    const common = {
+      trace_id: trace.traceId,
+      span_id: trace.spanId,
+      runId: agent.agentRef ?? trace.traceId,
+      tenant,
+    }
+    const input = understood?.canonicalArgs
+    const output = this.#outputOf(call, settlement)
+    const endedAt = this.#parts.clock.now()
+    const { previewBytes } = this.#parts
+    setImmediate(() => {
+      if (input !== undefined) {
+        // A character takes a byte at least, so this holds the window and spares encoding the rest.
+        const head = Buffer.from(input.slice(0, windowBytes(previewBytes)))
+        this.#write(
+          { head, bytes: Buffer.byteLength(input) },
+          { ...common, ts: instant(receivedAt), direction: 'input' },
+        )
+      }
+      if (output !== undefined) this.#write(output, { ...common, ts: instant(endedAt), direction: 'output' })
+    })
+  }
+
+  /** Resolves when everything recorded so far is written or lost. */
+  async settled(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+    await Promise.all(this.#writing)
+  }
+
+  #outputOf(call: Call, { outcome }: Settlement): Payload | undefined {
+    if (outcome.kind !== 'completed') return undefined
+    if (!isStream(outcome.body)) return { head: outcome.body, bytes: outcome.body.byteLength }
+    return this.#streamed.get(call)?.taken()
+  }
+
+  #write(
+    { head, bytes }: Payload,
+    record: Omit<RawPayloadRecord, 'payload_preview' | 'payload_truncated' | 'payload_bytes'>,
+  ): void {
+    const { text, isTruncated } = previewOf(head, bytes, this.#parts.previewBytes)
+    const written = this.#parts
+      .write({
+        ...record,
+        payload_preview: text,
+        payload_truncated: isTruncated,
+        payload_bytes: bytes,
+      })
+      .catch((fault: unknown) => {
+        this.#parts.meter.count('svc_audit_raw_payload_failures_total')
+        this.#parts.logger.error(
+          { trace_id: record.trace_id, err: fault },
+          'a raw payload could not be written',
+        )
+      })
+      .finally(() => this.#writing.delete(written))
+    this.#writing.add(written)
+  }
+}
+
+/** Listens to a stream: keeps its beginning or, where one piece is the answer itself, that piece's. */
+class StreamedPayload {
+  readonly #limit: number
+  #pieces: Uint8Array[] = []
+  #kept = 0
+  #bytes = 0
+  #isAnswered = false
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  hear({ bytes, answer }: AnswerChunk): void {
+    if (this.#isAnswered) return
+    if (answer !== undefined) {
+      this.#isAnswered = true
+      this.#pieces = []
+      this.#kept = 0
+      this.#bytes = 0
+    }
+    this.#bytes += bytes.byteLength
+    if (this.#kept >= this.#limit) return
+    // A copy: the piece's buffer may be used again once it is sent.
+    const piece = Buffer.from(bytes.subarray(0, this.#limit - this.#kept))
+    this.#pieces.push(piece)
+    this.#kept += piece.length
+  }
+
+  taken(): Payload {
+    return { head: Buffer.concat(this.#pieces), bytes: this.#bytes }
+  }
+}
+
+function listenedTo(body: AnswerStream, payload: StreamedPayload): AnswerStream {
+  return {
+    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    async *[Symbol.asyncIterator]() {
+      for await (const chunk of body) {
+        payload.hear(chunk)
+        yield chunk
+      }
+    },
+  }
+}
+
+function instant(ms: number): string {
+  return new Date(ms).toISOString()
+}

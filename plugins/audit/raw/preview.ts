@@ -1,0 +1,49 @@
+// A redacted preview of a payload, short enough to keep.
+
+import { redact } from './redact.js'
+
+// Redaction looks beyond what is kept: what begins inside and ends outside must still be recognised.
+const MARGIN_BYTES = 1_024
+
+export interface Preview {
+  readonly text: string
+  /** Whether the payload goes on beyond the preview. */
+  readonly isTruncated: boolean
+}
+
+/** How much of a payload's beginning `previewOf` wants. */
+export function windowBytes(previewBytes: number): number {
+  return previewBytes + MARGIN_BYTES
+}
+
+/**
+ * At most `previewBytes` of UTF-8, cut between characters.
+ *
+ * @param head the first `windowBytes` of the payload, or all of it. Bytes that are no UTF-8 become U+FFFD.
+ * @param totalBytes of the whole payload.
+ */
+export function previewOf(head: Uint8Array, totalBytes: number, previewBytes: number): Preview {
+  const window = head.subarray(0, windowBytes(previewBytes))
+  const isWhole = totalBytes <= window.length
+  const clean = Buffer.from(redact(decode(isWhole ? window : wholeCharacters(window))))
+  // A secret that the window cuts in two is not recognised by its first half: that lies in the margin.
+  const usable = isWhole ? clean.length : Math.max(0, clean.length - MARGIN_BYTES)
+  const kept = wholeCharacters(clean.subarray(0, Math.min(usable, previewBytes)), clean)
+  return { text: decode(kept), isTruncated: !isWhole || kept.length < clean.length }
+}
+
+/** Without the beginning of a UTF-8 sequence (RFC 3629 §3) that `bytes` does not end. */
+function wholeCharacters(bytes: Uint8Array, all?: Uint8Array): Uint8Array {
+  if (all !== undefined && bytes.length === all.length) return bytes
+  for (let back = 1; back <= Math.min(4, bytes.length); back++) {
+    const byte = bytes[bytes.length - back] ?? 0
+    if ((byte & 0xc0) === 0x80) continue
+    const length = byte < 0x80 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1
+    return length > back ? bytes.subarray(0, bytes.length - back) : bytes
+  }
+  return bytes
+}
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+}

@@ -1,0 +1,229 @@
+import {
+  type AnswerChunk,
+  type Appender,
+  bind,
+  type Call,
+  denied,
+  identity,
+  type Outcome,
+  Pipeline,
+  tokens,
+} from '@svc/core'
+import { auditPlugin, auditSchema, type RawPayloadRecord } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { makeCall } from '../../../support/call.js'
+import { makeContext } from '../../../support/context.js'
+
+const config = (changes: object = {}) =>
+  auditSchema.parse({
+    gatewayName: 'gw',
+    gatewayVersion: '2.0.0',
+    presign: { apiBaseUrl: 'http://127.0.0.1:9', auditKey: 'Bearer k' },
+    raw_payloads: true,
+    ...changes,
+  })
+
+interface Rig {
+  readonly payloads: RawPayloadRecord[]
+  readonly counts: string[]
+  readonly logged: string[]
+  /** Everything that leaves, and what was recorded by then. */
+  run(call: Call, outcome: Outcome): Promise<Outcome>
+  stop(): Promise<void>
+}
+
+async function rig(changes: object = {}, writer: Partial<Appender> = {}): Promise<Rig> {
+  const payloads: RawPayloadRecord[] = []
+  const counts: string[] = []
+  const logged: string[] = []
+  const context = makeContext()
+  bind<Appender>(context.container, tokens.SvcAppender, {
+    useValue: {
+      append: () => Promise.resolve(),
+      appendRawPayload: async (record) => void payloads.push(record as RawPayloadRecord),
+      ...writer,
+    },
+  })
+  const log = (_: object, message: string) => void logged.push(message)
+  bind(context.container, tokens.Logger, { useValue: { debug: log, info: log, warn: log, error: log } })
+  bind(context.container, tokens.Meter, { useValue: { count: (name) => counts.push(name) } })
+  bind(context.container, tokens.Clock, {
+    useValue: { now: () => Date.UTC(2026, 0, 1, 0, 0, 5), monotonic: () => 0 },
+  })
+  bind(context.container, tokens.Ids, {
+    useValue: { traceId: () => '1'.repeat(32), spanId: () => '2'.repeat(16) },
+  })
+  let outcome: Outcome = denied('INTERNAL', 'not set')
+  const pipeline = new Pipeline(
+    [{ name: 'audit', stage: auditPlugin.create(config(changes), context) }],
+    async (call) => {
+      await call.request()
+      return outcome
+    },
+  )
+  await pipeline.start()
+  return {
+    payloads,
+    counts,
+    logged,
+    run(call, answer) {
+      outcome = answer
+      return pipeline.run(call)
+    },
+    stop: () => pipeline.stop(),
+  }
+}
+
+const answered = (body: string): Outcome => ({
+  kind: 'completed',
+  sent: 'yes',
+  status: 200,
+  headers: {},
+  body: Buffer.from(body),
+})
+
+function streamed(...chunks: AnswerChunk[]): Outcome {
+  return {
+    kind: 'completed',
+    sent: 'yes',
+    status: 200,
+    headers: {},
+    body: {
+      async *[Symbol.asyncIterator]() {
+        yield* chunks
+      },
+    },
+  }
+}
+
+async function drain(outcome: Outcome): Promise<string> {
+  if (outcome.kind !== 'completed' || outcome.body instanceof Uint8Array) throw new Error('no stream')
+  let text = ''
+  for await (const { bytes } of outcome.body) text += Buffer.from(bytes)
+  return text
+}
+
+describe('raw payloads', () => {
+  it('are kept in both directions, redacted, with size and origin', async () => {
+    const { payloads, run, stop } = await rig()
+    const call = makeCall({
+      args: { password: 'hunter2', to: 'ann@example.com' },
+      agent: { nodeId: 'n', agentRef: 'run-7' },
+    })
+    call.set(identity, { tenant: 'globex', authenticated: true, user: 'ann', roles: [] })
+    await run(call, answered('{"token":"abc","n":1}'))
+    await stop()
+    const common = {
+      trace_id: call.trace.traceId,
+      span_id: call.trace.spanId,
+      runId: 'run-7',
+      tenant: 'globex',
+      payload_truncated: false,
+    }
+    expect(payloads).to.deep.equal([
+      {
+        ...common,
+        ts: '2026-01-01T00:00:00.000Z',
+        direction: 'input',
+        payload_preview: '{"password":"[redacted]","to":"[redacted:email]"}',
+        payload_bytes: 45,
+      },
+      {
+        ...common,
+        ts: '2026-01-01T00:00:05.000Z',
+        direction: 'output',
+        payload_preview: '{"token":"[redacted]","n":1}',
+        payload_bytes: 21,
+      },
+    ])
+  })
+
+  it('are cut to raw_preview_bytes, and say so', async () => {
+    const { payloads, run, stop } = await rig({ raw_preview_bytes: 20 })
+    await run(makeCall({ args: { text: 'é'.repeat(5_000) } }), answered('x'.repeat(21)))
+    await stop()
+    expect(
+      payloads.map(({ payload_preview, payload_truncated, payload_bytes }) => [
+        payload_preview,
+        payload_truncated,
+        payload_bytes,
+      ]),
+    ).to.deep.equal([
+      ['{"text":"ééééé', true, 10_011],
+      ['x'.repeat(20), true, 21],
+    ])
+  })
+
+  it('have the trace as their run where no agent is named, and no output where nothing answered', async () => {
+    const { payloads, run, stop } = await rig()
+    const call = makeCall()
+    await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
+    await stop()
+    expect(payloads.map(({ runId, tenant, direction }) => [runId, tenant, direction])).to.deep.equal([
+      [call.trace.traceId, 'acme', 'input'],
+    ])
+  })
+
+  it('listen to a stream without changing it', async () => {
+    const { payloads, run, stop } = await rig()
+    const outcome = await run(
+      makeCall(),
+      streamed({ bytes: Buffer.from('one ') }, { bytes: Buffer.from('two') }),
+    )
+    expect(await drain(outcome)).to.equal('one two')
+    await stop()
+    expect(payloads[1]).to.include({ direction: 'output', payload_preview: 'one two', payload_bytes: 7 })
+  })
+
+  it('of an MCP stream hold the answer, not what was streamed around it', async () => {
+    const { payloads, run, stop } = await rig()
+    const answer = { digest: null, instead: () => Buffer.from('') }
+    const outcome = await run(
+      makeCall(),
+      streamed(
+        { bytes: Buffer.from('progress') },
+        { bytes: Buffer.from('the answer'), answer },
+        { bytes: Buffer.from('more') },
+      ),
+    )
+    await drain(outcome)
+    await stop()
+    expect(payloads[1]).to.include({ payload_preview: 'the answer', payload_bytes: 10 })
+  })
+
+  it('keep no answer waiting, and their loss is counted and logged', async () => {
+    let fail: (error: Error) => void = () => undefined
+    const { counts, logged, run, stop } = await rig(
+      {},
+      {
+        appendRawPayload: () =>
+          new Promise((_, reject) => {
+            fail = reject
+          }),
+      },
+    )
+    const outcome = await run(makeCall(), denied('TOOL_NOT_ALLOWED', 'no'))
+    expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    const stopped = stop()
+    await new Promise((resolve) => setImmediate(resolve))
+    fail(new Error('disk'))
+    await stopped
+    expect(counts).to.deep.equal(['svc_audit_raw_payload_failures_total'])
+    expect(logged).to.deep.equal(['a raw payload could not be written'])
+  })
+
+  it('are not kept unless asked for', async () => {
+    const { payloads, run, stop } = await rig({ raw_payloads: false })
+    await run(makeCall({ args: { a: 1 } }), answered('{}'))
+    await stop()
+    expect(payloads).to.deep.equal([])
+  })
+
+  it('need a writer that takes them', async () => {
+    let fault = ''
+    await rig({}, { appendRawPayload: undefined as never }).catch((error: Error) => {
+      fault = error.message
+    })
+    expect(fault).to.include('the writer in use has no appendRawPayload')
+  })
+})
