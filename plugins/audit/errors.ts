@@ -12,6 +12,7 @@ export type AuditErrorCode =
   | 'write_failed'
   | 'sync_failed'
   | 'signer_failed'
+  | 'sealed_log_changed'
   | 'read_failed'
   | 'backpressure'
   | 'upload_failed'

@@ -4,6 +4,45 @@ export type { FileSystem } from './appender/file-system.js'
 export { nodeFileSystem } from './appender/file-system.js'
 export type { AppenderStatus } from './appender/health.js'
 export { pathSegment } from './appender/paths.js'
+export {
+  type Checkpoint,
+  checkpointText,
+  type Head,
+  originOf,
+  parseCheckpoint,
+  parseRemoval,
+  type Removal,
+  removalOriginOf,
+  removalText,
+} from './checkpoint/checkpoint.js'
+export { CompactRange } from './checkpoint/compact-range.js'
+export {
+  consistencyRanges,
+  inclusionRanges,
+  type LeafRange,
+  RangeRoots,
+  verifyConsistency,
+  verifyInclusion,
+} from './checkpoint/merkle.js'
+export {
+  judgeNote,
+  type Note,
+  type NoteJudgement,
+  type NoteSignature,
+  type NoteSigner,
+  noteKeyId,
+  parseNote,
+  signNote,
+} from './checkpoint/note.js'
+export { type NotePiece, notePieces } from './checkpoint/note-file.js'
+export {
+  type Digest,
+  digestFromBytes,
+  digestToBytes,
+  EMPTY_ROOT,
+  leafHash,
+  nodeHash,
+} from './checkpoint/tree-hash.js'
 export { type AuditConfig, auditSchema } from './config.js'
 export type {
   AuditEnvelope,

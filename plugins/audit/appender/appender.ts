@@ -142,6 +142,16 @@ export class SvcAppender {
     if (failures.length > 0) throw failures[0]
   }
 
+  /**
+   * Seals what is on disk with a signed checkpoint now, where this process is the one that seals. Faults of
+   * sealing go to `onAsyncError`, here as in the background.
+   */
+  async seal(): Promise<void> {
+    if (this.#closing !== undefined) throw closedError()
+    const { sealer } = await this.#directory.open()
+    await sealer?.seal()
+  }
+
   /** Writes what was appended, then frees everything. Later appends reject. Safe to call again. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -258,6 +268,8 @@ export class SvcAppender {
     await this.#written()
     clearTimeout(this.#probe)
     this.#lanes.close()
+    // The last checkpoints are uploaded along.
+    await this.#directory.opened?.sealer?.close()
     await this.#uploader?.close()
     await this.#directory.close()
   }

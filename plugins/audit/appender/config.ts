@@ -11,6 +11,8 @@ export interface AppenderConfig {
   /** Files whose day is more days back than this are removed; 0 keeps the current day only. */
   retentionDays: number
   presign?: PresignConfig
+  /** How often what is new is sealed by a signed checkpoint, ms; default 10 000. False: never. */
+  checkpoint?: { readonly intervalMs?: number } | false
 }
 
 export interface AppenderLimits {
@@ -45,6 +47,10 @@ export interface AppenderOptions {
   onAsyncError?: (error: Error) => void
   limits?: Partial<AppenderLimits>
 }
+
+export const DEFAULT_CHECKPOINT_INTERVAL_MS = 10_000
+// setTimeout takes no more.
+const LONGEST_INTERVAL_MS = 2 ** 31 - 1
 
 export const DEFAULT_LIMITS: AppenderLimits = {
   batchBytes: 1_048_576,
@@ -86,6 +92,12 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
     throw bad('retentionDays', 'must be a number of days, 0 or more')
   }
   if (config.presign !== undefined) checkPresign(config.presign)
+  if (config.checkpoint !== undefined && config.checkpoint !== false) {
+    const { intervalMs = DEFAULT_CHECKPOINT_INTERVAL_MS } = config.checkpoint
+    if (!Number.isFinite(intervalMs) || intervalMs < 1 || intervalMs > LONGEST_INTERVAL_MS) {
+      throw bad('checkpoint.intervalMs', `must be from 1 to ${LONGEST_INTERVAL_MS} ms`)
+    }
+  }
   for (const [name, value] of Object.entries(limits)) {
     if (!Number.isFinite(value) || value < 1) throw bad(`limits.${name}`, 'must be a positive number')
   }

@@ -8,6 +8,14 @@ export interface FileSystem {
   openSync(path: string, flags: number, mode?: number): number
   closeSync(fd: number): void
   readSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number): number
+  read(
+    fd: number,
+    buffer: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+    done: (error: NodeJS.ErrnoException | null, bytesRead: number) => void,
+  ): void
   /** Bytes written, which may be fewer than asked for. */
   writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
   fstatSync(fd: number): { readonly size: number; readonly nlink: number }
@@ -49,6 +57,23 @@ export function writeFully(
       throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
     at += written
   }
+}
+
+/** As `writeFully`, at `position` of a file that was not opened for appending. */
+export function writeFullyAt(port: FileSystem, fd: number, bytes: Uint8Array, position: number): void {
+  for (let at = 0; at < bytes.length; ) {
+    const written = port.writeSync(fd, bytes, at, bytes.length - at, position + at)
+    if (written <= 0)
+      throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
+    at += written
+  }
+}
+
+/** Resolves when all of the file is on disk (`fsync`). */
+export function syncFile(port: FileSystem, fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    port.fsync(fd, (error) => (error ? reject(error) : resolve()))
+  })
 }
 
 /** Makes the entries of a directory durable: a new file is lost with the power unless its name is synced. */

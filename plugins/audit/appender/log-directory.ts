@@ -2,8 +2,10 @@
 
 import { dirname, join } from 'node:path'
 import { type Clock, type Logger, messageOf, type Signer } from '@svc/core'
+import { canSignNotes } from '../checkpoint/note.js'
+import { Sealer } from '../checkpoint/sealer.js'
 import { AuditError } from '../errors.js'
-import type { AppenderConfig, AppenderLimits } from './config.js'
+import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
 import { dayOfInstant } from './day.js'
 import { DerivedLogs } from './derived-logs.js'
 import { DirectoryLock } from './directory-lock.js'
@@ -40,6 +42,8 @@ export interface DirectoryParts {
 export interface OpenDirectory {
   readonly lock: DirectoryLock
   readonly derived: DerivedLogs
+  /** Undefined where checkpoints are off. */
+  readonly sealer: Sealer | undefined
 }
 
 export class LogDirectory {
@@ -49,6 +53,7 @@ export class LogDirectory {
   #open: OpenDirectory | undefined
   #retention: NodeJS.Timeout | undefined
   #retainedOn: string | undefined
+  #retaining: Promise<void> = Promise.resolve()
 
   constructor(dir: string, parts: DirectoryParts) {
     this.#dir = dir
@@ -86,31 +91,35 @@ export class LogDirectory {
 
   /**
    * Removes what is past its retention and, by `uploaded`, whole in the store: how many bytes of a file
-   * are there. Call under the lock.
+   * are there.
    *
    * @returns the paths that were removed, relative to the directory.
    */
-  retainUploaded(uploaded: (path: string) => number): string[] {
+  async retainUploaded(uploaded: (path: string) => number): Promise<string[]> {
     const { port, config, clock, logger } = this.#parts
     const today = dayOfInstant(clock.now())
     if (today === undefined) return []
+    const { lock, sealer } = await this.open()
     const old = expired(port, this.#dir, today, config.retentionDays)
-    const removable = uploadedOnly(port, this.#dir, old, uploaded)
-    if (removable.length < old.length && today !== this.#retainedOn) {
+    const find = () =>
+      uploadedOnly(port, this.#dir, expired(port, this.#dir, today, config.retentionDays), uploaded)
+    const kept = old.length - find().length
+    if (kept > 0 && today !== this.#retainedOn) {
       logger.warn(
-        { files: old.length - removable.length, retentionDays: config.retentionDays },
+        { files: kept, retentionDays: config.retentionDays },
         'files past their retention are kept: with presign they are removed only once uploaded',
       )
     }
     this.#retainedOn = today
-    this.#remove(removable)
-    return removable
+    return this.#remove(lock, sealer, find)
   }
 
   async close(): Promise<void> {
     // An opening under way would otherwise leave its handles behind.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
     clearInterval(this.#retention)
+    await this.#retaining
+    await this.#open?.sealer?.close()
     await this.#open?.derived.close()
     this.#open?.lock.close()
   }
@@ -122,15 +131,22 @@ export class LogDirectory {
     if (made !== undefined) syncDirectorySync(port, dirname(made))
     const lock = new DirectoryLock(this.#dir, port, clock)
     const derived = new DerivedLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
+    let sealer: Sealer | undefined
     try {
       await lock.run(() => this.#firstSection(derived))
+      sealer = this.#sealer(lock)
+      await this.#retain(lock, sealer)
     } catch (error) {
+      await sealer?.close()
       await derived.close()
       lock.close()
       throw error
     }
-    this.#open = { lock, derived }
-    this.#retention = setInterval(() => this.#retainDaily(lock), RETENTION_CHECK_MS).unref()
+    sealer?.start()
+    this.#open = { lock, derived, sealer }
+    this.#retention = setInterval(() => {
+      this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
+    }, RETENTION_CHECK_MS).unref()
     this.#parts.onOpen()
     return this.#open
   }
@@ -139,7 +155,6 @@ export class LogDirectory {
     const { port, signer } = this.#parts
     if (signer.publicKey !== undefined) recordPublicKey(port, this.#dir, signer.publicKey)
     derived.inspect()
-    this.#retain()
     const names = port.readdirSync(this.#dir)
     const daily = names.filter((name) => dayOfDailyLog(name) !== undefined).sort()
     const raw = names.includes('raw') ? port.readdirSync(join(this.#dir, 'raw')) : []
@@ -158,28 +173,61 @@ export class LogDirectory {
     }
   }
 
-  async #retainDaily(lock: DirectoryLock): Promise<void> {
+  #sealer(lock: DirectoryLock): Sealer | undefined {
+    const { config, signer, port, clock, logger, onAsyncError } = this.#parts
+    if (config.checkpoint === false) return undefined
+    if (!canSignNotes(signer)) {
+      logger.warn(
+        { dir: this.#dir, keyId: signer.keyId },
+        'the signer tells no publicKey, so no checkpoints are written: removed records would go unnoticed',
+      )
+      return undefined
+    }
+    const intervalMs = config.checkpoint?.intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS
+    return new Sealer(this.#dir, { port, signer, lock, logger, clock, intervalMs, onError: onAsyncError })
+  }
+
+  async #retainDaily(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
     if (dayOfInstant(this.#parts.clock.now()) === this.#retainedOn) return
     try {
-      await lock.run(() => this.#retain())
+      await this.#retain(lock, sealer)
     } catch (error) {
       this.#parts.onAsyncError(error instanceof Error ? error : new Error(String(error)))
     }
   }
 
-  #retain(): void {
+  async #retain(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
     const { port, config, clock } = this.#parts
     const today = dayOfInstant(clock.now())
     // With an upload, only the process that uploads knows what may go.
     if (today === undefined || config.presign !== undefined) return
+    const find = () => expired(port, this.#dir, today, config.retentionDays)
+    // What was appended last to a day that ends here has no checkpoint yet.
+    if (find().length > 0) await sealer?.seal()
+    await this.#remove(lock, sealer, find)
     this.#retainedOn = today
-    this.#remove(expired(port, this.#dir, today, config.retentionDays))
   }
 
-  #remove(paths: readonly string[]): void {
+  /** Removes what `find` finds; where checkpoints are on, only after signing what that is. */
+  async #remove(lock: DirectoryLock, sealer: Sealer | undefined, find: () => string[]): Promise<string[]> {
     const { port, config, logger } = this.#parts
-    if (paths.length === 0) return
-    remove(port, this.#dir, paths)
-    logger.info({ files: paths, retentionDays: config.retentionDays }, 'removed files past their retention')
+    const days = [...new Set(find().map(dayOfPath))]
+    if (days.length === 0) return []
+    const stated = (await sealer?.stateRemoval(days)) ?? days
+    const removed = await lock.run(() => {
+      const paths = find().filter((path) => stated.includes(dayOfPath(path)))
+      remove(port, this.#dir, paths)
+      return paths
+    })
+    if (removed.length > 0) {
+      const { retentionDays } = config
+      logger.info({ files: removed, retentionDays }, 'removed files past their retention')
+    }
+    return removed
   }
+}
+
+/** The day in the path of an expired file. */
+function dayOfPath(path: string): string {
+  return /\d{4}-\d\d-\d\d/.exec(path.startsWith('agents/') ? (path.split('/')[2] ?? '') : path)?.[0] ?? ''
 }

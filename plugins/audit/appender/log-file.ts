@@ -174,7 +174,8 @@ export function openCreating(port: FileSystem, path: string): number {
 }
 
 /** The offset after the last newline in the first `size` bytes. */
-function endOfLastLine(port: FileSystem, fd: number, size: number): number {
+export function endOfLastLine(port: FileSystem, fd: number, size: number): number {
+  if (size === 0) return 0
   const last = Buffer.alloc(1)
   port.readSync(fd, last, 0, 1, size - 1)
   if (last[0] === NEWLINE) return size

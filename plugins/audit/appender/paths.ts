@@ -35,6 +35,27 @@ export function dailyLog(day: string): string {
   return `audit-${day}.ndjson`
 }
 
+export const SEAL_LOCK_FILE = '.svc-seal-lock'
+export const REMOVALS_FILE = 'audit-removed.notes'
+
+export function checkpointFile(day: string): string {
+  return `audit-${day}.checkpoint`
+}
+
+export function treeFile(day: string): string {
+  return `audit-${day}.tree`
+}
+
+/** The day of `audit-<day>.checkpoint`, else undefined. */
+export function dayOfCheckpointFile(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.checkpoint$/.exec(name)?.[1]
+}
+
+/** The day of `audit-<day>.tree`, else undefined. */
+export function dayOfTreeFile(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.tree$/.exec(name)?.[1]
+}
+
 export function rawLog(day: string): string {
   return `raw/raw-${day}.ndjson`
 }

@@ -3,14 +3,14 @@
 import { join } from 'node:path'
 import { daysBetween } from './day.js'
 import { type FileSystem, READ } from './file-system.js'
-import { dayOfDailyLog, dayOfRawLog } from './paths.js'
+import { dailyLog, dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, dayOfTreeFile } from './paths.js'
 
 /** Paths, relative to `dir`, of what is more than `retentionDays` days older than `today`. */
 export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {
   const old = (day: string | undefined) => day !== undefined && daysBetween(day, today) > retentionDays
-  const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(untorn(name))))
+  const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(logOf(name))))
   for (const name of entries(port, join(dir, 'raw')))
-    if (old(dayOfRawLog(untorn(name)))) paths.push(`raw/${name}`)
+    if (old(dayOfRawLog(logOf(name)))) paths.push(`raw/${name}`)
   for (const node of entries(port, join(dir, 'agents'))) {
     for (const day of entries(port, join(dir, 'agents', node))) {
       if (/^\d{4}-\d\d-\d\d$/.test(day) && old(day)) paths.push(`agents/${node}/${day}`)
@@ -26,20 +26,27 @@ export function uploadedOnly(
   paths: readonly string[],
   uploaded: (path: string) => number,
 ): string[] {
-  const isWhole = (path: string) => uploaded(path) === sizeOf(port, join(dir, path))
-  const whole = paths.filter((path) =>
+  const isWhole = (path: string) =>
     path.startsWith('agents/')
-      ? entries(port, join(dir, path)).every((name) => isWhole(`${path}/${name}`))
-      : path === untorn(path) && isWhole(path),
-  )
-  // A torn tail was never acknowledged and is no dataset's: it goes with the log it lay in.
-  const kept = new Set(paths.filter((path) => path === untorn(path) && !whole.includes(path)))
-  return [...whole, ...paths.filter((path) => path !== untorn(path) && !kept.has(untorn(path)))]
+      ? entries(port, join(dir, path)).every(
+          (name) => uploaded(`${path}/${name}`) === sizeOf(port, join(dir, path, name)),
+        )
+      : uploaded(path) === sizeOf(port, join(dir, path))
+  const waiting = paths.filter((path) => isUploaded(path) && !isWhole(path))
+  // Neither a log nor what belongs to it goes without the other.
+  const keptLogs = new Set(waiting.map(logOf))
+  return paths.filter((path) => !keptLogs.has(logOf(path)))
 }
 
-/** What was set aside from a torn tail is as old as the log it lay in. */
-function untorn(path: string): string {
-  return path.replace(/\.torn-[\w-]+$/, '')
+/** The log that a file belongs to; a log belongs to itself. */
+function logOf(path: string): string {
+  const day = dayOfCheckpointFile(path) ?? dayOfTreeFile(path)
+  return day === undefined ? path.replace(/\.torn-[\w-]+$/, '') : dailyLog(day)
+}
+
+/** False for a torn tail, which was never acknowledged, and for the tree, which can be made anew. */
+function isUploaded(path: string): boolean {
+  return path === logOf(path) || dayOfCheckpointFile(path) !== undefined
 }
 
 function sizeOf(port: FileSystem, path: string): number {

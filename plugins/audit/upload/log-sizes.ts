@@ -9,8 +9,8 @@ export interface UploadedLog {
     readonly lock: { run<T>(section: () => T): T | Promise<T> }
     readonly derived: { readonly isComplete: boolean; settled(): Promise<void> }
   }>
-  /** Under the lock: removes what is past its retention and wholly uploaded. */
-  retainUploaded(uploaded: (path: string) => number): string[]
+  /** Removes what is past its retention and wholly uploaded. */
+  retainUploaded(uploaded: (path: string) => number): Promise<string[]>
 }
 
 /**

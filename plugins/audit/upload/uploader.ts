@@ -216,18 +216,12 @@ export class Uploader {
     this.#days = new Set()
     const there = new Set(found.map(({ source }) => source.path))
     for (const path of state.paths()) if (!there.has(path)) state.forget(path)
-    for (const removed of await this.#retain(state)) {
+    for (const removed of await this.#parts.log.retainUploaded((path) => state.offsetOf(path))) {
       for (const path of state.paths()) {
         if (path === removed || path.startsWith(`${removed}/`)) state.forget(path)
       }
     }
     await state.save()
-  }
-
-  async #retain(state: UploadState): Promise<string[]> {
-    const { log } = this.#parts
-    const { lock } = await log.open()
-    return lock.run(() => log.retainUploaded((path) => state.offsetOf(path)))
   }
 
   #report(error: UploadError): void {

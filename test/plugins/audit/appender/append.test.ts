@@ -510,8 +510,8 @@ describe('SvcAppender', () => {
         expect(existsSync(join(dir.path, 'audit-2026-11-19.ndjson'))).to.equal(true)
         clock.ms += 86_400_000
         timers.tick(3_600_000)
-        expect(existsSync(join(dir.path, 'audit-2026-11-19.ndjson'))).to.equal(false)
         await appender.close()
+        expect(existsSync(join(dir.path, 'audit-2026-11-19.ndjson'))).to.equal(false)
       } finally {
         timers.restore()
       }

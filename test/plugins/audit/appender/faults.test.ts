@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit'
 import { expect } from 'chai'
@@ -111,7 +111,7 @@ describe('SvcAppender on a disk that fails', () => {
     const fileSystem = diskWith({
       openSync: (path, flags, mode) => {
         const fd = nodeFileSystem.openSync(path, flags, mode)
-        if (path.endsWith(file)) opened.push(fd)
+        if (path.endsWith(file) && flags & constants.O_APPEND) opened.push(fd)
         return fd
       },
       fdatasync: (fd, done) => {

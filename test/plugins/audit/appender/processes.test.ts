@@ -122,10 +122,17 @@ describe('several writers on one directory', () => {
     expect(spansOf(dir.path)).to.have.length(1)
   })
 
-  it('leave no file behind but the log and its lock', async () => {
+  it('leave no file behind but the log, its checkpoints and the locks', async () => {
     const appender = appenderIn(dir.path)
     await appender.append(envelope())
     await appender.close()
-    expect(readdirSync(dir.path).sort()).to.deep.equal(['.svc-lock', `audit-${DAY}.ndjson`, 'public-keys'])
+    expect(readdirSync(dir.path).sort()).to.deep.equal([
+      '.svc-lock',
+      '.svc-seal-lock',
+      `audit-${DAY}.checkpoint`,
+      `audit-${DAY}.ndjson`,
+      `audit-${DAY}.tree`,
+      'public-keys',
+    ])
   })
 })

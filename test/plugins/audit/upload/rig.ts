@@ -16,16 +16,18 @@ export function uploading(
   dir: string,
   cloud: Pick<Cloud, 'url'>,
   presign: Partial<PresignConfig> = {},
-  options: Partial<Omit<AppenderOptions, 'config'>> & { retentionDays?: number } = {},
+  options: Partial<Omit<AppenderOptions, 'config'>> & { retentionDays?: number; sealed?: boolean } = {},
 ): Rig {
   const errors: UploadError[] = []
-  const { retentionDays = 30, ...rest } = options
+  // Most tests count objects, and want the checkpoints' out of the way.
+  const { retentionDays = 30, sealed = false, ...rest } = options
   const appender = appenderIn(dir, {
     random: () => 0,
     onAsyncError: (error) => errors.push(error as UploadError),
     ...rest,
     config: {
       retentionDays,
+      ...(sealed ? {} : { checkpoint: false as const }),
       presign: {
         apiBaseUrl: cloud.url,
         auditKey: 'Bearer key-1',

@@ -222,8 +222,37 @@ describe('upload', () => {
     ])
   })
 
+  it('sends the checkpoints along, the last ones included', async () => {
+    const { appender, errors } = uploading(dir.path, cloud, {}, { sealed: true })
+    await appender.append(envelope())
+    await appender.seal()
+    await appender.append(envelope())
+    await appender.close()
+    expect(errors).to.deep.equal([])
+    const checkpoints = textOf(dir.path, `audit-${DAY}.checkpoint`)
+    expect(checkpoints.match(/^svc-audit/gm)).to.have.length(2)
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(checkpoints)
+  })
+
   describe('retention', () => {
     const old = 'audit-2026-10-01.ndjson'
+
+    it('removes a sealed log with its checkpoints, once both are uploaded, and leaves its statement', async () => {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      const keeping = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 100 })
+      await keeping.appender.ready()
+      await keeping.appender.close()
+      const checkpoint = textOf(dir.path, 'audit-2026-10-01.checkpoint')
+      const { appender } = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 10 })
+      await appender.append(envelope())
+      await appender.close()
+      for (const name of [old, 'audit-2026-10-01.checkpoint', 'audit-2026-10-01.tree']) {
+        expect(() => textOf(dir.path, name), name).to.throw('ENOENT')
+      }
+      expect(cloud.assembled('checkpoints/2026-10-01', 'audit-2026-10-01')).to.equal(checkpoint)
+      const [, size, root] = checkpoint.split('\n')
+      expect(textOf(dir.path, 'audit-removed.notes')).to.include(`\nremoved 2026-10-01 ${size} ${root}\n`)
+    })
 
     it('removes old files once they are wholly uploaded, and forgets them', async () => {
       writeFileSync(join(dir.path, old), '{"a":1}\n')
