@@ -62,6 +62,13 @@ export const auditSchema = z
       })
       .optional()
       .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),
+    checkpoint_interval_ms: z
+      .number()
+      .int()
+      .min(100)
+      .max(86_400_000)
+      .default(10_000)
+      .describe('How often new records are sealed by a signed checkpoint, milliseconds.'),
     failure_mode: z
       .enum(['block', 'continue'])
       .default('block')

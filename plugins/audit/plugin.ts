@@ -66,7 +66,7 @@ function borrowed(appender: Appender): Lease<Appender> {
 function openLog(config: AuditConfig, context: PluginContext): { appender: Lease<Appender>; keyId: string } {
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const signer = signerOf(config, context)
-  const { retentionDays } = config
+  const { retentionDays, checkpoint_interval_ms: intervalMs } = config
   const presign = presignOf(config)
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
@@ -78,10 +78,12 @@ function openLog(config: AuditConfig, context: PluginContext): { appender: Lease
       dir,
       signer.keyId,
       retentionDays,
+      intervalMs,
       sha256Hex(JSON.stringify(presign ?? null)),
     ]),
     () => {
-      const settings = { dir, retentionDays, ...(presign === undefined ? {} : { presign }) }
+      const checkpoint = { intervalMs }
+      const settings = { dir, retentionDays, checkpoint, ...(presign === undefined ? {} : { presign }) }
       const value = new SvcAppender({ config: settings, signer, logger, clock, meter })
       return { value, close: () => value.close() }
     },

@@ -8,7 +8,7 @@ import { type Head, parseRemoval, type Removal } from './checkpoint.js'
 import type { Note } from './note.js'
 import { notePieces } from './note-file.js'
 
-export interface RemovalPiece {
+interface RemovalPiece {
   /** Of its first line, counted from 1. */
   readonly line: number
   readonly torn: boolean
@@ -18,7 +18,7 @@ export interface RemovalPiece {
 }
 
 /** The statements of the log at `dir`, in order, their signatures not judged; none where it has none. */
-export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
+function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
   let fd: number
   try {
     fd = port.openSync(join(dir, REMOVALS_FILE), READ)
