@@ -254,10 +254,24 @@ export class Call {
     return this.#isSettled
   }
 
-  /** For the pipeline. A handler that throws keeps the answer back. */
+  /**
+   * For the pipeline. Every handler is told, whatever those before it did, as no fault of a stage may cost the
+   * record; what the first fault makes of the call is told from there on as its error. Rejects with that fault,
+   * which keeps the answer back.
+   */
   async settle(settlement: Settlement): Promise<void> {
     this.#isSettled = true
     const handlers = this.#settle.splice(0)
-    for (let i = handlers.length - 1; i >= 0; i--) await handlers[i]?.(settlement)
+    let told = settlement
+    let first: { readonly fault: unknown } | undefined
+    for (let i = handlers.length - 1; i >= 0; i--) {
+      try {
+        await handlers[i]?.(told)
+      } catch (fault) {
+        first ??= { fault }
+        told = { ...settlement, error: first.fault instanceof Refusal ? first.fault.code : 'INTERNAL' }
+      }
+    }
+    if (first !== undefined) throw first.fault
   }
 }

@@ -5,7 +5,7 @@ import { type ErrorCode, Refusal, statusOf } from '../errors.js'
 import { sha256Hex } from '../hash.js'
 import { type AnswerChunk, type Completed, type Failed, failed, isStream, type Outcome } from '../outcome.js'
 
-/** Settles the call and returns what may be answered: the outcome, or the failure to record it. */
+/** Settles the call and returns what may be answered: the outcome, or the failure that keeps it back. */
 export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     const stream = new SettlingStream(call, outcome)
@@ -39,14 +39,10 @@ async function settle(call: Call, settlement: Settlement): Promise<Failed | unde
   } catch (cause) {
     const { sent } = settlement
     if (cause instanceof Refusal) return failed(cause.code, cause.message, { sent, cause: cause.cause })
-    if (sent === 'no') {
-      return failed('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is not answered.', { cause })
-    }
-    return failed(
-      'OUTCOME_UNRECORDED',
-      'The call may have run, but its record could not be made durable; the answer is withheld.',
-      { sent, cause },
-    )
+    return failed('INTERNAL', 'The gateway failed when the call had ended; the answer is withheld.', {
+      sent,
+      cause,
+    })
   }
 }
 

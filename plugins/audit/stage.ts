@@ -11,6 +11,8 @@ import {
   messageOf,
   type Next,
   type Outcome,
+  Refusal,
+  type Sent,
   type Settlement,
   type Stage,
 } from '@svc/core'
@@ -105,7 +107,7 @@ export class AuditStage implements Stage {
       await appender.append(envelope)
     } catch (fault) {
       this.#lost(fault, { trace_id: call.trace.traceId })
-      if (this.#parts.failureMode === 'block') throw fault
+      if (this.#parts.failureMode === 'block') throw unrecorded(settlement.sent, fault)
     }
   }
 
@@ -141,4 +143,15 @@ export class AuditStage implements Stage {
       floodRecordOf(this.#facts, count, { ts, traceId: ids.traceId(), spanId: ids.spanId() }),
     )
   }
+}
+
+/** What the caller is told in place of an answer that has no record. */
+function unrecorded(sent: Sent, cause: unknown): Refusal {
+  return sent === 'no'
+    ? new Refusal('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is not answered.', { cause })
+    : new Refusal(
+        'OUTCOME_UNRECORDED',
+        'The call may have run, but its record could not be made durable; the answer is withheld.',
+        { cause },
+      )
 }

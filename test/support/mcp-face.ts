@@ -10,6 +10,7 @@ import {
   type Outcome,
   Pipeline,
   type ReferenceRule,
+  Refusal,
   type Settlement,
 } from '@svc/core'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
@@ -94,7 +95,7 @@ export class TestFace implements AsyncDisposable {
     const settlements: Settlement[] = []
     call.onSettle((settlement) => {
       settlements.push(settlement)
-      if (unrecordable) throw new Error('the disk is full')
+      if (unrecordable) throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
     })
     const pipeline = new Pipeline([], (sent) => this.face.dispatch(sent))
     const outcome = await pipeline.run(call)

@@ -89,18 +89,32 @@ describe('settlement', () => {
     expect(seen).to.deep.equal(['inner', 'outer'])
   })
 
-  it('withholds an answer that cannot be recorded, and says that the call may have run', async () => {
-    const { stage } = recorder(new Error('disk full'))
+  it('withholds the answer when a handler refuses, with its code, and says whether the call may have run', async () => {
+    const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const outcome = await pipelineOf(stage, answering(bytes('secret answer'))).run(makeCall())
     expect(outcome).to.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED', sent: 'yes' })
   })
 
-  it('answers AUDIT_UNAVAILABLE when a refusal cannot be recorded', async () => {
-    const { stage } = recorder(new Error('disk full'))
+  it('answers INTERNAL when a handler fails', async () => {
+    const { stage } = recorder(new Error('boom'))
     const outcome = await pipelineOf(stage, async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(
       makeCall(),
     )
-    expect(outcome).to.include({ kind: 'failed', code: 'AUDIT_UNAVAILABLE', sent: 'no' })
+    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL', sent: 'no' })
+  })
+
+  it('tells the handlers further out though one within failed, and what was made of the call', async () => {
+    const outer = recorder()
+    const inner = recorder(new Error('boom'))
+    const stages = [
+      { name: 'outer', stage: outer.stage },
+      { name: 'inner', stage: inner.stage },
+    ]
+    const outcome = await new Pipeline(stages, answering(bytes('hello'))).run(makeCall())
+    expect(outcome).to.include({ code: 'INTERNAL', sent: 'yes' })
+    expect(inner.settlements[0]).to.include({ error: null })
+    expect(outer.settlements).to.have.length(1)
+    expect(outer.settlements[0]).to.include({ error: 'INTERNAL', digest: sha256Hex('hello') })
   })
 
   it('settles a stream at its end, over all of its bytes', async () => {
@@ -112,7 +126,7 @@ describe('settlement', () => {
   })
 
   it('breaks off a stream whose end cannot be recorded', async () => {
-    const { stage } = recorder(new Error('disk full'))
+    const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const outcome = await pipelineOf(stage, answering(pieces('a'))).run(makeCall())
     const fault = await textOf(outcome).then(
       () => undefined,
@@ -135,7 +149,7 @@ describe('settlement', () => {
   })
 
   it('puts the error in the place of that piece when the record fails', async () => {
-    const { stage } = recorder(new Error('disk full'))
+    const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const instead = (failure: Failed): Uint8Array => bytes(failure.code)
     const stream = (async function* (): AsyncGenerator<AnswerChunk> {
       yield { bytes: bytes('answer'), answer: { digest: 'd', instead } }
