@@ -21,6 +21,9 @@ export function readServerMessage(text: string): Fields {
   }
   if (Array.isArray(value)) throw new Rubbish('The upstream sent a batch; batches are not supported yet.')
   if (!isFields(value)) throw new Rubbish('The upstream sent JSON that is no message.')
+  // A client may read it as the response that it was not judged as.
+  if ('method' in value && ('result' in value || 'error' in value))
+    throw new Rubbish('The upstream sent a message that is both a request and a response.')
   return value
 }
 

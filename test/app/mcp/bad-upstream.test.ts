@@ -81,6 +81,7 @@ describe('an upstream that misbehaves on the MCP face', () => {
     ['an event over the cap', `data: ${'x'.repeat(2_000)}\n\n`],
     ['an event without an end, over the cap', `data: ${'x'.repeat(2_000)}`],
     ['a batch', event([result({ id: 1 })])],
+    ['a request that is a response too', event({ ...result({ id: 1 }), method: 'ping' })],
   ] as const) {
     it(`is a failure when it streams ${what}`, async () => {
       await withFace(
