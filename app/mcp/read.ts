@@ -13,6 +13,7 @@ import { checkHeaderAgreement } from './header-agreement.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
 import { META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
+import { isNormalUri } from './resource-uri.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
 
@@ -96,8 +97,16 @@ function keyInMeta(message: Message | undefined): JsonValue | undefined {
   return isObject(meta) ? meta[META_IDEMPOTENCY_KEY] : undefined
 }
 
-/** The one reference of a tool, prompt or resource; for the open part of the protocol that of the server. Throws `McpRefusal` for a name that can have none. */
+/**
+ * The one reference of a tool, prompt or resource; for the open part of the protocol that of the server. Throws
+ * `McpRefusal` for a name that can have none.
+ */
 export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
+  if (kind === 'resource' && !isNormalUri(name)) {
+    throw invalidParams(
+      'uri: not in normal form (RFC 3986 §6.2.2), such as one with "..", so it cannot be judged.',
+    )
+  }
   try {
     if (kind === 'prompt') return formatReference({ server, prompt: name, version })
     if (kind === 'resource') return formatReference({ server, resource: name, version })
