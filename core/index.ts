@@ -14,6 +14,7 @@ export {
   type RequestKind,
   type Settlement,
 } from './call.js'
+export type { AnswerHead, Credential } from './credential.js'
 export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
 export {
   codeOfReason,
@@ -87,9 +88,11 @@ export type {
 } from './policy/types.js'
 export type { QuotaAdapter } from './quota-adapter.js'
 export { type Lease, Resources } from './resources.js'
+export { KeyError, type KeyErrorCode } from './secret/key-error.js'
+export { type KeyPlace, KeyReader } from './secret/key-reader.js'
 export type { Signer } from './signer.js'
 export { type Slot, slot } from './slot.js'
-export { type Identity, identity, type Limit, limits, verdict } from './slots.js'
+export { credential, type Identity, identity, type Limit, limits, verdict } from './slots.js'
 export type { Next, Stage } from './stage.js'
 export {
   type Appender,

@@ -22,6 +22,8 @@ export interface PluginContext {
   readonly baseDir: string
   /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */
   readonly stateDir: string
+  /** What `env:NAME` references read; the process's environment where it is absent. */
+  readonly env?: Readonly<Record<string, string | undefined>>
   warn(message: string): void
 }
 

@@ -1,4 +1,5 @@
 // The slots that built-in stages share. A plugin may make more with `slot()`.
+import type { Credential } from './credential.js'
 import type { Verdict } from './finding.js'
 import { slot } from './slot.js'
 
@@ -32,3 +33,5 @@ export interface Limit {
 export const identity = slot<Identity>('identity')
 export const limits = slot<readonly Limit[]>('limits')
 export const verdict = slot<Verdict>('verdict')
+/** Filled by brokers, read by whoever sends the call upstream. */
+export const credential = slot<Credential>('credential')

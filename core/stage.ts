@@ -1,5 +1,6 @@
 // The one interface every part of the pipeline implements, ours and yours.
 import type { Call } from './call.js'
+import type { Credential } from './credential.js'
 import type { Outcome } from './outcome.js'
 
 /** The rest of the pipeline. At most once per call. */
@@ -14,6 +15,11 @@ export interface Stage {
   stop?(): Promise<void>
   /** Whether the stage could serve a call now; a reason when not. For `/readyz`. */
   ready?(): string | undefined
+  /**
+   * The credential for what the gateway asks `server` on its own behalf, outside any call, such as an MCP
+   * server's version; undefined where this stage has none. Rejects with `Refusal` when it cannot be had.
+   */
+  ownCredential?(server: string): Promise<Credential | undefined>
   /**
    * For `svc policy explain`: says what the stage would do, without any effect outside the call.
    * A stage without it is passed over, and the explanation says so.

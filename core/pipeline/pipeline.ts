@@ -1,5 +1,6 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
 import type { Call } from '../call.js'
+import type { Credential } from '../credential.js'
 import { messageOf } from '../errors.js'
 import { failed, type Outcome } from '../outcome.js'
 import { compose, type Dispatch, type PlacedStage } from './compose.js'
@@ -56,6 +57,15 @@ export class Pipeline {
       const reason = stage.ready?.()
       return reason === undefined ? [] : [`${name}: ${reason}`]
     })
+  }
+
+  /** What the gateway may show `server` on its own behalf; the innermost stage that has something wins. */
+  async ownCredential(server: string): Promise<Credential | undefined> {
+    for (const { stage } of [...this.stages].reverse()) {
+      const credential = await stage.ownCredential?.(server)
+      if (credential !== undefined) return credential
+    }
+    return undefined
   }
 
   /** Never rejects. A whole answer has settled when this resolves; a streamed one settles on its way. */

@@ -1,0 +1,91 @@
+// Reads a key from a file, and only from below the directories that keys may lie in: a policy is written by
+// more people than may read every file of the machine.
+import { constants, realpath } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { sep } from 'node:path'
+import { promisify } from 'node:util'
+import { KeyError } from './key-error.js'
+
+/** A key of RSA 8192 in PEM is half of this. */
+const maxBytes = 16_384
+const WORLD_WRITABLE = 0o002
+
+const trueName = promisify(realpath.native)
+
+/**
+ * The text of the file without white space around it. `path` and `directories` are absolute; symbolic links
+ * are followed as long as they end below one of the directories. Rejects with `KeyError`.
+ */
+export async function readKeyFile(path: string, directories: readonly string[]): Promise<string> {
+  const file = await trueName(path).catch((fault: unknown) => {
+    throw faultOf(path, fault)
+  })
+  if (!isBelow(file, await existing(directories))) {
+    throw new KeyError(
+      'key_elsewhere',
+      `the key file ${path} leads out of the directories that keys may lie in`,
+    )
+  }
+  return textOf(path, await contentOf(path, file))
+}
+
+/** Whether an absolute path is one of the directories or lies below one. */
+export function isBelow(path: string, directories: readonly string[]): boolean {
+  return directories.some((directory) => {
+    const prefix = directory.endsWith(sep) ? directory : directory + sep
+    return path === directory || path.startsWith(prefix)
+  })
+}
+
+/** The directories by their true names; one that is not there holds no keys. */
+async function existing(directories: readonly string[]): Promise<string[]> {
+  const names = await Promise.allSettled(directories.map((directory) => trueName(directory)))
+  return names.flatMap((name) => (name.status === 'fulfilled' ? [name.value] : []))
+}
+
+async function contentOf(path: string, file: string): Promise<Uint8Array> {
+  // A link put here since has not been judged; a named pipe in the key's place must not hold the call.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const handle = await open(file, flags).catch((fault: unknown) => {
+    throw faultOf(path, fault)
+  })
+  try {
+    const stat = await handle.stat()
+    if (stat.isDirectory()) throw new KeyError('key_unreadable', `the key file ${path} is a directory`)
+    if (!stat.isFile()) throw new KeyError('key_unreadable', `the key file ${path} is not a regular file`)
+    if (process.platform !== 'win32' && stat.mode & WORLD_WRITABLE) {
+      throw new KeyError('key_unreadable', `anyone may overwrite the key file ${path}: chmod 600 it`)
+    }
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxBytes + 1), 0, maxBytes + 1, 0)
+    if (bytesRead > maxBytes) {
+      throw new KeyError(
+        'key_malformed',
+        `the key file ${path} has more than ${maxBytes} bytes, too many for a key`,
+      )
+    }
+    return buffer.subarray(0, bytesRead)
+  } catch (fault) {
+    throw fault instanceof KeyError ? fault : faultOf(path, fault)
+  } finally {
+    await handle.close()
+  }
+}
+
+function textOf(path: string, bytes: Uint8Array): string {
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).trim()
+  } catch (cause) {
+    throw new KeyError('key_malformed', `the key file ${path} is not UTF-8 text`, { cause })
+  }
+  if (text === '') throw new KeyError('key_malformed', `the key file ${path} is empty`)
+  return text
+}
+
+function faultOf(path: string, fault: unknown): KeyError {
+  const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown'
+  if (code === 'ENOENT' || code === 'ENOTDIR') {
+    return new KeyError('key_missing', `there is no key file ${path}`, { cause: fault })
+  }
+  return new KeyError('key_unreadable', `the key file ${path} cannot be read (${code})`, { cause: fault })
+}
