@@ -147,7 +147,9 @@ export class GatewayHandler {
         const { server, method } = route
         const target = targetOf(server, method, 'unversioned')
         const upstream = (): URL => generation.target(server)
-        const exchange = openExchange({ method, server, target, upstream, headers: message.headers })
+        const credential = () => generation.pipeline.ownCredential(server)
+        const { headers } = message
+        const exchange = openExchange({ method, server, target, upstream, credential, headers })
         return {
           face: 'mcp',
           target,

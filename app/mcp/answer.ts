@@ -1,8 +1,9 @@
 // What an upstream's answer means for the call that waits for it.
 import type { Completed, Denied, Failed, Outcome } from '@svc/core'
 import type { UpstreamAnswer } from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
 import { failureOf, McpAnswerStream } from './answer-stream.js'
-import { discard, wholeBody } from './body.js'
+import { wholeBody } from './body.js'
 import type { RequestId } from './message.js'
 import { mediaType } from './protocol.js'
 import type { Review } from './review.js'

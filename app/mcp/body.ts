@@ -1,4 +1,4 @@
-// The body of an upstream's answer, read whole or left unread.
+// The body of an upstream's answer, read whole.
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { Rubbish } from './rpc-answer.js'
 
@@ -17,11 +17,4 @@ export async function wholeBody(body: UpstreamAnswer['body'], maxBytes: number):
     pieces.push(piece)
   }
   return Buffer.concat(pieces)
-}
-
-/** Lets go of a body that nobody will read, so that its connection is free. */
-export async function discard(body: UpstreamAnswer['body']): Promise<void> {
-  if (body instanceof Uint8Array) return
-  if ('destroy' in body && typeof body.destroy === 'function') body.destroy()
-  else await body[Symbol.asyncIterator]().return?.()
 }

@@ -1,6 +1,6 @@
 // One HTTP exchange on the MCP face: what the reading of a request learns and its answering needs.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type CallTarget, slot } from '@svc/core'
+import { type CallTarget, type Credential, slot } from '@svc/core'
 import type { Message, RequestId } from './message.js'
 import { isStateless, type RpcCode } from './protocol.js'
 
@@ -11,6 +11,8 @@ export interface McpExchange {
   readonly server: string
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
   readonly upstream: () => URL
+  /** What the gateway itself may show the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
+  readonly credential?: () => Promise<Credential | undefined>
   /** The call's own: versions are filled in as they are learned. */
   readonly target: CallTarget
   /** Known once the body was read. */
@@ -25,7 +27,7 @@ export const mcpExchange = slot<McpExchange>('mcpExchange')
 
 /** An exchange of which nothing is known but its head. */
 export function openExchange(
-  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'target'>,
+  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'target'>,
 ): McpExchange {
   return { ...head, message: undefined, id: undefined, protocolError: undefined }
 }

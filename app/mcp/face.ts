@@ -13,6 +13,7 @@ import type { WholeAnswer } from '../http/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
+import { sendCall } from '../upstream/send.js'
 import { type AnswerCaps, outcomeOf, type Question } from './answer.js'
 import { leavingCancels, type McpExchange, mcpExchange } from './exchange.js'
 import { pathOf, versionProbe } from './probe.js'
@@ -67,14 +68,8 @@ export class McpFace {
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     try {
-      const answer = await this.#parts.dispatcher.send(
-        upstream,
-        { method, path: pathOf(upstream), headers, ...body, signal: call.stopping },
-        () => {
-          call.sent = 'unknown'
-        },
-      )
-      call.sent = 'yes'
+      const sending = { method, path: pathOf(upstream), headers, ...body, signal: call.stopping }
+      const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
       return await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.caps)
     } catch (fault) {
       return outcomeOfFault(call, fault)
@@ -111,7 +106,7 @@ export class McpFace {
     if (request.method !== LISTEN || message === undefined || message.type === 'response') return undefined
     const uris = resourceSubscriptions(message.params)
     if (uris.length === 0) return undefined
-    const version = await this.#versions.of(upstream)
+    const version = await this.#versions.of(upstream, exchange.credential)
     const usable = uris.every((uri) =>
       call.mayUse(referenceOf(exchange.server, 'resource', uri, version), 'resource'),
     )

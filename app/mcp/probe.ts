@@ -1,8 +1,10 @@
 // Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
 import { Refusal } from '@svc/core'
-import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
+import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { discard, wholeBody } from './body.js'
+import { sendWith } from '../upstream/send.js'
+import { wholeBody } from './body.js'
 import {
   HANDSHAKE_REVISION,
   META_CLIENT_CAPABILITIES,
@@ -30,10 +32,14 @@ const ID = 'svc-version'
 const accept = 'application/json, text/event-stream'
 
 export function versionProbe(parts: ProbeParts): Probe {
-  return async (upstream) => {
+  return async (upstream, credential) => {
     const signal = AbortSignal.timeout(parts.timeoutMs)
+    const send: Send = (head) => {
+      const request = { ...head, path: pathOf(upstream), signal }
+      return sendWith(credential, request, (it) => parts.dispatcher.send(upstream, it, noted), noted)
+    }
     try {
-      return (await initialize(parts, upstream, signal)) ?? (await discover(parts, upstream, signal))
+      return (await initialize(parts, send)) ?? (await discover(parts, send))
     } catch (cause) {
       if (cause instanceof UpstreamFault || signal.aborted) {
         throw new Refusal('UPSTREAM_UNREACHABLE', 'The server could not be asked for its version.', { cause })
@@ -43,58 +49,47 @@ export function versionProbe(parts: ProbeParts): Probe {
   }
 }
 
-async function initialize(
-  parts: ProbeParts,
-  upstream: URL,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+/** Sends to the server that is asked, with the credential, within the time. */
+type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
+
+async function initialize(parts: ProbeParts, send: Send): Promise<string | undefined> {
   const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: parts.client }
-  const answer = await post(parts, upstream, signal, 'initialize', params, {})
+  const answer = await post(send, 'initialize', params, {})
   const version = await versionOf(answer, parts.maxBytes)
   const session = answer.headers['mcp-session-id']
   if (typeof session === 'string') {
     const headers = { 'mcp-session-id': session, 'mcp-protocol-version': HANDSHAKE_REVISION }
-    const request = { method: 'DELETE', path: pathOf(upstream), headers, signal } as const
     // A server need not allow it (405); the session then ends by itself.
-    await discard((await parts.dispatcher.send(upstream, request, noted)).body)
+    await discard((await send({ method: 'DELETE', headers })).body)
   }
   return version
 }
 
-async function discover(parts: ProbeParts, upstream: URL, signal: AbortSignal): Promise<string | undefined> {
+async function discover(parts: ProbeParts, send: Send): Promise<string | undefined> {
   const _meta = {
     [META_PROTOCOL_VERSION]: STATELESS_REVISION,
     [META_CLIENT_INFO]: parts.client,
     [META_CLIENT_CAPABILITIES]: {},
   }
   const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
-  const answer = await post(parts, upstream, signal, 'server/discover', { _meta }, headers)
-  return versionOf(answer, parts.maxBytes)
+  return versionOf(await post(send, 'server/discover', { _meta }, headers), parts.maxBytes)
 }
 
 function post(
-  parts: ProbeParts,
-  upstream: URL,
-  signal: AbortSignal,
+  send: Send,
   method: string,
   params: object,
   headers: Record<string, string>,
 ): Promise<UpstreamAnswer> {
-  return parts.dispatcher.send(
-    upstream,
-    {
-      method: 'POST',
-      path: pathOf(upstream),
-      headers: { ...headers, accept, 'accept-encoding': 'identity', 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
-      signal,
-    },
-    noted,
-  )
+  return send({
+    method: 'POST',
+    headers: { ...headers, accept, 'accept-encoding': 'identity', 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
+  })
 }
 
 function noted(): void {
-  // Nothing waits for the moment at which a probe leaves.
+  // Nothing counts a probe, or waits for the moment at which it leaves.
 }
 
 async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<string | undefined> {

@@ -46,7 +46,9 @@ async function read(
   const idempotencyKey = keyOf(exchange)
   const upstream = exchange.upstream()
   const isGuarded = subject.kind !== 'protocol'
-  const version = isGuarded ? await versions.of(upstream) : (versions.known(upstream) ?? UNVERSIONED)
+  const version = isGuarded
+    ? await versions.of(upstream, exchange.credential)
+    : (versions.known(upstream) ?? UNVERSIONED)
   target.serverVersion = version
   target.toolVersion = version
   return {

@@ -1,5 +1,5 @@
 // Which version each target has: learned from answers that pass through, else asked for once.
-import type { Clock } from '@svc/core'
+import type { Clock, Credential } from '@svc/core'
 
 /** In place of the version of a server that names none. */
 export const UNVERSIONED = 'unversioned'
@@ -14,7 +14,7 @@ interface Known {
 }
 
 /** The version in the server's own words, undefined where it answers without. Rejects with `Refusal`. */
-export type Probe = (upstream: URL) => Promise<string | undefined>
+export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
 
 export class ServerVersions {
   #probe: Probe
@@ -37,21 +37,25 @@ export class ServerVersions {
     return this.#known.get(upstream.href)?.version
   }
 
-  /** Asks the server where nothing is known; many callers wait for one answer. Rejects with `Refusal`. */
-  of(upstream: URL): Promise<string> | string {
+  /**
+   * Asks the server where nothing is known; many callers wait for one answer. `credential` fetches what to
+   * show it, once it is asked. Rejects with `Refusal`.
+   */
+  of(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
     const { href } = upstream
     const known = this.#known.get(href)
     if (known !== undefined && this.#clock.now() < known.askAgainAt) return known.version
     const asking = this.#asking.get(href)
     if (asking !== undefined) return asking
-    const asked = this.#ask(upstream).finally(() => this.#asking.delete(href))
+    const asked = this.#ask(upstream, credential).finally(() => this.#asking.delete(href))
     this.#asking.set(href, asked)
     return asked
   }
 
-  async #ask(upstream: URL): Promise<string> {
+  async #ask(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> {
     const before = this.#known.get(upstream.href)
-    const version = await this.#probe(upstream)
+    const held = credential === undefined ? undefined : await credential()
+    const version = await this.#probe(upstream, held)
     // What passed through in the meantime is fresher than the probe.
     const now = this.#known.get(upstream.href)
     if (now !== undefined && now !== before) return now.version

@@ -3,6 +3,7 @@ import { type AnswerChunk, type Call, failed, type Outcome, Refusal } from '@svc
 import { type UpstreamAnswer, UpstreamFault } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
+import { sendCall } from './send.js'
 
 /** Of the upstream's headers, those that say something of the body; the rest is the hop's. */
 const kept = [
@@ -28,15 +29,9 @@ export async function dispatchInvoke(
   const refused = await call.commitHolds()
   if (refused !== undefined) return refused
   try {
-    const answer = await upstream.send(
-      target,
-      { method: 'POST', path, headers, body: request.canonicalArgs, signal: call.stopping },
-      () => {
-        call.sent = 'unknown'
-      },
-    )
-    call.sent = 'yes'
-    return completed(answer)
+    const body = request.canonicalArgs
+    const sending = { method: 'POST', path, headers, body, signal: call.stopping } as const
+    return completed(await sendCall(call, upstream, target, sending))
   } catch (fault) {
     return outcomeOfFault(call, fault)
   }
@@ -45,7 +40,7 @@ export async function dispatchInvoke(
 /** What a fault on the way upstream means for the call. */
 export function outcomeOfFault(call: Call, fault: unknown): Outcome {
   if (fault instanceof UpstreamFault) {
-    if (fault.sent === 'no') call.sent = 'no'
+    call.sent = fault.sent
     return failed('UPSTREAM_UNREACHABLE', fault.message, { sent: fault.sent, cause: fault.cause })
   }
   if (fault instanceof Refusal)
