@@ -1,6 +1,7 @@
 // `svc-sdk/core`: what a custom stage, plugin or adapter needs.
 export {
   type AnswerChunk,
+  type AnswerHead,
   type AnswerHeaders,
   type AnswerStream,
   type Appender,
@@ -19,11 +20,13 @@ export {
   type Clock,
   CORE_VERSION,
   type Completed,
+  type Credential,
   canonicalize,
   codeOfReason,
   compilePattern,
   compilePatternMap,
   compilePatternSet,
+  credential,
   type Denial,
   type Denied,
   type Diagnostic,
@@ -51,6 +54,10 @@ export {
   type JsonObject,
   type JsonValue,
   type JudgedFinding,
+  KeyError,
+  type KeyErrorCode,
+  type KeyPlace,
+  KeyReader,
   type Lease,
   type Limit,
   type Logger,
@@ -102,6 +109,7 @@ export {
   wordsOf,
 } from '@svc/core'
 export { type JwksSource, jwksSource } from '@svc/plugin-authn'
+export { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 export { type QuotaAdapterFactory, quotaAdapters } from '@svc/plugin-quotas'
 export { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './upstream/answer.js'
 export { type UpstreamDispatcher, upstreamDispatcher } from './upstream/dispatcher.js'

@@ -99,6 +99,7 @@ export class Assembly {
         policySha256: policy.sha256,
         baseDir: this.#baseDir,
         stateDir: resolvePath(this.#baseDir, host.sec0Dir),
+        ...(this.#options.env === undefined ? {} : { env: this.#options.env }),
         warn: (message) => this.logger.warn({}, message),
       },
       dispatch,

@@ -2,6 +2,7 @@
 import type { Plugin, PolicyLayer } from '@svc/core'
 import type { auditSchema } from '@svc/plugin-audit'
 import type { authnSchema } from '@svc/plugin-authn'
+import type { brokersSchema } from '@svc/plugin-brokers'
 import type { enforcementSchema } from '@svc/plugin-enforcement'
 import type { entitlementsSchema } from '@svc/plugin-entitlements'
 import type { quotasSchema } from '@svc/plugin-quotas'
@@ -18,6 +19,7 @@ export interface MiddlewareConfig {
   entitlements?: z.input<typeof entitlementsSchema>
   enforcement?: z.input<typeof enforcementSchema>
   security?: z.input<typeof securitySchema>
+  brokers?: z.input<typeof brokersSchema>
 }
 
 export interface GatewayOptions extends MiddlewareConfig {

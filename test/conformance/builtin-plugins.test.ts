@@ -1,4 +1,5 @@
 // The conformance suite over every plugin that ships.
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
@@ -38,6 +39,18 @@ const sections: Readonly<Record<string, ConformanceOptions>> = {
   quotas: { validConfig: { adapter: 'memory' } },
   security: { validConfig: { allow_versions: { billing: ['1.*'] }, limits: { max_payload_kb: 1 } } },
   enforcement: { validConfig: { mode: 'enforce' } },
+  brokers: {
+    validConfig: (directory: string) => {
+      writeFileSync(join(directory, 'vendor.key'), 'a key of the test')
+      return {
+        billing: {
+          type: 'vendor_key_pool',
+          key_refs: ['file://vendor.key'],
+          inject: { header: 'x-api-key', format: 'raw' },
+        },
+      }
+    },
+  },
 }
 
 describe('the plugins that ship', () => {

@@ -1,6 +1,5 @@
 import type { Plugin } from '@svc/core'
 import { ap2Plugin } from '@svc/plugin-ap2'
-import { brokersPlugin } from '@svc/plugin-brokers'
 import { dedupePlugin } from '@svc/plugin-dedupe'
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { runtimePlugin } from '@svc/plugin-runtime'
@@ -16,12 +15,6 @@ const later: readonly (readonly [Plugin, string, object, object])[] = [
     'INTERNAL',
     { enabled: true, headers: { intent: 'x-ap2-intent' }, mode: '', trust: { clockSkewSec: 5 } },
     { mode: 'some' },
-  ],
-  [
-    brokersPlugin,
-    'BROKER_UNAVAILABLE',
-    { files: { type: 'static', key_refs: ['file://key'], inject: { header: 'x-key', format: 'raw' } } },
-    { files: { type: 'static' } },
   ],
   [
     dedupePlugin,

@@ -1,0 +1,67 @@
+// From a key to the header that carries it.
+import type { InjectConfig } from './config.js'
+import { BrokerFault } from './fault.js'
+
+/** What the connection, the body or the gateway itself needs under its own name. */
+export const reservedHeaders: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-encoding',
+  'baggage',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'idempotency-key',
+  'keep-alive',
+  'last-event-id',
+  'mcp-method',
+  'mcp-name',
+  'mcp-protocol-version',
+  'mcp-session-id',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'traceparent',
+  'tracestate',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-agent-parent-ref',
+  'x-agent-ref',
+  'x-agent-state',
+  'x-cause-span',
+  'x-cause-trace',
+  'x-node-id',
+])
+
+/** RFC 9110 §5.5 without obs-text, whose meaning no two servers share. */
+const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
+
+/** Writes keys as `inject` wants them. */
+export class HeaderWriter {
+  /** In lower case. */
+  readonly name: string
+  #inject: InjectConfig
+
+  constructor(inject: InjectConfig) {
+    this.name = inject.header.toLowerCase()
+    this.#inject = inject
+  }
+
+  /** Throws `BrokerFault` for a key that a header cannot carry: a line break in it would begin another header. */
+  value(key: string): string {
+    const written = this.#written(key)
+    if (fieldValue.test(written)) return written
+    throw new BrokerFault('the key holds characters that no header can carry', 'no key is usable')
+  }
+
+  #written(key: string): string {
+    const { format, template = '' } = this.#inject
+    if (format === 'raw') return key
+    if (format === 'bearer') return `Bearer ${key}`
+    return template.replaceAll('{{key}}', () => key)
+  }
+}

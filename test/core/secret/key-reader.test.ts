@@ -1,0 +1,119 @@
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { KeyError, KeyReader } from '@svc/core'
+import { expect } from 'chai'
+
+describe('key references', () => {
+  let home: string
+  let policy: string
+  let state: string
+  let outside: string
+
+  beforeEach(() => {
+    home = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')))
+    policy = join(home, 'policy')
+    state = join(home, 'state')
+    outside = join(home, 'outside')
+    for (const directory of [policy, state, outside]) mkdirSync(directory)
+    writeFileSync(join(outside, 'key'), 'from outside')
+  })
+
+  afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+  const reader = (env: Record<string, string> = {}, directories?: string[]): KeyReader =>
+    new KeyReader({ baseDir: policy, stateDir: state, env }, directories)
+
+  async function fault(ref: string, from = reader()): Promise<string> {
+    return from.read(ref).then(
+      () => expect.fail(`${ref} was read`),
+      (thrown: unknown) => {
+        expect(thrown).to.be.instanceOf(KeyError)
+        const { code, message } = thrown as KeyError
+        return `${code}: ${message}`
+      },
+    )
+  }
+
+  it('are read from files, relative to the policy, without the white space at their ends', async () => {
+    writeFileSync(join(policy, 'vendor key'), '  k-1\r\n')
+    writeFileSync(join(state, 'key'), 'k-2')
+    expect(await reader().read('file://./vendor%20key')).to.equal('k-1')
+    expect(await reader().read('file://vendor key')).to.equal('k-1')
+    expect(await reader().read(`file://${state}/key`)).to.equal('k-2')
+  })
+
+  it('are read from the environment', async () => {
+    expect(await reader({ KEY: ' k-3\n' }).read('env:KEY')).to.equal('k-3')
+    expect(await fault('env:KEY')).to.equal('key_missing: the environment variable KEY is not set')
+    expect(await fault('env:KEY', reader({ KEY: ' ' }))).to.equal(
+      'key_malformed: the environment variable KEY is empty',
+    )
+    expect(await fault('env:toString')).to.match(/is not set$/)
+  })
+
+  it('never lead out of the directories that keys may lie in', async () => {
+    const said = `the key file ${outside}/key lies outside the directories that keys may lie in (${policy}, ${state})`
+    for (const ref of [`file://${outside}/key`, 'file://../outside/key', 'file://%2e%2e/outside/key']) {
+      expect(await fault(ref)).to.equal(`key_elsewhere: ${said}`)
+    }
+    // A sibling whose name begins like an allowed directory's.
+    mkdirSync(`${policy}-2`)
+    writeFileSync(`${policy}-2/key`, 'k')
+    expect(await fault(`file://${policy}-2/key`)).to.match(/^key_elsewhere/)
+  })
+
+  it('never lead out by a symbolic link either, to a file or of a directory', async () => {
+    symlinkSync(join(outside, 'key'), join(policy, 'link'))
+    symlinkSync(outside, join(policy, 'directory'))
+    const said = 'leads out of the directories that keys may lie in'
+    expect(await fault('file://link')).to.equal(`key_elsewhere: the key file ${policy}/link ${said}`)
+    expect(await fault('file://directory/key')).to.match(/^key_elsewhere/)
+  })
+
+  it('may lead through links within those directories, as mounted secrets do', async () => {
+    mkdirSync(join(policy, '..2026'))
+    writeFileSync(join(policy, '..2026', 'key'), 'k-4')
+    symlinkSync('..2026', join(policy, '..data'))
+    symlinkSync('..data/key', join(policy, 'key'))
+    expect(await reader().read('file://key')).to.equal('k-4')
+  })
+
+  it('lead where the policy says that keys lie, and then only there', async () => {
+    writeFileSync(join(policy, 'key'), 'k')
+    const elsewhere = reader({}, ['../outside'])
+    expect(await elsewhere.read(`file://${outside}/key`)).to.equal('from outside')
+    expect(await fault('file://key', elsewhere)).to.match(/^key_elsewhere/)
+  })
+
+  it('tell what is wrong with a file', async () => {
+    mkdirSync(join(policy, 'directory'))
+    writeFileSync(join(policy, 'empty'), ' \n')
+    writeFileSync(join(policy, 'huge'), 'k'.repeat(16_385))
+    writeFileSync(join(policy, 'binary'), Buffer.from([0xff, 0xfe, 0x00]))
+    writeFileSync(join(policy, 'open'), 'k')
+    chmodSync(join(policy, 'open'), 0o666)
+    expect(await fault('file://directory')).to.equal(
+      `key_unreadable: the key file ${policy}/directory is a directory`,
+    )
+    expect(await fault('file://empty')).to.equal(`key_malformed: the key file ${policy}/empty is empty`)
+    expect(await fault('file://huge')).to.equal(
+      `key_malformed: the key file ${policy}/huge has more than 16384 bytes, too many for a key`,
+    )
+    expect(await fault('file://binary')).to.equal(
+      `key_malformed: the key file ${policy}/binary is not UTF-8 text`,
+    )
+    expect(await fault('file://missing')).to.equal(`key_missing: there is no key file ${policy}/missing`)
+    expect(await fault('file://open')).to.equal(
+      `key_unreadable: anyone may overwrite the key file ${policy}/open: chmod 600 it`,
+    )
+  })
+
+  it('are not quoted where they are none: a key may stand in their place', async () => {
+    for (const ref of ['sk-live-51HtGz', 'env:sk-live-51HtGz', 'file://', 'vault:sk-live-51HtGz']) {
+      expect(await fault(ref))
+        .to.match(/^key_ref: /)
+        .and.not.include('51HtGz')
+    }
+  })
+})

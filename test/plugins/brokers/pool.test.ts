@@ -1,0 +1,174 @@
+import { expect } from 'chai'
+import { answered, held, keyFor, Rig, send, why } from './rig.js'
+
+describe('brokers: a pool of keys', () => {
+  let rig: Rig
+  const pool = { type: 'vendor_key_pool', key_refs: ['env:A', 'env:B', 'env:C'] }
+
+  beforeEach(() => {
+    rig = new Rig()
+    Object.assign(rig.env, { A: 'a', B: 'b', C: 'c' })
+  })
+
+  afterEach(() => rig.stop())
+
+  it('gives its keys in turn', async () => {
+    const stage = await rig.stage(pool)
+    const keys: string[] = []
+    for (let n = 0; n < 7; n++) keys.push(await keyFor(stage))
+    expect(keys.join('')).to.equal('abcabca')
+  })
+
+  for (const status of [401, 403, 429]) {
+    it(`lets a key that is answered with ${status} rest, and offers the next for the same call`, async () => {
+      const stage = await rig.stage(pool)
+      const next = await answered(await send(stage), status)
+      expect(next?.value).to.equal('b')
+      const keys: string[] = []
+      for (let n = 0; n < 4; n++) keys.push(await keyFor(stage))
+      expect(keys.join('')).to.equal('cbcb')
+      rig.clock.advance(60_000)
+      for (let n = 0; n < 3; n++) keys.push(await keyFor(stage))
+      expect(keys.join('')).to.include('a')
+    })
+  }
+
+  it('minds no other answer', async () => {
+    const stage = await rig.stage(pool)
+    for (const status of [200, 400, 404, 409, 500, 503]) {
+      expect(await answered(await send(stage), status, { 'retry-after': '60' })).to.equal(undefined)
+    }
+    expect(await keyFor(stage)).to.equal('a')
+  })
+
+  it('heeds Retry-After, in seconds and as a date, within bounds', async () => {
+    const single = { type: 'vendor_key_pool', key_refs: ['env:A'], rest_sec: 10, max_rest_sec: 100 }
+    const rests = async (header: string | undefined): Promise<number> => {
+      const stage = await rig.stage({ ...single, key_dirs: [String(header)] })
+      expect(
+        await answered(await send(stage), 429, header === undefined ? {} : { 'retry-after': header }),
+      ).to.equal(undefined)
+      for (let seconds = 0; seconds <= 200; seconds++) {
+        if ((await send(stage)).credential !== undefined) return seconds
+        rig.clock.advance(1000)
+      }
+      return Number.POSITIVE_INFINITY
+    }
+    expect(await rests('7')).to.equal(7)
+    expect(await rests(new Date(rig.clock.now() + 30_000).toUTCString())).to.equal(30)
+    expect(await rests(undefined)).to.equal(10)
+    expect(await rests('soon')).to.equal(10)
+    expect(await rests('-5')).to.equal(10)
+    expect(await rests('0')).to.equal(1)
+    expect(await rests(new Date(0).toUTCString())).to.equal(1)
+    expect(await rests('86400')).to.equal(100)
+  })
+
+  it('offers a second key once, and lets it rest too', async () => {
+    const stage = await rig.stage(pool)
+    const second = await answered(await send(stage), 429)
+    if (second === undefined) throw new Error('no second key was offered')
+    expect(await answered(second, 429)).to.equal(undefined)
+    expect(await keyFor(stage)).to.equal('c')
+    expect(await keyFor(stage)).to.equal('c')
+  })
+
+  it('lets neither key rest when both are forbidden the same call: the fault is the call', async () => {
+    const stage = await rig.stage(pool)
+    const second = await answered(await send(stage), 403)
+    if (second === undefined) throw new Error('no second key was offered')
+    await answered(second, 403)
+    const keys = new Set<string>()
+    for (let n = 0; n < 3; n++) keys.add(await keyFor(stage))
+    expect([...keys].sort().join('')).to.equal('abc')
+  })
+
+  it('repeats a call only after the answers the policy names', async () => {
+    const stage = await rig.stage({ ...pool, retry_on: [429] })
+    expect(await answered(await send(stage), 403)).to.equal(undefined)
+    expect((await answered(await send(stage), 429))?.value).to.equal('c')
+  })
+
+  it('refuses the call when every key rests, and says until when in the log', async () => {
+    const stage = await rig.stage(pool)
+    await answered(await send(stage), 429, { 'retry-after': '90' })
+    for (const wait of ['45', '60']) {
+      const second = await send(stage)
+      await answered(second, 429, { 'retry-after': wait })
+    }
+    expect(why(await send(stage))).to.deep.equal({
+      said: 'BROKER_UNAVAILABLE: The credential for server "files" could not be had: no key is usable now.',
+      logged: '3 of 3 keys rest, the next for 45 s',
+    })
+  })
+
+  it('passes over a key that cannot be read', async () => {
+    delete rig.env['B']
+    const stage = await rig.stage(pool)
+    expect([await keyFor(stage), await keyFor(stage), await keyFor(stage)].join('')).to.equal('aca')
+  })
+
+  it('refuses the call when no key can be read', async () => {
+    for (const name of ['A', 'B', 'C']) delete rig.env[name]
+    const { said, logged } = why(await send(await rig.stage(pool)))
+    expect(said).to.match(/^BROKER_UNAVAILABLE: .*: no key is usable now\.$/)
+    expect(logged).to.equal(
+      'key_refs[0]: the environment variable A is not set; key_refs[1]: the environment variable B is not set; ' +
+        'key_refs[2]: the environment variable C is not set',
+    )
+  })
+
+  it('does not repeat a call with the same key under another reference', async () => {
+    rig.env['B'] = 'a'
+    const stage = await rig.stage({ ...pool, key_refs: ['env:A', 'env:B'] })
+    expect(await answered(await send(stage), 401)).to.equal(undefined)
+  })
+
+  it('keeps its rests over a reload', async () => {
+    const before = await rig.stage(pool)
+    await answered(await send(before), 429)
+    const after = await rig.stage(pool)
+    await before.stop?.()
+    expect([await keyFor(after), await keyFor(after)]).to.not.include('a')
+  })
+
+  it('serves an MCP session with the key it began with, until that key rests', async () => {
+    const stage = await rig.stage(pool)
+    const begun = await send(stage)
+    await answered(begun, 200, { 'mcp-session-id': 's-1' })
+    const session = { 'mcp-session-id': 's-1' }
+    expect(
+      [await keyFor(stage, session), await keyFor(stage), await keyFor(stage, session)].join(''),
+    ).to.equal('aba')
+    const moved = await answered(await send(stage, session), 429)
+    expect(moved?.value).to.equal('c')
+    if (moved !== undefined) await answered(moved, 200)
+    expect(await keyFor(stage, session)).to.equal('c')
+  })
+
+  it('tells the operator which key rests and why, by its place in the policy', async () => {
+    const stage = await rig.stage(pool)
+    await answered(await send(stage), 429, { 'retry-after': '5' })
+    expect(rig.log.lines).to.deep.equal([
+      {
+        level: 'warn',
+        fields: { server: 'files', key: 'key_refs[0]', status: 429, seconds: 5 },
+        message: 'a key of the pool rests',
+      },
+    ])
+  })
+
+  it('explains itself without any key', async () => {
+    const stage = await rig.stage(pool)
+    const said: string[] = []
+    const brokered = await send(stage)
+    const outcome = await stage.explain?.(
+      brokered.call,
+      async () => brokered.outcome,
+      (line) => said.push(line),
+    )
+    expect(said).to.deep.equal(['puts one of 3 keys, in turn, into the header "x-api-key"'])
+    expect(outcome).to.equal(brokered.outcome)
+    expect(held(brokered).value).to.equal('a')
+  })
+})

@@ -1,0 +1,149 @@
+import { bind, credential, failed } from '@svc/core'
+import { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { answered, held, keyFor, Rig, send, why } from './rig.js'
+
+describe('brokers: a static key', () => {
+  let rig: Rig
+
+  beforeEach(() => {
+    rig = new Rig()
+  })
+
+  afterEach(() => rig.stop())
+
+  it('is put into the header, raw, as a bearer token, or into a template', async () => {
+    rig.env['KEY'] = 'k$&1'
+    const forms = [
+      [
+        { header: 'X-Api-Key', format: 'raw' },
+        { header: 'x-api-key', value: 'k$&1' },
+      ],
+      [
+        { header: 'authorization', format: 'bearer' },
+        { header: 'authorization', value: 'Bearer k$&1' },
+      ],
+      [
+        { header: 'Authorization', format: 'template', template: 'Token {{key}}; k={{key}}' },
+        { header: 'authorization', value: 'Token k$&1; k=k$&1' },
+      ],
+    ] as const
+    for (const [inject, wanted] of forms) {
+      const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'], inject })
+      expect(held(await send(stage))).to.include(wanted)
+    }
+  })
+
+  it('is taken up anew when its file changes, within a second', async () => {
+    rig.write('key', 'old')
+    const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
+    expect(await keyFor(stage)).to.equal('old')
+    rig.write('key', 'new')
+    rig.clock.advance(999)
+    expect(await keyFor(stage)).to.equal('old')
+    rig.clock.advance(1)
+    expect(await keyFor(stage)).to.equal('new')
+  })
+
+  it('is refused to the call when its file has gone, and neither sent nor told', async () => {
+    const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
+    const brokered = await send(stage)
+    expect(brokered.outcome).to.include({ kind: 'failed', sent: 'no' })
+    expect(brokered.credential).to.equal(undefined)
+    expect(why(brokered)).to.deep.equal({
+      said: 'BROKER_UNAVAILABLE: The credential for server "files" could not be had: no key is usable.',
+      logged: `there is no key file ${rig.home}/key`,
+    })
+    rig.write('key', 'k')
+    expect(await keyFor(stage)).to.equal('k')
+  })
+
+  it('that would begin another header is refused', async () => {
+    for (const key of ['a\r\nx-admin: 1', 'a\nb', 'a\0b', 'schlüssel']) {
+      rig.env['KEY'] = key
+      const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'] })
+      expect(why(await send(stage)).logged).to.equal('the key holds characters that no header can carry')
+    }
+  })
+
+  it('is read again after a 401, and the call repeated when it has changed', async () => {
+    rig.write('key', 'old')
+    const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
+    const first = await send(stage)
+    expect(await answered(first, 401)).to.equal(undefined)
+    rig.write('key', 'new')
+    expect(await answered(first, 403)).to.equal(undefined)
+    expect(await answered(first, 401)).to.include({ header: 'x-api-key', value: 'new' })
+    expect(await keyFor(stage)).to.equal('new')
+  })
+
+  it('is not for calls to other servers', async () => {
+    rig.env['KEY'] = 'k'
+    const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'] })
+    const call = makeCall({ server: 'bills' })
+    await stage.handle(call, async () => failed('INTERNAL', 'passed on'))
+    expect(call.get(credential)).to.equal(undefined)
+  })
+
+  describe('from a source of the user’s', () => {
+    const broker = { type: 'static', key_refs: ['vault:kv/billing#key'] }
+    const use = (load: CredentialSource['load']) =>
+      bind(rig.context.container, credentialSource, { useValue: { load } })
+
+    it('is asked for under its reference, once for many calls', async () => {
+      const asked: string[] = []
+      use(async (ref) => {
+        asked.push(ref)
+        return 'from the vault\n'
+      })
+      const stage = await rig.stage(broker)
+      const keys = await Promise.all([keyFor(stage), keyFor(stage)])
+      expect(keys).to.deep.equal(['from the vault', 'from the vault'])
+      rig.clock.advance(29_999)
+      expect(await keyFor(stage)).to.equal('from the vault')
+      expect(asked).to.deep.equal(['vault:kv/billing#key'])
+      rig.clock.advance(1)
+      await keyFor(stage)
+      expect(asked).to.have.length(2)
+    })
+
+    it('is missing when the source fails or gives something else', async () => {
+      for (const load of [
+        () => Promise.reject(new Error('sealed')),
+        async () => '',
+        async () => ({ key: 'k' }) as unknown as string,
+        async () => 'k'.repeat(16_385),
+      ]) {
+        use(load)
+        expect(why(await send(await rig.stage(broker))).said).to.match(/^BROKER_UNAVAILABLE/)
+      }
+    })
+  })
+
+  it('whose reference can never be followed keeps the gateway from starting, all mistakes at once', async () => {
+    const stage = rig.stage({ type: 'vendor_key_pool', key_refs: ['file:///etc/shadow', 'vault:kv/billing'] })
+    const message = await stage.then(
+      () => expect.fail('started'),
+      (fault: Error) => fault.message,
+    )
+    expect(message).to.equal(
+      `brokers.files.key_refs[0]: the key file /etc/shadow lies outside the directories that keys may lie in (${rig.home}, ${rig.home}); ` +
+        'brokers.files.key_refs[1]: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
+    )
+  })
+
+  it('is of no use without its server, and keeps the gateway from starting', async () => {
+    const other = new Rig()
+    try {
+      Object.assign(other.context, { targets: { bills: 'http://127.0.0.1:1' } })
+      const message = await other.stage({ type: 'static', key_refs: ['env:KEY'] }).then(
+        () => expect.fail('started'),
+        (fault: Error) => fault.message,
+      )
+      expect(message).to.equal('brokers.files: there is no server "files" in targets; known: bills')
+    } finally {
+      await other.stop()
+    }
+  })
+})
