@@ -69,6 +69,8 @@ export interface Hold {
   commit(): Promise<Denied | undefined> | Denied | undefined
   /** The call was not sent. */
   release(): Promise<void> | void
+  /** Commits after all others, wherever its stage stands: nothing may refuse the call any more. */
+  readonly isLast?: true
 }
 
 /** How a call ended, after its last byte. */
@@ -215,7 +217,9 @@ export class Call {
   }
 
   hold(hold: Hold): void {
-    this.#holds.push(hold)
+    const firstLast = hold.isLast === true ? -1 : this.#holds.findIndex(({ isLast }) => isLast === true)
+    if (firstLast < 0) this.#holds.push(hold)
+    else this.#holds.splice(firstLast, 0, hold)
   }
 
   /** For the dispatcher, directly before the first byte goes upstream. */

@@ -35,4 +35,19 @@ describe('Call', () => {
     call.set(verdict, { mode: 'observe', effectOf: () => 'would_deny' })
     expect(call.mayUse('mcp://s/t@1', 'tool')).to.equal(true)
   })
+
+  it('commits the hold that is to be last after those of the stages inside it', async () => {
+    const call = makeCall()
+    const log: string[] = []
+    const hold = (name: string, isLast?: true) => ({
+      commit: () => void log.push(name),
+      release: () => undefined,
+      ...(isLast === undefined ? {} : { isLast }),
+    })
+    call.hold(hold('audit', true))
+    call.hold(hold('dedupe'))
+    call.hold(hold('quotas'))
+    await call.commitHolds()
+    expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
+  })
 })
