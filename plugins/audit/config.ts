@@ -1,5 +1,4 @@
 // The `audit` section (contract.md §2.14, decisions.md §4 and §7).
-import { notYet } from '@svc/core'
 import { z } from 'zod'
 import type { AuditEnvelope } from './envelope.js'
 import { presignFault } from './upload/presign.js'
@@ -77,7 +76,10 @@ export const auditSchema = z
       .custom<Append>((value) => typeof value === 'function', 'expected a function (from code only)')
       .optional()
       .describe('From code only: takes each record in place of the built-in writer.'),
-    intent: notYet('audit.intent'),
+    intent: z
+      .enum(['off', 'side_effects', 'all'])
+      .default('side_effects')
+      .describe('Which calls have their intent on disk before they are sent.'),
     presign: presignSchema.optional().describe('Uploads the log to a control plane; absent: it stays here.'),
     raw_payloads: z
       .boolean()

@@ -11,6 +11,7 @@ export type AuditErrorCode =
   | 'lock_failed'
   | 'write_failed'
   | 'sync_failed'
+  | 'intent_failed'
   | 'signer_failed'
   | 'sealed_log_changed'
   | 'read_failed'

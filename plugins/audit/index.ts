@@ -58,6 +58,10 @@ export {
   type SignerKeyErrorCode,
 } from './errors.js'
 export { FloodGate } from './flood.js'
+export { type Intent, OUTCOME_UNKNOWN } from './intent/entry.js'
+export { Intents } from './intent/intents.js'
+export { IntentJournal } from './intent/journal.js'
+export { Orphans } from './intent/orphans.js'
 export { auditPlugin } from './plugin.js'
 export { type Preview, previewOf } from './raw/preview.js'
 export { redact } from './raw/redact.js'

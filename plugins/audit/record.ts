@@ -9,6 +9,7 @@ import {
   verdict,
 } from '@svc/core'
 import type { AuditEnvelope, EnvelopePrincipal } from './envelope.js'
+import { OUTCOME_UNKNOWN } from './intent/entry.js'
 
 /** What is the same in every record of a gateway. */
 export interface RecordFacts {
@@ -29,13 +30,51 @@ export interface RecordedCall {
   readonly settlement: Settlement
   /** Milliseconds, monotonic, from the call's arrival to its settlement. */
   readonly latencyMs: number
+  /** SHA-256 of the arguments, where it has been told already. */
+  readonly inputSha256?: string | null | undefined
 }
 
-export function recordOf(facts: RecordFacts, { call, settlement, latencyMs }: RecordedCall): AuditEnvelope {
+/** What became of a call, as far as its record says it. */
+interface Result {
+  readonly latencyMs: number
+  readonly isDenied: boolean
+  readonly isOk: boolean
+  readonly error: string | null
+  readonly digest: string | null
+  readonly inputSha256: string | null | undefined
+}
+
+export function recordOf(facts: RecordFacts, recorded: RecordedCall): AuditEnvelope {
+  const { call, settlement, latencyMs, inputSha256 } = recorded
+  const { error, digest, status, outcome } = settlement
+  const isOk = error === null && status < 400
+  return envelopeOf(facts, call, {
+    latencyMs,
+    isDenied: outcome.kind === 'denied',
+    isOk,
+    error,
+    digest,
+    inputSha256,
+  })
+}
+
+/** The record of a call of which nothing is known after this moment, `latencyMs` after its arrival. */
+export function unknownRecordOf(facts: RecordFacts, call: Call, latencyMs: number): AuditEnvelope {
+  return envelopeOf(facts, call, {
+    latencyMs,
+    isDenied: false,
+    isOk: false,
+    error: OUTCOME_UNKNOWN,
+    digest: null,
+    inputSha256: undefined,
+  })
+}
+
+function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelope {
   const caller = call.get(identity)
   const { trace, agent, target, understood } = call
   const findings = judged(call)
-  const isDenied = settlement.outcome.kind === 'denied' || findings.some(({ effect }) => effect === 'deny')
+  const isDenied = result.isDenied || findings.some(({ effect }) => effect === 'deny')
   const envelope: AuditEnvelope = {
     ts: new Date(call.receivedAt).toISOString(),
     trace_id: trace.traceId,
@@ -45,11 +84,12 @@ export function recordOf(facts: RecordFacts, { call, settlement, latencyMs }: Re
     tenant: caller?.tenant ?? facts.tenant,
     server: `${target.server}@${target.serverVersion}`,
     tool: `${target.tool}@${target.toolVersion}`,
-    status: settlement.error === null && settlement.status < 400 ? 'ok' : 'error',
-    latency_ms: Math.round(latencyMs * 1000) / 1000,
+    status: result.isOk ? 'ok' : 'error',
+    latency_ms: Math.round(result.latencyMs * 1000) / 1000,
     retries: call.retries,
-    input_sha256: understood === undefined ? null : sha256Hex(understood.canonicalArgs),
-    output_sha256: settlement.digest,
+    input_sha256:
+      result.inputSha256 ?? (understood === undefined ? null : sha256Hex(understood.canonicalArgs)),
+    output_sha256: result.digest,
     policy: { decision: isDenied ? 'deny' : 'allow', retention: facts.retention },
     idempotency_key: understood?.idempotencyKey ?? null,
     nodeId: agent.nodeId,
@@ -62,7 +102,7 @@ export function recordOf(facts: RecordFacts, { call, settlement, latencyMs }: Re
     // Last: what follows a spread makes the engine build the object member by member, as a hash table.
     ...sameInAll(facts),
   }
-  if (settlement.error !== null) envelope.error = settlement.error
+  if (result.error !== null) envelope.error = result.error
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
   return envelope
 }

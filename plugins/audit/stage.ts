@@ -5,7 +5,6 @@ import {
   type Clock,
   denied,
   type Ids,
-  type Lease,
   type Logger,
   type Meter,
   messageOf,
@@ -17,8 +16,11 @@ import {
   type Stage,
 } from '@svc/core'
 import { FloodGate } from './flood.js'
+import { CallIntent, type IntentRule } from './intent/call-intent.js'
+import type { Intents } from './intent/intents.js'
+import type { OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
-import { floodRecordOf, type RecordFacts, recordOf } from './record.js'
+import { floodRecordOf, type RecordFacts, recordOf, unknownRecordOf } from './record.js'
 
 export interface AuditStageParts {
   readonly clock: Clock
@@ -26,19 +28,30 @@ export interface AuditStageParts {
   readonly logger: Logger
   readonly meter: Meter
   readonly failureMode: 'block' | 'continue'
+  /** Which calls have their intent written before they are sent. */
+  readonly intent: 'off' | 'side_effects' | 'all'
   readonly facts: Omit<RecordFacts, 'keyId'>
   /** Bytes of each raw payload's preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
-  /** Opens the writer; `keyId` is null where the writer signs with a key of its own. */
-  open(): { appender: Lease<Appender>; keyId: string | null }
+  open(): OpenLog
 }
 
 const floodIntervalMs = 1000
 
+/** A call that has settled. */
+interface Ended {
+  readonly call: Call
+  readonly settlement: Settlement
+  /** Monotonic, milliseconds. */
+  readonly arrived: number
+  readonly intent: CallIntent | undefined
+}
+
 export class AuditStage implements Stage {
   #parts: AuditStageParts
   #facts: RecordFacts
-  #appender: Lease<Appender> | undefined
+  #log: OpenLog['log'] | undefined
+  #intentRule: IntentRule | undefined
   #payloads: PayloadRecorder | undefined
   #flood = new FloodGate()
   #floodTimer: NodeJS.Timeout | undefined
@@ -49,43 +62,49 @@ export class AuditStage implements Stage {
   }
 
   async start(): Promise<void> {
-    const { appender, keyId } = this.#parts.open()
-    this.#appender = appender
+    const { log, keyId } = this.#parts.open()
+    this.#log = log
     this.#facts = { ...this.#parts.facts, keyId }
-    await appender.value.ready?.()
-    this.#payloads = this.#recorder(appender.value)
+    const { appender, intents } = log.value
+    await appender.ready?.()
+    await intents?.start()
+    this.#intentRule = this.#ruleOf(intents)
+    this.#payloads = this.#recorder(appender)
   }
 
   async stop(): Promise<void> {
     clearTimeout(this.#floodTimer)
     this.#floodTimer = undefined
-    const appender = this.#appender
-    if (appender === undefined) return
-    this.#appender = undefined
+    const log = this.#log
+    if (log === undefined) return
+    this.#log = undefined
     try {
-      await this.#recordFlood(appender.value)
+      await this.#recordFlood(log.value.appender)
       await this.#payloads?.settled()
     } finally {
-      await appender.release()
+      await log.release()
     }
   }
 
   ready(): string | undefined {
-    if (this.#appender === undefined) return 'the log is not open'
-    const status = this.#appender.value.status?.()
-    if (status === undefined || status.writable) return undefined
-    return `the log cannot be written: ${messageOf(status.error)}`
+    if (this.#log === undefined) return 'the log is not open'
+    const status = this.#log.value.appender.status?.()
+    if (status !== undefined && !status.writable)
+      return `the log cannot be written: ${messageOf(status.error)}`
+    return this.#intentRule?.intents.failure?.message
   }
 
   handle(call: Call, next: Next): Promise<Outcome> {
-    const appender = this.#appender
-    if (appender === undefined) throw new Error('the audit stage has not started')
+    if (this.#log === undefined) throw new Error('the audit stage has not started')
+    const { appender } = this.#log.value
     const arrived = this.#parts.clock.monotonic()
-    call.onSettle((settlement) => this.#record(appender.value, call, settlement, arrived))
+    const intent = this.#intentOf(call, arrived)
+    call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent }))
     // The record of this very refusal is the next attempt to write: the first that succeeds opens the gate.
-    if (this.#parts.failureMode === 'block' && appender.value.status?.().writable === false) {
+    if (this.#parts.failureMode === 'block' && appender.status?.().writable === false) {
       return Promise.resolve(denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.'))
     }
+    if (intent !== undefined) call.hold(intent)
     const payloads = this.#payloads
     return payloads === undefined ? next() : next().then((outcome) => payloads.listen(call, outcome))
   }
@@ -95,17 +114,45 @@ export class AuditStage implements Stage {
     return next()
   }
 
-  async #record(appender: Appender, call: Call, settlement: Settlement, arrived: number): Promise<void> {
+  #ruleOf(intents: Intents | undefined): IntentRule | undefined {
+    const { intent: which, failureMode } = this.#parts
+    if (intents === undefined || which === 'off') return undefined
+    return {
+      intents,
+      which,
+      failureMode,
+      onFailure: (err) => {
+        this.#parts.meter.count('svc_audit_intent_failures_total')
+        this.#parts.logger.error({ err }, 'the intent of a call could not be written')
+      },
+    }
+  }
+
+  #intentOf(call: Call, arrived: number): CallIntent | undefined {
+    if (this.#intentRule === undefined) return undefined
+    return new CallIntent(this.#intentRule, call, () =>
+      unknownRecordOf(this.#facts, call, this.#parts.clock.monotonic() - arrived),
+    )
+  }
+
+  async #record(appender: Appender, { call, settlement, arrived, intent }: Ended): Promise<void> {
     if (settlement.error === 'UNAUTHENTICATED' && !this.#flood.admit(this.#parts.clock.now())) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
       return
     }
     const latencyMs = this.#parts.clock.monotonic() - arrived
-    const envelope = recordOf(this.#facts, { call, settlement, latencyMs })
+    const envelope = recordOf(this.#facts, {
+      call,
+      settlement,
+      latencyMs,
+      inputSha256: intent?.inputSha256,
+    })
     this.#payloads?.record(call, settlement, envelope.tenant)
     try {
       await appender.append(envelope)
+      intent?.settle(true)
     } catch (fault) {
+      intent?.settle(false)
       this.#lost(fault, { trace_id: call.trace.traceId })
       if (this.#parts.failureMode === 'block') throw unrecorded(settlement.sent, fault)
     }

@@ -37,9 +37,11 @@ export const DIRECTORY_MODE = 0o700
 
 const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = fs.constants
 export const READ = O_RDONLY
+export const READ_WRITE = O_RDWR
 export const READ_WRITE_CREATE = O_RDWR | O_CREAT
 /** Every write goes to the end, wherever another process has moved it. */
 export const APPEND_CREATE = O_RDWR | O_CREAT | O_APPEND
+export const CREATE_APPEND_NEW = O_RDWR | O_CREAT | O_APPEND | O_EXCL
 export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL
 
 /** Writes all of it, however many calls that takes; throws what the system throws. */

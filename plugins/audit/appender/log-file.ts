@@ -190,7 +190,8 @@ export function endOfLastLine(port: FileSystem, fd: number, size: number): numbe
   return 0
 }
 
-function settle(start: (done: (error: NodeJS.ErrnoException | null) => void) => void): Promise<void> {
+/** The promise of a call that takes a callback. */
+export function settle(start: (done: (error: NodeJS.ErrnoException | null) => void) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     start((error) => (error === null || error === undefined ? resolve() : reject(error)))
   })

@@ -30,6 +30,7 @@ function percent(byte: number): string {
 
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
+export const INTENTS_FOLDER = 'intents'
 
 export function dailyLog(day: string): string {
   return `audit-${day}.ndjson`

@@ -17,20 +17,25 @@ export interface Line {
   readonly complete: boolean
 }
 
-/** @throws what `open` and `read` throw, and RangeError for a line over `MAX_LINE_BYTES`. */
-export async function* linesOf(path: string): AsyncGenerator<Line, void, void> {
+/**
+ * The lines from the byte `from` on, where a line need not begin.
+ *
+ * @throws what `open` and `read` throw, and RangeError for a line over `MAX_LINE_BYTES`.
+ */
+export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, void, void> {
   const handle = await open(path, 'r')
   try {
-    yield* split(handle)
+    yield* split(handle, from)
   } finally {
     await handle.close()
   }
 }
 
-async function* split(handle: FileHandle): AsyncGenerator<Line, void, void> {
+async function* split(handle: FileHandle, from: number): AsyncGenerator<Line, void, void> {
   let buffer = Buffer.allocUnsafe(CHUNK_BYTES)
   let filled = 0
   let number = 0
+  let position = from
   for (;;) {
     if (filled === buffer.length) {
       if (buffer.length >= MAX_LINE_BYTES)
@@ -39,8 +44,9 @@ async function* split(handle: FileHandle): AsyncGenerator<Line, void, void> {
       buffer.copy(larger, 0, 0, filled)
       buffer = larger
     }
-    const { bytesRead } = await handle.read(buffer, filled, buffer.length - filled, null)
+    const { bytesRead } = await handle.read(buffer, filled, buffer.length - filled, position)
     if (bytesRead === 0) break
+    position += bytesRead
     const scanned = filled
     filled += bytesRead
     let start = 0

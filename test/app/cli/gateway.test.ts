@@ -1,51 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
-import { svc } from '../../support/svc.js'
+import { Running } from '../../support/gateway-process.js'
 import { startUpstream } from '../../support/upstream.js'
-
-interface Line {
-  readonly msg: string
-  readonly url?: string
-  readonly reason?: string
-}
-
-/** `svc gateway` as a process of its own, its log read line by line. */
-class Running implements AsyncDisposable {
-  readonly child: ChildProcess
-  readonly exit: Promise<number | null>
-  stderr = ''
-  #lines: AsyncIterator<string>
-
-  constructor(args: string[]) {
-    this.child = spawn(process.execPath, [svc, 'gateway', ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-    this.exit = new Promise((resolve) => this.child.once('exit', resolve))
-    this.child.stderr?.on('data', (piece: Buffer) => {
-      this.stderr += piece.toString()
-    })
-    if (this.child.stdout === null) throw new Error('no stdout')
-    this.#lines = createInterface(this.child.stdout)[Symbol.asyncIterator]()
-  }
-
-  /** The next log line that says `msg`. */
-  async line(msg: string): Promise<Line> {
-    for (;;) {
-      const { value, done } = await this.#lines.next()
-      if (done === true) throw new Error(`the log ended before "${msg}": ${this.stderr}`)
-      const line = JSON.parse(value) as Line
-      if (line.msg === msg) return line
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.child.exitCode === null) this.child.kill('SIGKILL')
-    await this.exit
-  }
-}
 
 function policyOf(target: string): string {
   return `tenant: acme

@@ -1,0 +1,61 @@
+// The intent of one call, as a hold: committed after all others, directly before the first byte goes upstream.
+
+import { type Call, type Denied, denied, type Hold, isSideEffecting } from '@svc/core'
+import type { AuditEnvelope } from '../envelope.js'
+import type { Intent } from './entry.js'
+import type { Intents } from './intents.js'
+
+export interface IntentRule {
+  readonly intents: Intents
+  /** Which calls have an intent. */
+  readonly which: 'side_effects' | 'all'
+  readonly failureMode: 'block' | 'continue'
+  /** Told of intents that could not be written. */
+  onFailure(fault: unknown): void
+}
+
+export class CallIntent implements Hold {
+  readonly isLast = true
+  readonly #rule: IntentRule
+  readonly #call: Call
+  readonly #record: () => AuditEnvelope
+  #intent: Intent | undefined
+
+  /** `record` makes the record that stands for the call if its outcome never becomes known. */
+  constructor(rule: IntentRule, call: Call, record: () => AuditEnvelope) {
+    this.#rule = rule
+    this.#call = call
+    this.#record = record
+  }
+
+  async commit(): Promise<Denied | undefined> {
+    const { intents, which, failureMode, onFailure } = this.#rule
+    const request = this.#call.understood ?? (await this.#call.request())
+    if (which === 'side_effects' && !isSideEffecting(request)) return undefined
+    try {
+      this.#intent ??= await intents.begin(this.#record())
+      return undefined
+    } catch (fault) {
+      onFailure(fault)
+      if (failureMode === 'continue') return undefined
+      return denied('AUDIT_UNAVAILABLE', 'The intent of this call cannot be written, so it is not sent.')
+    }
+  }
+
+  release(): void {
+    // A call that was not sent has a record as well, and that ends its intent.
+  }
+
+  /** SHA-256 of the arguments, where it has been told already. */
+  get inputSha256(): string | null | undefined {
+    return this.#intent?.record.input_sha256
+  }
+
+  /** The call has ended; `isRecorded` says whether its record is on disk. */
+  settle(isRecorded: boolean): void {
+    const intent = this.#intent
+    if (intent === undefined) return
+    if (isRecorded) this.#rule.intents.end(intent)
+    else this.#rule.intents.abandon(intent)
+  }
+}

@@ -1,0 +1,188 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type FileSystem, type Intent, IntentJournal, nodeFileSystem } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { codeOf, diskWith, envelope, fault } from '../appender/records.js'
+import { temporaryDir } from '../temporary.js'
+
+function journals(dir: string): string[] {
+  const folder = join(dir, 'intents')
+  return existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.journal')) : []
+}
+
+/** Intents and outcomes in the journals under `dir`, line by line. */
+function linesIn(dir: string): Record<string, unknown>[] {
+  return journals(dir).flatMap((name) =>
+    readFileSync(join(dir, 'intents', name), 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter((line) => !('journal' in line)),
+  )
+}
+
+const serialsIn = (dir: string): unknown[] =>
+  linesIn(dir).flatMap(({ intent }) => (intent === undefined ? [] : [intent]))
+
+describe('the intent journal', () => {
+  const dir = temporaryDir()
+
+  it('has the intent on disk when it says so', async () => {
+    const synced: string[] = []
+    const port = diskWith({
+      fdatasync: (fd, done) => {
+        synced.push(...linesIn(dir.path).map(({ intent }) => String(intent)))
+        nodeFileSystem.fdatasync(fd, done)
+      },
+    })
+    const journal = new IntentJournal(dir.path, port)
+    const { serial } = await journal.begin(envelope())
+    expect(synced).to.include(String(serial))
+    await journal.close()
+  })
+
+  it('makes no file before the first intent', async () => {
+    const journal = new IntentJournal(dir.path, nodeFileSystem)
+    await journal.close()
+    expect(readdirSync(dir.path)).to.deep.equal([])
+  })
+
+  it('shares one sync among the calls of one turn', async () => {
+    let syncs = 0
+    const port = diskWith({
+      fdatasync: (fd, done) => {
+        syncs++
+        nodeFileSystem.fdatasync(fd, done)
+      },
+    })
+    const journal = new IntentJournal(dir.path, port)
+    await journal.begin(envelope())
+    syncs = 0
+    await Promise.all(Array.from({ length: 50 }, () => journal.begin(envelope())))
+    expect(syncs).to.equal(1)
+    await journal.close()
+  })
+
+  it('notes outcomes without a sync, along with the next intent', async () => {
+    const journal = new IntentJournal(dir.path, nodeFileSystem)
+    const first = await journal.begin(envelope())
+    journal.end(first)
+    expect(linesIn(dir.path)).to.have.length(1)
+    await journal.begin(envelope())
+    expect(linesIn(dir.path)[1]).to.deep.equal({ outcome: first.serial })
+    await journal.close()
+  })
+
+  it('is emptied when nothing is open', async () => {
+    const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const journal = new IntentJournal(dir.path, nodeFileSystem)
+      journal.end(await journal.begin(envelope()))
+      await clock.tickAsync(1_000)
+      expect([journals(dir.path).length, linesIn(dir.path)]).to.deep.equal([1, []])
+      await journal.close()
+    } finally {
+      clock.restore()
+    }
+  })
+
+  it('is removed on close, unless an intent is open', async () => {
+    const done = new IntentJournal(dir.path, nodeFileSystem)
+    done.end(await done.begin(envelope()))
+    await done.close()
+    expect(journals(dir.path)).to.deep.equal([])
+    const left = new IntentJournal(dir.path, nodeFileSystem)
+    await left.begin(envelope())
+    await left.close()
+    await left.close()
+    expect(journals(dir.path)).to.have.length(1)
+    expect(await codeOf(left.begin(envelope()))).to.equal('closed')
+  })
+
+  it('stays bounded while some call is always open, and never loses that one', async () => {
+    const segmentBytes = 20_000
+    const journal = new IntentJournal(dir.path, nodeFileSystem, segmentBytes)
+    const standing = await journal.begin(envelope())
+    let previous: Intent | undefined
+    let largest = 0
+    for (let i = 0; i < 300; i++) {
+      const intent = await journal.begin(envelope())
+      if (previous !== undefined) journal.end(previous)
+      previous = intent
+      largest = Math.max(largest, JSON.stringify(linesIn(dir.path)).length)
+      expect(serialsIn(dir.path)).to.include(standing.serial).and.to.include(intent.serial)
+    }
+    expect(largest).to.be.lessThan(2 * segmentBytes)
+    expect(journals(dir.path)).to.have.length(1)
+    await journal.close()
+  })
+
+  for (const [what, changes] of [
+    [
+      'a full disk',
+      {
+        writeSync: () => {
+          throw fault('ENOSPC')
+        },
+      },
+    ],
+    ['a failing sync', { fdatasync: (_fd, done) => done(fault('EIO')) }],
+    [
+      'a folder that cannot be made',
+      {
+        mkdirSync: () => {
+          throw fault('EROFS')
+        },
+      },
+    ],
+  ] as [string, Partial<FileSystem>][])
+    it(`rejects on ${what}, says so, and goes on when the disk works again`, async () => {
+      let broken = true
+      const port = new Proxy(nodeFileSystem, {
+        get: (target, name: keyof FileSystem) => (broken ? changes[name] : undefined) ?? target[name],
+      })
+      const journal = new IntentJournal(dir.path, port)
+      expect(await codeOf(journal.begin(envelope()))).to.equal('intent_failed')
+      expect(journal.failure).to.have.property('code', 'intent_failed')
+      await journal.probe()
+      expect(journal.failure).to.have.property('code', 'intent_failed')
+      broken = false
+      await journal.probe()
+      expect(journal.failure).to.equal(undefined)
+      const { serial } = await journal.begin(envelope())
+      expect(serialsIn(dir.path)).to.deep.equal([serial])
+      expect(journals(dir.path)).to.have.length(1)
+      await journal.close()
+    })
+
+  it('carries what is open over into a new file after a failed sync, and drops what it refused', async () => {
+    let failing = false
+    const port = diskWith({
+      fdatasync: (fd, done) => {
+        if (!failing) return nodeFileSystem.fdatasync(fd, done)
+        failing = false
+        done(fault('EIO'))
+      },
+    })
+    const journal = new IntentJournal(dir.path, port)
+    const open = await journal.begin(envelope())
+    const [before] = journals(dir.path)
+    failing = true
+    expect(await codeOf(journal.begin(envelope()))).to.equal('intent_failed')
+    const after = await journal.begin(envelope())
+    expect(serialsIn(dir.path)).to.deep.equal([open.serial, after.serial])
+    expect(journals(dir.path)).to.have.length(1).and.not.to.include(before)
+    await journal.close()
+  })
+
+  it('refuses a log on a file system that is not local', async () => {
+    mkdirSync(join(dir.path, 'nfs'))
+    const journal = new IntentJournal(
+      join(dir.path, 'nfs'),
+      diskWith({ statfsSync: () => ({ type: 0x6969 }) }),
+    )
+    expect(await codeOf(journal.begin(envelope()))).to.equal('not_local')
+    await journal.close()
+  })
+})

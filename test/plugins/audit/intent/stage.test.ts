@@ -1,0 +1,141 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Appender, bind, type Call, type Outcome, Pipeline, tokens } from '@svc/core'
+import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { type CallOverrides, makeCall } from '../../../support/call.js'
+import { makeContext } from '../../../support/context.js'
+import { keepingLogger } from '../../../support/logger.js'
+import { temporaryDir } from '../temporary.js'
+
+const ok: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from('{}') }
+
+describe('the intent of a call', () => {
+  const dir = temporaryDir()
+
+  const noted = (): Record<string, unknown>[] => {
+    const folder = join(dir.path, 'intents')
+    if (!existsSync(folder) || !statSync(folder).isDirectory()) return []
+    return readdirSync(folder)
+      .filter((name) => name.endsWith('.journal'))
+      .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n').filter(Boolean))
+      .map((line) => JSON.parse(line))
+  }
+
+  interface Scene extends AsyncDisposable {
+    readonly records: AuditEnvelope[]
+    /** Intents on disk at the moment of the send; undefined when it was not sent. */
+    atSend: string[] | undefined
+    readonly counts: Map<string, number>
+    run(call: Call): Promise<Outcome>
+  }
+
+  async function scene(settings: object, append?: Appender['append']): Promise<Scene> {
+    const config = auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '1', dir: dir.path, ...settings })
+    const context = makeContext()
+    const records: AuditEnvelope[] = []
+    const counts = new Map<string, number>()
+    const useValue = { append: append ?? (async (record) => void records.push(record as AuditEnvelope)) }
+    bind<Appender>(context.container, tokens.SvcAppender, { useValue })
+    bind(context.container, tokens.Clock, { useValue: { now: () => 0, monotonic: () => 0 } })
+    bind(context.container, tokens.Ids, { useValue: { traceId: () => '1', spanId: () => '2' } })
+    bind(context.container, tokens.Logger, { useValue: keepingLogger() })
+    bind(context.container, tokens.Meter, {
+      useValue: { count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1) },
+    })
+    const pipeline = new Pipeline(
+      [{ name: 'audit', stage: auditPlugin.create(config, context) }],
+      async (call) => {
+        await call.request()
+        const refused = await call.commitHolds()
+        if (refused !== undefined) return refused
+        made.atSend = noted().flatMap(({ record }) =>
+          record === undefined ? [] : [(record as AuditEnvelope).tool],
+        )
+        return ok
+      },
+    )
+    const made: Scene = {
+      records,
+      counts,
+      atSend: undefined,
+      run: (call) => pipeline.run(call),
+      [Symbol.asyncDispose]: () => pipeline.stop(),
+    }
+    await pipeline.start()
+    return made
+  }
+
+  const remove: CallOverrides = { tool: 'delete_file' }
+
+  it('is on disk before a side-effecting call is sent, and only before such, by default', async () => {
+    await using gateway = await scene({})
+    await gateway.run(makeCall(remove))
+    expect(gateway.atSend).to.deep.equal(['delete_file@1.0.0'])
+    await gateway.run(makeCall({ tool: 'read_file' }))
+    expect(gateway.atSend).to.deep.equal(['delete_file@1.0.0'])
+    expect(gateway.records).to.have.length(2)
+  })
+
+  it('is on disk before any call is sent, where the policy says all', async () => {
+    await using gateway = await scene({ intent: 'all' })
+    await gateway.run(makeCall({ tool: 'read_file' }))
+    expect(gateway.atSend).to.deep.equal(['read_file@1.0.0'])
+  })
+
+  it('is written for no call, where the policy says off', async () => {
+    await using gateway = await scene({ intent: 'off' })
+    await gateway.run(makeCall(remove))
+    expect(gateway.atSend).to.deep.equal([])
+  })
+
+  it('needs a directory: a writer of the user without audit.dir has none', async () => {
+    await using gateway = await scene({ dir: undefined })
+    await gateway.run(makeCall(remove))
+    expect(gateway.atSend).to.deep.equal([])
+  })
+
+  it('holds the record that stands for the call should nothing more be known of it', async () => {
+    await using gateway = await scene({})
+    await gateway.run(makeCall({ ...remove, args: { path: '/tmp/x' }, agent: { agentRef: 'run' } }))
+    const [, { record } = { record: undefined }] = noted()
+    const [own] = gateway.records
+    expect(record).to.deep.equal({
+      ...own,
+      status: 'error',
+      error: 'OUTCOME_UNKNOWN',
+      output_sha256: null,
+    })
+  })
+
+  it('that cannot be written keeps the call from being sent', async () => {
+    writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
+    await using gateway = await scene({ intent: 'all' })
+    expect(await gateway.run(makeCall())).to.include({
+      kind: 'denied',
+      code: 'AUDIT_UNAVAILABLE',
+      sent: 'no',
+    })
+    expect(gateway.atSend).to.equal(undefined)
+    expect(gateway.records.map(({ error }) => error)).to.deep.equal(['AUDIT_UNAVAILABLE'])
+    expect(gateway.counts.get('svc_audit_intent_failures_total')).to.equal(1)
+  })
+
+  it('that cannot be written is counted, and the call served, with failure_mode continue', async () => {
+    writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
+    await using gateway = await scene({ failure_mode: 'continue' })
+    expect(await gateway.run(makeCall(remove))).to.include({ kind: 'completed' })
+    expect(gateway.counts.get('svc_audit_intent_failures_total')).to.equal(1)
+  })
+
+  it('stays for the next process where the record of a call that ran could not be written', async () => {
+    {
+      await using gateway = await scene({}, () => Promise.reject(new Error('disk full')))
+      expect(await gateway.run(makeCall(remove))).to.include({ code: 'OUTCOME_UNRECORDED' })
+    }
+    await using next = await scene({})
+    expect(next.records.map(({ tool, error }) => [tool, error])).to.deep.equal([
+      ['delete_file@1.0.0', 'OUTCOME_UNKNOWN'],
+    ])
+  })
+})

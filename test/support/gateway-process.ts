@@ -1,0 +1,43 @@
+// `svc gateway` as a process of its own, for tests of how it lives and dies.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { svc } from './svc.js'
+
+interface Line {
+  readonly msg: string
+  readonly url?: string
+  readonly reason?: string
+}
+
+/** Its log is read line by line; killed when disposed of, unless it has ended. */
+export class Running implements AsyncDisposable {
+  readonly child: ChildProcess
+  readonly exit: Promise<number | null>
+  stderr = ''
+  #lines: AsyncIterator<string>
+
+  constructor(args: string[]) {
+    this.child = spawn(process.execPath, [svc, 'gateway', ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    this.exit = new Promise((resolve) => this.child.once('exit', resolve))
+    this.child.stderr?.on('data', (piece: Buffer) => {
+      this.stderr += piece.toString()
+    })
+    if (this.child.stdout === null) throw new Error('no stdout')
+    this.#lines = createInterface(this.child.stdout)[Symbol.asyncIterator]()
+  }
+
+  /** The next log line that says `msg`. */
+  async line(msg: string): Promise<Line> {
+    for (;;) {
+      const { value, done } = await this.#lines.next()
+      if (done === true) throw new Error(`the log ended before "${msg}": ${this.stderr}`)
+      const line = JSON.parse(value) as Line
+      if (line.msg === msg) return line
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode === null) this.child.kill('SIGKILL')
+    await this.exit
+  }
+}
