@@ -41,7 +41,10 @@ function layer(name: string, inner: Dispatch, handle: Stage['handle']): Dispatch
 
 function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
   if (thrown instanceof Refusal) {
-    if (call.sent === 'no') return denied(thrown.code, thrown.message)
+    // That an upstream is down is nobody's decision against the call.
+    if (call.sent === 'no' && thrown.code !== 'UPSTREAM_UNREACHABLE') {
+      return denied(thrown.code, thrown.message)
+    }
     return failed(thrown.code, thrown.message, { sent: call.sent, cause: thrown.cause })
   }
   return failed('INTERNAL', 'The gateway failed to handle this call.', {

@@ -97,6 +97,11 @@ describe('compose', () => {
     expect(await run(makeCall())).to.deep.equal(denied('BAD_REQUEST', 'not JSON'))
   })
 
+  it('takes an upstream that cannot be reached for a failure, not for a denial', async () => {
+    const run = compose([], () => Promise.reject(new Refusal('UPSTREAM_UNREACHABLE', 'down')))
+    expect(await run(makeCall())).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
+  })
+
   it('says that the outcome is unknown when a throw comes after the send', async () => {
     const run = compose([], (call) => {
       call.sent = 'yes'
