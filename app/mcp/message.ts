@@ -33,6 +33,9 @@ export interface RpcResponse extends Common {
 
 export type Message = RpcRequest | RpcNotification | RpcResponse
 
+/** Records hold the name, whoever makes it up. */
+const maxMethod = 256
+
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
 /** Params that decide what a call is, or what is judged of it. */
@@ -67,7 +70,9 @@ export function readMessage(value: JsonValue): Message {
 
 function readCall(whole: JsonObject): RpcRequest | RpcNotification {
   const { id, method, params = {} } = whole
-  if (typeof method !== 'string' || method === '') throw invalidRequest('method: expected a name.')
+  if (typeof method !== 'string' || method === '' || method.length > maxMethod) {
+    throw invalidRequest(`method: expected a name of 1 to ${maxMethod} characters.`)
+  }
   if ('result' in whole || 'error' in whole) {
     throw invalidRequest('The message is both a request and a response.')
   }

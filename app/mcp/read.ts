@@ -70,6 +70,8 @@ function readBody(exchange: McpExchange, bytes: Uint8Array): Subject {
   exchange.id = idOf(value)
   const message = readMessage(value)
   exchange.message = message
+  // Also before a refusal: the record says what was tried.
+  if (message.type !== 'response') exchange.target.mcpMethod = message.method
   checkHeaderAgreement(exchange.headers, message)
   return subjectOf(message)
 }

@@ -32,6 +32,9 @@ export const LISTEN = 'subscriptions/listen'
 
 const lookAlikes = new Set([...Object.keys(guarded), LISTEN].map(foldMethod))
 
+/** What a reference takes too; a refused name stands in the record. */
+const maxName = 4096
+
 /** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
 export function subjectOf(message: Message): Subject {
   if (message.type === 'response')
@@ -89,7 +92,9 @@ function completion(params: JsonObject): Omit<Subject, 'method'> {
 
 function named(params: JsonObject, member: 'name' | 'uri'): string {
   const name = params[member]
-  if (typeof name !== 'string' || name === '') throw invalidParams(`${member}: expected a string.`)
+  if (typeof name !== 'string' || name === '' || name.length > maxName) {
+    throw invalidParams(`${member}: expected a string of 1 to ${maxName} characters.`)
+  }
   return name
 }
 

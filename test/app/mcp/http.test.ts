@@ -98,6 +98,18 @@ describe('the MCP face over HTTP', () => {
       }))
   }
 
+  it('keeps what callers make up out of the record when it is endless, and says which method was tried', () =>
+    withGateway(fine, async ({ post, calls, gateway }) => {
+      const long = 'x'.repeat(100_000)
+      await (await post({ ...callEcho, method: long })).text()
+      await (await post({ ...callEcho, params: { name: long } })).text()
+      await (await post({ ...callEcho, method: 'Tools/Call' })).text()
+      expect(calls).to.have.length(0)
+      const records = gateway.records()
+      expect(records.map(({ mcp_method = '' }) => mcp_method)).to.deep.equal(['', 'tools/call', 'Tools/Call'])
+      for (const record of records) expect(JSON.stringify(record).length).to.be.below(2_000)
+    }))
+
   for (const [who, origin, status] of [
     ['a web page from elsewhere, whose name may have been bound to this address', 'http://evil.example', 403],
     ['a page without an origin of its own', 'null', 403],
