@@ -51,11 +51,15 @@ class RandomIds implements Ids {
   }
 }
 
-/** Counts in memory; what reads them binds a meter of its own. */
+/** Counts and levels in memory; what reads them binds a meter of its own. */
 export class Counters implements Meter {
   readonly values = new Map<string, number>()
 
   count(name: string, by = 1): void {
     this.values.set(name, (this.values.get(name) ?? 0) + by)
+  }
+
+  gauge(name: string, value: number): void {
+    this.values.set(name, value)
   }
 }

@@ -15,6 +15,8 @@ export interface Stage {
   stop?(): Promise<void>
   /** Whether the stage could serve a call now; a reason when not. For `/readyz`. */
   ready?(): string | undefined
+  /** What needs an operator though the stage can serve. For `/readyz`. */
+  warning?(): string | undefined
   /**
    * The credential for what the gateway asks `server` on its own behalf, outside any call, such as an MCP
    * server's version; undefined where this stage has none. Rejects with `Refusal` when it cannot be had.

@@ -60,6 +60,8 @@ export interface Logger {
 /** Counters for what an operator must be told though no call carries it. */
 export interface Meter {
   count(name: string, by?: number): void
+  /** What is now so much. */
+  gauge?(name: string, value: number): void
 }
 
 /** The writer of audit records, as stages see it; `svc-sdk/audit` has the class. */
@@ -72,7 +74,7 @@ export interface Appender {
   flush?(): Promise<void>
   close?(): Promise<void>
   /** False, with the reason, while the log cannot be written. */
-  status?(): { writable: boolean; error?: Error }
+  status?(): { writable: boolean; error?: Error; warning?: string }
 }
 
 export const tokens = {

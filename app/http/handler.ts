@@ -171,9 +171,11 @@ export class GatewayHandler {
   }
 
   #ready(response: ServerResponse): void {
-    const reasons = this.#parts.generation().pipeline.unready()
+    const { pipeline } = this.#parts.generation()
+    const reasons = pipeline.unready()
     if (!this.#parts.draining() && reasons.length === 0) {
-      writeWhole(response, json(200, { status: 'ready' }))
+      const warnings = pipeline.warnings()
+      writeWhole(response, json(200, { status: 'ready', ...(warnings.length === 0 ? {} : { warnings }) }))
       return
     }
     const code: ErrorCode = this.#parts.draining()

@@ -68,6 +68,14 @@ export class Pipeline {
     return undefined
   }
 
+  /** What needs an operator though calls are served, one line each. */
+  warnings(): string[] {
+    return this.stages.flatMap(({ name, stage }) => {
+      const warning = stage.warning?.()
+      return warning === undefined ? [] : [`${name}: ${warning}`]
+    })
+  }
+
   /** Never rejects. A whole answer has settled when this resolves; a streamed one settles on its way. */
   async run(call: Call): Promise<Outcome> {
     let outcome = await this.#run(call)

@@ -52,6 +52,11 @@ export const auditSchema = z
     retention: z.string().min(1).default('standard').describe('Retention class in records.'),
     dir: z.string().min(1).optional().describe('Directory of the log; `<sec0Dir>/audit` by default.'),
     retentionDays: z.number().int().min(1).default(365).describe('Days that daily files are kept.'),
+    min_free_mb: z
+      .number()
+      .min(0)
+      .default(512)
+      .describe('Mebibytes of free disk below which `/readyz` warns; 0: never.'),
     signer: z
       .strictObject({
         keyRef: z

@@ -56,6 +56,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
   const signer = signerOf(config, context)
   const { keyId } = signer
   const { retentionDays, checkpoint_interval_ms: intervalMs } = config
+  const minFreeBytes = config.min_free_mb * 1_048_576
   const presign = presignOf(config)
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
@@ -68,11 +69,18 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
       keyId,
       retentionDays,
       intervalMs,
+      minFreeBytes,
       sha256Hex(JSON.stringify(presign ?? null)),
     ]),
     () => {
       const checkpoint = { intervalMs }
-      const settings = { dir, retentionDays, checkpoint, ...(presign === undefined ? {} : { presign }) }
+      const settings = {
+        dir,
+        retentionDays,
+        minFreeBytes,
+        checkpoint,
+        ...(presign === undefined ? {} : { presign }),
+      }
       const appender = new SvcAppender({ config: settings, signer, logger, clock, meter })
       const intents = intentsBeside(dir, appender, keyId, context)
       const close = async () => {

@@ -94,6 +94,10 @@ export class AuditStage implements Stage {
     return this.#intentRule?.intents.failure?.message
   }
 
+  warning(): string | undefined {
+    return this.#log?.value.appender.status?.().warning
+  }
+
   handle(call: Call, next: Next): Promise<Outcome> {
     if (this.#log === undefined) throw new Error('the audit stage has not started')
     const { appender } = this.#log.value

@@ -12,11 +12,13 @@ import {
   type AppenderOptions,
   checkConfig,
   DEFAULT_LIMITS,
+  DEFAULT_MIN_FREE_BYTES,
   noMeter,
   systemClock,
   warningLogger,
 } from './config.js'
 import { utcDayOf } from './day.js'
+import { DiskWatch } from './disk-watch.js'
 import { nodeFileSystem } from './file-system.js'
 import { GroupCommit } from './group-commit.js'
 import { type AppenderStatus, Health } from './health.js'
@@ -36,6 +38,7 @@ export class SvcAppender {
   readonly #lanes: Lanes
   readonly #directory: LogDirectory
   readonly #commit: GroupCommit
+  readonly #disk: DiskWatch
   readonly #uploader: Uploader | undefined
   // Records that are being signed elsewhere and stand in no batch yet.
   readonly #signing = new Set<Promise<void>>()
@@ -62,7 +65,13 @@ export class SvcAppender {
       this.#limits.logHandles,
       (path) => new LogFile(path, port, clock, logger),
     )
-    const onOpen = () => this.#uploader?.start()
+    const meter = options.meter ?? noMeter
+    const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
+    this.#disk = new DiskWatch({ dir, minFreeBytes, port, logger, meter })
+    const onOpen = () => {
+      void this.#disk.start()
+      this.#uploader?.start()
+    }
     const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
     this.#health.onBroken = () => this.#probeLater()
@@ -74,7 +83,7 @@ export class SvcAppender {
       config: config.presign,
       limits: { triggerBytes: uploadTriggerBytes, rangeBytes: uploadRangeBytes, idleMs: uploadIdleMs },
       clock,
-      meter: options.meter ?? noMeter,
+      meter,
       random: options.random ?? Math.random,
       onAsyncError,
       log: this.#directory,
@@ -160,7 +169,11 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and figures; cheap enough to ask before every call. */
   status(): AppenderStatus {
-    return { ...this.#logStatus(), ...(this.#uploader && { upload: this.#uploader.status() }) }
+    return {
+      ...this.#logStatus(),
+      ...this.#disk.status,
+      ...(this.#uploader && { upload: this.#uploader.status() }),
+    }
   }
 
   #logStatus(): AppenderStatus {
@@ -267,6 +280,7 @@ export class SvcAppender {
     // Those who appended are told by their own promises what could not be written.
     await this.#written()
     clearTimeout(this.#probe)
+    this.#disk.stop()
     this.#lanes.close()
     // The last checkpoints are uploaded along.
     await this.#directory.opened?.sealer?.close()

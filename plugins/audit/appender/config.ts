@@ -10,6 +10,8 @@ export interface AppenderConfig {
   dir: string
   /** Files whose day is more days back than this are removed; 0 keeps the current day only. */
   retentionDays: number
+  /** The disk counts as low below this many free bytes; default 512 MiB, 0: never. */
+  minFreeBytes?: number
   presign?: PresignConfig
   /** How often what is new is sealed by a signed checkpoint, ms; default 10 000. False: never. */
   checkpoint?: { readonly intervalMs?: number } | false
@@ -49,6 +51,7 @@ export interface AppenderOptions {
 }
 
 export const DEFAULT_CHECKPOINT_INTERVAL_MS = 10_000
+export const DEFAULT_MIN_FREE_BYTES = 512 * 1_048_576
 // setTimeout takes no more.
 const LONGEST_INTERVAL_MS = 2 ** 31 - 1
 
@@ -90,6 +93,10 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
   }
   if (!Number.isFinite(config.retentionDays) || config.retentionDays < 0) {
     throw bad('retentionDays', 'must be a number of days, 0 or more')
+  }
+  const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
+  if (!Number.isFinite(minFreeBytes) || minFreeBytes < 0) {
+    throw bad('minFreeBytes', 'must be a number of bytes, 0 or more')
   }
   if (config.presign !== undefined) checkPresign(config.presign)
   if (config.checkpoint !== undefined && config.checkpoint !== false) {

@@ -28,6 +28,14 @@ export interface FileSystem {
   rmSync(path: string, options: { recursive: boolean; force: boolean }): void
   rmdirSync(path: string): void
   statfsSync(path: string): { readonly type: number }
+  /** `bavail` counts the free blocks of `bsize` bytes that everyone may use. */
+  statfs(
+    path: string,
+    done: (
+      error: NodeJS.ErrnoException | null,
+      stats: { readonly bavail: number; readonly bsize: number },
+    ) => void,
+  ): void
 }
 
 export const nodeFileSystem: FileSystem = fs

@@ -17,6 +17,10 @@ export interface AppenderStatus {
   batches: number
   /** Duration of the last fdatasync, milliseconds. */
   lastSyncMs: number
+  /** Free space of the log's disk, as last seen. */
+  freeBytes?: number
+  /** What needs an operator though the log can be written: the disk runs low. */
+  warning?: string
   /** Only with `config.presign`. */
   upload?: UploadStatus
 }

@@ -177,6 +177,20 @@ describe('a log that cannot be written', () => {
     expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(503)
   })
 
+  it('stays ready while the writer warns, and passes the warning on', async () => {
+    const appender: Appender = {
+      append: async () => undefined,
+      status: () => ({ writable: true, warning: 'the disk runs low' }),
+    }
+    await using gateway = await startTestGateway({
+      targets: {},
+      configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+    })
+    const response = await fetch(`${gateway.url}/readyz`)
+    expect(response.status).to.equal(200)
+    expect(await response.json()).to.deep.equal({ status: 'ready', warnings: ['audit: the disk runs low'] })
+  })
+
   it('serves and counts the loss with failure_mode: continue', async () => {
     await using upstream = await startUpstream()
     const counts: string[] = []
