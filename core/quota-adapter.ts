@@ -24,5 +24,7 @@ export interface QuotaAdapter {
   ): Promise<{ tokens: number; resetAt: number }>
   /** Gives back a count of `incrDaily` for a call that was not sent; optional. */
   refundDaily?(tenant: string, tool: string, now?: number): Promise<void>
+  /** Why it could not count now; undefined while it could. Optional, for `/readyz`. */
+  ready?(): string | undefined
   close?(): Promise<void>
 }

@@ -1,21 +1,11 @@
 // The daily counts taken for one call, given back when it is not sent.
-import type { Hold, QuotaAdapter } from '@svc/core'
-
-type Refund = NonNullable<QuotaAdapter['refundDaily']>
+import type { Hold } from '@svc/core'
 
 export class DailyHold implements Hold {
-  #refund: Refund
-  #tenant: string
-  #taken: { readonly key: string; readonly at: number }[] = []
+  #refunds: (() => Promise<void>)[] = []
 
-  constructor(refund: Refund, tenant: string) {
-    this.#refund = refund
-    this.#tenant = tenant
-  }
-
-  /** `resetAt` names the day that was counted in: the call may end in the next one. */
-  add(key: string, resetAt: number): void {
-    this.#taken.push({ key, at: resetAt - 1 })
+  add(refund: () => Promise<void>): void {
+    this.#refunds.push(refund)
   }
 
   /** Nothing to do: it was counted when it was taken. */
@@ -24,7 +14,7 @@ export class DailyHold implements Hold {
   }
 
   async release(): Promise<void> {
-    const refunds = this.#taken.splice(0).map(({ key, at }) => this.#refund(this.#tenant, key, at))
+    const refunds = this.#refunds.splice(0).map((refund) => refund())
     const faults = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
     if (faults.length > 0) {
       throw new AggregateError(

@@ -12,36 +12,46 @@ import {
   limits,
   type Next,
   type Outcome,
-  type QuotaAdapter,
   type Stage,
 } from '@svc/core'
-import type { AdapterSource } from './adapters.js'
-import { checkedBucket, checkedDay } from './answers.js'
 import { DailyHold } from './daily-hold.js'
+import type { GuardedStore } from './guarded-store.js'
 import { bucketSize } from './token-bucket.js'
 import { secondsUntil, Usage } from './usage.js'
 
+/** A store that is known but not yet open. */
+export interface StoreSource {
+  /** As `explain` tells it. */
+  readonly name: string
+  /** `signal` fires when start-up is given up. */
+  open(signal: AbortSignal): Promise<Lease<GuardedStore>>
+}
+
 export class QuotasStage implements Stage {
-  #source: AdapterSource
+  #source: StoreSource
   #tenant: string
   #clock: Clock
-  #lease: Lease<QuotaAdapter> | undefined
+  #lease: Lease<GuardedStore> | undefined
 
   /** `tenant` is the one counted for where no stage tells who is calling. */
-  constructor(source: AdapterSource, tenant: string, clock: Clock) {
+  constructor(source: StoreSource, tenant: string, clock: Clock) {
     this.#source = source
     this.#tenant = tenant
     this.#clock = clock
   }
 
-  async start(): Promise<void> {
-    this.#lease ??= this.#source.open()
+  async start(signal: AbortSignal): Promise<void> {
+    this.#lease ??= await this.#source.open(signal)
   }
 
   async stop(): Promise<void> {
     const lease = this.#lease
     this.#lease = undefined
     await lease?.release()
+  }
+
+  ready(): string | undefined {
+    return this.#lease?.value.ready()
   }
 
   handle(call: Call, next: Next): Promise<Outcome> {
@@ -66,11 +76,11 @@ export class QuotasStage implements Stage {
   async #count(call: Call, apply: readonly Limit[], next: Next): Promise<Outcome> {
     const { kind } = await call.request()
     if (kind === 'protocol') return next()
-    const adapter = this.#adapter()
+    const store = this.#store()
     const usage = new Usage()
     let outcome: Outcome | undefined
     try {
-      outcome = await this.#take(call, adapter, apply, usage)
+      outcome = await this.#take(call, store, apply, usage)
     } catch (cause) {
       outcome = failed('STORE_UNAVAILABLE', 'The quota store cannot be asked, so the call was not sent.', {
         cause,
@@ -86,7 +96,7 @@ export class QuotasStage implements Stage {
   /** Asks every bucket, then every daily count; what refuses ends it. */
   async #take(
     call: Call,
-    adapter: QuotaAdapter,
+    store: GuardedStore,
     apply: readonly Limit[],
     usage: Usage,
   ): Promise<Denied | undefined> {
@@ -94,7 +104,8 @@ export class QuotasStage implements Stage {
     for (const limit of apply) {
       const { key, ratePerSec, burst } = limit
       if (ratePerSec === undefined) continue
-      const answer = checkedBucket(await adapter.takeToken(tenant, key, ratePerSec, burst))
+      const answer = await store.takeToken(tenant, key, ratePerSec, burst)
+      if (answer === undefined) continue
       usage.addBucket(limit, ratePerSec, bucketSize(ratePerSec, burst), answer)
       if (answer.tokens < 0) return this.#refuse('RATE_LIMITED', limit, answer.resetAt)
     }
@@ -102,15 +113,17 @@ export class QuotasStage implements Stage {
     for (const limit of apply) {
       const { key, callsPerDay } = limit
       if (callsPerDay === undefined) continue
-      const answer = checkedDay(await adapter.incrDaily(tenant, key, callsPerDay))
-      usage.addDay(limit, callsPerDay, answer, adapter.refundDaily !== undefined)
+      const answer = await store.incrDaily(tenant, key, callsPerDay)
+      if (answer === undefined) continue
+      usage.addDay(limit, callsPerDay, answer, answer.refund !== undefined)
       if (answer.count > callsPerDay) return this.#refuse('QUOTA_EXCEEDED', limit, answer.resetAt)
+      if (answer.refund === undefined) continue
       // The pipeline releases it whenever nothing is sent, a refusal by the next limit included.
-      if (hold === undefined && adapter.refundDaily !== undefined) {
-        hold = new DailyHold(adapter.refundDaily.bind(adapter), tenant)
+      if (hold === undefined) {
+        hold = new DailyHold()
         call.hold(hold)
       }
-      hold?.add(key, answer.resetAt)
+      hold.add(answer.refund)
     }
     return undefined
   }
@@ -128,7 +141,7 @@ export class QuotasStage implements Stage {
     })
   }
 
-  #adapter(): QuotaAdapter {
+  #store(): GuardedStore {
     if (this.#lease === undefined) throw new Error('the quotas stage was not started')
     return this.#lease.value
   }

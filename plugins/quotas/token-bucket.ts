@@ -7,6 +7,16 @@ const END_OF_TIME = 8.64e15
 // on credit here is paid back by the next refill, so the hairs never add up to a token.
 const ROUNDING = 1e-9
 
+/** @throws {RangeError} when no bucket can have such a rate or size */
+export function checkedSize(ratePerSec: number, burst: number | undefined): number {
+  if (!(ratePerSec > 0 && ratePerSec < Infinity)) {
+    throw new RangeError(`a rate is a number of tokens per second over 0, not ${ratePerSec}`)
+  }
+  const size = bucketSize(ratePerSec, burst)
+  if (!(size < Infinity)) throw new RangeError(`a burst is a number from 1, not ${burst}`)
+  return size
+}
+
 export function bucketSize(ratePerSec: number, burst: number | undefined): number {
   return Math.max(1, burst ?? ratePerSec)
 }
@@ -17,10 +27,16 @@ export class TokenBucket {
   #tokens: number
   #at: number
 
-  constructor(size: number, now: number) {
-    this.#tokens = size
-    this.#at = now
-    this.fullAt = now
+  /** It held `tokens` at the instant `at`. */
+  constructor(tokens: number, at: number) {
+    this.#tokens = tokens
+    this.#at = at
+    this.fullAt = at
+  }
+
+  /** What it held, and when: enough to make it again. */
+  get state(): { tokens: number; at: number } {
+    return { tokens: this.#tokens, at: this.#at }
   }
 
   /**

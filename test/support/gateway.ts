@@ -20,12 +20,17 @@ export interface TestGateway extends AsyncDisposable {
   invoke(path: string, args?: unknown, headers?: Record<string, string>): Promise<Response>
 }
 
-/** Unauthenticated calls are allowed and everything else is at its default, unless `options` say otherwise. */
-export async function startTestGateway(options: GatewayOptions): Promise<TestGateway> {
+/**
+ * Unauthenticated calls are allowed and everything else is at its default, unless `options` say otherwise; a function
+ * is told the directory that the gateway has to itself.
+ */
+export async function startTestGateway(
+  given: GatewayOptions | ((home: string) => GatewayOptions),
+): Promise<TestGateway> {
   const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
   const dir = join(home, 'audit')
   generateKeyFile(join(home, 'key'))
-  const { configure, ...rest } = options
+  const { configure, ...rest } = typeof given === 'function' ? given(home) : given
   const log = keepingLogger()
   try {
     const handle = startGatewayServer({

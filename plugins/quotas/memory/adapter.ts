@@ -1,6 +1,8 @@
 // Counts in this process alone: for tests, throw-away runs, and gateways that are one process.
 import type { QuotaAdapter } from '@svc/core'
-import { bucketSize, TokenBucket } from '../token-bucket.js'
+import { checkDailyLimit } from '../day.js'
+import { keyOf } from '../key.js'
+import { checkedSize, TokenBucket } from '../token-bucket.js'
 import { DailyCounts } from './daily-counts.js'
 
 export interface MemoryQuotaOptions {
@@ -29,18 +31,14 @@ export class MemoryQuotaAdapter implements QuotaAdapter {
   }
 
   async incrDaily(tenant: string, tool: string, limit: number, now = this.#now()) {
-    if (!(limit >= 0)) throw new RangeError(`a daily limit is a number from 0, not ${limit}`)
+    checkDailyLimit(limit)
     const key = keyOf(tenant, tool)
     if (this.#counts.size >= this.#maxKeys && !this.#counts.has(key, now)) throw this.#full()
     return this.#counts.increment(key, limit, now)
   }
 
   async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now = this.#now()) {
-    if (!(ratePerSec > 0 && ratePerSec < Infinity)) {
-      throw new RangeError(`a rate is a number of tokens per second over 0, not ${ratePerSec}`)
-    }
-    const size = bucketSize(ratePerSec, burst)
-    if (!(size < Infinity)) throw new RangeError(`a burst is a number from 1, not ${burst}`)
+    const size = checkedSize(ratePerSec, burst)
     this.#sweep(now)
     const key = keyOf(tenant, tool)
     let bucket = this.#buckets.get(key)
@@ -54,6 +52,12 @@ export class MemoryQuotaAdapter implements QuotaAdapter {
 
   async refundDaily(tenant: string, tool: string, now = this.#now()): Promise<void> {
     this.#counts.decrement(keyOf(tenant, tool), now)
+  }
+
+  /** Counts on from `count`, where another store had come to it; what is counted here already stays. */
+  observe(tenant: string, tool: string, count: number, now = this.#now()): void {
+    const key = keyOf(tenant, tool)
+    if (this.#counts.size < this.#maxKeys || this.#counts.has(key, now)) this.#counts.raise(key, count, now)
   }
 
   // Two looks for at most one new bucket: the sweeper gains on the callers and comes round again and again.
@@ -73,9 +77,4 @@ export class MemoryQuotaAdapter implements QuotaAdapter {
   #full(): Error {
     return new Error(`the memory quota store holds ${this.#maxKeys} keys and takes no more`)
   }
-}
-
-/** The length tells where the tenant ends, whatever characters it has. */
-function keyOf(tenant: string, tool: string): string {
-  return `${tenant.length}:${tenant}:${tool}`
 }

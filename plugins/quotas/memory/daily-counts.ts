@@ -1,6 +1,5 @@
 // Counts per key and day, the day being UTC's.
-
-const DAY_MS = 86_400_000
+import { DAY_MS, dayOf } from '../day.js'
 
 export class DailyCounts {
   #days = new Map<number, Map<string, number>>()
@@ -24,6 +23,13 @@ export class DailyCounts {
     return { count, resetAt: (day + 1) * DAY_MS }
   }
 
+  /** To at least `count`. */
+  raise(key: string, count: number, now: number): void {
+    const day = dayOf(now)
+    const counts = this.#days.get(day) ?? this.#begin(day)
+    if (count > (counts.get(key) ?? 0)) counts.set(key, count)
+  }
+
   /** Takes one back; never below none. */
   decrement(key: string, now: number): void {
     const counts = this.#days.get(dayOf(now))
@@ -40,8 +46,4 @@ export class DailyCounts {
     this.#days.set(day, counts)
     return counts
   }
-}
-
-function dayOf(now: number): number {
-  return Math.floor(now / DAY_MS)
 }

@@ -1,3 +1,6 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { bind, type QuotaAdapter, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
@@ -20,6 +23,7 @@ describe('quotas: configuration', () => {
     expect(quotasPlugin.schema.parse({ adapter: 'memory' })).to.deep.equal({
       adapter: 'memory',
       failure_mode: 'closed',
+      timeoutMs: 1000,
     })
     expect(quotasPlugin.schema.parse({ adapter: 'ours' })).to.have.property('adapter', 'ours')
     expect(quotasPlugin.schema.parse({ adapter })).to.have.property('adapter', adapter)
@@ -31,7 +35,7 @@ describe('quotas: configuration', () => {
     })
   }
 
-  for (const adapter of ['lmdb', 'redis']) {
+  for (const adapter of ['redis']) {
     it(`refuses the adapter ${adapter} as not available yet`, () => {
       expect(mistakes({ adapter })).to.deep.equal([
         `adapter: the adapter ${adapter} is not available yet; leave it out`,
@@ -39,12 +43,24 @@ describe('quotas: configuration', () => {
     })
   }
 
-  it('refuses redisUrl and an open failure mode as not available yet', () => {
-    expect(mistakes({ adapter: 'memory', redisUrl: 'redis://h', failure_mode: 'open' })).to.deep.equal([
+  it('refuses redisUrl as not available yet', () => {
+    expect(mistakes({ adapter: 'memory', redisUrl: 'redis://h' })).to.deep.equal([
       'redisUrl: redisUrl is not available yet; leave it out',
-      'failure_mode: failure_mode open is not available yet; leave it out',
     ])
   })
+
+  it('takes a directory for lmdb alone', () => {
+    expect(mistakes({ adapter: 'lmdb', dir: 'counts' })).to.deep.equal([])
+    expect(mistakes({ adapter: 'memory', dir: 'counts' })).to.deep.equal([
+      'dir: is for the adapter lmdb alone',
+    ])
+  })
+
+  for (const timeoutMs of [0, -1, 1.5, 60_001, '1000']) {
+    it(`refuses ${JSON.stringify(timeoutMs)} as a time to wait for the store`, () => {
+      expect(mistakes({ adapter: 'memory', timeoutMs })).to.have.lengthOf(1)
+    })
+  }
 
   it('refuses a failure mode that there will never be, and unknown keys', () => {
     expect(mistakes({ adapter: 'memory', failure_mode: 'maybe' })).to.have.lengthOf(1)
@@ -66,8 +82,8 @@ describe('quotas: choice of the adapter', () => {
     }
   }
 
-  async function use(adapter: QuotaAdapter | string, context = makeContext()) {
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter }), context)
+  async function use(adapter: QuotaAdapter | string, context = makeContext(), more: object = {}) {
+    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter, ...more }), context)
     await stage.start?.(new AbortController().signal)
     await countOne(stage)
     await stage.stop?.()
@@ -104,7 +120,7 @@ describe('quotas: choice of the adapter', () => {
     bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
     const section = quotasPlugin.schema.parse({ adapter: 'theirs' })
     expect(() => quotasPlugin.create(section, context)).to.throw(
-      'quotas.adapter: no adapter named "theirs" is registered; known are memory, ours',
+      'quotas.adapter: no adapter named "theirs" is registered; known are memory, lmdb, ours',
     )
   })
 
@@ -118,6 +134,33 @@ describe('quotas: choice of the adapter', () => {
     await stage.stop?.()
     await stage.stop?.()
     expect(context.resources.size).to.equal(0)
+  })
+
+  it('keeps lmdb in the directory that the policy names, from the policy on, else below the state', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
+    try {
+      const context = makeContext({ baseDir: home, stateDir: join(home, 'state') })
+      await use('lmdb', context)
+      await use('lmdb', context, { dir: 'counts' })
+      expect(existsSync(join(home, 'state', 'quotas', 'data.mdb'))).to.equal(true)
+      expect(existsSync(join(home, 'counts', 'data.mdb'))).to.equal(true)
+      expect(context.resources.size).to.equal(0)
+    } finally {
+      rmSync(home, { recursive: true })
+    }
+  })
+
+  it('does not start with a directory that cannot be opened', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
+    try {
+      writeFileSync(join(home, 'quotas'), '')
+      const context = makeContext({ stateDir: home })
+      const [start] = await Promise.allSettled([use('lmdb', context)])
+      expect(start).to.have.nested.property('reason.message').that.includes('cannot be opened')
+      expect(context.resources.size).to.equal(0)
+    } finally {
+      rmSync(home, { recursive: true })
+    }
   })
 
   it('keeps the counts of the memory adapter across a reload', async () => {

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs'
+import { expect } from 'chai'
+import { startTestGateway } from '../support/gateway.js'
+import { startUpstream } from '../support/upstream.js'
+
+const page = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8')
+
+describe('docs/limits.md', () => {
+  it('tells what its policy does', async () => {
+    const [, policy = ''] = /```yaml\n(tenant:[\s\S]*?)```/.exec(page) ?? []
+    await using upstream = await startUpstream()
+    await using gateway = await startTestGateway((home) => ({
+      policyYaml: policy
+        .replace('http://127.0.0.1:9000', upstream.url)
+        .replace('port: 8787', `port: 0\nsec0Dir: ${home}`)
+        .replace(
+          'gatewayVersion: 1.0.0',
+          `gatewayVersion: 1.0.0\n  signer: { keyRef: "file://${home}/key" }`,
+        ),
+    }))
+
+    const first = await gateway.invoke('/mcp/files/read@1.0.0')
+    expect(Object.fromEntries(first.headers)).to.include({
+      'x-rate-remaining': '2',
+      'x-quota-remaining': '999',
+      'ratelimit-policy': '"plan-rate";q=3;w=6, "plan-day";q=1000;w=86400',
+    })
+    for (let call = 0; call < 2; call++) {
+      expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 200)
+    }
+    expect(await codeOf(await gateway.invoke('/mcp/files/read@1.0.0'))).to.equal('RATE_LIMITED')
+
+    for (let call = 0; call < 2; call++) {
+      expect(await gateway.invoke('/mcp/files/export@1.0.0')).to.have.property('status', 200)
+    }
+    const third = await gateway.invoke('/mcp/files/export@1.0.0')
+    expect(third.headers.get('x-quota-remaining')).to.equal('0')
+    expect(await codeOf(third)).to.equal('QUOTA_EXCEEDED')
+  })
+})
+
+async function codeOf(response: Response): Promise<unknown> {
+  return ((await response.json()) as { error: unknown }).error
+}

@@ -1,0 +1,268 @@
+import {
+  bind,
+  failed,
+  type Limit,
+  limits,
+  type Outcome,
+  Pipeline,
+  type QuotaAdapter,
+  type Stage,
+  tokens,
+} from '@svc/core'
+import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
+import { expect } from 'chai'
+import sinon, { type SinonFakeTimers } from 'sinon'
+import { makeCall } from '../../support/call.js'
+import { makeContext } from '../../support/context.js'
+import { keepingLogger } from '../../support/logger.js'
+import { countOne } from './count-one.js'
+
+const NOON = Date.UTC(2026, 5, 15, 12)
+const KEY = 'mcp://files/echo@1.0.0'
+
+/** A memory adapter that can be told to fail, or to keep its answers to itself. */
+class Faulty implements QuotaAdapter {
+  memory = new MemoryQuotaAdapter({ now: () => Date.now() })
+  mode: 'up' | 'down' | 'silent' = 'up'
+  asked = 0
+  #kept: (() => void)[] = []
+
+  incrDaily(tenant: string, tool: string, limit: number) {
+    return this.#answer(() => this.memory.incrDaily(tenant, tool, limit))
+  }
+  takeToken(tenant: string, tool: string, rate: number, burst?: number) {
+    return this.#answer(() => this.memory.takeToken(tenant, tool, rate, burst))
+  }
+  refundDaily(tenant: string, tool: string, now?: number) {
+    return this.#answer(() => this.memory.refundDaily(tenant, tool, now))
+  }
+  /** Gives the answers it kept. */
+  speak(): void {
+    this.mode = 'up'
+    for (const answer of this.#kept.splice(0)) answer()
+  }
+
+  async #answer<T>(act: () => Promise<T>): Promise<T> {
+    this.asked++
+    if (this.mode === 'down') throw new Error('connection refused')
+    const answer = await act()
+    if (this.mode === 'silent') await new Promise<void>((resolve) => this.#kept.push(resolve))
+    return answer
+  }
+}
+
+describe('quotas: while the store is down', () => {
+  let timers: SinonFakeTimers
+  let store: Faulty
+  const log = keepingLogger()
+  const counted = new Map<string, number>()
+
+  beforeEach(() => {
+    timers = sinon.useFakeTimers({ now: NOON, toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+    store = new Faulty()
+    log.lines.length = 0
+    counted.clear()
+  })
+
+  afterEach(() => timers.restore())
+
+  async function started(failure_mode: string, context = makeContext()): Promise<Stage> {
+    const clock = { now: () => Date.now(), monotonic: () => Date.now() - NOON }
+    bind(context.container, tokens.Clock, { useValue: clock })
+    bind(context.container, tokens.Logger, { useValue: log })
+    bind(context.container, tokens.Meter, {
+      useValue: { count: (name: string, by = 1) => counted.set(name, (counted.get(name) ?? 0) + by) },
+    })
+    const section = quotasPlugin.schema.parse({ adapter: store, failure_mode, timeoutMs: 200 })
+    const stage = quotasPlugin.create(section, context)
+    await stage.start?.(new AbortController().signal)
+    return stage
+  }
+
+  /** A call, and the time that its store has to answer. */
+  async function countSilently(stage: Stage, limit?: Partial<Limit>): Promise<Outcome> {
+    const outcome = countOne(stage, limit)
+    await timers.tickAsync(200)
+    return outcome
+  }
+
+  const left = async () => {
+    const { count } = await store.memory.incrDaily('acme', KEY, 1000)
+    await store.memory.refundDaily('acme', KEY)
+    return 1000 - (count - 1)
+  }
+
+  describe('closed', () => {
+    it('refuses limited calls, lets unlimited ones through, and serves again as soon as it is back', async () => {
+      const stage = await started('closed')
+      store.mode = 'down'
+      expect(await countOne(stage)).to.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
+      expect(await countOne(stage, { ratePerSec: 1 })).to.include({ code: 'STORE_UNAVAILABLE' })
+      expect(await countOne(stage, {})).to.have.property('kind', 'completed')
+      store.mode = 'up'
+      expect(await countOne(stage)).to.have.property('kind', 'completed')
+    })
+
+    it('refuses a call that the store keeps waiting', async () => {
+      const stage = await started('closed')
+      store.mode = 'silent'
+      expect(await countSilently(stage)).to.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
+      expect(await countSilently(stage, { ratePerSec: 1 })).to.include({ code: 'STORE_UNAVAILABLE' })
+    })
+
+    it('lets one call wait at a time while the store is silent, the others know at once', async () => {
+      const stage = await started('closed')
+      store.mode = 'silent'
+      await countSilently(stage)
+      const waiting = countOne(stage)
+      const refused = await Promise.all([countOne(stage), countOne(stage), countOne(stage)])
+      expect(refused.map((outcome) => 'code' in outcome && outcome.code)).to.deep.equal(
+        Array(3).fill('STORE_UNAVAILABLE'),
+      )
+      expect(store.asked).to.equal(2)
+      await timers.tickAsync(200)
+      expect(await waiting).to.have.property('code', 'STORE_UNAVAILABLE')
+    })
+
+    it('asks again as soon as a late answer comes, and gives back what that had counted', async () => {
+      const stage = await started('closed')
+      store.mode = 'silent'
+      await countSilently(stage)
+      expect(await left()).to.equal(999)
+      expect(stage.ready?.()).to.equal('the quota store does not answer')
+      store.speak()
+      await timers.tickAsync(0)
+      expect(await left()).to.equal(1000)
+      expect(stage.ready?.()).to.equal(undefined)
+      expect(await countOne(stage)).to.have.property('kind', 'completed')
+    })
+
+    it('gives nothing back for a late refusal', async () => {
+      const stage = await started('closed')
+      await countOne(stage, { callsPerDay: 1 })
+      store.mode = 'silent'
+      await countSilently(stage, { callsPerDay: 1 })
+      store.speak()
+      await timers.tickAsync(0)
+      expect(await left()).to.equal(999)
+    })
+
+    it('passes on what the adapter says of itself', async () => {
+      const stage = await started('closed')
+      Object.assign(store, { ready: () => 'no connection' })
+      expect(stage.ready?.()).to.equal('no connection')
+    })
+
+    it('tells the log and counts the failures', async () => {
+      const stage = await started('closed')
+      store.mode = 'down'
+      for (let call = 0; call < 3; call++) await countOne(stage)
+      expect(log.lines).to.deep.equal([
+        {
+          level: 'warn',
+          fields: { fault: 'connection refused', failures: 1 },
+          message: 'the quota store fails: limited calls are refused',
+        },
+      ])
+      await timers.tickAsync(10_000)
+      await countOne(stage)
+      expect(log.lines[1]?.fields).to.deep.equal({ fault: 'connection refused', failures: 3 })
+      expect(counted.get('svc_quota_store_failures_total')).to.equal(4)
+    })
+  })
+
+  describe('open', () => {
+    it('lets calls through uncounted, and tells no figures it does not have', async () => {
+      const stage = await started('open')
+      store.mode = 'down'
+      const outcome = await countOne(stage, { callsPerDay: 0, ratePerSec: 1 })
+      expect(outcome).to.have.property('kind', 'completed')
+      expect(outcome.headers).to.not.have.any.keys('x-quota-remaining', 'x-rate-remaining', 'ratelimit')
+      expect(stage.ready?.()).to.equal(undefined)
+    })
+
+    it('lets a call through after the time that the store has', async () => {
+      const stage = await started('open')
+      store.mode = 'silent'
+      expect(await countSilently(stage)).to.have.property('kind', 'completed')
+      store.speak()
+      await timers.tickAsync(0)
+      // It was served, so its late count stays.
+      expect(await left()).to.equal(999)
+    })
+
+    it('refuses what is over the limit as long as the store is up', async () => {
+      expect(await countOne(await started('open'), { callsPerDay: 0 })).to.have.property(
+        'code',
+        'QUOTA_EXCEEDED',
+      )
+    })
+
+    it('serves a call whose count cannot be given back as it would have been', async () => {
+      const stage = await started('open')
+      const call = makeCall()
+      call.set(limits, [{ key: KEY, level: 'tenant', callsPerDay: 5 }])
+      const outcome = await new Pipeline([{ name: 'quotas', stage }], async () => {
+        store.mode = 'down'
+        return failed('BROKER_UNAVAILABLE', 'no key')
+      }).run(call)
+      expect(outcome).to.have.property('code', 'BROKER_UNAVAILABLE')
+      expect(log.lines).to.have.lengthOf(1)
+    })
+  })
+
+  describe('local', () => {
+    it('counts on in this process from the last count it knows of', async () => {
+      const stage = await started('local')
+      for (let call = 0; call < 3; call++) await countOne(stage, { callsPerDay: 5 })
+      store.mode = 'down'
+      const outcomes: Outcome[] = []
+      for (let call = 0; call < 3; call++) outcomes.push(await countOne(stage, { callsPerDay: 5 }))
+      expect(outcomes.map(({ kind }) => kind)).to.deep.equal(['completed', 'completed', 'denied'])
+      expect(outcomes[1]?.headers).to.have.property('x-quota-remaining', '0')
+    })
+
+    it('keeps the rate with buckets of its own', async () => {
+      const stage = await started('local')
+      store.mode = 'down'
+      const limit = { ratePerSec: 1, burst: 2 }
+      const outcomes: Outcome[] = []
+      for (let call = 0; call < 3; call++) outcomes.push(await countOne(stage, limit))
+      expect(outcomes.map(({ kind }) => kind)).to.deep.equal(['completed', 'completed', 'denied'])
+      await timers.tickAsync(1000)
+      expect(await countOne(stage, limit)).to.have.property('kind', 'completed')
+    })
+
+    it('asks the store again when it is back', async () => {
+      const stage = await started('local')
+      store.mode = 'down'
+      await countOne(stage, { callsPerDay: 5 })
+      store.mode = 'up'
+      await countOne(stage, { callsPerDay: 5 })
+      expect(await left()).to.equal(999)
+    })
+
+    it('keeps its counts across a reload', async () => {
+      const context = makeContext()
+      store.mode = 'down'
+      const old = await started('local', context)
+      await countOne(old, { callsPerDay: 1 })
+      const next = await started('local', context)
+      await old.stop?.()
+      expect(await countOne(next, { callsPerDay: 1 })).to.have.property('code', 'QUOTA_EXCEEDED')
+      await next.stop?.()
+      expect(context.resources.size).to.equal(0)
+    })
+
+    it('gives back in this process what was counted there', async () => {
+      const stage = await started('local')
+      store.mode = 'down'
+      const call = makeCall()
+      call.set(limits, [{ key: KEY, level: 'tenant', callsPerDay: 1 }])
+      await new Pipeline([{ name: 'quotas', stage }], async () => failed('BROKER_UNAVAILABLE', 'no key')).run(
+        call,
+      )
+      expect(await countOne(stage, { callsPerDay: 1 })).to.have.property('kind', 'completed')
+    })
+  })
+})
