@@ -14,6 +14,7 @@ import {
   statusOf,
 } from '@svc/core'
 import { traceparentOf } from '../upstream/headers.js'
+import { hasLeft, onLeave } from './leaving.js'
 
 /** An answer that is written in one go. */
 export interface WholeAnswer {
@@ -75,7 +76,7 @@ export async function writeOutcome(
 const ours: ReadonlySet<string> = new Set(['content-length', 'x-trace-id', 'x-span-id', 'traceparent'])
 
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
-  if (response.destroyed) return
+  if (hasLeft(response)) return
   const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
   // As a list, which node:http writes as it is; an object it would copy and check header by header.
   const list: OutgoingHttpHeader[] = []
@@ -105,7 +106,7 @@ async function writeStream(
   headers['x-trace-id'] = call.trace.traceId
   headers['x-span-id'] = call.trace.spanId
   headers['traceparent'] = traceparentOf(call)
-  if (!response.destroyed) {
+  if (!hasLeft(response)) {
     response.writeHead(outcome.status, headers)
     response.flushHeaders()
   }
@@ -115,11 +116,11 @@ async function writeStream(
   const leave = (): void => {
     if (!goesOn()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
   }
-  response.once('close', leave)
-  if (response.destroyed) leave()
+  const stay = onLeave(response, leave)
+  if (hasLeft(response)) leave()
   try {
     for await (const chunk of body) {
-      if (response.destroyed) {
+      if (hasLeft(response)) {
         if (goesOn()) continue
         return
       }
@@ -127,11 +128,11 @@ async function writeStream(
     }
   } catch (fault) {
     // Nobody is there to be told.
-    if (response.destroyed && call.stopping.aborted) return
+    if (hasLeft(response) && call.stopping.aborted) return
     // What the gateway ends at its own wish is whole, and the client comes back for another.
     if (!isClosing(call)) throw fault
   } finally {
-    response.off('close', leave)
+    stay()
   }
   response.end()
 }
@@ -140,14 +141,15 @@ function isClosing({ stopping }: Call): boolean {
   return stopping.reason instanceof Refusal && stopping.reason.code === 'DRAINING'
 }
 
+/** Resolves when more may be written, or nobody is there to write to. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       response.off('drain', done)
-      response.off('close', done)
+      stay()
       resolve()
     }
+    const stay = onLeave(response, done)
     response.once('drain', done)
-    response.once('close', done)
   })
 }

@@ -22,6 +22,7 @@ import { refusalAnswer, type WholeAnswer, writeOutcome, writeWhole } from './ans
 import { readBody } from './body.js'
 import { agentOf, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
+import { onLeave } from './leaving.js'
 import { checkOrigin } from './origin.js'
 import { type Route, routeOf } from './route.js'
 
@@ -75,9 +76,9 @@ export class GatewayHandler {
     const leave = (): void => {
       if (entry.leavingCancels?.()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer.')
     }
-    response.once('close', leave)
+    const stay = onLeave(response, leave)
     await generation.serve(call, (outcome) => {
-      response.off('close', leave)
+      stay()
       this.#tellFault(call, outcome)
       // Nor must a body that nobody will read hold the connection.
       if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
@@ -89,7 +90,7 @@ export class GatewayHandler {
   #tellFault(call: Call, outcome: Outcome): void {
     if (outcome.kind !== 'failed') return
     const fields = { err: outcome.cause, code: outcome.code, trace_id: call.trace.traceId }
-    if (outcome.code === 'UPSTREAM_UNREACHABLE') this.#parts.logger.debug(fields, 'upstream unreachable')
+    if (notOurs.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without an answer')
     else this.#parts.logger.error(fields, 'call failed')
   }
 
@@ -187,6 +188,13 @@ export class GatewayHandler {
     writeWhole(response, refusalAnswer(denied(code, message), this.#parts.ids.traceId()))
   }
 }
+
+/** Failures in which nothing of the gateway's is broken. */
+const notOurs: ReadonlySet<ErrorCode> = new Set([
+  'UPSTREAM_UNREACHABLE',
+  'DURATION_EXCEEDED',
+  'PAYLOAD_TOO_LARGE',
+])
 
 function targetOf(server: string, tool: string, version: string): CallTarget {
   return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }

@@ -397,6 +397,36 @@ describe('the invoke face', () => {
       expect(gateway.records()[0]).to.include({ error: 'UNAUTHENTICATED' })
     }))
 
+  it('stops reading an answer that waits for its turn on the connection when the caller leaves', async () => {
+    let flowing: (() => void) | undefined
+    let ended: (() => void) | undefined
+    const upstreamFlows = new Promise<void>((resolve) => {
+      flowing = resolve
+    })
+    const upstreamEnded = new Promise<void>((resolve) => {
+      ended = resolve
+    })
+    await withGateway(
+      async (gateway) => {
+        const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+        const head = (tool: string) =>
+          `POST /mcp/files/${tool}@1 HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}`
+        socket.write(head('hangs') + head('flows'))
+        await upstreamFlows
+        socket.destroy()
+        await upstreamEnded
+      },
+      { server: { drainMs: 0 } },
+      (call, response) => {
+        if (!call.path.includes('flows')) return
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write('data: 1\n\n')
+        response.once('close', () => ended?.())
+        flowing?.()
+      },
+    )
+  })
+
   it('stops reading a long answer when its caller leaves, and records the call', async () => {
     let ended: (() => void) | undefined
     const upstreamEnded = new Promise<void>((resolve) => {
