@@ -17,10 +17,12 @@ export {
   SignerKeyError,
   type SignerKeyErrorCode,
   SvcAppender,
+  type Tampering,
   UploadError,
   type UploadStatus,
   type VerifyFailure,
   type VerifyOptions,
+  type VerifyProgress,
   type VerifyReport,
   verifyLog,
 } from '@svc/plugin-audit'

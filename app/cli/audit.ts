@@ -22,7 +22,11 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .command('verify <dir>')
     .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
     .option('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
-    .option('--against <checkpoint>', 'a head kept elsewhere (not available yet)')
+    .option(
+      '--against <checkpoint>',
+      'a file with a checkpoint kept elsewhere, to which the log must still lead',
+    )
+    .option('--fast', 'check the tree and the checkpoints only, not the signature of each record')
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
 

@@ -5,6 +5,8 @@ export interface CliIo {
   out(text: string): Promise<void>
   err(text: string): void
   exit(code: number): void
+  /** Shows a line in place of the one shown before; absent where nobody watches. */
+  progress?(line: string): void
 }
 
 let guarded = false
@@ -30,5 +32,8 @@ export function processIo(): CliIo {
     exit: (code) => {
       process.exitCode = code
     },
+    ...(process.stderr.isTTY
+      ? { progress: (line: string) => void process.stderr.write(`\r${line}\x1b[K`) }
+      : {}),
   }
 }

@@ -82,5 +82,12 @@ export { type PresignConfig, presignFault } from './upload/presign.js'
 export type { UploadMode } from './upload/source.js'
 export type { UploadStatus } from './upload/upload-status.js'
 export { readKeys } from './verify/keys.js'
-export type { FailureKind, TornTail, Verdict, VerifyFailure, VerifyReport } from './verify/report.js'
-export { type VerifyOptions, verifyLog } from './verify/verify-log.js'
+export type {
+  FailureKind,
+  Tampering,
+  TornTail,
+  Verdict,
+  VerifyFailure,
+  VerifyReport,
+} from './verify/report.js'
+export { type VerifyOptions, type VerifyProgress, verifyLog } from './verify/verify-log.js'

@@ -18,7 +18,7 @@ interface RemovalPiece {
 }
 
 /** The statements of the log at `dir`, in order, their signatures not judged; none where it has none. */
-function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
+export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
   let fd: number
   try {
     fd = port.openSync(join(dir, REMOVALS_FILE), READ)

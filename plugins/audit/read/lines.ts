@@ -6,7 +6,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 const CHUNK_BYTES = 262_144
 const NEWLINE = 0x0a
 /** No record may be longer; a longer run of bytes without newline is not held in memory. */
-const MAX_LINE_BYTES = 67_108_864
+export const MAX_LINE_BYTES = 67_108_864
 
 export interface Line {
   /** Counted from 1. */

@@ -7,6 +7,23 @@ export type FailureKind =
   | 'unknown_key'
   | 'wrong_day'
   | 'unreadable'
+  /** What stands in the checkpoint file is no checkpoint, or does not extend the one before. */
+  | 'bad_checkpoint'
+  /** A day that others vouch for, and that retention did not remove, has no log. */
+  | 'missing_day'
+  | Tampering
+
+/** How a log differs from what was sealed. */
+export type Tampering =
+  | 'edited'
+  | 'deleted'
+  | 'inserted'
+  | 'reordered'
+  | 'duplicated'
+  /** Deleted from the end. */
+  | 'truncated'
+  /** Not what was sealed; without the tree beside the log only the range can be told. */
+  | 'altered'
 
 export interface VerifyFailure {
   /** Relative to the log's directory. */
@@ -36,8 +53,18 @@ export interface VerifyReport {
   readonly keys: readonly string[]
   readonly files: number
   readonly records: number
-  /** Records whose form and signature are right. */
+  /** Records whose form and signature are right; 0 where only the tree was checked. */
   readonly verified: number
+  /** Checkpoints whose signature is right. */
+  readonly checkpoints: number
+  /** Records under the newest checkpoint that their log agrees with. */
+  readonly sealed: number
+  /** Records after the newest checkpoint: no failure, the next one will seal them. */
+  readonly unsealed: number
+  /** Records by how they differ from what was sealed, those with a failure of their own included. */
+  readonly tampering: Readonly<Partial<Record<Tampering, number>>>
+  /** Days that retention removed, by its signed statements. */
+  readonly removedDays: readonly string[]
   /** By kind; complete, also where `failures` is cut. */
   readonly failureCounts: Readonly<Partial<Record<FailureKind, number>>>
   /** The first 1000. */

@@ -1,113 +1,154 @@
-// Verifies a whole log, line by line, in constant memory.
+// Verifies a whole log in constant memory, on all cores: every line by itself, every daily log against the
+// checkpoints that were signed over it, and the days against each other.
 
+import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '@svc/core'
-import { type DailyFile, dailyFiles } from '../read/daily-files.js'
-import { linesOf } from '../read/lines.js'
-import { objectOf, textOf } from '../read/record.js'
+import { dailyLog, dayOfCheckpointFile, dayOfDailyLog } from '../appender/paths.js'
+import type { Head } from '../checkpoint/checkpoint.js'
 import type { Verifier } from '../signer/public-key.js'
-import { flawOf } from './check-line.js'
+import { Findings } from './findings.js'
+import { type Claim, checkpointsOf, headsKeptElsewhere, previousHeads, removalsOf } from './heads.js'
 import { keysOfLog } from './keys.js'
-import type { FailureKind, TornTail, Verdict, VerifyFailure, VerifyReport } from './report.js'
+import type { Verdict, VerifyFailure, VerifyReport } from './report.js'
+import { scanPool } from './scan-pool.js'
+import { verifyDay } from './verify-day.js'
 
-const MAX_FAILURES_KEPT = 1_000
+export interface VerifyProgress {
+  readonly bytes: number
+  readonly totalBytes: number
+}
 
 export interface VerifyOptions {
   /** The keys that may have signed. Default: those in the log's own `public-keys`. */
   keys?: readonly Verifier[]
+  /** A file with a checkpoint of this log that was kept elsewhere: the log must still lead to it. */
+  against?: string
+  /** Checks the tree and the checkpoints' signatures only, not the records'. */
+  fast?: boolean
+  /** Threads to use at most; default one a core. */
+  threads?: number
   /** Told of each failure as it is found; the report keeps the first 1000. */
   onFailure?: (failure: VerifyFailure) => void
-}
-
-class Findings {
-  files = 0
-  records = 0
-  verified = 0
-  readonly counts: Partial<Record<FailureKind, number>> = {}
-  readonly failures: VerifyFailure[] = []
-  readonly tornTails: TornTail[] = []
-  readonly #onFailure: (failure: VerifyFailure) => void
-
-  constructor(onFailure: (failure: VerifyFailure) => void) {
-    this.#onFailure = onFailure
-  }
-
-  fail(failure: VerifyFailure): void {
-    this.counts[failure.kind] = (this.counts[failure.kind] ?? 0) + 1
-    if (this.failures.length < MAX_FAILURES_KEPT) this.failures.push(failure)
-    this.#onFailure(failure)
-  }
-
-  verdict(): { verdict: Verdict; reason?: string } {
-    const { unreadable = 0, ...others } = this.counts
-    if (Object.keys(others).length > 0) return { verdict: 'not_intact' }
-    if (unreadable > 0) return { verdict: 'cannot_be_judged', reason: 'a file of the log could not be read' }
-    if (this.records === 0) return { verdict: 'cannot_be_judged', reason: 'there are no records' }
-    return { verdict: 'intact' }
-  }
+  onProgress?: (progress: VerifyProgress) => void
 }
 
 /**
- * Checks every record of the daily logs in `dir`: its bytes are the canonical JSON of itself, its
- * signature fits a known key, its instant is of the file's day. Deleted records are not found by this.
+ * Checks every record of the daily logs in `dir` (canonical JSON of itself, a known key's signature, an
+ * instant of the file's day) and that no record is missing, new, doubled, moved or changed since it was
+ * sealed, and no day is gone.
  *
  * @throws {SignerKeyError} when the log's own `public-keys` holds something else.
+ * @throws {AuditError} `read_failed` when `against` holds no checkpoint that a known key signed.
  */
 export async function verifyLog(dir: string, options: VerifyOptions = {}): Promise<VerifyReport> {
-  const keys = options.keys ?? (await keysOfLog(dir))
-  const byId = new Map(keys.map((key) => [key.keyId, key]))
+  const keys = new Map((options.keys ?? (await keysOfLog(dir))).map((key) => [key.keyId, key]))
   const findings = new Findings(options.onFailure ?? (() => undefined))
+  const removedDays: string[] = []
   const report = (judged: { verdict: Verdict; reason?: string }): VerifyReport => ({
     ...judged,
     selfVouched: options.keys === undefined,
-    keys: [...byId.keys()],
+    keys: [...keys.keys()],
     files: findings.files,
     records: findings.records,
     verified: findings.verified,
+    checkpoints: findings.checkpoints,
+    sealed: findings.sealed,
+    unsealed: findings.unsealed,
+    tampering: findings.tampering,
+    removedDays,
     failureCounts: findings.counts,
     failures: findings.failures,
     tornTails: findings.tornTails,
   })
-  let files: DailyFile[]
+  let names: string[]
   try {
-    files = await dailyFiles(dir)
+    names = readdirSync(dir).sort()
   } catch (error) {
-    return report({ verdict: 'cannot_be_judged', reason: messageOf(error) })
+    return report({
+      verdict: 'cannot_be_judged',
+      reason: `cannot read the log at ${dir}: ${messageOf(error)}`,
+    })
   }
-  if (files.length === 0) return report({ verdict: 'cannot_be_judged', reason: 'there is no daily log' })
-  if (byId.size === 0) return report({ verdict: 'cannot_be_judged', reason: 'no public key is known' })
-  for (const file of files) {
-    findings.files++
-    try {
-      await verifyFile(dir, file, byId, findings)
-    } catch (error) {
-      findings.fail({ file: file.name, line: 0, kind: 'unreadable', message: messageOf(error) })
+  if (keys.size === 0) {
+    const hasLog = names.some((name) => dayOfDailyLog(name) !== undefined)
+    return report({
+      verdict: 'cannot_be_judged',
+      reason: hasLog ? 'no public key is known' : 'there is no daily log',
+    })
+  }
+  const claims = await gatherClaims(dir, names, options, keys)
+  const logs = new Set(names.flatMap((name) => dayOfDailyLog(name) ?? []))
+  const removals = removalsOf(dir, keys, findings)
+  removedDays.push(...[...removals.keys()].filter((day) => !logs.has(day)).sort())
+  const sealedDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
+  const days = [...new Set([...logs, ...sealedDays, ...claims.map(({ day }) => day)])].sort()
+  if (days.length === 0) return report({ verdict: 'cannot_be_judged', reason: 'there is no daily log' })
+
+  const progress = progressOver(dir, logs, options.onProgress)
+  const pool = scanPool(keys, progress.totalBytes, options.threads)
+  try {
+    for (const day of days) {
+      const foreign = claims.filter((claim) => claim.day === day && !isCovered(claim, removals.get(day)))
+      const own = await checkpointsOf(dir, day, keys, findings)
+      if (logs.has(day)) {
+        const judged = options.fast !== true
+        const check = { dir, day, claims: [...own, ...foreign], judged, pool, onBytes: progress.add }
+        await verifyDay(check, findings)
+      } else {
+        reportMissing(
+          day,
+          [...foreign, ...own.filter((claim) => !isCovered(claim, removals.get(day)))],
+          findings,
+        )
+      }
     }
+  } finally {
+    await pool.close()
   }
-  return report(findings.verdict())
+  return report(findings.verdict(options.fast !== true))
 }
 
-async function verifyFile(
+/** What is said of days from outside their own checkpoint files. */
+async function gatherClaims(
   dir: string,
-  file: DailyFile,
+  names: readonly string[],
+  { against }: VerifyOptions,
   keys: ReadonlyMap<string, Verifier>,
-  findings: Findings,
-): Promise<void> {
-  for await (const line of linesOf(join(dir, file.name))) {
-    const place = { file: file.name, line: line.number }
-    if (!line.complete && mayBeTorn(line.bytes)) {
-      const message = `${line.bytes.length} bytes after the last newline, left by a writer that died`
-      findings.tornTails.push({ ...place, kind: 'torn_tail', message })
-      continue
-    }
-    findings.records++
-    const flaw = flawOf(line.bytes, file.day, keys)
-    if (flaw === undefined) findings.verified++
-    else findings.fail({ ...place, ...flaw })
-  }
+): Promise<Claim[]> {
+  const kept = against === undefined ? [] : await headsKeptElsewhere(against, keys)
+  const days = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
+  return [...(await previousHeads(dir, days, keys)), ...kept]
 }
 
-/** A writer that dies leaves the beginning of a line. A whole record and more was edited instead. */
-function mayBeTorn(tail: Buffer): boolean {
-  return objectOf(textOf(tail.subarray(0, -1)) ?? '') === undefined
+/** Whether retention has signed for what the claim speaks of. A smaller head cannot be checked any more. */
+function isCovered(claim: Head, removed: Head | undefined): boolean {
+  if (removed === undefined) return false
+  return claim.size < removed.size || (claim.size === removed.size && claim.root === removed.root)
+}
+
+function reportMissing(day: string, claims: readonly Claim[], findings: Findings): void {
+  const [largest] = claims.toSorted((a, b) => b.size - a.size)
+  if (largest === undefined) return
+  const file = dailyLog(day)
+  const message = `the log is gone, of which ${largest.source} says that it had ${largest.size} records`
+  findings.fail({ file, line: 0, kind: 'missing_day', message })
+}
+
+function progressOver(
+  dir: string,
+  days: ReadonlySet<string>,
+  onProgress: ((progress: VerifyProgress) => void) | undefined,
+) {
+  let totalBytes = 0
+  for (const day of days)
+    totalBytes += statSync(join(dir, dailyLog(day)), { throwIfNoEntry: false })?.size ?? 0
+  let bytes = 0
+  return {
+    totalBytes,
+    add: (more: number) => {
+      bytes += more
+      onProgress?.({ bytes, totalBytes })
+    },
+  }
 }

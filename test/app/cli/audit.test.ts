@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generateKeyFile, SvcAppender } from '@svc/plugin-audit'
 import { expect } from 'chai'
@@ -129,9 +129,39 @@ describe('svc audit', () => {
       expect(report.failures[0]).to.include({ file, line: 2, kind: 'bad_signature' })
     })
 
-    it('refuses --against for now', async () => {
-      const { err, code } = await audit('verify', dir.path, '--against', 'head')
-      expect([err, code]).to.deep.equal(['svc audit verify: --against is not available yet\n', 2])
+    it('checks the tree alone when told to be fast', async () => {
+      const { out, code } = await audit('verify', dir.path, '--fast')
+      expect(code).to.equal(0)
+      expect(out)
+        .to.include('signatures not checked')
+        .and.include('3 records sealed by 1 checkpoints, 0 not sealed')
+      tamper()
+      const tampered = await audit('verify', dir.path, '--fast')
+      expect(tampered.code).to.equal(1)
+      expect(tampered.err).to.equal(`${file}:2: edited: not the record that was sealed as line 2\n`)
+    })
+
+    it('finds a log that was cut back with its checkpoints, against a head kept elsewhere', async () => {
+      const kept = join(dir.path, 'kept')
+      const checkpoints = join(dir.path, `audit-${DAY}.checkpoint`)
+      writeFileSync(kept, readFileSync(checkpoints))
+      writeFileSync(join(dir.path, file), `${readFileSync(join(dir.path, file), 'utf8').split('\n')[0]}\n`)
+      rmSync(checkpoints)
+      rmSync(join(dir.path, `audit-${DAY}.tree`))
+      expect((await audit('verify', dir.path)).code).to.equal(0)
+      const { err, code } = await audit('verify', dir.path, '--against', kept)
+      expect([err, code]).to.deep.equal([
+        `${file}:1: truncated: 3 records were sealed, 1 are there; the change lies after line 0 (${kept})\n`,
+        1,
+      ])
+    })
+
+    it('exits 2 when the head kept elsewhere is none', async () => {
+      const { err, code } = await audit('verify', dir.path, '--against', join(dir.path, file))
+      expect([err, code]).to.deep.equal([
+        `svc audit verify: ${join(dir.path, file)} holds no checkpoint\n`,
+        2,
+      ])
     })
   })
 

@@ -113,7 +113,7 @@ describe('verifyLog', () => {
   it('names a record whose key is not among the keys: unknown_key', async () => {
     await logOf(1, { key_id: signer.keyId })
     const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })
-    expect(found(report)).to.deep.equal([`${file}:1: unknown_key`])
+    expect(found(report)).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: unknown_key`])
   })
 
   it('tries every key on a record that names none', async () => {
@@ -123,7 +123,7 @@ describe('verifyLog', () => {
     ).to.equal('intact')
     expect(
       found(await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })),
-    ).to.deep.equal([`${file}:1: bad_signature`])
+    ).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: bad_signature`])
   })
 
   it('reports a torn tail without calling it a failure', async () => {
