@@ -30,6 +30,7 @@ export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
 export { type JsonInputCode, JsonInputError } from './json/input-error.js'
 export { parseJson } from './json/parse.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
+export { isLoopbackHost } from './loopback.js'
 export {
   compilePatternMap,
   compilePatternSet,

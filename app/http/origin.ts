@@ -1,7 +1,7 @@
 // Web pages: a browser lets any page send a POST here, and one whose name was bound to the gateway's address
 // (DNS rebinding) read the answer too.
 import type { IncomingHttpHeaders } from 'node:http'
-import { Refusal } from '@svc/core'
+import { isLoopbackHost, Refusal } from '@svc/core'
 
 /**
  * A page from elsewhere must not speak for the user of the machine (MCP, Streamable HTTP, "Security"). A bearer
@@ -14,6 +14,5 @@ export function checkOrigin({ origin, authorization }: IncomingHttpHeaders): voi
 
 function isLoopback(origin: string): boolean {
   if (!URL.canParse(origin)) return false
-  const { hostname } = new URL(origin)
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname)
+  return isLoopbackHost(new URL(origin).hostname)
 }

@@ -1,5 +1,5 @@
 // The `authn` section of the policy (contract.md §2.7), and what it leaves open.
-import { isIP } from 'node:net'
+import { isLoopbackHost } from '@svc/core'
 import { z } from 'zod'
 
 /**
@@ -123,7 +123,7 @@ const oidcSchema = z
     if (url.username !== '' || url.password !== '') {
       context.addIssue({ code: 'custom', path: ['jwks_uri'], message: 'must not hold a user or a password' })
     }
-    if (url.protocol === 'http:' && !isLoopback(url.hostname) && !oidc.allowInsecureHttp) {
+    if (url.protocol === 'http:' && !isLoopbackHost(url.hostname) && !oidc.allowInsecureHttp) {
       context.addIssue({
         code: 'custom',
         path: ['jwks_uri'],
@@ -147,8 +147,3 @@ export const authnSchema = z
 
 export type AuthnConfig = z.output<typeof authnSchema>
 export type OidcConfig = NonNullable<AuthnConfig['oidc']>
-
-function isLoopback(hostname: string): boolean {
-  if (hostname === 'localhost' || hostname === '[::1]') return true
-  return isIP(hostname) === 4 && hostname.startsWith('127.')
-}

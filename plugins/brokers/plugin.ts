@@ -1,7 +1,5 @@
 // The `brokers` section: the credentials that upstreams want, so that no caller ever holds them.
 import {
-  type Clock,
-  canonicalize,
   credential,
   definePlugin,
   identity,
@@ -15,9 +13,8 @@ import type { Broker } from './broker.js'
 import { type BrokerConfig, type BrokersConfig, brokersSchema } from './config.js'
 import { credentialSource } from './credential-source.js'
 import { HeaderWriter } from './header.js'
-import { KeyRota } from './key-rota.js'
 import { Keys } from './keys.js'
-import { PoolBroker } from './pool-broker.js'
+import { type Making, onBehalfFrom, poolFrom } from './make.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
 
@@ -30,80 +27,45 @@ export const brokersPlugin = definePlugin<BrokersConfig>({
   provides: [credential],
 
   create(config, context) {
-    const made = Object.entries(config).map(([server, broker]) => makeBroker(server, broker, context))
+    const makings = Object.entries(config).map(([server, broker]) => makingOf(server, broker, context))
     return new BrokersStage({
-      brokers: new Map(made.map(({ server, broker }) => [server, broker])),
-      faults: () => made.flatMap(({ faults }) => faults()),
+      brokers: new Map(makings.map((making) => [making.server, brokerFrom(making)])),
+      faults: () => makings.flatMap(faultsOf),
     })
   },
 })
 
-interface Made {
-  readonly server: string
-  readonly broker: Broker
-  faults(): string[]
-}
-
-function makeBroker(server: string, config: BrokerConfig, context: PluginContext): Made {
+function makingOf(server: string, config: BrokerConfig, context: PluginContext): Making {
   const { container } = context
   const clock = resolve(container, tokens.Clock)
   const source = resolveOptional(container, credentialSource)
   const keys = new Keys({ reader: new KeyReader(context, config.key_dirs), source, clock })
-  const refs = Object.entries({ key_refs: config.key_refs }).flatMap(([at, list = []]) =>
-    list.map((ref, index) => ({ at: `${at}[${index}]`, ref })),
-  )
-  return {
-    server,
-    broker: brokerOf({ server, config, context, keys, clock }),
-    faults: () => [
-      ...(Object.hasOwn(context.targets, server) ? [] : [noTarget(server, context)]),
-      ...refs.flatMap(({ at, ref }) => {
-        const fault = keys.fault(ref)
-        return fault === undefined ? [] : [`brokers.${server}.${at}: ${fault}`]
-      }),
-    ],
-  }
+  return { server, config, context, clock, keys, header: new HeaderWriter(config.inject) }
 }
 
-function noTarget(server: string, { targets }: PluginContext): string {
-  const known = Object.keys(targets).join(', ') || 'none'
-  return `brokers.${server}: there is no server "${server}" in targets; known: ${known}`
-}
-
-interface BrokerParts {
-  readonly server: string
-  readonly config: BrokerConfig
-  readonly context: PluginContext
-  readonly keys: Keys
-  readonly clock: Clock
-}
-
-function brokerOf(parts: BrokerParts): Broker {
-  const { config, keys } = parts
-  const header = new HeaderWriter(config.inject)
-  if (config.type === 'vendor_key_pool') return poolOf(parts, header)
+function brokerFrom(making: Making): Broker {
+  const { config, keys, header } = making
+  if (config.type === 'vendor_key_pool') return poolFrom(making)
+  if (config.type === 'oidc_on_behalf') return onBehalfFrom(making)
   const [ref = ''] = config.key_refs ?? []
   return new StaticBroker(ref, keys, header)
 }
 
-function poolOf({ server, config, context, keys, clock }: BrokerParts, header: HeaderWriter): PoolBroker {
-  const { container, resources } = context
-  const refs = config.key_refs ?? []
-  return new PoolBroker({
-    server,
-    refs,
-    keys,
-    header,
-    restMs: config.rest_sec * 1000,
-    maxRestMs: config.max_rest_sec * 1000,
-    retryOn: config.retry_on,
-    clock,
-    logger: resolveOptional(container, tokens.Logger),
-    meter: resolveOptional(container, tokens.Meter),
-    leaseRota: () =>
-      resources.acquire(`brokers rota ${canonicalize({ server, refs })}`, () => ({
-        value: new KeyRota(refs.length),
-        close: () => undefined,
-      })),
-  })
+/** What no call could get past, and the schema cannot know. */
+function faultsOf({ server, config, context, keys }: Making): string[] {
+  const { client_secret_ref, private_key_ref } = config
+  const refs = [
+    ...(config.key_refs ?? []).map((ref, index) => [`key_refs[${index}]`, ref] as const),
+    ...Object.entries({ client_secret_ref, private_key_ref }),
+  ]
+  const known = Object.keys(context.targets).join(', ') || 'none'
+  return [
+    ...(Object.hasOwn(context.targets, server)
+      ? []
+      : [`brokers.${server}: there is no server "${server}" in targets; known: ${known}`]),
+    ...refs.flatMap(([at, ref]) => {
+      const fault = ref === undefined ? undefined : keys.fault(ref)
+      return fault === undefined ? [] : [`brokers.${server}.${at}: ${fault}`]
+    }),
+  ]
 }

@@ -24,12 +24,25 @@ describe('docs/brokers.md', () => {
     return (await promisify(execFile)(process.execPath, [svc, 'policy', ...args], { cwd: home })).stdout
   }
 
-  it('shows a policy that is accepted, and what policy explain says of it', async () => {
-    const [policy = ''] = policies
-    writeFileSync(join(home, 'policy.yaml'), policy)
-    expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: .*, brokers$/m)
+  for (const [index, policy] of policies.entries()) {
+    it(`shows a policy that is accepted: ${index + 1}`, async () => {
+      writeFileSync(join(home, 'policy.yaml'), policy)
+      expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: .*, brokers$/m)
+    })
+  }
+
+  it('shows what policy explain says of the first', async () => {
+    writeFileSync(join(home, 'policy.yaml'), policies[0] ?? '')
     const [, command, line] = /`npx svc policy (explain [^`]*)` says\s+`([^`]*)`/.exec(page) ?? []
     const said = await run(...(command ?? '').split(/\s+/))
     expect(said.split('\n')).to.include(line)
+  })
+
+  it('shows what policy explain says of the second, in words', async () => {
+    writeFileSync(join(home, 'policy.yaml'), policies[1] ?? '')
+    const [, command] = /`npx svc policy (explain [^`]*--user[^`]*)`/.exec(page) ?? []
+    expect(await run(...(command ?? '').split(/\s+/))).to.include(
+      "brokers: exchanges the caller's token at https://id.example.com/token for the audience",
+    )
   })
 })

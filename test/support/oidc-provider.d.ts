@@ -30,8 +30,27 @@ declare module 'oidc-provider' {
     ): Record<string, unknown> | undefined
   }
 
+  interface GrantContext {
+    readonly oidc: {
+      readonly client: { readonly clientId: string }
+      readonly params: Readonly<Record<string, string | undefined>>
+    }
+    body: unknown
+  }
+
   export class Provider {
     constructor(issuer: string, configuration: Configuration)
     callback(): RequestListener
+    /** `params` are those the grant reads. */
+    registerGrantType(
+      name: string,
+      handler: (context: GrantContext) => Promise<void>,
+      params: readonly string[],
+    ): void
+  }
+
+  export const errors: {
+    readonly InvalidGrant: new (description: string) => Error
+    readonly InvalidTarget: new (description: string) => Error
   }
 }

@@ -23,7 +23,7 @@ import { type KeepingLogger, keepingLogger } from '../../support/logger.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
-const ada: Identity = { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] }
+export const ada: Identity = { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] }
 
 export class Rig {
   readonly clock = new FakeClock()

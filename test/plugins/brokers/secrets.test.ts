@@ -1,5 +1,6 @@
 // A secret leaves the gateway upstream and nowhere else: everything a run puts out is searched for it.
 import { spawn } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,20 +10,35 @@ import { inspect } from 'node:util'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
 import { callEcho } from '../../support/mcp-server.js'
 import { svc } from '../../support/svc.js'
+import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
 const secrets = {
   good: 'good-9f3a51c8e2',
   stale: 'stale-77b1e0d4a6',
   broken: 'broken-c41d\nx-injected: 5e88',
+  client: 'client-secret-3be7',
+  exchanged: 'exchanged-6d20fa9c',
+  pem: generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    .privateKey.export({ format: 'pem', type: 'pkcs8' })
+    .toString(),
 }
 /** What a search must not find: each secret, and the parts into which it might have been broken. */
-const needles = ['9f3a51c8e2', '77b1e0d4a6', 'broken-c41d', 'x-injected']
+const needles = [
+  '9f3a51c8e2',
+  '77b1e0d4a6',
+  'broken-c41d',
+  'x-injected',
+  'client-secret-3be7',
+  '6d20fa9c',
+  secrets.pem.split('\n')[1] ?? '',
+]
 
 /** Every form in which a text might carry one of them. */
-function found(text: string): string[] {
+function found(text: string, ...more: string[]): string[] {
   const forms = (needle: string) => [
     needle,
     ...[0, 1, 2].map((shift) =>
@@ -32,7 +48,7 @@ function found(text: string): string[] {
     ),
     Buffer.from(needle).toString('hex'),
   ]
-  return needles.filter((needle) => forms(needle).some((form) => text.includes(form)))
+  return [...needles, ...more].filter((needle) => forms(needle).some((form) => text.includes(form)))
 }
 
 /** A server that takes one key only and echoes nothing. */
@@ -40,19 +56,44 @@ function pickyUpstream(): Promise<TestUpstream> {
   return startUpstream((call, response) => {
     const key = `${call.headers['x-api-key'] ?? ''}${call.headers.authorization ?? ''}`
     response
-      .writeHead(key.includes(secrets.good) ? 200 : 401, { 'content-type': 'application/json' })
+      .writeHead(key.includes(secrets.good) || key.includes(secrets.exchanged) ? 200 : 401, {
+        'content-type': 'application/json',
+      })
       .end('{}')
   })
 }
 
-const sections = `
+/** A token endpoint that exchanges for one client, and tells another everything it was sent. */
+async function loudEndpoint(): Promise<TestTokenEndpoint> {
+  const endpoint = await startTokenEndpoint()
+  endpoint.answer(({ form, headers }, response) => {
+    const isGood = form.get('audience') === 'good'
+    const said = JSON.stringify([...form, ...Object.entries(headers), secrets.exchanged])
+    if (isGood)
+      json(response, 200, { access_token: secrets.exchanged, token_type: 'Bearer', expires_in: 300 })
+    else if (form.get('audience') === 'refused') json(response, 400, { error: said, error_description: said })
+    else response.end(`<html>${said}</html>`)
+  })
+  return endpoint
+}
+
+const sectionsFor = (issuer: TestIssuer, endpoint: TestTokenEndpoint): string => {
+  const exchange = `type: oidc_on_behalf, token_endpoint: "${endpoint.url}", client_id: gw, inject: { header: authorization, format: bearer }`
+  return `
+authn: { oidc: ${JSON.stringify(issuer.oidc)} }
 brokers:
   files: { type: static, key_refs: ["env:GOOD"], inject: { header: authorization, format: bearer } }
   bills: { type: vendor_key_pool, key_refs: ["file://stale.key", "env:GOOD"], inject: { header: x-api-key, format: raw } }
   worn: { type: vendor_key_pool, key_refs: ["file://stale.key"], inject: { header: x-api-key, format: template, template: "Token {{key}}" } }
   torn: { type: static, key_refs: ["file://broken.key"], inject: { header: x-api-key, format: raw } }
+  behalf: { ${exchange}, audience: good, client_secret_ref: "file://client.key" }
+  signed: { ${exchange}, audience: good, private_key_ref: "file://pem.key" }
+  refused: { ${exchange}, audience: refused, client_secret_ref: "file://client.key", client_auth: client_secret_post }
+  rubbish: { ${exchange}, audience: rubbish, private_key_ref: "file://pem.key" }
+  unsigned: { ${exchange}, audience: good, private_key_ref: "file://stale.key" }
 `
-const servers = ['files', 'bills', 'worn', 'torn']
+}
+const servers = ['files', 'bills', 'worn', 'torn', 'behalf', 'signed', 'refused', 'rubbish', 'unsigned']
 
 /** Everything under the directory but the keys themselves. */
 function filesUnder(directory: string): string {
@@ -67,12 +108,12 @@ async function shown(response: Response): Promise<string> {
   return `${response.status} ${JSON.stringify([...response.headers])} ${await response.text()}`
 }
 
-async function callAll(url: string): Promise<string[]> {
+async function callAll(url: string, token: string): Promise<string[]> {
   const answers: string[] = []
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` }
   for (const server of servers) {
     for (let n = 0; n < 2; n++) {
-      const post = (path: string, body: string) =>
-        fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+      const post = (path: string, body: string) => fetch(`${url}${path}`, { method: 'POST', headers, body })
       answers.push(await shown(await post(`/mcp/${server}/read@1`, '{}')))
       answers.push(await shown(await post(`/mcp/${server}`, JSON.stringify(callEcho))))
     }
@@ -83,15 +124,30 @@ async function callAll(url: string): Promise<string[]> {
 
 describe('brokers: secrets', () => {
   let home: string
+  let issuer: TestIssuer
+  let endpoint: TestTokenEndpoint
+  let token: string
 
-  beforeEach(() => {
+  beforeEach(async () => {
     home = mkdtempSync(join(tmpdir(), 'svc-test-'))
     writeFileSync(join(home, 'stale.key'), secrets.stale)
     writeFileSync(join(home, 'broken.key'), secrets.broken)
+    writeFileSync(join(home, 'client.key'), secrets.client)
+    writeFileSync(join(home, 'pem.key'), secrets.pem)
     generateKeyFile(join(home, 'audit.key'))
+    issuer = await TestIssuer.start()
+    endpoint = await loudEndpoint()
+    token = await issuer.sign()
   })
 
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
+  afterEach(async () => {
+    await endpoint[Symbol.asyncDispose]()
+    await issuer.stop()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  /** The part of the caller's token that makes it one. */
+  const signature = () => token.split('.')[2] ?? ''
 
   async function run(args: string[], until?: (line: string) => Promise<void>): Promise<string> {
     const child = spawn(process.execPath, [svc, ...args], {
@@ -122,45 +178,50 @@ port: 0
 targets: { ${targets} }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./audit.key } }
 quotas: { adapter: memory }
-authn: { allowUnauthenticated: true }
-${sections}`,
+${sectionsFor(issuer, endpoint)}`,
     )
     let answers: string[] = []
     const output = await run(['gateway', '--policy', policy, '--dir', join(home, 'state')], async (line) => {
-      answers = await callAll((JSON.parse(line) as { url: string }).url)
+      answers = await callAll((JSON.parse(line) as { url: string }).url, token)
     })
     const outputs = [output, ...answers, await run(['policy', 'check', policy])]
-    for (const server of servers) {
-      const call = ['--tenant', 'acme', '--server', server, '--tool', 'read@1']
-      outputs.push(await run(['policy', 'explain', policy, ...call]))
-    }
+    const explained = servers.map((server) => {
+      const call = ['--tenant', 'acme', '--server', server, '--tool', 'read@1', '--user', 'ada@example.com']
+      return run(['policy', 'explain', policy, ...call])
+    })
+    outputs.push(...(await Promise.all(explained)))
     outputs.push(filesUnder(home))
 
     const asked = JSON.stringify(upstream.calls.map(({ headers }) => headers))
-    expect(found(asked), 'the keys that a header can carry reached the upstream').to.deep.equal(
-      needles.slice(0, 2),
-    )
-    expect(answers.filter((answer) => answer.startsWith('200')).length).to.be.greaterThan(4)
+    expect(found(asked, signature()), 'what the upstream is meant to see').to.deep.equal([
+      '9f3a51c8e2',
+      '77b1e0d4a6',
+      '6d20fa9c',
+    ])
+    expect(
+      found(JSON.stringify(endpoint.exchanges.map(({ form }) => [...form])), signature()),
+    ).to.include.members(['client-secret-3be7', signature()])
+    expect(answers.filter((answer) => answer.startsWith('200')).length).to.be.greaterThan(10)
     expect(output).to.include('a key of the pool rests').and.include('no header can carry')
-    expect(outputs.flatMap(found)).to.deep.equal([])
+    expect(outputs.flatMap((text) => found(text, signature()))).to.deep.equal([])
   })
 
   it('are in no field of what is logged, at any level and any depth', async () => {
     await using upstream = await pickyUpstream()
     const gateway = await startTestGateway({
       targets: Object.fromEntries(servers.map((server) => [server, upstream.url])),
-      policyYaml: sections,
+      policyYaml: sectionsFor(issuer, endpoint),
       policyFile: join(home, 'policy.yaml'),
       env: { GOOD: secrets.good },
     })
     try {
-      await callAll(gateway.url)
+      await callAll(gateway.url, token)
     } finally {
       await gateway[Symbol.asyncDispose]()
     }
     const logged = inspect(gateway.log.lines, { depth: Number.POSITIVE_INFINITY, showHidden: true })
     expect(logged).to.include('BROKER_UNAVAILABLE').and.include('401')
-    expect(found(logged)).to.deep.equal([])
+    expect(found(logged, signature())).to.deep.equal([])
   })
 
   it('would be found by this search', () => {

@@ -1,0 +1,360 @@
+import { generateKeyPairSync } from 'node:crypto'
+import type { Stage } from '@svc/core'
+import { expect } from 'chai'
+import { exportJWK, jwtVerify } from 'jose'
+import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
+import { ada, answered, keyFor, Rig, send, why } from './rig.js'
+
+const bearer = (token = 'caller-token') => ({ authorization: `Bearer ${token}` })
+const grant = 'urn:ietf:params:oauth:grant-type:token-exchange'
+const accessToken = 'urn:ietf:params:oauth:token-type:access_token'
+
+describe('brokers: on behalf of the caller', () => {
+  let rig: Rig
+  let endpoint: TestTokenEndpoint
+
+  beforeEach(async () => {
+    rig = new Rig()
+    rig.env['SECRET'] = 'a secret: with+signs'
+    endpoint = await startTokenEndpoint()
+  })
+
+  afterEach(async () => {
+    await rig.stop()
+    await endpoint[Symbol.asyncDispose]()
+  })
+
+  const onBehalf = (more: object = {}): Promise<Stage> =>
+    rig.stage({
+      type: 'oidc_on_behalf',
+      token_endpoint: endpoint.url,
+      client_id: 'the gateway',
+      client_secret_ref: 'env:SECRET',
+      inject: { header: 'authorization', format: 'bearer' },
+      ...more,
+    })
+
+  it("exchanges the caller's token, and never forwards it", async () => {
+    const stage = await onBehalf({
+      audience: 'files',
+      resource: 'https://files.example/',
+      scope: 'read list',
+    })
+    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-1')
+    const [exchange] = endpoint.exchanges
+    expect(Object.fromEntries(exchange?.form ?? [])).to.deep.equal({
+      grant_type: grant,
+      subject_token: 'caller-token',
+      subject_token_type: accessToken,
+      audience: 'files',
+      resource: 'https://files.example/',
+      scope: 'read list',
+    })
+    const pair = Buffer.from('the+gateway:a+secret%3A+with%2Bsigns').toString('base64')
+    expect(exchange?.headers).to.include({ authorization: `Basic ${pair}`, accept: 'application/json' })
+  })
+
+  it('sends its secret in the form where the policy says so, and asks for the type of token it names', async () => {
+    const types = { subject_token_type: 'urn:x:jwt', requested_token_type: accessToken }
+    await keyFor(await onBehalf({ client_auth: 'client_secret_post', ...types }), bearer())
+    const [exchange] = endpoint.exchanges
+    expect(exchange?.headers).to.not.have.property('authorization')
+    expect(Object.fromEntries(exchange?.form ?? [])).to.include({
+      client_id: 'the gateway',
+      client_secret: 'a secret: with+signs',
+      ...types,
+    })
+  })
+
+  it('proves itself by an assertion, signed with a key in PEM or as a JWK, of any common type', async () => {
+    const keys = [
+      ['RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
+      ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
+      ['ES384', generateKeyPairSync('ec', { namedCurve: 'P-384' })],
+      ['EdDSA', generateKeyPairSync('ed25519')],
+    ] as const
+    for (const [alg, { privateKey, publicKey }] of keys) {
+      const jwk = { ...(await exportJWK(privateKey)), kid: 'k-1' }
+      for (const text of [
+        privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
+        JSON.stringify(jwk),
+      ]) {
+        rig.write('client.key', text)
+        const stage = await onBehalf({ client_secret_ref: undefined, private_key_ref: 'file://client.key' })
+        await keyFor(stage, bearer(`${alg}${text.length}`))
+        const form = endpoint.exchanges.at(-1)?.form
+        expect(form?.get('client_assertion_type')).to.equal(
+          'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+        )
+        const { payload, protectedHeader } = await jwtVerify(form?.get('client_assertion') ?? '', publicKey, {
+          issuer: 'the gateway',
+          subject: 'the gateway',
+          audience: endpoint.url,
+          currentDate: new Date(rig.clock.now()),
+        })
+        expect(protectedHeader.alg).to.equal(alg)
+        expect(protectedHeader.kid).to.equal(text.startsWith('{') ? 'k-1' : undefined)
+        expect((payload.exp ?? 0) - (payload.iat ?? 0)).to.equal(60)
+        expect(payload.jti).to.be.a('string')
+        await stage.stop?.()
+        rig.clock.advance(1000)
+      }
+    }
+  })
+
+  it('cannot prove itself with a key that is none, and does not quote it', async () => {
+    for (const text of [
+      'nonsense-5f1',
+      '{"kty":"RSA"',
+      '{"kty":"oct","k":"abcd"}',
+      '-----BEGIN PRIVATE KEY-----',
+    ]) {
+      rig.write('client.key', text)
+      const stage = await onBehalf({ client_secret_ref: undefined, private_key_ref: 'file://client.key' })
+      const { said, logged } = why(await send(stage, bearer()))
+      expect(said).to.match(/no key is usable\.$/)
+      expect(logged)
+        .to.match(/^the private key /)
+        .and.not.include(text)
+      rig.clock.advance(1000)
+    }
+    expect(endpoint.exchanges).to.deep.equal([])
+  })
+
+  it('keeps the token for the caller until shortly before it expires', async () => {
+    const stage = await onBehalf()
+    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-1')
+    rig.clock.advance(269_999)
+    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-1')
+    rig.clock.advance(1)
+    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-2')
+  })
+
+  it('keeps a short-lived token for half its life, and one of unknown life for less than a minute', async () => {
+    for (const [expires_in, keptMs] of [
+      [20, 10_000],
+      ['20', 10_000],
+      [undefined, 30_000],
+    ] as const) {
+      endpoint.issue({ expires_in })
+      const stage = await onBehalf({ scope: String(expires_in) })
+      const token = bearer(`for-${typeof expires_in}`)
+      const first = await keyFor(stage, token)
+      rig.clock.advance(keptMs - 1)
+      expect(await keyFor(stage, token)).to.equal(first)
+      rig.clock.advance(1)
+      expect(await keyFor(stage, token)).to.not.equal(first)
+    }
+  })
+
+  it('never gives one caller what was issued for another', async () => {
+    const stage = await onBehalf()
+    expect(await keyFor(stage, bearer('ada'))).to.equal('Bearer exchanged-1')
+    expect(await keyFor(stage, bearer('bob'))).to.equal('Bearer exchanged-2')
+    expect(await keyFor(stage, bearer('ada'))).to.equal('Bearer exchanged-1')
+    expect(endpoint.exchanges.map(({ form }) => form.get('subject_token'))).to.deep.equal(['ada', 'bob'])
+  })
+
+  it('exchanges once for the calls of one moment', async () => {
+    const stage = await onBehalf()
+    const keys = await Promise.all(Array.from({ length: 50 }, () => keyFor(stage, bearer())))
+    expect(new Set(keys)).to.deep.equal(new Set(['Bearer exchanged-1']))
+    expect(endpoint.exchanges).to.have.length(1)
+  })
+
+  it('keeps tokens for a bounded number of callers, and forgets who has not called for longest', async () => {
+    const stage = await onBehalf({ cache_size: 2 })
+    for (const caller of ['a', 'b', 'a', 'c', 'a', 'b']) await keyFor(stage, bearer(caller))
+    expect(endpoint.exchanges.map(({ form }) => form.get('subject_token')).join('')).to.equal('abcb')
+  })
+
+  it('keeps its tokens over a reload', async () => {
+    const before = await onBehalf()
+    await keyFor(before, bearer())
+    const after = await onBehalf()
+    await before.stop?.()
+    expect(await keyFor(after, bearer())).to.equal('Bearer exchanged-1')
+    expect(endpoint.exchanges).to.have.length(1)
+  })
+
+  it('exchanges anew when the upstream refuses a kept token, once in a while', async () => {
+    const stage = await onBehalf()
+    const fresh = await send(stage, bearer())
+    expect(await answered(fresh, 401)).to.equal(undefined)
+    rig.clock.advance(10_000)
+    const kept = await send(stage, bearer())
+    expect(await answered(kept, 403)).to.equal(undefined)
+    const again = await answered(kept, 401)
+    expect(again).to.include({ value: 'Bearer exchanged-2' })
+    expect(await answered(await send(stage, bearer()), 401)).to.equal(undefined)
+    expect(endpoint.exchanges).to.have.length(2)
+  })
+
+  it('has nothing for a call without a validated token', async () => {
+    const stage = await onBehalf()
+    const anonymous = { tenant: 'acme', authenticated: false, roles: [] }
+    for (const brokered of [
+      await send(stage, {}, anonymous),
+      await send(stage, bearer(), anonymous),
+      await send(stage, { authorization: 'Basic YTpi' }, ada),
+    ]) {
+      expect(why(brokered).said).to.equal(
+        'BROKER_UNAVAILABLE: The credential for server "files" could not be had: the call has no bearer token that was validated.',
+      )
+      expect(brokered.credential).to.equal(undefined)
+    }
+    expect(endpoint.exchanges).to.deep.equal([])
+  })
+
+  it('says that the exchange was refused, and by which of the known codes', async () => {
+    const stage = await onBehalf()
+    for (const [status, body, told] of [
+      [400, { error: 'invalid_grant', error_description: 'caller-token is revoked' }, 'invalid_grant'],
+      [401, { error: 'invalid_client' }, 'invalid_client'],
+      [403, { error: 'caller-token' }, 'no known reason'],
+      [400, 'caller-token', 'no known reason'],
+    ] as const) {
+      endpoint.answer((_exchange, response) => json(response, status, body))
+      expect(why(await send(stage, bearer()))).to.deep.equal({
+        said: `BROKER_UNAVAILABLE: The credential for server "files" could not be had: the token exchange was refused (${told}).`,
+        logged: `the token endpoint refused the exchange: ${status}, ${told}`,
+      })
+    }
+    endpoint.issue()
+    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-5')
+  })
+
+  const rubbish: readonly (readonly [string, string, unknown])[] = [
+    ['that is no JSON', 'did not answer with a JSON object', '<html>caller-token</html>'],
+    ['that is a list', 'did not answer with a JSON object', []],
+    ['without a token', 'answered without an access_token', { access_token: undefined }],
+    ['whose token is a number', 'answered without an access_token', { access_token: 7 }],
+    [
+      'with an ID token',
+      'issued a token that is no access token',
+      { issued_token_type: 'urn:ietf:params:oauth:token-type:id_token' },
+    ],
+    ['with a DPoP token', 'issued a token that is no bearer token', { token_type: 'DPoP' }],
+    ['without a token type', 'issued a token that is no bearer token', { token_type: undefined }],
+    [
+      'whose token never lived',
+      'answered with an expires_in that is no number of seconds',
+      { expires_in: 0 },
+    ],
+    [
+      'whose life is no number',
+      'answered with an expires_in that is no number of seconds',
+      { expires_in: 'long' },
+    ],
+    ["with the caller's own token", "answered with the caller's own token", { access_token: 'caller-token' }],
+  ]
+  for (const [title, logged, answer] of rubbish) {
+    it(`takes no answer ${title}`, async () => {
+      if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
+        endpoint.issue({ ...answer })
+      else
+        endpoint.answer((_exchange, response) =>
+          response.end(typeof answer === 'string' ? answer : JSON.stringify(answer)),
+        )
+      expect(why(await send(await onBehalf(), bearer()))).to.deep.equal({
+        said: 'BROKER_UNAVAILABLE: The credential for server "files" could not be had: the token endpoint cannot be used now.',
+        logged: `the token endpoint ${logged}`,
+      })
+    })
+  }
+
+  it('takes no token that a header cannot carry', async () => {
+    endpoint.issue({ access_token: 'a\r\nx-admin: 1' })
+    expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
+      'the key holds characters that no header can carry',
+    )
+  })
+
+  it('gives an endpoint up that hangs, before its answer and within it', async () => {
+    const stage = await onBehalf({ timeout_ms: 50 })
+    endpoint.answer(() => undefined)
+    expect(why(await send(stage, bearer())).logged).to.equal(
+      'the token endpoint gave no whole answer within 50 ms',
+    )
+    endpoint.answer((_exchange, response) => response.writeHead(200).write('{"access_token":'))
+    expect(why(await send(stage, bearer())).logged).to.equal(
+      'the token endpoint gave no whole answer within 50 ms',
+    )
+  })
+
+  it('does not follow a redirect, and sends the token nowhere else', async () => {
+    await using other = await startTokenEndpoint()
+    endpoint.answer((_exchange, response) => response.writeHead(307, { location: other.url }).end())
+    expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
+      'the token endpoint redirects (307), and is not followed',
+    )
+    expect(other.exchanges).to.deep.equal([])
+  })
+
+  it('stops reading an endless answer', async () => {
+    endpoint.answer((_exchange, response) => {
+      const more = () => {
+        while (response.write('x'.repeat(16_384)));
+      }
+      response.on('drain', more)
+      more()
+    })
+    expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
+      'the token endpoint answered with more than 64 KiB',
+    )
+  })
+
+  it('says that nobody is there', async () => {
+    const stage = await onBehalf()
+    await endpoint[Symbol.asyncDispose]()
+    expect(why(await send(stage, bearer())).logged).to.equal(
+      'the token endpoint cannot be reached (ECONNREFUSED)',
+    )
+  })
+
+  it('leaves an endpoint in peace that fails again and again, and finds out when it is back', async () => {
+    const stage = await onBehalf()
+    endpoint.answer((_exchange, response) => json(response, 503, {}))
+    for (let n = 0; n < 3; n++) expect(why(await send(stage, bearer())).logged).to.match(/answered 503$/)
+    expect(why(await send(stage, bearer())).logged).to.equal(
+      'the token endpoint failed 3 times in a row and is left in peace for 1 s',
+    )
+    expect(endpoint.exchanges).to.have.length(3)
+    rig.clock.advance(1000)
+    expect(why(await send(stage, bearer())).logged).to.match(/answered 503$/)
+    rig.clock.advance(1000)
+    expect(why(await send(stage, bearer())).logged).to.match(/for 1 s$/)
+    rig.clock.advance(1000)
+    endpoint.issue()
+    expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-5')
+  })
+
+  it('takes many failures of one moment for one', async () => {
+    const stage = await onBehalf()
+    endpoint.answer((_exchange, response) => json(response, 500, {}))
+    await Promise.all(Array.from({ length: 40 }, (_, n) => send(stage, bearer(`caller-${n}`))))
+    rig.clock.advance(1000)
+    endpoint.issue()
+    expect(await keyFor(stage, bearer())).to.match(/^Bearer exchanged-/)
+  })
+
+  it('has no credential for what the gateway asks by itself', async () => {
+    expect(await (await onBehalf()).ownCredential?.('files')).to.equal(undefined)
+  })
+
+  it('explains itself without asking anyone', async () => {
+    const stage = await onBehalf({ audience: 'files', scope: 'read' })
+    const said: string[] = []
+    const { call } = await send(stage, bearer())
+    endpoint.exchanges.splice(0)
+    await stage.explain?.(
+      call,
+      async () => ({ kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() }),
+      (line) => said.push(line),
+    )
+    expect(said).to.deep.equal([
+      `exchanges the caller's token at ${endpoint.url} for the audience "files" with the scope "read", and puts what it gets into the header "authorization"`,
+    ])
+    expect(endpoint.exchanges).to.deep.equal([])
+  })
+})

@@ -1,0 +1,236 @@
+// The whole way with a real OpenID Connect provider: it issues the caller's token, the gateway validates it, proves
+// itself to the provider and exchanges it, and the upstream validates what it is shown.
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect } from 'chai'
+import { createLocalJWKSet, exportJWK, generateKeyPair, importJWK, type JWK, jwtVerify, SignJWT } from 'jose'
+import { errors, Provider } from 'oidc-provider'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { callEcho, json, result } from '../../support/mcp-server.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+
+const gatewayAudience = 'https://gateway.example/mcp'
+const filesAudience = 'https://files.example/'
+const exchange = 'urn:ietf:params:oauth:grant-type:token-exchange'
+
+async function privateJwk(kid: string, alg: string): Promise<JWK> {
+  const { privateKey } = await generateKeyPair(alg, { extractable: true })
+  return { ...(await exportJWK(privateKey)), kid, use: 'sig', alg }
+}
+
+function publicHalf({ d: _d, p: _p, q: _q, dp: _dp, dq: _dq, qi: _qi, ...rest }: JWK): JWK {
+  return rest
+}
+
+describe('brokers: on behalf of the caller, with an OpenID Connect provider', () => {
+  let server: Server
+  let issuer: string
+  let issuerKey: JWK
+  let gatewayKey: JWK
+  let upstream: TestUpstream
+  /** What the upstream was shown, as far as it could be validated. */
+  let seen: Record<string, unknown>[]
+
+  beforeEach(async () => {
+    issuerKey = await privateJwk('issuer', 'RS256')
+    gatewayKey = await privateJwk('gateway', 'ES256')
+    server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    server.on('request', provider().callback())
+    seen = []
+    upstream = await startUpstream((call, response) => {
+      const message = JSON.parse(call.body || '{}') as Record<string, unknown>
+      validated(call.headers.authorization).then(
+        (payload) => {
+          seen.push(payload)
+          json(response, result(message))
+        },
+        () => json(response, {}, 401),
+      )
+    })
+  })
+
+  afterEach(async () => {
+    await upstream[Symbol.asyncDispose]()
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+
+  async function validated(authorization = ''): Promise<Record<string, unknown>> {
+    const keys = createLocalJWKSet({ keys: [publicHalf(issuerKey)] })
+    const { payload } = await jwtVerify(authorization.replace(/^Bearer /, ''), keys, {
+      issuer,
+      audience: filesAudience,
+    })
+    return payload
+  }
+
+  function provider(): Provider {
+    const client = { redirect_uris: [], response_types: [] }
+    const made = new Provider(issuer, {
+      clients: [
+        {
+          ...client,
+          client_id: 'ada',
+          client_secret: 'a secret of the test',
+          grant_types: ['client_credentials'],
+        },
+        {
+          ...client,
+          client_id: 'gw-basic',
+          client_secret: 'a: secret+of 100% the/gateway',
+          grant_types: [exchange],
+        },
+        {
+          ...client,
+          client_id: 'gw-jwt',
+          grant_types: [exchange],
+          token_endpoint_auth_method: 'private_key_jwt',
+          token_endpoint_auth_signing_alg: 'ES256',
+          jwks: { keys: [publicHalf(gatewayKey)] },
+        },
+      ],
+      jwks: { keys: [issuerKey] },
+      scopes: ['tools'],
+      features: {
+        devInteractions: { enabled: false },
+        clientCredentials: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          defaultResource: () => gatewayAudience,
+          getResourceServerInfo: (_context, audience) => ({
+            scope: 'tools',
+            audience,
+            accessTokenFormat: 'jwt',
+            jwt: { sign: { alg: 'RS256' } },
+          }),
+        },
+      },
+      extraTokenClaims: () => ({ org: 'acme', email: 'ada@example.com' }),
+    })
+    // The provider checks the client; what an exchange issues is for each provider to say (RFC 8693 §2.2).
+    made.registerGrantType(
+      exchange,
+      async (context) => {
+        const { params, client: actor } = context.oidc
+        const keys = createLocalJWKSet({ keys: [publicHalf(issuerKey)] })
+        const { payload } = await jwtVerify(params['subject_token'] ?? '', keys, {
+          issuer,
+          audience: gatewayAudience,
+        }).catch(() => {
+          throw new errors.InvalidGrant('the subject token is not for this client')
+        })
+        if (params['audience'] !== filesAudience) throw new errors.InvalidTarget('unknown audience')
+        const token = new SignJWT({
+          email: payload['email'],
+          act: { sub: actor.clientId },
+          scope: params['scope'],
+        })
+          .setProtectedHeader({ alg: 'RS256', kid: 'issuer' })
+          .setIssuer(issuer)
+          .setAudience(filesAudience)
+          .setExpirationTime('5m')
+        context.body = {
+          access_token: await token.sign(await importJWK(issuerKey, 'RS256')),
+          issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+          token_type: 'Bearer',
+          expires_in: 300,
+        }
+      },
+      ['subject_token', 'subject_token_type', 'audience', 'scope'],
+    )
+    return made
+  }
+
+  async function callerToken(audience = gatewayAudience): Promise<string> {
+    const pair = Buffer.from('ada:a+secret+of+the+test').toString('base64')
+    const response = await fetch(`${issuer}/token`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${pair}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'tools', resource: audience }),
+    })
+    return ((await response.json()) as { access_token: string }).access_token
+  }
+
+  function gateway(more: object): Promise<TestGateway> {
+    const broker = {
+      type: 'oidc_on_behalf' as const,
+      token_endpoint: `${issuer}/token`,
+      audience: filesAudience,
+      scope: 'tools',
+      inject: { header: 'authorization', format: 'bearer' as const },
+      ...more,
+    }
+    const options: GatewayOptions = {
+      targets: { files: upstream.url },
+      authn: { oidc: { issuer, audience: gatewayAudience, jwks_uri: `${issuer}/jwks` } },
+      brokers: { files: broker },
+      env: { SECRET: 'a: secret+of 100% the/gateway', KEY: JSON.stringify(gatewayKey) },
+    }
+    return startTestGateway(options)
+  }
+
+  const ways = [
+    ['a secret', 'gw-basic', { client_id: 'gw-basic', client_secret_ref: 'env:SECRET' }],
+    [
+      'a private key',
+      'gw-jwt',
+      { client_id: 'gw-jwt', private_key_ref: 'env:KEY', assertion_audience: undefined },
+    ],
+  ] as const
+  for (const [how, actor, more] of ways) {
+    it(`serves the call as the caller, the gateway proving itself by ${how}, on both faces`, async () => {
+      const audience = how === 'a secret' ? {} : { assertion_audience: issuer }
+      await using serving = await gateway({ ...more, ...audience })
+      const headers = { authorization: `Bearer ${await callerToken()}` }
+      expect((await serving.invoke('/mcp/files/read@1', {}, headers)).status).to.equal(200)
+      const answer = await fetch(`${serving.url}/mcp/files`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(callEcho),
+      })
+      expect(await answer.json()).to.have.nested.property('result.content')
+      expect(seen).to.have.length(2)
+      for (const claims of seen) {
+        expect(claims).to.deep.include({
+          aud: filesAudience,
+          email: 'ada@example.com',
+          act: { sub: actor },
+          scope: 'tools',
+        })
+      }
+      expect(upstream.calls.map(({ headers }) => headers.authorization)).to.not.include(headers.authorization)
+    })
+  }
+
+  it('does not send what the provider does not exchange, and records why', async () => {
+    await using serving = await gateway({
+      client_id: 'gw-basic',
+      client_secret_ref: 'env:SECRET',
+      audience: 'https://other.example/',
+    })
+    const answer = await serving.invoke(
+      '/mcp/files/read@1',
+      {},
+      { authorization: `Bearer ${await callerToken()}` },
+    )
+    expect(answer.status).to.equal(502)
+    expect(await answer.json()).to.include({
+      error: 'BROKER_UNAVAILABLE',
+      message:
+        'The credential for server "files" could not be had: the token exchange was refused (invalid_target).',
+    })
+    expect(upstream.calls).to.deep.equal([])
+    expect(serving.records()[0]).to.include({ error: 'BROKER_UNAVAILABLE', status: 'error' })
+  })
+
+  it('does not exchange a token that was not issued for the gateway', async () => {
+    await using serving = await gateway({ client_id: 'gw-basic', client_secret_ref: 'env:SECRET' })
+    const token = await callerToken('https://elsewhere.example/')
+    const answer = await serving.invoke('/mcp/files/read@1', {}, { authorization: `Bearer ${token}` })
+    expect(answer.status).to.equal(401)
+    expect(upstream.calls).to.deep.equal([])
+  })
+})

@@ -1,0 +1,65 @@
+// A token endpoint on loopback that answers as the test tells it, and keeps what it was asked.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+interface Exchange {
+  readonly form: URLSearchParams
+  readonly headers: IncomingMessage['headers']
+}
+
+type Answer = (exchange: Exchange, response: ServerResponse) => void
+
+export interface TestTokenEndpoint extends AsyncDisposable {
+  readonly url: string
+  readonly exchanges: Exchange[]
+  /** Answers in the test's own way from now on. */
+  answer(answer: Answer): void
+  /** Answers 200 with this on top of a proper answer from now on; undefined leaves a member out. */
+  issue(members?: Record<string, unknown>): void
+}
+
+const proper = {
+  issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+  token_type: 'Bearer',
+  expires_in: 300,
+}
+
+/** Issues `exchanged-1`, `exchanged-2`, … until it is told otherwise. */
+export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
+  const exchanges: Exchange[] = []
+  const issuing =
+    (members: Record<string, unknown> = {}): Answer =>
+    (_exchange, response) =>
+      json(response, 200, { access_token: `exchanged-${exchanges.length}`, ...proper, ...members })
+  let answer = issuing()
+  const server = createServer((message, response) => {
+    let body = ''
+    message.setEncoding('utf8').on('data', (piece: string) => {
+      body += piece
+    })
+    message.on('end', () => {
+      const exchange = { form: new URLSearchParams(body), headers: message.headers }
+      exchanges.push(exchange)
+      answer(exchange, response)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`,
+    exchanges,
+    answer: (own) => {
+      answer = own
+    },
+    issue: (members) => {
+      answer = issuing(members)
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+export function json(response: ServerResponse, status: number, value: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+}
