@@ -113,8 +113,9 @@ export class SvcAppender {
       const start = batch.length
       try {
         batch.addSigned(cut, this.#sign)
+        this.#health.signed()
       } catch (error) {
-        throw signerError(error)
+        throw this.#signerFailed(error)
       }
       return this.#placed(batch, start, agent)
     } catch (error) {
@@ -241,15 +242,27 @@ export class SvcAppender {
     try {
       sig = await this.#signer.signAsync?.(Buffer.from(joinCut(cut)))
     } catch (error) {
-      throw signerError(error)
+      throw this.#signerFailed(error)
     } finally {
       this.#health.accepted(-room)
     }
     const batch = this.#lanes.batch(this.#lanes.of(dailyLog(day), day), room)
     const start = batch.length
-    batch.addWithSignature(cut, sig ?? new Uint8Array())
+    try {
+      batch.addWithSignature(cut, sig ?? new Uint8Array())
+      this.#health.signed()
+    } catch (error) {
+      throw this.#signerFailed(error)
+    }
     void this.#placed(batch, start, agent)
     return batch
+  }
+
+  #signerFailed(error: unknown): AuditError {
+    const failure =
+      error instanceof AuditError ? error : new AuditError('signer_failed', 'the signer failed', error)
+    this.#health.signerFailed(failure)
+    return failure
   }
 
   #refuse(error: unknown): Promise<never> {
@@ -301,10 +314,6 @@ function agentOf(envelope: AuditEnvelope, day: string): string | undefined {
 
 function closedError(): AuditError {
   return new AuditError('closed', 'the audit log is closed')
-}
-
-function signerError(error: unknown): AuditError {
-  return error instanceof AuditError ? error : new AuditError('signer_failed', 'the signer failed', error)
 }
 
 function ignore(): void {

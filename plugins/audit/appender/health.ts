@@ -4,7 +4,7 @@ import type { AuditError } from '../errors.js'
 import type { UploadStatus } from '../upload/upload-status.js'
 
 export interface AppenderStatus {
-  /** False while the last attempt to write, or to get the lock, has failed. */
+  /** False while the last attempt to sign, to write, or to get the lock, has failed. */
   writable: boolean
   error?: AuditError
   /** Records made durable. */
@@ -36,6 +36,7 @@ export class Health {
   /** Called with each batch that has become durable. */
   onDurable: (bytes: number, day: string) => void = () => undefined
   #failure: AuditError | undefined
+  #signerFailure: AuditError | undefined
 
   accepted(bytes: number): void {
     this.pendingBytes += bytes
@@ -64,8 +65,17 @@ export class Health {
     this.#failure = undefined
   }
 
+  /** Apart from faults of the disk: that the disk works says nothing of a key that lives elsewhere. */
+  signerFailed(error: AuditError): void {
+    this.#signerFailure = error
+  }
+
+  signed(): void {
+    this.#signerFailure = undefined
+  }
+
   status(override?: AuditError): AppenderStatus {
-    const error = override ?? this.#failure
+    const error = override ?? this.#failure ?? this.#signerFailure
     const { appended, failed, pendingBytes, batches, lastSyncMs } = this
     return {
       writable: error === undefined,
