@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core'
 import { Command } from 'commander'
 import { auditCommand } from './audit.js'
+import { controlPlaneCommand } from './control-plane.js'
 import { gatewayCommand } from './gateway.js'
 import { keysCommand } from './keys.js'
 import { policyCommand } from './policy.js'
@@ -12,10 +13,13 @@ const { version } = createRequire(import.meta.url)('../../package.json') as { ve
 const program = new Command('svc')
   .description('Policy gateway and signed audit log for AI agents that call real tools')
   .version(version)
+  // So that an option after a subcommand's name is the subcommand's, though its parent has one of that name.
+  .enablePositionalOptions()
   .addCommand(gatewayCommand())
   .addCommand(policyCommand())
   .addCommand(keysCommand())
   .addCommand(auditCommand())
+  .addCommand(controlPlaneCommand())
 
 try {
   await program.parseAsync()

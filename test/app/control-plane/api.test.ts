@@ -1,0 +1,164 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { type Bucket, startBucket } from '../../support/bucket.js'
+import { addKey, owner, startControlPlane, type TestControlPlane } from '../../support/control-plane.js'
+
+describe('svc control-plane', () => {
+  const home = mkdtempSync(join(tmpdir(), 'svc-control-'))
+  const keys = join(home, 'keys.json')
+  let bucket: Bucket
+  let plane: TestControlPlane
+  let key: string
+
+  before(async function () {
+    this.timeout(30_000)
+    bucket = await startBucket()
+    key = addKey(keys)
+    plane = await startControlPlane(bucket, keys)
+  })
+  after(async () => {
+    await plane?.[Symbol.asyncDispose]()
+    await bucket?.[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  interface Told {
+    readonly status: number
+    readonly body: Record<string, unknown>
+  }
+
+  async function post(path: string, body: unknown, authorization = `Bearer ${key}`): Promise<Told> {
+    const response = await fetch(plane.url + path, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    })
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+  }
+
+  const metadata = { tenant: 'acme', env: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
+  const folder = 'tenants/acme/prod/clients/edge/1.0.0'
+  const upload = (changes: object = {}) => ({
+    ...metadata,
+    key: `${folder}/ingest/2026-11-21/audit-2026-11-21-0-5-0123456789abcdef.ndjson`,
+    contentType: 'application/x-ndjson',
+    contentLength: 5,
+    date: '2026-11-21',
+    mode: 'audit',
+    ...changes,
+  })
+
+  describe('/api/auth/validate-key', () => {
+    it('tells whose key it is', async () => {
+      expect(await post('/api/auth/validate-key', {})).to.deep.equal({ status: 200, body: metadata })
+    })
+
+    for (const [title, authorization] of [
+      ['a key it does not know', 'Bearer svck_wrong'],
+      ['a key without its scheme', 'svck_wrong'],
+      ['an OIDC token', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2ln'],
+      ['nothing', ''],
+    ] as const) {
+      it(`refuses ${title} in the error shape`, async () => {
+        const { status, body } = await post('/api/auth/validate-key', {}, authorization)
+        expect([status, body['error']]).to.deep.equal([401, 'UNAUTHENTICATED'])
+        expect(body).to.have.all.keys('error', 'message', 'trace_id')
+      })
+    }
+
+    it('knows a key that was added while it runs', async () => {
+      const added = addKey(keys, { ...owner, clientName: 'other' })
+      const told = await post('/api/auth/validate-key', {}, `Bearer ${added}`)
+      expect(told.body).to.deep.equal({ ...metadata, clientName: 'other' })
+    })
+  })
+
+  describe('/api/svc/upload-url', () => {
+    const put = (url: unknown, body: string, headers: Record<string, string> = {}) =>
+      fetch(String(url), {
+        method: 'PUT',
+        headers: { 'content-type': 'application/x-ndjson', 'if-none-match': '*', ...headers },
+        body,
+      })
+
+    it('gives a URL under which exactly these bytes can be put, once', async () => {
+      const { status, body } = await post('/api/svc/upload-url', upload())
+      expect([status, body['headers']]).to.deep.equal([
+        200,
+        { 'Content-Type': 'application/x-ndjson', 'If-None-Match': '*' },
+      ])
+      expect((await put(body['url'], '{"":1', { 'content-type': 'text/plain' })).status).to.equal(403)
+      expect((await put(body['url'], '{"":1', { 'if-none-match': '"x"' })).status).to.equal(403)
+      expect((await put(body['url'], 'longer than that')).status).to.equal(403)
+      expect((await put(body['url'], 'one2\n')).status).to.equal(200)
+      expect((await put(body['url'], 'two2\n')).status).to.equal(412)
+      expect(await bucket.read(upload().key)).to.equal('one2\n')
+    })
+
+    for (const [title, changes, status] of [
+      ["another tenant's metadata", { tenant: 'globex' }, 403],
+      ["another client's metadata", { clientVersion: '2' }, 403],
+      ["another tenant's folder", { key: upload().key.replace('acme', 'globex') }, 400],
+      ["another mode's folder", { mode: 'raw' }, 400],
+      ["another day's folder", { date: '2026-11-22' }, 400],
+      ['a key that climbs', { key: upload().key.replace('/ingest/', '/../') }, 400],
+      ['an agent that climbs', { mode: 'agent', key: upload().key.replace('/ingest/', '/agents/../') }, 400],
+      ['a key of other bytes', { contentLength: 6 }, 400],
+      ['a key without range', { key: `${folder}/ingest/2026-11-21/audit.ndjson` }, 400],
+      ['another type', { contentType: 'text/html' }, 400],
+      ['no bytes', { contentLength: 0 }, 400],
+      ['an unknown member', { acl: 'public-read' }, 400],
+    ] as const) {
+      it(`refuses ${title}`, async () => {
+        const told = await post('/api/svc/upload-url', upload(changes))
+        expect([told.status, told.body['error']]).to.deep.equal([
+          status,
+          status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST',
+        ])
+      })
+    }
+
+    it('refuses what is no JSON, and what is too long', async () => {
+      expect((await post('/api/svc/upload-url', '{"a":1,"a":2}')).status).to.equal(400)
+      expect((await post('/api/svc/upload-url', upload({ pad: 'x'.repeat(20_000) }))).status).to.equal(413)
+    })
+
+    it('refuses a key it does not know before it reads the body', async () => {
+      expect((await post('/api/svc/upload-url', 'no JSON', 'Bearer svck_wrong')).status).to.equal(401)
+    })
+  })
+
+  it('answers other paths and methods in the error shape, and that it is alive', async () => {
+    expect((await post('/api/else', {})).body['error']).to.equal('NOT_FOUND')
+    const got = await fetch(`${plane.url}/api/auth/validate-key`)
+    expect([got.status, got.headers.get('allow')]).to.deep.equal([405, 'POST'])
+    expect((await fetch(`${plane.url}/healthz`)).status).to.equal(200)
+  })
+
+  it('logs that it refused a key, and no key', async () => {
+    await post('/api/auth/validate-key', {}, 'Bearer svck_wrong')
+    while (!plane.log.some(({ msg }) => msg === 'refused a key')) await plane.logged()
+    expect(JSON.stringify(plane.log)).to.not.include('svck_')
+  })
+
+  describe('the key file', () => {
+    it('holds hashes, never a key, readable by its owner only', () => {
+      const text = readFileSync(keys, 'utf8')
+      expect(text).to.not.include(key).and.not.include('svck_')
+      expect(JSON.parse(text).keys[0]).to.deep.include(metadata)
+      expect(statSync(keys).mode & 0o777).to.equal(0o600)
+    })
+
+    it('that is none is refused at start, with the reason', async () => {
+      const bad = join(home, 'bad.json')
+      writeFileSync(bad, '{"version":1,"keys":[{"sha256":"x"}]}')
+      const said = await startControlPlane(bucket, bad).then(
+        () => 'started',
+        (fault: Error) => fault.message,
+      )
+      expect(said).to.include(`${bad}: not a key file: keys.0.sha256: expected 64`)
+    })
+  })
+})

@@ -1,0 +1,124 @@
+// An S3 bucket on loopback: s3rver, behind a front that does what S3 does and s3rver does not, namely to check
+// the signature of a presigned URL (AWS Signature Version 4) and to honour If-None-Match.
+import { createHash, createHmac } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import S3rver from 's3rver'
+
+const NAME = 'audit-logs'
+const accessKey = 'test-access-key'
+const secretKey = 'test-secret-key'
+
+export interface Bucket extends AsyncDisposable {
+  readonly name: string
+  /** What a client of the bucket finds in its environment. */
+  readonly env: Readonly<Record<string, string>>
+  /** Keys that were put, in order. */
+  readonly keys: string[]
+  /** Statuses of all PUTs, in order. */
+  readonly statuses: number[]
+  /** Called before each PUT; true when it has answered. */
+  fault: (key: string, response: ServerResponse) => boolean
+  read(key: string): Promise<string>
+}
+
+export async function startBucket(): Promise<Bucket> {
+  const directory = mkdtempSync(join(tmpdir(), 'svc-s3-'))
+  const address = '127.0.0.1'
+  const store = new S3rver({ address, port: 0, silent: true, directory, configureBuckets: [{ name: NAME }] })
+  const behind = `http://${address}:${(await store.run()).port}`
+  let turn: Promise<unknown> = Promise.resolve()
+  const front = createServer((message, response) => {
+    const serve = () => put(message, response, bucket, behind)
+    // One at a time: between looking and putting nobody else may put.
+    turn = turn.then(serve).catch((fault: unknown) => response.destroy(fault as Error))
+  })
+  await new Promise<void>((resolve) => front.listen(0, address, resolve))
+  const bucket: Bucket = {
+    name: NAME,
+    env: {
+      AWS_ENDPOINT_URL_S3: `http://${address}:${(front.address() as AddressInfo).port}`,
+      AWS_REGION: 'eu-central-1',
+      AWS_ACCESS_KEY_ID: accessKey,
+      AWS_SECRET_ACCESS_KEY: secretKey,
+    },
+    keys: [],
+    statuses: [],
+    fault: () => false,
+    async read(key) {
+      const response = await fetch(`${behind}/${NAME}/${key.split('/').map(encodeURIComponent).join('/')}`)
+      if (!response.ok) throw new Error(`${key}: ${response.status}`)
+      return response.text()
+    },
+    async [Symbol.asyncDispose]() {
+      front.closeAllConnections()
+      await new Promise((resolve) => front.close(resolve))
+      await store.close()
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+  return bucket
+}
+
+async function put(
+  message: IncomingMessage,
+  response: ServerResponse,
+  bucket: Bucket,
+  behind: string,
+): Promise<void> {
+  const pieces: Buffer[] = []
+  for await (const piece of message) pieces.push(piece as Buffer)
+  const url = new URL(message.url ?? '/', behind)
+  const key = decodeURIComponent(url.pathname).slice(`/${NAME}/`.length)
+  if (bucket.fault(key, response)) return
+  const answer = (status: number) => {
+    bucket.statuses.push(status)
+    response.writeHead(status).end()
+  }
+  if (message.method !== 'PUT' || !isSigned(message)) return answer(403)
+  const target = `${behind}${url.pathname}`
+  const isThere = (await fetch(target, { method: 'HEAD' })).ok
+  if (isThere && message.headers['if-none-match'] === '*') return answer(412)
+  const { status } = await fetch(target, {
+    method: 'PUT',
+    headers: { 'content-type': message.headers['content-type'] ?? '' },
+    body: Buffer.concat(pieces),
+  })
+  if (status === 200) bucket.keys.push(key)
+  answer(status)
+}
+
+/** "Authenticating Requests: Using Query Parameters (AWS Signature Version 4)" of the S3 API reference. */
+function isSigned({ method, url = '', headers }: IncomingMessage): boolean {
+  const [path = '', query = ''] = url.split('?')
+  const parameters = new Map(query.split('&').map((pair) => pair.split('=') as [string, string]))
+  const given = (name: string) => decodeURIComponent(parameters.get(name) ?? '')
+  const signature = given('X-Amz-Signature')
+  parameters.delete('X-Amz-Signature')
+  const signedHeaders = given('X-Amz-SignedHeaders')
+  const canonical = [
+    method,
+    path,
+    [...parameters]
+      .map((pair) => pair.join('='))
+      .sort()
+      .join('&'),
+    ...signedHeaders.split(';').map((name) => `${name}:${String(headers[name] ?? '').trim()}`),
+    '',
+    signedHeaders,
+    'UNSIGNED-PAYLOAD',
+  ].join('\n')
+  const [owner, ...scope] = given('X-Amz-Credential').split('/')
+  const text = [
+    'AWS4-HMAC-SHA256',
+    given('X-Amz-Date'),
+    scope.join('/'),
+    createHash('sha256').update(canonical).digest('hex'),
+  ].join('\n')
+  const mac = (key: string | Buffer, data: string) => createHmac('sha256', key).update(data).digest()
+  const signingKey = scope.reduce<string | Buffer>((key, part) => mac(key, part), `AWS4${secretKey}`)
+  return owner === accessKey && mac(signingKey, text).toString('hex') === signature
+}

@@ -1,0 +1,16 @@
+// The part of s3rver used here; the package ships no types.
+declare module 's3rver' {
+  interface Options {
+    address: string
+    port: number
+    silent: boolean
+    directory: string
+    configureBuckets: { name: string }[]
+  }
+  class S3rver {
+    constructor(options: Options)
+    run(): Promise<{ port: number }>
+    close(): Promise<void>
+  }
+  export = S3rver
+}
