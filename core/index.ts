@@ -29,6 +29,7 @@ export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith 
 export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
 export { type JsonInputCode, JsonInputError } from './json/input-error.js'
 export { parseJson } from './json/parse.js'
+export { shownPath } from './json/path.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
 export { isLoopbackHost } from './loopback.js'
 export {

@@ -1,4 +1,5 @@
 // What canonical JSON refuses, and where in the value it was found.
+import { jsonPath, shownPath } from './path.js'
 
 export type CanonicalJsonCode =
   | 'undefined_value'
@@ -27,23 +28,15 @@ const REASONS: Record<CanonicalJsonCode, string> = {
   reserved_member: 'the member is added by the caller and must not be present',
 }
 
-const IDENTIFIER = /^[A-Za-z_$][\w$]*$/
-
 /** A value that RFC 8785 cannot carry. `path` is a JSONPath such as `$.args[3]["odd key"]`. */
 export class CanonicalJsonError extends TypeError {
   readonly code: CanonicalJsonCode
   readonly path: string
 
   constructor(code: CanonicalJsonCode, segments: readonly (string | number)[] = []) {
-    const path = segments.reduce<string>((prefix, segment) => {
-      if (typeof segment === 'number') return `${prefix}[${segment}]`
-      return IDENTIFIER.test(segment) ? `${prefix}.${segment}` : `${prefix}[${JSON.stringify(segment)}]`
-    }, '$')
-    // A deep or cyclic value makes a path too long to read; both ends tell where to look.
-    const shown = path.length > 240 ? `${path.slice(0, 120)} … ${path.slice(-100)}` : path
-    super(`cannot canonicalize ${shown}: ${REASONS[code]}`)
+    super(`cannot canonicalize ${shownPath(segments)}: ${REASONS[code]}`)
     this.name = 'CanonicalJsonError'
     this.code = code
-    this.path = path
+    this.path = jsonPath(segments)
   }
 }

@@ -1,6 +1,7 @@
 // The `security` section (contract.md §2.12).
 import { compilePattern, notYet, PatternError } from '@svc/core'
 import { z } from 'zod'
+import { HostPatternError, parseHostPattern } from './egress/patterns.js'
 import { versionPattern } from './versions.js'
 
 /** The longest delay that a timer of Node's can have. */
@@ -10,18 +11,22 @@ const allowVersions = z
   .record(z.string().min(1), z.array(z.string().min(1)).describe('Its versions, exact or with `*`.'))
   .superRefine((servers, context) => {
     for (const [server, versions] of Object.entries(servers)) {
-      for (const [i, version] of versions.entries()) {
-        const message = mistakeIn(versionPattern(server, version))
-        if (message !== undefined) context.addIssue({ code: 'custom', path: [server, i], message })
-      }
+      addMistakes(context, [server], versions, (version) => compilePattern(versionPattern(server, version)))
     }
   })
   .describe('Server name to the versions of it that may be called. Servers not named here may have any.')
 
+const egressAllowlist = z
+  .array(z.string().min(1))
+  .superRefine((hosts, context) => addMistakes(context, [], hosts, parseHostPattern))
+  .describe(
+    'Hosts that arguments may name: `host`, `*.domain` or `*`, with `:port` or `scheme://` or without. Empty allows none.',
+  )
+
 export const securitySchema = z
   .strictObject({
     allow_versions: allowVersions.optional(),
-    egress_allowlist: notYet('egress_allowlist'),
+    egress_allowlist: egressAllowlist.optional(),
     fs_allowlist: notYet('fs_allowlist'),
     fs_root: notYet('fs_root'),
     limits: z
@@ -46,12 +51,19 @@ export const securitySchema = z
 
 export type SecurityConfig = z.infer<typeof securitySchema>
 
-function mistakeIn(pattern: string): string | undefined {
-  try {
-    compilePattern(pattern)
-    return undefined
-  } catch (thrown) {
-    if (thrown instanceof PatternError) return thrown.message
-    throw thrown
+/** Reads each text, and reports what is wrong with it at its place in the list. */
+function addMistakes(
+  context: z.core.$RefinementCtx,
+  path: readonly string[],
+  texts: readonly string[],
+  read: (text: string) => unknown,
+): void {
+  for (const [i, text] of texts.entries()) {
+    try {
+      read(text)
+    } catch (thrown) {
+      if (!(thrown instanceof PatternError || thrown instanceof HostPatternError)) throw thrown
+      context.addIssue({ code: 'custom', path: [...path, i], message: thrown.message })
+    }
   }
 }

@@ -1,3 +1,6 @@
 export { type SecurityConfig, securitySchema } from './config.js'
+export { judgeContent, type StringRule } from './content/rules.js'
+export type { Effort } from './content/walk.js'
+export { contentRules } from './content-rules.js'
 export { securityPlugin } from './plugin.js'
 export { type Timer, timer } from './timer.js'

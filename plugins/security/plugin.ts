@@ -1,6 +1,7 @@
-// Rules over the content of calls: versions, sizes, durations.
+// Rules over the content of calls: versions, hosts, sizes, durations.
 import { bindDefault, definePlugin, identity, nearest, type PluginContext, resolveOptional } from '@svc/core'
 import { type SecurityConfig, securitySchema } from './config.js'
+import { contentRules } from './content-rules.js'
 import { SecurityStage } from './stage.js'
 import { systemTimer, timer } from './timer.js'
 import { AllowedVersions } from './versions.js'
@@ -14,12 +15,13 @@ export const securityPlugin = definePlugin<SecurityConfig>({
   schema: securitySchema,
   uses: [identity],
   register: (container) => bindDefault(container, timer, { useValue: systemTimer }),
-  create({ allow_versions, limits: { max_payload_kb, max_duration_ms } = {} }, context) {
+  create(config, context) {
+    const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)
     warnOfUnknownServers(versions?.servers ?? [], context)
     const maxBytes = max_payload_kb === undefined ? undefined : Math.floor(max_payload_kb * BYTES_PER_KB)
     return new SecurityStage(
-      { versions, maxBytes, maxMs: max_duration_ms },
+      { versions, content: contentRules(config), maxBytes, maxMs: max_duration_ms },
       resolveOptional(context.container, timer) ?? systemTimer,
     )
   },

@@ -1,4 +1,5 @@
-// Finds versions that are not pinned, payloads that are too large and calls that take too long.
+// Finds versions that are not pinned, hosts that must not be contacted, payloads that are too large and calls that
+// take too long.
 import {
   type Call,
   type CallRequest,
@@ -9,6 +10,7 @@ import {
   type Stage,
 } from '@svc/core'
 import { limitAnswer } from './answer-size.js'
+import { judgeContent, type StringRule } from './content/rules.js'
 import { DurationWatch } from './duration.js'
 import { finding } from './findings.js'
 import type { Timer } from './timer.js'
@@ -16,6 +18,8 @@ import type { AllowedVersions } from './versions.js'
 
 export interface SecurityRules {
   readonly versions: AllowedVersions | undefined
+  /** What arguments may hold. */
+  readonly content: readonly StringRule[]
   /** The most that a request or an answer may have. */
   readonly maxBytes: number | undefined
   readonly maxMs: number | undefined
@@ -48,7 +52,7 @@ export class SecurityStage implements Stage {
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { versions, maxBytes, maxMs } = this.#rules
+    const { versions, content, maxBytes, maxMs } = this.#rules
     const request = await call.request()
     const before = call.findings.length
     this.#inspect(call, request)
@@ -61,6 +65,9 @@ export class SecurityStage implements Stage {
         ? 'allow_versions does not speak of this'
         : `allow_versions: ${allowed.join(', ')}`,
     )
+    for (const { list, rule } of content) {
+      say(`${list}: ${rule.sources.length === 0 ? 'allows nothing' : rule.sources.join(', ')}`)
+    }
     if (maxBytes !== undefined) {
       say(`max_payload_kb: the request has ${request.bytes} bytes, it and its answer may have ${maxBytes}`)
     }
@@ -68,13 +75,15 @@ export class SecurityStage implements Stage {
     return next()
   }
 
-  #inspect(call: Call, { reference, kind, bytes }: CallRequest): void {
-    const { maxBytes } = this.#rules
+  #inspect(call: Call, request: CallRequest): void {
+    const { reference, kind, bytes } = request
+    const { maxBytes, content } = this.#rules
     if (this.#versionRule !== undefined) {
       call.rule(this.#versionRule)
       const unpinned = this.#versionRule(reference, kind)
       if (unpinned !== undefined) call.find(unpinned)
     }
+    for (const found of judgeContent(request, content)) call.find(found)
     if (maxBytes !== undefined && bytes > maxBytes) {
       call.find(finding('payload_too_large', `the request has ${bytes} bytes, more than ${maxBytes}`))
     }
