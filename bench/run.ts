@@ -11,6 +11,7 @@ import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
 import { heading, print } from './measure/report.js'
 import { measureMemory } from './memory.js'
+import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
 
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<void>>> = {
@@ -19,6 +20,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   steps: measureSteps,
   cold: measureColdStart,
   memory: measureMemory,
+  redis: measureRedis,
 }
 
 const { values } = parseArgs({

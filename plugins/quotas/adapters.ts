@@ -2,10 +2,13 @@
 import { resolve } from 'node:path'
 import {
   type Clock,
+  canonicalize,
   type Lease,
+  messageOf,
   type PluginContext,
   type QuotaAdapter,
   resolveOptional,
+  sha256Hex,
   token,
   tokens,
 } from '@svc/core'
@@ -35,16 +38,18 @@ export function chooseAdapter(config: QuotasConfig, context: PluginContext, cloc
   if (name === 'memory') {
     const bound = resolveOptional(context.container, tokens.QuotaAdapter)
     if (bound !== undefined) return ownedByUser('the bound QuotaAdapter', bound)
-    return kept(name, name, context, async () => () => new MemoryQuotaAdapter({ now }))
+    return kept({ name, key: name, prepare: async () => () => new MemoryQuotaAdapter({ now }) }, context)
   }
   if (name === 'lmdb') {
     const dir =
       config.dir === undefined ? resolve(context.stateDir, 'quotas') : resolve(context.baseDir, config.dir)
-    return kept(name, `lmdb ${dir}`, context, async () => {
+    const prepare = async () => {
       const { LmdbQuotaAdapter } = await import('./lmdb/adapter.js')
       return () => new LmdbQuotaAdapter({ dir, now })
-    })
+    }
+    return kept({ name, key: `lmdb ${dir}`, prepare }, context)
   }
+  if (name === 'redis') return redis(config, context)
   return registered(name, context)
 }
 
@@ -53,10 +58,10 @@ function registered(name: string, context: PluginContext): AdapterSource {
     resolveOptional(context.container, quotaAdapters) ?? new Map<string, QuotaAdapterFactory>()
   const factory = factories.get(name)
   if (factory === undefined) {
-    const known = ['memory', 'lmdb', ...factories.keys()].join(', ')
+    const known = ['memory', 'lmdb', 'redis', ...factories.keys()].join(', ')
     throw new Error(`quotas.adapter: no adapter named "${name}" is registered; known are ${known}`)
   }
-  return kept(name, name, context, async () => () => factory(context))
+  return kept({ name, key: name, prepare: async () => () => factory(context) }, context)
 }
 
 /** What a user made, a user closes: it may serve more than this gateway. */
@@ -64,21 +69,61 @@ function ownedByUser(name: string, adapter: QuotaAdapter): AdapterSource {
   return { name, open: async () => ({ value: adapter, release: async () => undefined }) }
 }
 
-/** `key` holds all that configures the adapter; `prepare` imports what makes it. */
-function kept(
-  name: string,
-  key: string,
+/** Where calls are let through while it is down, the gateway starts without it. */
+function redis(config: QuotasConfig, context: PluginContext): AdapterSource {
+  const { redisUrl: url = '', redis: more, timeoutMs, failure_mode } = config
+  const options = { url, ...more, silenceMs: 2 * timeoutMs }
+  return kept(
+    {
+      name: 'redis',
+      // Hashed, as the URL may hold a password.
+      key: `redis ${sha256Hex(Buffer.from(canonicalize(options)))}`,
+      async prepare() {
+        const { RedisQuotaAdapter } = await import('./redis/adapter.js')
+        return () => new RedisQuotaAdapter(options)
+      },
+      async opened(adapter, signal) {
+        try {
+          await adapter.open(signal)
+        } catch (fault) {
+          if (failure_mode === 'closed') throw fault
+          context.warn(`quotas: ${messageOf(fault)}; it is tried again and again`)
+        }
+      },
+    },
+    context,
+  )
+}
+
+interface Kept<T extends QuotaAdapter> {
+  readonly name: string
+  /** Holds all that configures the adapter. */
+  readonly key: string
+  /** Imports what makes it. */
+  prepare(): Promise<() => T>
+  /** Resolves when it can count. */
+  opened?(adapter: T, signal: AbortSignal): Promise<void>
+}
+
+function kept<T extends QuotaAdapter>(
+  { name, key, prepare, opened }: Kept<T>,
   context: PluginContext,
-  prepare: () => Promise<() => QuotaAdapter>,
 ): AdapterSource {
   return {
     name,
-    async open() {
+    async open(signal) {
       const make = await prepare()
-      return context.resources.acquire(`quotas:${key}`, () => {
+      const lease = context.resources.acquire<T>(`quotas:${key}`, () => {
         const value = make()
         return { value, close: () => value.close?.() }
       })
+      try {
+        await opened?.(lease.value, signal)
+      } catch (fault) {
+        await lease.release()
+        throw fault
+      }
+      return lease
     },
   }
 }

@@ -1,21 +1,47 @@
 // The `quotas` section (contract.md §2.9, decisions.md §7).
-import { notAvailable, notYet, type QuotaAdapter } from '@svc/core'
+import type { QuotaAdapter } from '@svc/core'
 import { z } from 'zod'
-
-const LATER: readonly unknown[] = ['redis']
 
 const adapter = z
   .union([
-    z.string().min(1).describe('the name of an adapter (memory, lmdb, or a registered one)'),
+    z.string().min(1).describe('the name of an adapter (memory, lmdb, redis, or a registered one)'),
     z.custom<QuotaAdapter>(isQuotaAdapter).describe('in code a QuotaAdapter'),
   ])
-  .superRefine((given, context) => {
-    if (!LATER.includes(given)) return
-    context.addIssue({ code: 'custom', message: notAvailable(`the adapter ${String(given)}`) })
-  })
   .describe(
-    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; or a registered adapter.',
+    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey; or a registered adapter.',
   )
+
+const redis = z
+  .strictObject({
+    cluster: z.boolean().default(false).describe('`redisUrl` is of one node of a cluster.'),
+    sentinel: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('`redisUrl` is of a Sentinel that watches a primary of this name.'),
+    nodes: z
+      .array(z.string().regex(/^.+:[0-9]{1,5}$/, 'must be host:port'))
+      .optional()
+      .describe('Further nodes of the cluster, or Sentinels, as `host:port`.'),
+    keyPrefix: z.string().default('svc:quotas:').describe('Before every key.'),
+    connectTimeoutMs: z
+      .number()
+      .int()
+      .min(1)
+      .max(60_000)
+      .default(2000)
+      .describe('Milliseconds within which a connection has to be made.'),
+  })
+  .superRefine(({ cluster, sentinel, nodes }, context) => {
+    if (cluster && sentinel !== undefined) {
+      context.addIssue({ code: 'custom', path: ['sentinel'], message: 'does not go with cluster: true' })
+    }
+    if (nodes !== undefined && !cluster && sentinel === undefined) {
+      context.addIssue({ code: 'custom', path: ['nodes'], message: 'is for a cluster or a sentinel' })
+    }
+  })
+  .optional()
+  .describe('More about the adapter `redis`.')
 
 export const quotasSchema = z
   .strictObject({
@@ -27,7 +53,14 @@ export const quotasSchema = z
       .describe(
         'Directory of the adapter `lmdb`, on a local filesystem; `quotas` below `sec0Dir` where it is not given.',
       ),
-    redisUrl: notYet('redisUrl'),
+    redisUrl: z
+      .string()
+      .refine(isRedisUrl, 'must be redis://[user:password@]host[:port][/db], or rediss:// for TLS')
+      .optional()
+      .describe(
+        'The server of the adapter `redis`. Characters such as `@` in the password are percent-encoded.',
+      ),
+    redis,
     failure_mode: z
       .enum(['closed', 'open', 'local'])
       .default('closed')
@@ -42,9 +75,17 @@ export const quotasSchema = z
       .default(1000)
       .describe('Milliseconds within which the store has to answer; after them it is down.'),
   })
-  .superRefine(({ adapter, dir }, context) => {
-    if (dir === undefined || adapter === 'lmdb') return
-    context.addIssue({ code: 'custom', path: ['dir'], message: 'is for the adapter lmdb alone' })
+  .superRefine((section, context) => {
+    const mistake = (key: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [key], message })
+    const { adapter, dir, redisUrl, redis } = section
+    if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb alone')
+    if (adapter === 'redis') {
+      if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
+    } else {
+      if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis alone')
+      if (redis !== undefined) mistake('redis', 'is for the adapter redis alone')
+    }
   })
   .describe('Counts calls against the limits of `entitlements`.')
 
@@ -54,4 +95,11 @@ function isQuotaAdapter(given: unknown): boolean {
   if (typeof given !== 'object' || given === null) return false
   const { incrDaily, takeToken } = given as Partial<Record<keyof QuotaAdapter, unknown>>
   return typeof incrDaily === 'function' && typeof takeToken === 'function'
+}
+
+function isRedisUrl(given: string): boolean {
+  if (!URL.canParse(given)) return false
+  const { protocol, hostname, pathname, search, hash } = new URL(given)
+  const isBare = search === '' && hash === '' && /^(\/[0-9]{0,5})?$/.test(pathname)
+  return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '' && isBare
 }

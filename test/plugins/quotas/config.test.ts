@@ -35,17 +35,47 @@ describe('quotas: configuration', () => {
     })
   }
 
-  for (const adapter of ['redis']) {
-    it(`refuses the adapter ${adapter} as not available yet`, () => {
-      expect(mistakes({ adapter })).to.deep.equal([
-        `adapter: the adapter ${adapter} is not available yet; leave it out`,
+  for (const redisUrl of ['redis://h', 'rediss://u:p%40@h:6380/3', 'redis://[::1]:7000/']) {
+    it(`takes ${redisUrl} for redis`, () => {
+      expect(mistakes({ adapter: 'redis', redisUrl })).to.deep.equal([])
+    })
+  }
+
+  for (const redisUrl of [
+    'h:6379',
+    'http://h',
+    'redis:///0',
+    'redis://h/x',
+    'redis://h/0?db=1',
+    'redis://u:s3cret@/',
+  ]) {
+    it(`refuses ${redisUrl}, without repeating it`, () => {
+      expect(mistakes({ adapter: 'redis', redisUrl })).to.deep.equal([
+        'redisUrl: must be redis://[user:password@]host[:port][/db], or rediss:// for TLS',
       ])
     })
   }
 
-  it('refuses redisUrl as not available yet', () => {
-    expect(mistakes({ adapter: 'memory', redisUrl: 'redis://h' })).to.deep.equal([
-      'redisUrl: redisUrl is not available yet; leave it out',
+  it('wants the URL of redis where, and only where, redis is wanted', () => {
+    expect(mistakes({ adapter: 'redis' })).to.deep.equal(['redisUrl: is required by the adapter redis'])
+    expect(mistakes({ adapter: 'lmdb', redisUrl: 'redis://h', redis: {} })).to.deep.equal([
+      'redisUrl: is for the adapter redis alone',
+      'redis: is for the adapter redis alone',
+    ])
+  })
+
+  it('takes a cluster or a sentinel, and further nodes of them', () => {
+    const at = { adapter: 'redis', redisUrl: 'redis://h' }
+    expect(mistakes({ ...at, redis: { cluster: true, nodes: ['a:7000', '[::1]:7001'] } })).to.deep.equal([])
+    expect(mistakes({ ...at, redis: { sentinel: 'main', nodes: ['b:26379'] } })).to.deep.equal([])
+    expect(mistakes({ ...at, redis: { cluster: true, sentinel: 'main' } })).to.deep.equal([
+      'redis.sentinel: does not go with cluster: true',
+    ])
+    expect(mistakes({ ...at, redis: { nodes: ['b:1'] } })).to.deep.equal([
+      'redis.nodes: is for a cluster or a sentinel',
+    ])
+    expect(mistakes({ ...at, redis: { cluster: true, nodes: ['b'] } })).to.deep.equal([
+      'redis.nodes.0: must be host:port',
     ])
   })
 
@@ -120,7 +150,7 @@ describe('quotas: choice of the adapter', () => {
     bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
     const section = quotasPlugin.schema.parse({ adapter: 'theirs' })
     expect(() => quotasPlugin.create(section, context)).to.throw(
-      'quotas.adapter: no adapter named "theirs" is registered; known are memory, lmdb, ours',
+      'quotas.adapter: no adapter named "theirs" is registered; known are memory, lmdb, redis, ours',
     )
   })
 

@@ -1,0 +1,88 @@
+// The Redis adapter beside the same script in a bare EVALSHA loop, on one server of its own.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { countDaily, RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
+import { Redis } from 'ioredis'
+import { figure, heading, print, table } from './measure/report.js'
+import { spreadOf } from './measure/statistics.js'
+
+const IN_FLIGHT = [1, 16, 64]
+const TOOL = 'mcp://files/read@1.0.0'
+const LIMIT = 1e12
+
+export async function measureRedis(_disk: string, quick: boolean): Promise<void> {
+  heading('Counting in Redis')
+  const dir = mkdtempSync(join(tmpdir(), 'svc-bench-redis-'))
+  const port = 20_000 + (process.pid % 10_000)
+  const server = spawn('redis-server', [
+    ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', ''],
+  ])
+  try {
+    await listening(server)
+    await compare(`redis://127.0.0.1:${port}`, quick ? 3 : 7, quick ? 5_000 : 20_000)
+  } finally {
+    server.kill('SIGKILL')
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+async function compare(url: string, rounds: number, calls: number): Promise<void> {
+  const adapter = new RedisQuotaAdapter({ url })
+  const bare = new Redis(url, { enableAutoPipelining: true })
+  try {
+    await adapter.open(new AbortController().signal)
+    await adapter.incrDaily('acme', TOOL, LIMIT)
+    const key = `svc:quotas:{4:acme:${TOOL}}:count`
+    const loops = {
+      adapter: () => adapter.incrDaily('acme', TOOL, LIMIT),
+      bare: () => bare.evalsha(countDaily.sha, 1, key, LIMIT, '', 1),
+    }
+    const rows = [['in flight', 'adapter, calls/s', 'bare EVALSHA, calls/s', 'adapter / bare']]
+    for (const inFlight of IN_FLIGHT) {
+      const of = inFlight === 1 ? calls / 4 : calls
+      await rate(loops.adapter, of, inFlight)
+      await rate(loops.bare, of, inFlight)
+      const measured: { adapter: number; bare: number }[] = []
+      for (let round = 0; round < rounds; round++) {
+        measured.push({
+          adapter: await rate(loops.adapter, of, inFlight),
+          bare: await rate(loops.bare, of, inFlight),
+        })
+      }
+      rows.push([
+        String(inFlight),
+        figure(spreadOf(measured.map((each) => each.adapter)), 0),
+        figure(spreadOf(measured.map((each) => each.bare)), 0),
+        figure(spreadOf(measured.map((each) => each.adapter / each.bare)), 2),
+      ])
+    }
+    table(rows)
+    print('  the same script, key and pipelining on both sides')
+  } finally {
+    await adapter.close()
+    bare.disconnect()
+  }
+}
+
+/** Calls a second, with `inFlight` callers of which each waits for its answer. */
+async function rate(call: () => Promise<unknown>, calls: number, inFlight: number): Promise<number> {
+  let next = 0
+  const caller = async () => {
+    while (next++ < calls) await call()
+  }
+  const start = performance.now()
+  await Promise.all(Array.from({ length: inFlight }, caller))
+  return calls / ((performance.now() - start) / 1000)
+}
+
+function listening(server: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      if (text.includes('Ready to accept connections')) resolve()
+    })
+    server.once('error', reject)
+    server.once('exit', (code) => reject(new Error(`redis-server ended with ${code}`)))
+  })
+}

@@ -1,0 +1,137 @@
+// The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never repeated, as it may have
+// counted, and never kept for later: who asks while there is no connection is told so at once.
+import { messageOf } from '@svc/core'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import type { Script } from './scripts.js'
+
+export interface RedisConnectionOptions {
+  /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
+  readonly url: string
+  /** The URL is of one node of a cluster. */
+  readonly cluster?: boolean | undefined
+  /** The URL is of a Sentinel that watches a primary of this name; user and password are the primary's. */
+  readonly sentinel?: string | undefined
+  /** Further nodes of the cluster, or Sentinels, as `host:port`. */
+  readonly nodes?: readonly string[] | undefined
+  readonly connectTimeoutMs?: number | undefined
+  /** A connection on which nothing is heard for so long, while something is asked, is made anew. */
+  readonly silenceMs?: number | undefined
+}
+
+export class RedisConnection {
+  #client: Redis | Cluster
+  #connectTimeoutMs: number
+  #lastFault = 'no connection yet'
+
+  constructor(options: RedisConnectionOptions) {
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? 2000
+    this.#client = clientFor(options, this.#connectTimeoutMs)
+    this.#client.on('error', (fault: unknown) => {
+      this.#lastFault = plain(fault)
+    })
+  }
+
+  /** Resolves when commands can be sent; rejects after the time for it. The connection goes on trying. Safe twice. */
+  async open(signal: AbortSignal): Promise<void> {
+    if (this.#client.status === 'ready') return
+    const over = AbortSignal.any([signal, AbortSignal.timeout(this.#connectTimeoutMs)])
+    const aborted = new Promise<never>((_, reject) => {
+      over.addEventListener('abort', () => reject(new Error('timed out')), { once: true })
+    })
+    try {
+      await Promise.race([this.#connected(), aborted])
+    } catch {
+      // What `connect` rejects with only says that there is none; why was told before.
+      throw new Error(`Redis cannot be reached: ${this.#lastFault}`)
+    }
+  }
+
+  #connected(): Promise<unknown> {
+    if (this.#client.status === 'wait') return this.#client.connect()
+    return new Promise((resolve) => this.#client.once('ready', resolve))
+  }
+
+  /** Why nothing can be asked now. */
+  ready(): string | undefined {
+    return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastFault}`
+  }
+
+  /** Rejects with an error that holds neither arguments nor credentials. */
+  async run(script: Script, key: string, args: readonly (string | number)[]): Promise<unknown> {
+    try {
+      return await this.#client.evalsha(script.sha, 1, key, ...args)
+    } catch (fault) {
+      if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
+    }
+    try {
+      return await this.#client.eval(script.text, 1, key, ...args)
+    } catch (fault) {
+      throw new Error(`Redis: ${plain(fault)}`)
+    }
+  }
+
+  close(): void {
+    this.#client.disconnect()
+  }
+}
+
+function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
+  const url = new URL(options.url)
+  const first = { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || defaultPort(options)) }
+  const nodes = [first, ...(options.nodes ?? []).map(nodeAt)]
+  const db = Number(url.pathname.slice(1) || 0)
+  const common = {
+    ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
+    ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
+    ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
+    connectTimeout,
+    socketTimeout: options.silenceMs ?? 2000,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // A primary that has become a replica: the address may lead to the new one by now.
+    reconnectOnError: (fault: Error) => fault.message.startsWith('READONLY'),
+  } satisfies RedisOptions
+  if (options.cluster) {
+    return new Cluster(nodes, {
+      redisOptions: common,
+      lazyConnect: true,
+      enableOfflineQueue: false,
+      enableAutoPipelining: true,
+      clusterRetryStrategy: again,
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+      slotsRefreshInterval: 1000,
+      slotsRefreshTimeout: connectTimeout,
+    })
+  }
+  const single = {
+    ...common,
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    enableAutoPipelining: true,
+    retryStrategy: again,
+    db,
+  } satisfies RedisOptions
+  if (options.sentinel === undefined) return new Redis({ ...single, ...first })
+  const sentinelRetryStrategy = again
+  return new Redis({ ...single, sentinels: nodes, name: options.sentinel, sentinelRetryStrategy })
+}
+
+function defaultPort({ sentinel }: RedisConnectionOptions): number {
+  return sentinel === undefined ? 6379 : 26_379
+}
+
+function nodeAt(address: string): { host: string; port: number } {
+  const colon = address.lastIndexOf(':')
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) }
+}
+
+/** Milliseconds until the next attempt: soon at first, a second at most, not all gateways at once. */
+function again(attempt: number): number {
+  return Math.min(1000, 25 * 2 ** Math.min(attempt, 6)) * (0.5 + Math.random() / 2)
+}
+
+/** Redis repeats the arguments of a command that it does not know. */
+function plain(fault: unknown): string {
+  return messageOf(fault).replace(/,? with args beginning with:.*/s, '')
+}

@@ -1,0 +1,158 @@
+import { expect } from 'chai'
+import { type GatewayOptions, startGatewayServer } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { type RedisServer, startRedis, until } from '../support/redis.js'
+import { startUpstream, type TestUpstream } from '../support/upstream.js'
+
+const PASSWORD = 's3cret-of-redis'
+const plan = (limits: object) => ({
+  default_plan: 'free',
+  plans: { free: { allowlist: ['*'], ...limits } },
+  tenants: {},
+})
+
+describe('gateways that share a Redis', () => {
+  let redis: RedisServer
+  let upstream: TestUpstream
+  let redisUrl: string
+
+  beforeEach(async () => {
+    upstream = await startUpstream()
+    redis = await startRedis()
+    await redis.send('ACL', 'SETUSER', 'gateway', 'on', `>${PASSWORD}`, '~svc:quotas:*', '+@all')
+    redisUrl = redis.url.replace('//', `//gateway:${PASSWORD}@`)
+  })
+
+  afterEach(async () => {
+    await redis[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+  })
+
+  const options = (limits: object, quotas: object = {}): GatewayOptions => ({
+    port: 0,
+    tenant: 'acme',
+    targets: { files: upstream.url },
+    entitlements: plan(limits),
+    quotas: { adapter: 'redis', redisUrl, ...quotas },
+  })
+
+  async function statuses(gateways: readonly TestGateway[], calls: number): Promise<number[]> {
+    return Promise.all(
+      Array.from({ length: calls }, async (_, i) => {
+        const gateway = gateways[i % gateways.length]!
+        return (await gateway.invoke('/mcp/files/read@1.0.0')).status
+      }),
+    )
+  }
+
+  it('never exceed a limit together, ten of them', async function () {
+    this.timeout(60_000)
+    const started = await Promise.allSettled(
+      Array.from({ length: 10 }, () => startTestGateway(options({ calls_per_day: 120 }))),
+    )
+    const ten = started.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
+    try {
+      expect(ten).to.have.lengthOf(10)
+      const answers = await statuses(ten, 400)
+      expect(answers.filter((status) => status === 200)).to.have.lengthOf(120)
+      expect(answers.filter((status) => status === 429)).to.have.lengthOf(280)
+      expect(upstream.calls).to.have.lengthOf(120)
+    } finally {
+      await Promise.all(ten.map((gateway) => gateway[Symbol.asyncDispose]()))
+    }
+  })
+
+  it('never exceed a rate together', async () => {
+    await using one = await startTestGateway(options({ rate_per_sec: 0.001, burst: 15 }))
+    await using two = await startTestGateway(options({ rate_per_sec: 0.001, burst: 15 }))
+    expect((await statuses([one, two], 60)).filter((status) => status === 200)).to.have.lengthOf(15)
+  })
+
+  it('refuse limited calls in time while Redis is silent, and serve again when it is back', async () => {
+    await using gateway = await startTestGateway(options({ calls_per_day: 5 }, { timeoutMs: 200 }))
+    expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 200)
+    await redis.kill('SIGSTOP')
+    const before = performance.now()
+    const refused = await gateway.invoke('/mcp/files/read@1.0.0')
+    expect(performance.now() - before).to.be.within(150, 2000)
+    expect(refused.status).to.equal(503)
+    expect(await refused.json()).to.include({ error: 'STORE_UNAVAILABLE', sent: false })
+    expect(await fetch(`${gateway.url}/readyz`)).to.have.property('status', 503)
+    await redis.kill('SIGCONT')
+    await until(async () => (await gateway.invoke('/mcp/files/read@1.0.0')).status === 200)
+    expect(await fetch(`${gateway.url}/readyz`)).to.have.property('status', 200)
+  })
+
+  it('count by themselves while Redis is gone, if the policy says so', async () => {
+    await using gateway = await startTestGateway(options({ calls_per_day: 3 }, { failure_mode: 'local' }))
+    expect(await statuses([gateway], 1)).to.deep.equal([200])
+    await redis.kill('SIGKILL')
+    expect((await statuses([gateway], 4)).toSorted()).to.deep.equal([200, 200, 429, 429])
+  })
+
+  it('refuse a call whose count is spoilt, and serve the others', async () => {
+    await redis.send('SET', 'svc:quotas:{4:acme:mcp://files/read@1.0.0}:count', 'x')
+    await using gateway = await startTestGateway(options({ calls_per_day: 5 }))
+    expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 503)
+    expect(await gateway.invoke('/mcp/files/write@1.0.0')).to.have.property('status', 200)
+    expect(gateway.log.lines.map(({ fields }) => fields)).to.deep.include({
+      fault: readFault(gateway),
+      failures: 1,
+    })
+    expect(readFault(gateway)).to.match(/^Redis: WRONGTYPE /)
+  })
+
+  it('keep connection and counts across a reload', async () => {
+    await using gateway = await startTestGateway(options({ calls_per_day: 2 }))
+    expect(await statuses([gateway], 1)).to.deep.equal([200])
+    await gateway.handle.reload({ entitlements: plan({ calls_per_day: 2 }) })
+    expect((await statuses([gateway], 2)).toSorted()).to.deep.equal([200, 429])
+    const clients = String(await redis.send('CLIENT', 'LIST'))
+    expect(clients.match(/user=gateway/g)).to.have.lengthOf(1)
+  })
+
+  it('do not start without Redis, and never tell its password', async () => {
+    await redis.kill('SIGKILL')
+    const [start] = await Promise.allSettled([startTestGateway(options({ calls_per_day: 5 }))])
+    expect(String(start?.status === 'rejected' && start.reason)).to.match(
+      /Redis cannot be reached: .*ECONNREFUSED/,
+    )
+    expect(String(start?.status === 'rejected' && start.reason)).to.not.include(PASSWORD)
+  })
+
+  it('start without Redis where they may serve without it, with a warning', async () => {
+    await redis.kill('SIGKILL')
+    await using gateway = await startTestGateway(options({ calls_per_day: 1 }, { failure_mode: 'local' }))
+    expect((await statuses([gateway], 2)).toSorted()).to.deep.equal([200, 429])
+    const log = JSON.stringify(gateway.log.lines)
+    expect(log).to.include('Redis cannot be reached').and.not.include(PASSWORD)
+  })
+
+  it('tell the password nowhere: not in answers, logs or records', async () => {
+    await using gateway = await startTestGateway(options({ calls_per_day: 1 }, { timeoutMs: 200 }))
+    const told: string[] = []
+    const call = async () => {
+      const answer = await gateway.invoke('/mcp/files/read@1.0.0')
+      told.push(JSON.stringify([...answer.headers]), await answer.text())
+    }
+    await call()
+    await redis.send('ACL', 'SETUSER', 'gateway', '>another', `<${PASSWORD}`)
+    await redis.send('CLIENT', 'KILL', 'USER', 'gateway')
+    await until(async () => (await gateway.invoke('/mcp/files/read@1.0.0')).status === 503)
+    await call()
+    told.push(await (await fetch(`${gateway.url}/readyz`)).text(), JSON.stringify(gateway.log.lines))
+    told.push(...gateway.records().map((record) => JSON.stringify(record)))
+    expect(told.join('\n')).to.not.include(PASSWORD)
+  })
+
+  it('refuse a bad address at once, without repeating it', () => {
+    expect(() => startGatewayServer(options({}, { redisUrl: `http://u:${PASSWORD}@h` }))).to.throw(
+      /^(?!.*s3cret)[\s\S]*quotas\.redisUrl: must be redis:/,
+    )
+  })
+})
+
+function readFault(gateway: TestGateway): unknown {
+  const line = gateway.log.lines.find(({ message }) => message.startsWith('the quota store fails'))
+  return line === undefined ? undefined : (line.fields as { fault?: unknown }).fault
+}

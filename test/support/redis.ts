@@ -1,0 +1,164 @@
+// Redis servers for one test: on free ports of loopback, in a directory of their own, killed in the end.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+
+export interface RedisServer extends AsyncDisposable {
+  readonly port: number
+  readonly url: string
+  /** One command on a connection of its own. */
+  send(command: string, ...args: (string | number)[]): Promise<unknown>
+  kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>
+  /** The same port, with what was saved (nothing, unless the arguments say so). */
+  restart(): Promise<void>
+}
+
+export async function startRedis(args: readonly string[] = [], port?: number): Promise<RedisServer> {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-redis-'))
+  const at = port ?? (await freePort())
+  const url = `redis://127.0.0.1:${at}`
+  const spawned = () => spawnRedis(dir, at, args)
+  let child = await spawned()
+  return {
+    port: at,
+    url,
+    async send(command, ...rest) {
+      const client = new Redis(url, { lazyConnect: true, retryStrategy: () => null })
+      const failed = once(client, 'error').then(([fault]) => {
+        throw fault
+      })
+      failed.catch(() => undefined)
+      try {
+        return await Promise.race([client.call(command, ...rest), failed])
+      } finally {
+        client.disconnect()
+      }
+    },
+    async kill(signal) {
+      const exit = once(child, 'exit')
+      child.kill(signal)
+      if (signal === 'SIGKILL') await exit
+    },
+    async restart() {
+      child = await spawned()
+    },
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode === null && child.signalCode === null) {
+        const exit = once(child, 'exit')
+        child.kill('SIGKILL')
+        await exit
+      }
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface RedisCluster extends AsyncDisposable {
+  /** The primaries; the replica of the first, where there is one, comes last. */
+  readonly nodes: readonly RedisServer[]
+}
+
+/** Three primaries, and with `replica` one replica of the first. */
+export async function startRedisCluster({ replica = false } = {}): Promise<RedisCluster> {
+  const args = [
+    '--cluster-enabled',
+    'yes',
+    '--cluster-node-timeout',
+    '500',
+    '--repl-diskless-sync-delay',
+    '0',
+  ]
+  const nodes: RedisServer[] = []
+  const cluster = {
+    nodes,
+    async [Symbol.asyncDispose]() {
+      for (const node of nodes) await node[Symbol.asyncDispose]()
+    },
+  }
+  try {
+    for (let node = 0; node < (replica ? 4 : 3); node++)
+      nodes.push(await startRedis(args, await clusterPort()))
+    const [first] = nodes
+    if (first === undefined) throw new Error('no nodes')
+    for (const [i, node] of nodes.entries()) {
+      if (i < 3) {
+        const [from, to] = [Math.floor((16_384 * i) / 3), Math.floor((16_384 * (i + 1)) / 3) - 1]
+        await node.send('CLUSTER', 'ADDSLOTSRANGE', from, to)
+        await node.send('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
+      }
+      if (node !== first) await node.send('CLUSTER', 'MEET', '127.0.0.1', first.port)
+    }
+    const slotsKnown = async () =>
+      (await Promise.all(nodes.map((node) => node.send('CLUSTER', 'INFO')))).every(
+        (info) =>
+          String(info).includes('cluster_state:ok') &&
+          String(info).includes(`cluster_known_nodes:${nodes.length}`),
+      )
+    await until(slotsKnown)
+    if (replica) {
+      const last = nodes[3]
+      await last?.send('CLUSTER', 'REPLICATE', String(await first.send('CLUSTER', 'MYID')))
+      await until(async () =>
+        String(await last?.send('INFO', 'replication')).includes('master_link_status:up'),
+      )
+      // Every node must know of it before it can be voted for.
+      await until(async () =>
+        (await Promise.all(nodes.map((node) => node.send('CLUSTER', 'NODES')))).every((text) =>
+          /\bslave\b/.test(String(text)),
+        ),
+      )
+    }
+    return cluster
+  } catch (fault) {
+    await cluster[Symbol.asyncDispose]()
+    throw fault
+  }
+}
+
+/** Asks again until it holds. Rejects after 15 seconds. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  const giveUp = performance.now() + 15_000
+  while (!(await holds())) {
+    if (performance.now() > giveUp) throw new Error('it did not come about in time')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+async function spawnRedis(dir: string, port: number, args: readonly string[]): Promise<ChildProcess> {
+  const child = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', ...args],
+    { stdio: ['ignore', 'pipe', 'ignore'] },
+  )
+  let said = ''
+  await new Promise<void>((resolve, reject) => {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+      if (said.includes('Ready to accept connections')) resolve()
+    })
+    child.once('error', reject)
+    child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}: ${said}`)))
+  })
+  return child
+}
+
+/** The bus of a cluster's node has a port of its own, 10,000 above. */
+async function clusterPort(): Promise<number> {
+  for (;;) {
+    const port = await freePort()
+    if (port <= 55_535) return port
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (typeof address !== 'object' || address === null) throw new Error('no free port')
+  return address.port
+}
