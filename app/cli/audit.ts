@@ -10,10 +10,12 @@ import {
   type VerifyArguments,
   verify,
 } from './audit-actions.js'
+import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
 import { type CliIo, processIo } from './io.js'
 
 // The exit code for what cannot be done, as `audit verify` defines it for what cannot be judged.
 const CANNOT = 2
+const NOT_PROVEN = 1
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
@@ -29,6 +31,25 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--fast', 'check the tree and the checkpoints only, not the signature of each record')
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
+
+  audit
+    .command('prove <dir>')
+    .description('write the proof that one record is in the log; it can be checked without the log')
+    .requiredOption('--trace-id <id>', 'of this trace')
+    .option('--span-id <id>', 'of this span, where the trace has several records')
+    .option('--out <file>', 'write the proof there, in place of standard output')
+    .action((dir: string, options: ProveArguments) =>
+      guarded(io, 'prove', () => prove(dir, options, io), NOT_PROVEN),
+    )
+
+  audit
+    .command('check-proof <file>')
+    .description('check a proof; exit 0 when its record was sealed by one of the keys')
+    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .option('--json', 'print the result as JSON')
+    .action((file: string, options: CheckProofArguments) =>
+      guarded(io, 'check-proof', () => checkProofFile(file, options, io), NOT_PROVEN),
+    )
 
   filtered(audit.command('show <dir>'))
     .description('print records')
@@ -65,13 +86,13 @@ function count(text: string): number {
 }
 
 /** What the log or the keys are at fault for becomes one line; a fault of ours stays a stack trace. */
-async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
+async function guarded(io: CliIo, name: string, action: () => Promise<void>, code = CANNOT): Promise<void> {
   try {
     await action()
   } catch (error) {
     if (!(error instanceof AuditError || error instanceof SignerKeyError || isNotAvailable(error)))
       throw error
     io.err(`svc audit ${name}: ${error.message}\n`)
-    io.exit(CANNOT)
+    io.exit(code)
   }
 }

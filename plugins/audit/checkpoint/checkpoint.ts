@@ -97,7 +97,7 @@ function parseHead(day: string | undefined, size: string, root: string): Head | 
   return digest === undefined ? undefined : { day, size: count, root: digest }
 }
 
-function parseDigest(base64: string): Digest | undefined {
+export function parseDigest(base64: string): Digest | undefined {
   try {
     const bytes = fromBase64(base64)
     return bytes.length === DIGEST_BYTES ? digestFromBytes(bytes) : undefined

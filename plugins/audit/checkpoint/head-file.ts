@@ -13,6 +13,8 @@ export interface NewestCheckpoint {
   /** The last well-formed one; undefined where there is none. */
   readonly checkpoint: Checkpoint | undefined
   readonly note: Note | undefined
+  /** The note as it stands in the file; empty where there is none. */
+  readonly signed: string
   /** The offset after the last note, where a torn one may begin. */
   readonly end: number
   /** True when something that is neither a checkpoint nor a torn one stands after it. */
@@ -31,12 +33,12 @@ export function newestCheckpoint(port: FileSystem, path: string): NewestCheckpoi
   const end = last?.torn ? offset + last.offset : offset + bytes.length
   if (last?.torn) pieces.pop()
   let damaged = pieces.length === 0 && end > 0
-  for (const { note } of pieces.reverse()) {
+  for (const { note, text } of pieces.reverse()) {
     const checkpoint = note === undefined ? undefined : parseCheckpoint(note.text)
-    if (checkpoint !== undefined) return { checkpoint, note, end, damaged }
+    if (checkpoint !== undefined) return { checkpoint, note, signed: text, end, damaged }
     damaged = true
   }
-  return { checkpoint: undefined, note: undefined, end, damaged }
+  return { checkpoint: undefined, note: undefined, signed: '', end, damaged }
 }
 
 function readTail(port: FileSystem, path: string): { bytes: Buffer; offset: number } | undefined {

@@ -70,7 +70,7 @@ export function readEntry(port: FileSystem, fd: number, index: number): TreeEntr
   return decodeEntry(bytes, 0)
 }
 
-export function decodeEntry(bytes: Buffer, at: number): TreeEntry {
+function decodeEntry(bytes: Buffer, at: number): TreeEntry {
   return {
     hash: digestFromBytes(bytes, at),
     logEnd: bytes.readUInt32LE(at + DIGEST_BYTES) + bytes.readUInt32LE(at + DIGEST_BYTES + 4) * 2 ** 32,

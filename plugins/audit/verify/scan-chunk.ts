@@ -23,7 +23,7 @@ export interface Chunk {
   readonly judged: boolean
 }
 
-export interface LineFlaw extends Flaw {
+interface LineFlaw extends Flaw {
   /** Within the chunk, counted from 0. */
   readonly index: number
 }

@@ -165,6 +165,45 @@ describe('svc audit', () => {
     })
   })
 
+  describe('prove and check-proof', () => {
+    const keyFile = () => {
+      const keys = join(dir.path, 'keys')
+      writeFileSync(keys, `ed25519:${Buffer.from(signer.publicKey).toString('base64')}\n`)
+      return keys
+    }
+
+    it('make a proof and check it without the log', async () => {
+      const proof = join(dir.path, 'b.tlog-proof')
+      const made = await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)
+      expect([made.code, made.out]).to.deep.equal([0, `${proof}: ${readFileSync(proof).length} bytes\n`])
+      expect((await audit('prove', dir.path, '--trace-id', 'bb')).out).to.equal(readFileSync(proof, 'utf8'))
+      const keys = keyFile()
+      rmSync(join(dir.path, file))
+      const { out, err, code } = await audit('check-proof', proof, '--keys', keys)
+      expect([err, code]).to.deep.equal(['', 0])
+      expect(out).to.match(
+        /trace bb, span .*\nline 2 of the 3 that ed25519:[0-9a-f]{64} sealed on 2026-11-21\nproven\n$/,
+      )
+      expect(JSON.parse((await audit('check-proof', proof, '--keys', keys, '--json')).out)).to.include({
+        valid: true,
+      })
+    })
+
+    it('exit 1 and say why when there is nothing to prove, or it is not proven', async () => {
+      const none = await audit('prove', dir.path, '--trace-id', 'zz')
+      expect([none.err, none.code]).to.deep.equal(['svc audit prove: no record has the trace id zz\n', 1])
+      const proof = join(dir.path, 'b.tlog-proof')
+      await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)
+      writeFileSync(proof, readFileSync(proof, 'utf8').replace('index 1', 'index 0'))
+      const { out, code } = await audit('check-proof', proof, '--keys', keyFile())
+      expect([out, code]).to.deep.equal([
+        'NOT PROVEN: the record does not lead to the root of its checkpoint\n',
+        1,
+      ])
+      expect((await audit('check-proof', join(dir.path, 'none'), '--keys', keyFile())).code).to.equal(1)
+    })
+  })
+
   describe('show', () => {
     it('prints the records as NDJSON, byte for byte as stored', async () => {
       expect((await audit('show', dir.path)).out).to.equal(readFileSync(join(dir.path, file), 'utf8'))
