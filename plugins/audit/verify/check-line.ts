@@ -19,6 +19,7 @@ export interface Flaw {
 }
 
 const PREFIX = 'ed25519:'
+const COMMA = 0x2c
 
 /** What is wrong with the line, or undefined when nothing is. */
 export function flawOf(
@@ -30,12 +31,47 @@ export function flawOf(
   if (text === undefined) return { kind: 'not_json', message: 'not UTF-8' }
   const stored = objectOf(text)
   if (stored === undefined) return { kind: 'not_json', message: 'not a JSON object' }
+  const signed = cutSignature(bytes, stored)
+  if (
+    signed !== undefined &&
+    signatureFlaw(signed.message, signed.sig, stored['key_id'], keys) === undefined
+  ) {
+    return dayFlaw(stored['ts'], day)
+  }
   const { sig, ...record } = stored
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
   const message = signedMessage(record, sig, text)
   if (message === undefined)
     return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-  return signatureFlaw(message, sig, record['key_id'], keys) ?? dayFlaw(record['ts'], day)
+  return signatureFlaw(Buffer.from(message), sig, record['key_id'], keys) ?? dayFlaw(record['ts'], day)
+}
+
+/**
+ * The bytes around the signature, where it stands at its sorted place. If they are what was signed, they
+ * are canonical and need not be made anew; that saves most of what a check costs beside the signature.
+ */
+function cutSignature(
+  bytes: Uint8Array,
+  stored: Record<string, unknown>,
+): { message: Uint8Array; sig: string } | undefined {
+  const { sig } = stored
+  if (typeof sig !== 'string' || !isSorted(Object.keys(stored))) return undefined
+  const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const member = `"sig":"${sig}"`
+  const start = line.indexOf(member)
+  if (start < 1) return undefined
+  const end = start + member.length
+  // The comma before goes with it, or the one after where it is the first member.
+  const isFirst = line[start - 1] !== COMMA
+  const [head, tail] = isFirst ? [start, line[end] === COMMA ? end + 1 : end] : [start - 1, end]
+  return { message: Buffer.concat([line.subarray(0, head), line.subarray(tail)]), sig }
+}
+
+/** Whether `sig` stands between the members that sort before and after it. */
+function isSorted(names: readonly string[]): boolean {
+  const at = names.indexOf('sig')
+  const [before, after] = [names[at - 1], names[at + 1]]
+  return (before === undefined || before < 'sig') && (after === undefined || after > 'sig')
 }
 
 /** The text that was signed, if `text` is exactly what the writer makes of it and `sig`. */
@@ -50,21 +86,20 @@ function signedMessage(record: Record<string, unknown>, sig: string, text: strin
 }
 
 function signatureFlaw(
-  message: string,
+  message: Uint8Array,
   sig: string,
   keyId: unknown,
   keys: ReadonlyMap<string, Verifier>,
 ): Flaw | undefined {
   const signature = signatureBytes(sig)
   if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
-  const data = Buffer.from(message)
   if (keyId === undefined) {
-    for (const key of keys.values()) if (key.verify(data, signature)) return undefined
+    for (const key of keys.values()) if (key.verify(message, signature)) return undefined
     return { kind: 'bad_signature', message: 'the signature fits none of the keys' }
   }
   const key = typeof keyId === 'string' ? keys.get(keyId) : undefined
   if (key === undefined) return { kind: 'unknown_key', message: `no key ${shown(keyId)} is known` }
-  return key.verify(data, signature)
+  return key.verify(message, signature)
     ? undefined
     : { kind: 'bad_signature', message: `the signature does not fit key ${shown(keyId)}` }
 }
