@@ -14,7 +14,7 @@ const IN_FLIGHT = [16, 64, 256]
 const DIGEST = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 
 /** An envelope of about 800 bytes with its signature, as the gateway writes one. */
-function envelope(i: number, agent: boolean): AuditEnvelope {
+export function envelope(i: number, agent: boolean): AuditEnvelope {
   return {
     ts: new Date().toISOString(),
     trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',

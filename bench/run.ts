@@ -13,9 +13,11 @@ import { heading, print } from './measure/report.js'
 import { measureMemory } from './memory.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
+import { measureTamperEvidence } from './tamper-evidence.js'
 
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<void>>> = {
   audit: measureAudit,
+  tamper: measureTamperEvidence,
   gateway: compareGateway,
   steps: measureSteps,
   cold: measureColdStart,

@@ -1,0 +1,114 @@
+// What tamper evidence costs: sealing as a share of appending, and verifying against the bare rate of the
+// signature check. By CPU time as well as by the clock, since the clock also counts what else runs here.
+
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { canonicalize } from '@svc/core'
+import {
+  generateKeyFile,
+  LocalDevSigner,
+  SvcAppender,
+  type VerifyOptions,
+  verifierFromPublicKey,
+  verifyLog,
+} from '@svc/plugin-audit'
+import { envelope } from './audit.js'
+import { heading, print, table } from './measure/report.js'
+
+const IN_FLIGHT = 64
+// Sealing is asked for, never due.
+const INTERVAL_MS = 86_400_000
+
+interface Cost {
+  readonly seconds: number
+  readonly cpuSeconds: number
+}
+
+async function costOf(work: () => unknown): Promise<Cost> {
+  const began = performance.now()
+  const cpu = process.cpuUsage()
+  await work()
+  const { user, system } = process.cpuUsage(cpu)
+  return { seconds: (performance.now() - began) / 1e3, cpuSeconds: (user + system) / 1e6 }
+}
+
+export async function measureTamperEvidence(disk: string, quick: boolean): Promise<void> {
+  const records = quick ? 20_000 : 100_000
+  const rounds = quick ? 2 : 5
+  heading('Tamper evidence')
+  const dir = mkdtempSync(join(disk, 'svc-bench-seal-'))
+  try {
+    const key = join(dir, 'key')
+    generateKeyFile(key)
+    const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
+    const log = join(dir, 'log')
+    const appender = new SvcAppender({
+      config: { dir: log, retentionDays: 1, checkpoint: { intervalMs: INTERVAL_MS } },
+      signer,
+    })
+    await appender.ready()
+    const rows = [['sealed before', 'append, µs CPU', 'seal, µs CPU', 'share']]
+    for (let round = 0; round < rounds; round++) {
+      const append = await costOf(() => appendAll(appender, records, signer.keyId))
+      const seal = await costOf(() => appender.seal())
+      const each = ({ cpuSeconds }: Cost) => ((cpuSeconds / records) * 1e6).toFixed(2)
+      const share = `${((seal.cpuSeconds / append.cpuSeconds) * 100).toFixed(1)} %`
+      rows.push([String(round * records), each(append), each(seal), share])
+    }
+    await appender.close()
+    table(rows)
+    await measureVerify(log, signer, bareVerify(signer))
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+async function appendAll(appender: SvcAppender, records: number, keyId: string): Promise<void> {
+  let next = 0
+  const caller = async () => {
+    while (next < records) await appender.append({ ...envelope(next++, false), key_id: keyId })
+  }
+  await Promise.all(Array.from({ length: IN_FLIGHT }, caller))
+}
+
+/** CPU seconds of one bare signature check over a message of an envelope's size. */
+function bareVerify(signer: LocalDevSigner): number {
+  const message = Buffer.from(canonicalize({ ...envelope(0, false), key_id: signer.keyId }))
+  const sig = signer.sign(message)
+  const checks = 20_000
+  const cpu = process.cpuUsage()
+  for (let i = 0; i < checks; i++) signer.verify(message, sig)
+  const { user, system } = process.cpuUsage(cpu)
+  return (user + system) / 1e6 / checks
+}
+
+async function measureVerify(log: string, signer: LocalDevSigner, bare: number): Promise<void> {
+  const keys = [verifierFromPublicKey(signer.publicKey)]
+  const day = new Date().toISOString().slice(0, 10)
+  const megabytes = statSync(join(log, `audit-${day}.ndjson`)).size / 1e6
+  const cores = availableParallelism()
+  const rows = [['verify', 'records/s', 'MB/s', 'MB per CPU second', 'of the bare check, by CPU']]
+  for (const [name, options] of [
+    ['one thread', { threads: 1 }],
+    [`${cores} threads`, {}],
+    ['--fast, one thread', { threads: 1, fast: true }],
+    [`--fast, ${cores} threads`, { fast: true }],
+  ] satisfies [string, VerifyOptions][]) {
+    let records = 0
+    const cost = await costOf(async () => {
+      const report = await verifyLog(log, { keys, ...options })
+      if (report.verdict !== 'intact') throw new Error(`the log is ${report.verdict}`)
+      records = report.records
+    })
+    rows.push([
+      name,
+      (records / cost.seconds).toFixed(0),
+      (megabytes / cost.seconds).toFixed(0),
+      (megabytes / cost.cpuSeconds).toFixed(0),
+      'fast' in options ? '' : ((bare * records) / cost.cpuSeconds).toFixed(2),
+    ])
+  }
+  table(rows)
+  print(`bare check: ${(1 / bare).toFixed(0)} a CPU second; log of ${megabytes.toFixed(0)} MB`)
+}
