@@ -15,6 +15,7 @@ export {
   type Settlement,
 } from './call.js'
 export type { AnswerHead, Credential } from './credential.js'
+export { makeDirectories } from './directories.js'
 export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
 export {
   codeOfReason,

@@ -1,6 +1,7 @@
 // The disk as the appender sees it, so that tests can make it fail in ways a real one does too rarely.
 
 import * as fs from 'node:fs'
+import { makeDirectories } from '@svc/core'
 
 type Callback = (error: NodeJS.ErrnoException | null) => void
 
@@ -38,7 +39,10 @@ export interface FileSystem {
   ): void
 }
 
-export const nodeFileSystem: FileSystem = fs
+export const nodeFileSystem: FileSystem = {
+  ...fs,
+  mkdirSync: (path, { mode }) => makeDirectories(path, mode),
+}
 
 export const FILE_MODE = 0o600
 export const DIRECTORY_MODE = 0o700

@@ -6,13 +6,12 @@ import {
   constants as fsConstants,
   fstatSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readFileSync,
   writeSync,
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { fromBase64 } from '@svc/core'
+import { fromBase64, makeDirectories } from '@svc/core'
 import { SignerKeyError, systemCode } from '../errors.js'
 import { ed25519, SEED_BYTES } from './ed25519.js'
 import { keyIdOf, publicKeyLine } from './public-key.js'
@@ -139,7 +138,7 @@ export function generateKeyFile(path: string): GeneratedKey {
   const seed = randomBytes(SEED_BYTES)
   let fd: number
   try {
-    mkdirSync(dirname(resolve(path)), { recursive: true, mode: 0o700 })
+    makeDirectories(dirname(resolve(path)), 0o700)
     fd = openSync(path, 'wx', 0o600)
   } catch (cause) {
     if (systemCode(cause) === 'EEXIST') {

@@ -1,0 +1,38 @@
+// Makes directories and always comes to an end: Node's own recursive mkdir tries for ever where a file system
+// says of a directory that is there that it does not exist, as /proc does.
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+
+/**
+ * Makes `path` and what is missing above it. Returns the first directory that was made, undefined where all
+ * were there. Throws the system's error.
+ */
+export function makeDirectories(path: string, mode: number): string | undefined {
+  return make(resolve(path), mode)
+}
+
+function make(path: string, mode: number): string | undefined {
+  try {
+    return makeOne(path, mode) ? path : undefined
+  } catch (fault) {
+    const parent = dirname(path)
+    if (!isCode(fault, 'ENOENT') || parent === path) throw fault
+    const first = make(parent, mode)
+    return makeOne(path, mode) ? (first ?? path) : first
+  }
+}
+
+/** False where the directory is there already. */
+function makeOne(path: string, mode: number): boolean {
+  try {
+    mkdirSync(path, { mode })
+    return true
+  } catch (fault) {
+    if (isCode(fault, 'EEXIST') && statSync(path).isDirectory()) return false
+    throw fault
+  }
+}
+
+function isCode(fault: unknown, code: string): boolean {
+  return fault instanceof Error && 'code' in fault && fault.code === code
+}
