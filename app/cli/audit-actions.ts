@@ -2,30 +2,17 @@
 
 import {
   type LogFilter,
-  type LogStats,
   logStats,
   readKeys,
-  readLog,
-  type SignedEnvelope,
   type VerifyFailure,
   type VerifyProgress,
   type VerifyReport,
   verifyLog,
 } from '@svc/plugin-audit'
+import { badLines } from './audit-show.js'
+import { statsReport } from './audit-stats.js'
 import type { CliIo } from './io.js'
-import { printable, table } from './table.js'
-
-/** An option that a later version brings. */
-class NotAvailable extends Error {
-  constructor(what: string) {
-    super(`${what} is not available yet`)
-    this.name = 'NotAvailable'
-  }
-}
-
-export function isNotAvailable(error: unknown): error is Error {
-  return error instanceof NotAvailable
-}
+import { printable } from './table.js'
 
 export interface VerifyArguments {
   keys?: string
@@ -120,74 +107,8 @@ function progressBar(io: CliIo) {
   }
 }
 
-export interface ShowOptions extends LogFilter {
-  format?: string
-}
-
-export async function show(dir: string, options: ShowOptions, io: CliIo): Promise<void> {
-  const { format = 'ndjson', ...filter } = options
-  if (format === 'ocsf' || format === 'ecs') throw new NotAvailable(`--format ${format}`)
-  if (format !== 'ndjson' && format !== 'table') throw new NotAvailable(`--format ${format} (ndjson, table)`)
-  const rows: string[][] = [['TIME', 'DECISION', 'STATUS', 'MS', 'TENANT', 'SERVER', 'TOOL', 'WHY', 'TRACE']]
-  for await (const record of readLog(dir, filter, badLines(io))) {
-    if (format === 'ndjson') await io.out(`${JSON.stringify(record)}\n`)
-    else rows.push(row(record))
-  }
-  if (format === 'table') await io.out(table(rows, [3]))
-}
-
-function row(record: SignedEnvelope): string[] {
-  const why = [record.error, ...(record.findings ?? []).map((finding) => finding.reason)]
-  return [
-    record.ts,
-    record.policy.decision,
-    record.status,
-    milliseconds(record.latency_ms),
-    record.tenant,
-    record.server,
-    record.tool,
-    why.filter((word) => word !== undefined).join(' '),
-    record.trace_id,
-  ].map(printable)
-}
-
 export async function stats(dir: string, options: LogFilter & { json?: boolean }, io: CliIo): Promise<void> {
   const { json, ...filter } = options
   const figures = await logStats(dir, filter, badLines(io))
-  await io.out(json ? `${JSON.stringify(figures, null, 2)}\n` : report(figures))
-}
-
-function report(figures: LogStats): string {
-  const { calls, allowed, denied, errors } = figures
-  const parts = [`${calls} calls: ${allowed} allowed (${errors} of them failed), ${denied} denied\n`]
-  const reasons = Object.entries(figures.denialsByReason)
-  if (reasons.length > 0) {
-    const rows = reasons.map(([reason, count]) => [printable(reason), String(count)])
-    parts.push(table([['DENIED FOR', 'CALLS'], ...rows], [1]))
-  }
-  if (figures.tools.length > 0) {
-    const rows = figures.tools.map((tool) => [
-      printable(tool.tool),
-      ...[tool.calls, tool.denials, tool.errors].map(String),
-      ...[tool.p50, tool.p90, tool.p99, tool.max].map(milliseconds),
-    ])
-    parts.push(
-      table(
-        [['TOOL', 'CALLS', 'DENIED', 'FAILED', 'P50 MS', 'P90 MS', 'P99 MS', 'MAX MS'], ...rows],
-        [1, 2, 3, 4, 5, 6, 7],
-      ),
-    )
-  }
-  return parts.join('\n')
-}
-
-function badLines(io: CliIo) {
-  return {
-    onBadLine: ({ file, line }: { file: string; line: number }) =>
-      io.err(`${file}:${line}: not a record, left out (svc audit verify says what is wrong)\n`),
-  }
-}
-
-function milliseconds(ms: number): string {
-  return ms >= 100 ? ms.toFixed(0) : ms.toFixed(ms >= 10 ? 1 : 2)
+  await io.out(json ? `${JSON.stringify(figures, null, 2)}\n` : statsReport(figures))
 }

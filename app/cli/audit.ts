@@ -1,15 +1,9 @@
 // `svc audit`: verifying and reading the audit log.
 
 import { AuditError, SignerKeyError } from '@svc/plugin-audit'
-import { Command, InvalidArgumentError } from 'commander'
-import {
-  isNotAvailable,
-  type ShowOptions,
-  show,
-  stats,
-  type VerifyArguments,
-  verify,
-} from './audit-actions.js'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { stats, type VerifyArguments, verify } from './audit-actions.js'
+import { formats, type ShowOptions, show } from './audit-show.js'
 import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
 import { type CliIo, processIo } from './io.js'
 
@@ -54,7 +48,10 @@ export function auditCommand(io: CliIo = processIo()): Command {
   filtered(audit.command('show <dir>'))
     .description('print records')
     .option('--limit <n>', 'at most so many records, the first ones', count)
-    .option('--format <format>', 'ndjson or table (ocsf, ecs: not available yet)', 'ndjson')
+    .addOption(
+      new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
+    )
+    .option('--follow', 'go on with what is appended, until interrupted')
     .action((dir: string, options: ShowOptions) => guarded(io, 'show', () => show(dir, options, io)))
 
   filtered(audit.command('stats <dir>'))
@@ -90,8 +87,7 @@ async function guarded(io: CliIo, name: string, action: () => Promise<void>, cod
   try {
     await action()
   } catch (error) {
-    if (!(error instanceof AuditError || error instanceof SignerKeyError || isNotAvailable(error)))
-      throw error
+    if (!(error instanceof AuditError || error instanceof SignerKeyError)) throw error
     io.err(`svc audit ${name}: ${error.message}\n`)
     io.exit(code)
   }

@@ -21,3 +21,8 @@ export function table(rows: readonly (readonly string[])[], right: readonly numb
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}|\p{Cf}/gu, '\ufffd')
 }
+
+/** Milliseconds with about three figures. */
+export function milliseconds(ms: number): string {
+  return ms >= 100 ? ms.toFixed(0) : ms.toFixed(ms >= 10 ? 1 : 2)
+}

@@ -1,6 +1,8 @@
 // Figures over a log in constant memory: calls, denials by reason, latency percentiles per tool.
 
-import { type LogFilter, type ReadOptions, readLog } from './read-log.js'
+import type { LogFilter } from './filter.js'
+import { type ReadOptions, readLog } from './read-log.js'
+import { Timeline, type TimelinePart } from './timeline.js'
 
 export interface ToolStats {
   /** `<server>/<tool>`, each with its version. */
@@ -24,6 +26,8 @@ export interface LogStats {
   readonly denialsByReason: Readonly<Record<string, number>>
   /** Most calls first. */
   readonly tools: readonly ToolStats[]
+  /** The time from the first record to the last, in equal parts. */
+  readonly timeline: readonly TimelinePart[]
 }
 
 /** Counts in buckets that each span 2 %, so that any percentile is within 1 % of the true one. */
@@ -68,11 +72,13 @@ export async function logStats(
   const tools = new Map<string, Tally>()
   const reasons = new Map<string, number>()
   const total = { calls: 0, denied: 0, errors: 0 }
+  const timeline = new Timeline()
   for await (const record of readLog(dir, filter, options)) {
     const name = `${record.server}/${record.tool}`
     const tally = tools.get(name) ?? { calls: 0, denials: 0, errors: 0, latency: new LatencyHistogram() }
     tools.set(name, tally)
     total.calls++
+    timeline.add(Date.parse(record.ts), record.policy.decision === 'deny')
     tally.calls++
     tally.latency.add(record.latency_ms)
     if (record.policy.decision === 'deny') {
@@ -90,6 +96,7 @@ export async function logStats(
   return {
     ...total,
     allowed: total.calls - total.denied,
+    timeline: timeline.parts(),
     denialsByReason: Object.fromEntries([...reasons].sort(([, a], [, b]) => b - a)),
     tools: [...tools]
       .map(([tool, { latency, ...counts }]) => ({

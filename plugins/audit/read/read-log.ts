@@ -1,31 +1,12 @@
 // Reads records back, filtered, in the order in which they were written.
 
 import { join } from 'node:path'
-import { utcDayOf } from '../appender/day.js'
 import type { SignedEnvelope } from '../envelope.js'
 import { AuditError } from '../errors.js'
 import { dailyFiles } from './daily-files.js'
+import { compileFilter, type LogFilter } from './filter.js'
 import { linesOf } from './lines.js'
 import { isEnvelope, objectOf, textOf } from './record.js'
-
-export interface LogFilter {
-  /** ISO 8601 instant, inclusive. */
-  since?: string
-  /** ISO 8601 instant, exclusive. */
-  until?: string
-  tenant?: string
-  /** `<name>@<version>`, or a name for all its versions. */
-  tool?: string
-  /** `<name>@<version>`, or a name for all its versions. */
-  server?: string
-  decision?: string
-  status?: string
-  traceId?: string
-  /** The agent reference, or the node id. */
-  agent?: string
-  /** At most so many records, the first ones. */
-  limit?: number
-}
 
 export interface ReadOptions {
   /** Told of lines that are no record; without it such a line is an error. */
@@ -38,59 +19,67 @@ export async function* readLog(
   filter: LogFilter = {},
   options: ReadOptions = {},
 ): AsyncGenerator<SignedEnvelope, void, void> {
-  const since = bound(filter.since, 'since')
-  const until = bound(filter.until, 'until')
-  const matches = matcher(filter, since?.ms, until?.ms)
+  const wanted = compileFilter(filter)
   let left = filter.limit ?? Number.POSITIVE_INFINITY
   for (const { name, day } of await dailyFiles(dir)) {
-    if ((since && day < since.day) || (until && day > until.day)) continue
+    if (!wanted.day(day)) continue
     for await (const line of linesOf(join(dir, name))) {
       if (left <= 0) return
-      const record = objectOf(textOf(line.bytes) ?? '')
-      if (record !== undefined && isEnvelope(record)) {
-        if (!matches(record)) continue
-        left--
-        yield record
-      } else if (options.onBadLine === undefined) {
-        throw new AuditError('read_failed', `${name}:${line.number} is no record`)
-      } else {
-        options.onBadLine({ file: name, line: line.number })
+      const record = recordIn(line.bytes, { file: name, line: line.number }, options)
+      if (record === undefined || !wanted.record(record)) continue
+      left--
+      yield record
+    }
+  }
+}
+
+export interface FollowOptions extends ReadOptions {
+  /** Resolves when it is time to look for more: true to look, false to end. */
+  more(): Promise<boolean>
+}
+
+/** How far a file has been read: whole lines only, as a last one may still be written. */
+interface Place {
+  offset: number
+  line: number
+}
+
+/**
+ * Like `readLog`, and then what is appended, until `more` says that it is enough. `limit` does not apply.
+ *
+ * @throws {AuditError} as `readLog`.
+ */
+export async function* followLog(
+  dir: string,
+  filter: LogFilter,
+  options: FollowOptions,
+): AsyncGenerator<SignedEnvelope, void, void> {
+  const wanted = compileFilter(filter)
+  const places = new Map<string, Place>()
+  do {
+    for (const { name, day } of await dailyFiles(dir)) {
+      if (!wanted.day(day)) continue
+      const place = places.get(name) ?? { offset: 0, line: 0 }
+      places.set(name, place)
+      for await (const { bytes, complete } of linesOf(join(dir, name), place.offset)) {
+        if (!complete) break
+        place.offset += bytes.length + 1
+        place.line++
+        const record = recordIn(bytes, { file: name, line: place.line }, options)
+        if (record !== undefined && wanted.record(record)) yield record
       }
     }
-  }
+  } while (await options.more())
 }
 
-function bound(text: string | undefined, name: string): { day: string; ms: number } | undefined {
-  if (text === undefined) return undefined
-  const instant = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text
-  const day = utcDayOf(instant)
-  if (day === undefined)
-    throw new AuditError('bad_timestamp', `${name} is neither a day nor an ISO 8601 instant`)
-  return { day, ms: Date.parse(instant) }
-}
-
-function matcher(
-  filter: LogFilter,
-  since = Number.NEGATIVE_INFINITY,
-  until = Number.POSITIVE_INFINITY,
-): (record: SignedEnvelope) => boolean {
-  const timed = filter.since !== undefined || filter.until !== undefined
-  const same = (wanted: string | undefined, actual: unknown) => wanted === undefined || wanted === actual
-  const named = (wanted: string | undefined, actual: string) =>
-    wanted === undefined || actual === wanted || actual.startsWith(`${wanted}@`)
-  return (record) => {
-    if (timed) {
-      const ms = Date.parse(record.ts)
-      if (ms < since || ms >= until) return false
-    }
-    return (
-      same(filter.tenant, record.tenant) &&
-      named(filter.tool, record.tool) &&
-      named(filter.server, record.server) &&
-      same(filter.decision, record.policy.decision) &&
-      same(filter.status, record.status) &&
-      same(filter.traceId, record.trace_id) &&
-      (filter.agent === undefined || record.agentRef === filter.agent || record.nodeId === filter.agent)
-    )
-  }
+function recordIn(
+  bytes: Buffer,
+  place: { file: string; line: number },
+  { onBadLine }: ReadOptions,
+): SignedEnvelope | undefined {
+  const record = objectOf(textOf(bytes) ?? '')
+  if (record !== undefined && isEnvelope(record)) return record
+  if (onBadLine === undefined) throw new AuditError('read_failed', `${place.file}:${place.line} is no record`)
+  onBadLine(place)
+  return undefined
 }

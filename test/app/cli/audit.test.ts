@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { generateKeyFile, SvcAppender } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { show } from 'svc-sdk/internal/cli/audit-show'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/appender/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
@@ -225,9 +226,35 @@ describe('svc audit', () => {
       expect(out).to.include('TOOL_NOT_ALLOWED').and.not.include('\u001b')
     })
 
-    it('refuses formats that come later, with the reason', async () => {
-      const { err, code } = await audit('show', dir.path, '--format', 'ocsf')
-      expect([err, code]).to.deep.equal(['svc audit show: --format ocsf is not available yet\n', 2])
+    it('prints OCSF and ECS events, one a line', async () => {
+      const ocsf = (await audit('show', dir.path, '--format', 'ocsf')).out.trim().split('\n')
+      expect(JSON.parse(ocsf[0] ?? '')).to.include({ class_uid: 6003 })
+      const ecs = (await audit('show', dir.path, '--format', 'ecs')).out.trim().split('\n')
+      expect(JSON.parse(ecs[0] ?? '')).to.have.property('@timestamp')
+      expect([ocsf.length, ecs.length]).to.deep.equal([3, 3])
+    })
+
+    it('prints what is appended under --follow, as a growing table', async () => {
+      let out = ''
+      const io = {
+        out: async (text: string) => {
+          out += text
+        },
+        err: (text: string) => expect.fail(text),
+        exit: () => undefined,
+      }
+      const rounds = [true, false]
+      const more = async (): Promise<boolean> => {
+        const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
+        await appender.append(envelope({ tool: 'late@1.0.0' }))
+        await appender.close()
+        return rounds.shift() ?? false
+      }
+      await show(dir.path, { format: 'table', follow: true }, io, more)
+      const lines = out.trim().split('\n')
+      expect(lines).to.have.length(5)
+      expect(lines[0]).to.match(/^TIME /)
+      expect(lines[4]).to.include('late@1.0.0')
     })
 
     it('goes on past a line that is no record, naming it', async () => {

@@ -1,0 +1,83 @@
+// `svc audit show`: records in the format that a person or another system reads.
+
+import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit'
+import type { CliIo } from './io.js'
+import { milliseconds, printable, table } from './table.js'
+
+export const formats = ['ndjson', 'table', 'ocsf', 'ecs'] as const
+type Format = (typeof formats)[number]
+
+export interface ShowOptions extends LogFilter {
+  format?: Format
+  follow?: boolean
+}
+
+const headings = ['TIME', 'DECISION', 'STATUS', 'MS', 'TENANT', 'SERVER', 'TOOL', 'WHY', 'TRACE']
+
+/** Widths of a table that is printed as it grows; a wider cell moves those after it. */
+const growing = [24, 8, 6, 8, 12, 20, 24, 24, 32]
+
+const FOLLOW_EVERY_MS = 250
+
+/** `more` says when to look again under `--follow`; by default four times a second, without end. */
+export async function show(dir: string, options: ShowOptions, io: CliIo, more = inAMoment): Promise<void> {
+  const { format = 'ndjson', follow = false, ...filter } = options
+  const records = follow
+    ? followLog(dir, filter, { ...badLines(io), more })
+    : readLog(dir, filter, badLines(io))
+  if (format === 'table' && !follow) {
+    const rows = [headings]
+    for await (const record of records) rows.push(row(record))
+    await io.out(table(rows, [3]))
+    return
+  }
+  if (format === 'table') await io.out(growingRow(headings))
+  for await (const record of records) await io.out(lineOf(format, record))
+}
+
+function lineOf(format: Format, record: SignedEnvelope): string {
+  switch (format) {
+    case 'table':
+      return growingRow(row(record))
+    case 'ocsf':
+      return `${JSON.stringify(toOcsf(record))}\n`
+    case 'ecs':
+      return `${JSON.stringify(toEcs(record))}\n`
+    case 'ndjson':
+      return `${JSON.stringify(record)}\n`
+  }
+}
+
+function growingRow(cells: readonly string[]): string {
+  return `${cells
+    .map((cell, column) => cell.padEnd(growing[column] ?? 0))
+    .join('  ')
+    .trimEnd()}\n`
+}
+
+function row(record: SignedEnvelope): string[] {
+  const why = [record.error, ...(record.findings ?? []).map((finding) => finding.reason)]
+  return [
+    record.ts,
+    record.policy.decision,
+    record.status,
+    milliseconds(record.latency_ms),
+    record.tenant,
+    record.server,
+    record.tool,
+    why.filter((word) => word !== undefined).join(' '),
+    record.trace_id,
+  ].map(printable)
+}
+
+function inAMoment(): Promise<boolean> {
+  return new Promise((resolve) => setTimeout(resolve, FOLLOW_EVERY_MS, true))
+}
+
+/** Lines that are no records are named on standard error and passed over. */
+export function badLines(io: CliIo) {
+  return {
+    onBadLine: ({ file, line }: { file: string; line: number }) =>
+      io.err(`${file}:${line}: not a record, left out (svc audit verify says what is wrong)\n`),
+  }
+}

@@ -1,0 +1,54 @@
+// `svc audit stats` for people: figures as tables, and as a picture that a terminal can show.
+
+import type { LogStats, TimelinePart, ToolStats } from '@svc/plugin-audit'
+import { milliseconds, printable, table } from './table.js'
+
+const steps = '\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
+const BAR_CELLS = 24
+
+export function statsReport(figures: LogStats): string {
+  const { calls, allowed, denied, errors } = figures
+  const parts = [`${calls} calls: ${allowed} allowed (${errors} of them failed), ${denied} denied\n`]
+  if (figures.timeline.length > 1) parts.push(timeline(figures.timeline))
+  const reasons = Object.entries(figures.denialsByReason)
+  if (reasons.length > 0) {
+    const rows = reasons.map(([reason, count]) => [printable(reason), String(count)])
+    parts.push(table([['DENIED FOR', 'CALLS'], ...rows], [1]))
+  }
+  if (figures.tools.length > 0) parts.push(tools(figures.tools))
+  return parts.join('\n')
+}
+
+function tools(tools: readonly ToolStats[]): string {
+  const slowest = Math.max(...tools.map(({ p99 }) => p99))
+  const rows = tools.map((tool) => [
+    printable(tool.tool),
+    ...[tool.calls, tool.denials, tool.errors].map(String),
+    ...[tool.p50, tool.p90, tool.p99, tool.max].map(milliseconds),
+    bar(tool, slowest),
+  ])
+  const headings = ['TOOL', 'CALLS', 'DENIED', 'FAILED', 'P50 MS', 'P90 MS', 'P99 MS', 'MAX MS']
+  return table([[...headings, 'P50 \u2588 P90 \u2593 P99 \u2591'], ...rows], [1, 2, 3, 4, 5, 6, 7])
+}
+
+/** Full up to the median, lighter up to the 90th and the 99th percentile. */
+function bar({ p50, p90, p99 }: ToolStats, slowest: number): string {
+  const cells = (ms: number): number => (slowest === 0 ? 0 : Math.round((ms / slowest) * BAR_CELLS))
+  return '\u2588'.repeat(cells(p50)).padEnd(cells(p90), '\u2593').padEnd(cells(p99), '\u2591')
+}
+
+function timeline(parts: readonly TimelinePart[]): string {
+  const most = Math.max(...parts.map(({ allowed, denied }) => Math.max(allowed, denied)))
+  const line = (count: (part: TimelinePart) => number): string =>
+    parts.map((part) => level(count(part), most)).join('')
+  return (
+    `allowed  ${line(({ allowed }) => allowed)}\n` +
+    `denied   ${line(({ denied }) => denied)}\n` +
+    `         from ${parts[0]?.from} to ${parts.at(-1)?.from}, up to ${most} calls a mark\n`
+  )
+}
+
+function level(count: number, most: number): string {
+  if (count === 0) return ' '
+  return steps.charAt(Math.ceil((count / most) * steps.length) - 1)
+}
