@@ -3,8 +3,8 @@
 import { AuditError, SignerKeyError } from '@svc/plugin-audit'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats, type VerifyArguments, verify } from './audit-actions.js'
-import { formats, type ShowOptions, show } from './audit-show.js'
 import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
+import { formats, type ShowOptions, show } from './audit-show.js'
 import { type CliIo, processIo } from './io.js'
 
 // The exit code for what cannot be done, as `audit verify` defines it for what cannot be judged.
