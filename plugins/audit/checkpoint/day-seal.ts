@@ -76,6 +76,9 @@ export class DaySeal {
         throw changed(this.day, `it has ${end} bytes where ${tree.logEnd} are sealed`)
       }
       if (end === tree.logEnd) return
+      if (endOfLastLine(port, log, tree.logEnd) !== tree.logEnd) {
+        throw changed(this.day, `no line ends at byte ${tree.logEnd}, where the sealed ones did`)
+      }
       await syncFile(port, log)
       await this.#grow(tree, log, end)
       await this.#sign(tree, prev)
