@@ -61,6 +61,11 @@ export class GatewayHandler {
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     // A connection must not hold the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
+    const unfit = unfitHeaders(message)
+    if (unfit !== undefined) {
+      // RFC 9112 §3.2 asks for 400 without Host; no call is made of what HTTP itself refuses.
+      return writeWhole(response, refusalAnswer(denied('BAD_REQUEST', unfit), this.#parts.ids.traceId()))
+    }
     const route = routeOf(message.method ?? '', message.url ?? '/')
     if (route.kind === 'health') return writeWhole(response, json(200, { status: 'ok' }))
     if (route.kind === 'ready') return this.#ready(response)
@@ -195,6 +200,14 @@ const notOurs: ReadonlySet<ErrorCode> = new Set([
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',
 ])
+
+function unfitHeaders({ headers, httpVersion }: IncomingMessage): string | undefined {
+  if (headers.host === undefined && httpVersion !== '1.0') return 'The request has no Host header.'
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') {
+    return 'expect: only 100-continue is understood.'
+  }
+  return undefined
+}
 
 function targetOf(server: string, tool: string, version: string): CallTarget {
   return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }

@@ -31,7 +31,8 @@ export class HttpServer {
         headersTimeout: limits.headersTimeoutMs,
         requestTimeout: limits.requestTimeoutMs,
         keepAliveTimeout: limits.keepAliveTimeoutMs,
-        requireHostHeader: true,
+        // Refused by the handler, in the error shape.
+        requireHostHeader: false,
         // A repeated header must be seen, not dropped: two Authorization headers are refused.
         joinDuplicateHeaders: true,
       },
@@ -47,6 +48,10 @@ export class HttpServer {
             this.#inFlight.delete(place)
           })
       },
+    )
+    // Not `100-continue`, which node answers: the handler refuses it like any other header that is wrong.
+    this.#server.on('checkExpectation', (message, response) =>
+      this.#server.emit('request', message, response),
     )
     this.#server.on('clientError', (error, socket) => {
       // What follows a request that is being answered must not be told as that request's answer, or in its midst.

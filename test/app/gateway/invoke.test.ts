@@ -383,6 +383,26 @@ describe('the invoke face', () => {
       (_call, response) => response.end('{}'),
     ))
 
+  for (const [title, header, message] of [
+    ['a request without Host', '', 'no Host header'],
+    ['an expectation it does not know', 'host: x\r\nexpect: 200-maybe\r\n', 'only 100-continue'],
+  ] as const) {
+    it(`refuses ${title} in the error shape`, () =>
+      withGateway(async (gateway) => {
+        const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+        socket.write(
+          `POST /mcp/files/read@1 HTTP/1.1\r\n${header}connection: close\r\ncontent-length: 2\r\n\r\n{}`,
+        )
+        const pieces: Buffer[] = []
+        for await (const piece of socket) pieces.push(piece)
+        const answer = Buffer.concat(pieces).toString()
+        expect(answer)
+          .to.match(/^HTTP\/1.1 400 /)
+          .and.include('"error":"BAD_REQUEST"')
+          .and.include(message)
+      }))
+  }
+
   it('refuses two Authorization headers', () =>
     withGateway(async (gateway) => {
       const { port } = new URL(gateway.url)
