@@ -33,6 +33,7 @@ export { parseJson } from './json/parse.js'
 export { shownPath } from './json/path.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
 export { isLoopbackHost } from './loopback.js'
+export { type Glob, globMatches, globOf } from './match/glob.js'
 export {
   compilePatternMap,
   compilePatternSet,

@@ -2,6 +2,7 @@
 import { compilePattern, notYet, PatternError } from '@svc/core'
 import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
+import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'
 import { versionPattern } from './versions.js'
 
 /** The longest delay that a timer of Node's can have. */
@@ -23,12 +24,27 @@ const egressAllowlist = z
     'Hosts that arguments may name: `host`, `*.domain` or `*`, with `:port` or `scheme://` or without. Empty allows none.',
   )
 
+const fsAllowlist = z
+  .array(z.string().min(1))
+  .superRefine((paths, context) =>
+    addMistakes(context, [], paths, (path) => parsePathPattern(path, undefined)),
+  )
+  .describe(
+    'Paths that arguments may name; `*` within a name, `**` for any number of names. Empty allows none.',
+  )
+
+const fsRoot = z
+  .string()
+  .min(1)
+  .superRefine((path, context) => addMistakes(context, [], [path], parseRoot, true))
+  .describe('The directory in which relative paths and relative patterns begin: absolute.')
+
 export const securitySchema = z
   .strictObject({
     allow_versions: allowVersions.optional(),
     egress_allowlist: egressAllowlist.optional(),
-    fs_allowlist: notYet('fs_allowlist'),
-    fs_root: notYet('fs_root'),
+    fs_allowlist: fsAllowlist.optional(),
+    fs_root: fsRoot.optional(),
     limits: z
       .strictObject({
         max_payload_kb: z
@@ -57,13 +73,20 @@ function addMistakes(
   path: readonly string[],
   texts: readonly string[],
   read: (text: string) => unknown,
+  isAlone = false,
 ): void {
   for (const [i, text] of texts.entries()) {
     try {
       read(text)
     } catch (thrown) {
-      if (!(thrown instanceof PatternError || thrown instanceof HostPatternError)) throw thrown
-      context.addIssue({ code: 'custom', path: [...path, i], message: thrown.message })
+      if (!isMistake(thrown)) throw thrown
+      context.addIssue({ code: 'custom', path: isAlone ? [...path] : [...path, i], message: thrown.message })
     }
   }
+}
+
+function isMistake(thrown: unknown): thrown is Error {
+  return (
+    thrown instanceof PatternError || thrown instanceof HostPatternError || thrown instanceof PathPatternError
+  )
 }

@@ -1,4 +1,4 @@
-// Rules over the content of calls: versions, hosts, sizes, durations.
+// Rules over the content of calls: versions, hosts, paths, sizes, durations.
 import { bindDefault, definePlugin, identity, nearest, type PluginContext, resolveOptional } from '@svc/core'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
@@ -18,6 +18,9 @@ export const securityPlugin = definePlugin<SecurityConfig>({
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)
+    if (config.fs_root !== undefined && config.fs_allowlist === undefined) {
+      context.warn('security.fs_root: without fs_allowlist no path is judged')
+    }
     warnOfUnknownServers(versions?.servers ?? [], context)
     const maxBytes = max_payload_kb === undefined ? undefined : Math.floor(max_payload_kb * BYTES_PER_KB)
     return new SecurityStage(

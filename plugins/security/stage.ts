@@ -1,4 +1,4 @@
-// Finds versions that are not pinned, hosts that must not be contacted, payloads that are too large and calls that
+// Finds versions that are not pinned, hosts and paths that must not be touched, payloads that are too large and calls that
 // take too long.
 import {
   type Call,

@@ -6,7 +6,7 @@ export const URL_NAMED = 1
 /** Named like `host`: what stands there is no path, whatever it looks like. */
 export const HOST_NAMED = 2
 /** Judged as a path. */
-const PATH_NAMED = 4
+export const PATH_NAMED = 4
 
 const marks: ReadonlyMap<string, number> = new Map([
   ...['url', 'uri', 'href', 'endpoint', 'webhook', 'callback'].map((word) => [word, URL_NAMED] as const),

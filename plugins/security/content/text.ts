@@ -23,6 +23,13 @@ export function headOf(text: string, length: number, effort: Effort): Head {
   return { text: kept.slice(0, length), isCut: kept.length > length || at < end }
 }
 
+/** The text without what surrounds it. */
+export function trimmed(text: string, effort: Effort): string {
+  const { from, end } = trimmedRange(text)
+  effort.steps += from + (text.length - end)
+  return text.slice(from, end)
+}
+
 const TABS_AND_LINE_ENDS = /[\t\n\r]/g
 
 function trimmedRange(text: string): { from: number; end: number } {

@@ -58,7 +58,7 @@ function targetWith(scheme: string, head: Head): Target | undefined {
   const { text } = head
   const after = scheme.length + 1
   if (special.has(scheme)) return authorityAt(head, after, scheme)
-  if (scheme === 'file') return fileAt(head, after)
+  if (scheme === 'file' && text[after] !== ' ') return fileAt(head, after)
   if (text.startsWith('//', after)) return authorityAt(head, after, scheme)
   if (isChain(text, after)) return { kind: 'opaque', scheme }
   return opaque.has(scheme) && text[after] !== ' ' ? { kind: 'opaque', scheme } : undefined
@@ -115,7 +115,7 @@ function countSlashes(text: string, from: number): number {
 }
 
 /** The scheme that begins there, in lower case; undefined without one. */
-function schemeAt(text: string, from: number): string | undefined {
+export function schemeAt(text: string, from: number): string | undefined {
   if (!isLetter(text.charCodeAt(from))) return undefined
   let at = from + 1
   while (isSchemeUnit(text.charCodeAt(at))) at++

@@ -10,7 +10,7 @@ function mistakes(section: object): string[] {
 }
 
 describe('security: configuration', () => {
-  for (const key of ['fs_allowlist', 'fs_root', 'side_effects']) {
+  for (const key of ['side_effects']) {
     it(`refuses ${key}, even empty, as not available yet`, () => {
       expect(mistakes({ [key]: [] })).to.deep.equal([`${key}: ${key} is not available yet; leave it out`])
     })
