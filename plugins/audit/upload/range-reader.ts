@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
+import type { Pace } from './pace.js'
 import type { Range } from './source.js'
 
 // Small, as the event loop hashes each piece in one go.
@@ -13,9 +14,8 @@ const NEWLINE = 0x0a
 /** The whole lines from `start` on, in at most about `limit` bytes of the first `size`; undefined if none ends. */
 export async function wholeLines(
   file: FileHandle,
-  start: number,
-  size: number,
-  limit: number,
+  { start, size, limit }: { start: number; size: number; limit: number },
+  pace: Pace,
 ): Promise<Range | undefined> {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(PIECE_BYTES)
@@ -30,18 +30,20 @@ export async function wholeLines(
     if (lines > 0) found = { end: at + lines, sha256: hash.copy().digest('hex') }
     hash.update(piece.subarray(lines))
     at += piece.length
+    if (at < size) await pace.rest()
   }
   return found === undefined ? undefined : { start, ...found }
 }
 
 /** Exactly `[start, end)`, as it was begun before. */
-export async function fixedRange(file: FileHandle, start: number, end: number): Promise<Range> {
+export async function fixedRange(file: FileHandle, start: number, end: number, pace: Pace): Promise<Range> {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(PIECE_BYTES)
   for (let at = start; at < end; ) {
     const piece = await readPiece(file, buffer, at, end)
     hash.update(piece)
     at += piece.length
+    if (at < end) await pace.rest()
   }
   return { start, end, sha256: hash.digest('hex') }
 }
@@ -54,16 +56,17 @@ export async function isLineStart(file: FileHandle, offset: number): Promise<boo
 }
 
 /** The bytes of the range. Fails where the file has become shorter meanwhile. */
-export function bytesOf(file: FileHandle, { start, end }: Range): Readable {
-  return Readable.from(pieces(file, start, end), { objectMode: false, highWaterMark: PIECE_BYTES })
+export function bytesOf(file: FileHandle, { start, end }: Range, pace: Pace): Readable {
+  return Readable.from(pieces(file, start, end, pace), { objectMode: false, highWaterMark: PIECE_BYTES })
 }
 
-async function* pieces(file: FileHandle, start: number, end: number): AsyncGenerator<Buffer> {
+async function* pieces(file: FileHandle, start: number, end: number, pace: Pace): AsyncGenerator<Buffer> {
   for (let at = start; at < end; ) {
     // A buffer of its own: whoever sends it may hold it longer than this turn.
     const piece = await readPiece(file, Buffer.allocUnsafe(PIECE_BYTES), at, end)
     yield piece
     at += piece.length
+    if (at < end) await pace.rest()
   }
 }
 

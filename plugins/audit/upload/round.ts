@@ -7,6 +7,7 @@ import { messageOf } from '@svc/core'
 import { systemCode } from '../errors.js'
 import type { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
+import type { Pace } from './pace.js'
 import { bytesOf, fixedRange, isLineStart, wholeLines } from './range-reader.js'
 import type { FoundFile } from './scan.js'
 import { objectKey, type Range, type Source } from './source.js'
@@ -21,6 +22,7 @@ export interface RoundParts {
   readonly controlPlane: ControlPlane
   /** Most bytes of one object, unless a line is longer. */
   readonly rangeBytes: number
+  readonly pace: Pace
   /** Sizes at a moment when no batch is half written; undefined for a file not to be uploaded now. */
   sizes(sources: readonly Source[]): Promise<(number | undefined)[]>
   /** Called for each range that the store has. */
@@ -97,8 +99,8 @@ async function beginOne(parts: RoundParts, source: Source, size: number): Promis
     await file.datasync()
     const range =
       pending === undefined
-        ? await wholeLines(file, offset, size, parts.rangeBytes)
-        : await fixedRange(file, offset, pending)
+        ? await wholeLines(file, { start: offset, size, limit: parts.rangeBytes }, parts.pace)
+        : await fixedRange(file, offset, pending, parts.pace)
     if (range === undefined) return undefined
     if (pending === undefined) state.begin(path, range.end)
     isBegun = true
@@ -137,7 +139,7 @@ async function putAll(
 }
 
 async function put(
-  { controlPlane }: RoundParts,
+  { controlPlane, pace }: RoundParts,
   { source, file, range }: Begun,
   signal: AbortSignal,
 ): Promise<void> {
@@ -146,7 +148,7 @@ async function put(
   const contentLength = range.end - range.start
   const { mode, date } = source
   const target = await controlPlane.uploadUrl({ key, mode, date, contentLength }, signal)
-  await controlPlane.put(target, contentLength, bytesOf(file, range), signal)
+  await controlPlane.put(target, contentLength, bytesOf(file, range, pace), signal)
 }
 
 function asUploadError(error: unknown, { path }: Source): UploadError {

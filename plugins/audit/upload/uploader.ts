@@ -8,6 +8,7 @@ import { Backoff } from './backoff.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import { sizesIn, type UploadedLog } from './log-sizes.js'
+import { Pace } from './pace.js'
 import { DEFAULT_INTERVAL_MS, DEFAULT_TIMEOUT_MS, type PresignConfig } from './presign.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, scan } from './scan.js'
@@ -44,6 +45,7 @@ export class Uploader {
   readonly #lock: UploadLock
   readonly #backoff: Backoff
   readonly #figures: UploadFigures
+  readonly #pace: Pace
   readonly #closing = new AbortController()
   /** Files left alone since a failure that repeating does not mend. */
   readonly #stopped = new Map<string, UploadError>()
@@ -68,6 +70,7 @@ export class Uploader {
     this.#lock = new UploadLock(parts.dir)
     this.#backoff = new Backoff(parts.random)
     this.#figures = new UploadFigures(parts.meter)
+    this.#pace = new Pace(() => parts.clock.monotonic())
   }
 
   /** Begins to upload, now and at every interval. Call once the directory is open. */
@@ -80,6 +83,7 @@ export class Uploader {
 
   /** Bytes of a file of `day` have become durable. Cheap enough for every batch. */
   grew(bytes: number, day: string): void {
+    this.#pace.grew()
     this.#days.add(day)
     this.#figures.pendingBytes += bytes
     this.#freshBytes += bytes
@@ -188,6 +192,7 @@ export class Uploader {
         state,
         controlPlane: this.#controlPlane,
         rangeBytes: limits.rangeBytes,
+        pace: this.#pace,
         sizes: (sources) => sizesIn(log, dir, sources),
         onUploaded: (bytes) => this.#figures.uploaded(bytes, clock.now()),
         onFailure,
