@@ -71,16 +71,19 @@ function ownedByUser(name: string, adapter: QuotaAdapter): AdapterSource {
 
 /** Where calls are let through while it is down, the gateway starts without it. */
 function redis(config: QuotasConfig, context: PluginContext): AdapterSource {
-  const { redisUrl: url = '', redis: more, timeoutMs, failure_mode } = config
+  const { redisUrl: url = '', redis: { lease, ...more } = {}, timeoutMs, failure_mode } = config
   const options = { url, ...more, silenceMs: 2 * timeoutMs }
   return kept(
     {
       name: 'redis',
       // Hashed, as the URL may hold a password.
-      key: `redis ${sha256Hex(Buffer.from(canonicalize(options)))}`,
+      key: `redis ${sha256Hex(Buffer.from(canonicalize({ ...options, lease })))}`,
       async prepare() {
-        const { RedisQuotaAdapter } = await import('./redis/adapter.js')
-        return () => new RedisQuotaAdapter(options)
+        const { LeasedQuotaAdapter, RedisQuotaAdapter } = await import('./redis/index.js')
+        return () => {
+          const store = new RedisQuotaAdapter(options)
+          return lease === undefined ? store : new LeasedQuotaAdapter(store, lease)
+        }
       },
       async opened(adapter, signal) {
         try {

@@ -31,6 +31,15 @@ const redis = z
       .max(60_000)
       .default(2000)
       .describe('Milliseconds within which a connection has to be made.'),
+    lease: z
+      .strictObject({
+        calls: z.number().int().min(2).max(1000).describe('Calls taken at once at most.'),
+        ms: z.number().int().min(10).max(60_000).default(1000).describe('Milliseconds that they are held.'),
+      })
+      .optional()
+      .describe(
+        'Calls are taken ahead in batches, of a tenth of what is left at most, so that most need no round trip.',
+      ),
   })
   .superRefine(({ cluster, sentinel, nodes }, context) => {
     if (cluster && sentinel !== undefined) {

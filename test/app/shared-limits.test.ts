@@ -68,6 +68,14 @@ describe('gateways that share a Redis', () => {
     expect((await statuses([one, two], 60)).filter((status) => status === 200)).to.have.lengthOf(15)
   })
 
+  it('never exceed a limit together when they take calls ahead', async () => {
+    const leased = options({ calls_per_day: 60 }, { redis: { lease: { calls: 20 } } })
+    await using one = await startTestGateway(leased)
+    await using two = await startTestGateway(leased)
+    const served = (await statuses([one, two], 150)).filter((status) => status === 200).length
+    expect(served).to.be.within(54, 60)
+  })
+
   it('refuse limited calls in time while Redis is silent, and serve again when it is back', async () => {
     await using gateway = await startTestGateway(options({ calls_per_day: 5 }, { timeoutMs: 200 }))
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 200)

@@ -6,9 +6,6 @@ import { checkedSize } from '../token-bucket.js'
 import { RedisConnection, type RedisConnectionOptions } from './connection.js'
 import { countDaily, refundDaily, takeTokens } from './scripts.js'
 
-// For `bench/`, which runs it without the adapter.
-export { countDaily } from './scripts.js'
-
 export interface RedisQuotaOptions extends RedisConnectionOptions {
   /** Before every key; `svc:quotas:` where not given. */
   readonly keyPrefix?: string | undefined

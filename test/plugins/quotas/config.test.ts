@@ -68,6 +68,8 @@ describe('quotas: configuration', () => {
     const at = { adapter: 'redis', redisUrl: 'redis://h' }
     expect(mistakes({ ...at, redis: { cluster: true, nodes: ['a:7000', '[::1]:7001'] } })).to.deep.equal([])
     expect(mistakes({ ...at, redis: { sentinel: 'main', nodes: ['b:26379'] } })).to.deep.equal([])
+    expect(mistakes({ ...at, redis: { lease: { calls: 10 } } })).to.deep.equal([])
+    expect(mistakes({ ...at, redis: { lease: { calls: 1 } } })).to.have.lengthOf(1)
     expect(mistakes({ ...at, redis: { cluster: true, sentinel: 'main' } })).to.deep.equal([
       'redis.sentinel: does not go with cluster: true',
     ])
