@@ -1,7 +1,7 @@
 // Redis servers for one test: on free ports of loopback, in a directory of their own, killed in the end.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,18 +26,7 @@ export async function startRedis(args: readonly string[] = [], port?: number): P
   return {
     port: at,
     url,
-    async send(command, ...rest) {
-      const client = new Redis(url, { lazyConnect: true, retryStrategy: () => null })
-      const failed = once(client, 'error').then(([fault]) => {
-        throw fault
-      })
-      failed.catch(() => undefined)
-      try {
-        return await Promise.race([client.call(command, ...rest), failed])
-      } finally {
-        client.disconnect()
-      }
-    },
+    send: (...command) => sendTo(url, ...command),
     async kill(signal) {
       const exit = once(child, 'exit')
       child.kill(signal)
@@ -47,11 +36,7 @@ export async function startRedis(args: readonly string[] = [], port?: number): P
       child = await spawned()
     },
     async [Symbol.asyncDispose]() {
-      if (child.exitCode === null && child.signalCode === null) {
-        const exit = once(child, 'exit')
-        child.kill('SIGKILL')
-        await exit
-      }
+      await killed(child)
       rmSync(dir, { recursive: true, force: true })
     },
   }
@@ -119,6 +104,36 @@ export async function startRedisCluster({ replica = false } = {}): Promise<Redis
   }
 }
 
+/** A Sentinel that watches `primary` under the name `main` and makes a replica the primary half a second after it is gone. */
+export async function startSentinel(
+  primary: RedisServer,
+): Promise<Pick<RedisServer, 'url' | 'send'> & AsyncDisposable> {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-sentinel-'))
+  const port = await freePort()
+  const file = join(dir, 'sentinel.conf')
+  writeFileSync(
+    file,
+    [
+      `port ${port}`,
+      'bind 127.0.0.1',
+      `sentinel monitor main 127.0.0.1 ${primary.port} 1`,
+      'sentinel down-after-milliseconds main 500',
+      'sentinel failover-timeout main 2000',
+    ].join('\n'),
+  )
+  const child = spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  await saying(child, '+monitor master main')
+  const url = `redis://127.0.0.1:${port}`
+  return {
+    url,
+    send: (...command) => sendTo(url, ...command),
+    async [Symbol.asyncDispose]() {
+      await killed(child)
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
 /** Asks again until it holds. Rejects after 15 seconds. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   const giveUp = performance.now() + 15_000
@@ -128,22 +143,48 @@ export async function until(holds: () => Promise<boolean>): Promise<void> {
   }
 }
 
+async function sendTo(url: string, command: string, ...args: (string | number)[]): Promise<unknown> {
+  // A Sentinel's INFO does not look like a server's, so it is not waited for.
+  const client = new Redis(url, { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null })
+  const failed = once(client, 'error').then(([fault]) => {
+    throw fault
+  })
+  failed.catch(() => undefined)
+  try {
+    return await Promise.race([client.call(command, ...args), failed])
+  } finally {
+    client.disconnect()
+  }
+}
+
 async function spawnRedis(dir: string, port: number, args: readonly string[]): Promise<ChildProcess> {
   const child = spawn(
     'redis-server',
     ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', ...args],
     { stdio: ['ignore', 'pipe', 'ignore'] },
   )
+  await saying(child, 'Ready to accept connections')
+  return child
+}
+
+/** Resolves when the server says that it is there. */
+function saying(child: ChildProcess, words: string): Promise<void> {
   let said = ''
-  await new Promise<void>((resolve, reject) => {
+  return new Promise<void>((resolve, reject) => {
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       said += text
-      if (said.includes('Ready to accept connections')) resolve()
+      if (said.includes(words)) resolve()
     })
     child.once('error', reject)
     child.once('exit', (code) => reject(new Error(`redis-server ended with ${code}: ${said}`)))
   })
-  return child
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exit = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exit
 }
 
 /** The bus of a cluster's node has a port of its own, 10,000 above. */

@@ -5,6 +5,7 @@ import {
   type RedisServer,
   startRedis,
   startRedisCluster,
+  startSentinel,
   until,
 } from '../../support/redis.js'
 import { quotaAdapterSuite } from './adapter-suite.js'
@@ -222,6 +223,39 @@ describe('redis cluster', () => {
 })
 
 describe('redis that fails over', () => {
+  it('follows the Sentinel to the new primary', async function () {
+    this.timeout(40_000)
+    await using primary = await startRedis()
+    await using replica = await startRedis([
+      ...['--replicaof', '127.0.0.1', String(primary.port), '--repl-diskless-sync-delay', '0'],
+    ])
+    await until(async () =>
+      String(await replica.send('INFO', 'replication')).includes('master_link_status:up'),
+    )
+    await using sentinel = await startSentinel(primary)
+    const adapter = new RedisQuotaAdapter({ url: sentinel.url, sentinel: 'main', silenceMs: 500 })
+    try {
+      await adapter.open(signal)
+      for (let call = 0; call < 7; call++) await adapter.incrDaily('t', 'a', 10, NOON)
+      await until(async () => {
+        const slave = await replica.send('HVALS', 'svc:quotas:{1:t:a}:count')
+        return String(slave) === '7'
+      })
+      // The Sentinel learns of replicas from their primary.
+      await until(async () => /slaves=1,/.test(String(await sentinel.send('INFO', 'sentinel'))))
+      await primary.kill('SIGKILL')
+      let counted = 0
+      await until(async () => {
+        const [result] = await Promise.allSettled([adapter.incrDaily('t', 'a', 10, NOON)])
+        if (result?.status === 'fulfilled') counted = result.value.count
+        return result?.status === 'fulfilled'
+      })
+      expect(counted).to.equal(8)
+    } finally {
+      await adapter.close()
+    }
+  })
+
   it('goes on with the replica, and what that had, when a primary dies', async function () {
     this.timeout(40_000)
     await using cluster = await startRedisCluster({ replica: true })
