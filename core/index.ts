@@ -91,13 +91,14 @@ export type {
   PolicyResult,
 } from './policy/types.js'
 export type { QuotaAdapter } from './quota-adapter.js'
+export { type Redactor, redactedFault, redactedValue } from './redactor.js'
 export { type Lease, Resources } from './resources.js'
 export { KeyError, type KeyErrorCode } from './secret/key-error.js'
 export { type KeyPlace, KeyReader } from './secret/key-reader.js'
 export { isSideEffecting, type SideEffectKnowledge } from './side-effects.js'
 export type { Signer } from './signer.js'
 export { type Slot, slot } from './slot.js'
-export { credential, type Identity, identity, type Limit, limits, verdict } from './slots.js'
+export { credential, type Identity, identity, type Limit, limits, redactor, verdict } from './slots.js'
 export type { Next, Stage } from './stage.js'
 export {
   type Appender,

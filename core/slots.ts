@@ -1,6 +1,7 @@
 // The slots that built-in stages share. A plugin may make more with `slot()`.
 import type { Credential } from './credential.js'
 import type { Verdict } from './finding.js'
+import type { Redactor } from './redactor.js'
 import { slot } from './slot.js'
 
 /** Who is calling, as the token says. */
@@ -33,5 +34,7 @@ export interface Limit {
 export const identity = slot<Identity>('identity')
 export const limits = slot<readonly Limit[]>('limits')
 export const verdict = slot<Verdict>('verdict')
+/** Filled by the stage directly inside audit; read by whoever writes of the call. */
+export const redactor = slot<Redactor>('redactor')
 /** Filled by brokers, read by whoever sends the call upstream. */
 export const credential = slot<Credential>('credential')

@@ -5,6 +5,7 @@ import type { authnSchema } from '@svc/plugin-authn'
 import type { brokersSchema } from '@svc/plugin-brokers'
 import type { enforcementSchema } from '@svc/plugin-enforcement'
 import type { entitlementsSchema } from '@svc/plugin-entitlements'
+import type { privacySchema } from '@svc/plugin-privacy'
 import type { quotasSchema } from '@svc/plugin-quotas'
 import type { securitySchema } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
@@ -19,6 +20,7 @@ export interface MiddlewareConfig {
   entitlements?: z.input<typeof entitlementsSchema>
   enforcement?: z.input<typeof enforcementSchema>
   security?: z.input<typeof securitySchema>
+  privacy?: z.input<typeof privacySchema>
   brokers?: z.input<typeof brokersSchema>
 }
 

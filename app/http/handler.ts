@@ -14,6 +14,8 @@ import {
   type Logger,
   type Outcome,
   Refusal,
+  redactedFault,
+  redactor,
 } from '@svc/core'
 import type { Generation } from '../gateway/generation.js'
 import { leavingCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
@@ -94,7 +96,9 @@ export class GatewayHandler {
   /** The record holds every call; the log holds what an operator must mend. */
   #tellFault(call: Call, outcome: Outcome): void {
     if (outcome.kind !== 'failed') return
-    const fields = { err: outcome.cause, code: outcome.code, trace_id: call.trace.traceId }
+    const redacts = call.get(redactor)
+    const err = redacts === undefined ? outcome.cause : redactedFault(outcome.cause, redacts)
+    const fields = { err, code: outcome.code, trace_id: call.trace.traceId }
     if (notOurs.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without an answer')
     else this.#parts.logger.error(fields, 'call failed')
   }

@@ -1,5 +1,6 @@
 // Proves an order of stages from what they require and provide. Nothing reorders silently.
 import type { Plugin } from '../plugin.js'
+import { redactor } from '../slots.js'
 
 export interface OrderMistake {
   /** The entry of the order that is wrong. */
@@ -24,7 +25,12 @@ export function placeInOrder(order: readonly string[], plugins: readonly Plugin[
 /** Every mistake of an order: unknown, repeated and missing stages, slots read before they are filled. */
 export function checkOrder(order: readonly string[], plugins: readonly Plugin[]): OrderMistake[] {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
-  return [...checkNames(order, byName), ...checkAuditIsOutermost(order, byName), ...checkSlots(order, byName)]
+  return [
+    ...checkNames(order, byName),
+    ...checkAuditIsOutermost(order, byName),
+    ...checkRedactorIsNext(order, byName),
+    ...checkSlots(order, byName),
+  ]
 }
 
 function checkNames(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
@@ -59,6 +65,20 @@ function checkAuditIsOutermost(
     {
       name: first,
       message: `stage "${first}" stands outside "audit"; put "audit" first, so that whatever happens is recorded`,
+    },
+  ]
+}
+
+/** A call that is refused outside the redactor would be recorded in full. */
+function checkRedactorIsNext(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
+  const name = order.find((one) => byName.get(one)?.provides?.some(({ index }) => index === redactor.index))
+  const before = order[order.indexOf('audit') + 1]
+  if (name === undefined || before === undefined || before === name || before === 'audit') return []
+  if (order.indexOf(before) > order.indexOf(name)) return []
+  return [
+    {
+      name: before,
+      message: `stage "${before}" stands outside "${name}"; put "${name}" directly after "audit", so that no record tells who called`,
     },
   ]
 }

@@ -4,12 +4,14 @@ import {
   type Identity,
   identity,
   type JudgedFinding,
+  redactor,
   type Settlement,
   sha256Hex,
   verdict,
 } from '@svc/core'
 import type { AuditEnvelope, EnvelopePrincipal } from './envelope.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
+import { redactedEnvelope } from './redacted.js'
 
 /** What is the same in every record of a gateway. */
 export interface RecordFacts {
@@ -104,7 +106,8 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
   }
   if (result.error !== null) envelope.error = result.error
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
-  return envelope
+  const redacts = call.get(redactor)
+  return redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, understood?.kind)
 }
 
 /** The one record that stands for `count` refused unauthenticated requests (decisions.md §4). */

@@ -11,6 +11,8 @@ import {
   type Next,
   type Outcome,
   Refusal,
+  redactedFault,
+  redactor,
   type Sent,
   type Settlement,
   type Stage,
@@ -45,6 +47,8 @@ interface Ended {
   /** Monotonic, milliseconds. */
   readonly arrived: number
   readonly intent: CallIntent | undefined
+  /** False for a call that this stage itself refused. */
+  readonly isPassedOn: boolean
 }
 
 export class AuditStage implements Stage {
@@ -103,9 +107,10 @@ export class AuditStage implements Stage {
     const { appender } = this.#log.value
     const arrived = this.#parts.clock.monotonic()
     const intent = this.#intentOf(call, arrived)
-    call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent }))
+    const isPassedOn = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
+    call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent, isPassedOn }))
     // The record of this very refusal is the next attempt to write: the first that succeeds opens the gate.
-    if (this.#parts.failureMode === 'block' && appender.status?.().writable === false) {
+    if (!isPassedOn) {
       return Promise.resolve(denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.'))
     }
     if (intent !== undefined) call.hold(intent)
@@ -139,7 +144,7 @@ export class AuditStage implements Stage {
     )
   }
 
-  async #record(appender: Appender, { call, settlement, arrived, intent }: Ended): Promise<void> {
+  async #record(appender: Appender, { call, settlement, arrived, intent, isPassedOn }: Ended): Promise<void> {
     if (settlement.error === 'UNAUTHENTICATED' && !this.#flood.admit(this.#parts.clock.now())) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
       return
@@ -151,13 +156,17 @@ export class AuditStage implements Stage {
       latencyMs,
       inputSha256: intent?.inputSha256,
     })
+    // No stage has looked at it, nor said how far it may be written down.
+    if (!isPassedOn) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
     this.#payloads?.record(call, settlement, envelope.tenant)
     try {
       await appender.append(envelope)
       intent?.settle(true)
     } catch (fault) {
       intent?.settle(false)
-      this.#lost(fault, { trace_id: call.trace.traceId })
+      const redacts = call.get(redactor)
+      const told = redacts === undefined ? fault : redactedFault(fault, redacts)
+      this.#lost(told, { trace_id: call.trace.traceId })
       if (this.#parts.failureMode === 'block') throw unrecorded(settlement.sent, fault)
     }
   }

@@ -1,6 +1,7 @@
-// The section is known and documented, and refused at load until its stage is written.
-import { definePlugin } from '@svc/core'
+// The `privacy` section: what is written of the people behind a call.
+import { definePlugin, redactor } from '@svc/core'
 import { type PrivacyConfig, privacySchema } from './config.js'
+import { privacyKey } from './key.js'
 import { PrivacyStage } from './stage.js'
 
 export const privacyPlugin = definePlugin<PrivacyConfig>({
@@ -8,6 +9,10 @@ export const privacyPlugin = definePlugin<PrivacyConfig>({
   version: '0.1.0',
   core: '^1.0.0',
   schema: privacySchema,
-  available: false,
-  create: () => new PrivacyStage(),
+  provides: [redactor],
+  create: (config, context) =>
+    new PrivacyStage({
+      isOn: config.redact_identities,
+      key: () => privacyKey(config.key_ref, context),
+    }),
 })

@@ -1,13 +1,44 @@
-// Stands where privacy controls will: a call whose identities ought to be redacted must not be recorded in full.
-import { type Call, failed, type Next, type Outcome, type Stage } from '@svc/core'
+// Leaves a redactor on every call, for all that is written of it.
+import { type Call, type Next, type Outcome, redactor, type Stage } from '@svc/core'
+import { CallRedactor } from './call-redactor.js'
+import { Pseudonyms } from './pseudonyms.js'
+
+export interface PrivacyStageParts {
+  readonly isOn: boolean
+  /** Asked at start, where redaction is on. */
+  key(): Promise<string>
+}
 
 export class PrivacyStage implements Stage {
-  async handle(_call: Call, _next: Next): Promise<Outcome> {
-    return failed('INTERNAL', 'Privacy controls are not available yet.')
+  #parts: PrivacyStageParts
+  #pseudonyms: Pseudonyms | undefined
+
+  constructor(parts: PrivacyStageParts) {
+    this.#parts = parts
   }
 
-  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    say('not available yet: every call is refused')
-    return this.handle(call, next)
+  async start(): Promise<void> {
+    if (this.#parts.isOn) this.#pseudonyms ??= new Pseudonyms(await this.#parts.key())
+  }
+
+  async stop(): Promise<void> {
+    this.#pseudonyms = undefined
+  }
+
+  handle(call: Call, next: Next): Promise<Outcome> {
+    if (!this.#parts.isOn) return next()
+    // A call whose caller ought to be redacted must not be recorded in full.
+    if (this.#pseudonyms === undefined) throw new Error('the privacy stage has not started')
+    call.set(redactor, new CallRedactor(call, this.#pseudonyms))
+    return next()
+  }
+
+  explain(_call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    say(
+      this.#parts.isOn
+        ? 'puts pseudonyms in place of the caller in records, logs and spans'
+        : 'redact_identities is false: records and logs say who called',
+    )
+    return next()
   }
 }

@@ -39,6 +39,7 @@ const sections: Readonly<Record<string, ConformanceOptions>> = {
   quotas: { validConfig: { adapter: 'memory' } },
   security: { validConfig: { allow_versions: { billing: ['1.*'] }, limits: { max_payload_kb: 1 } } },
   enforcement: { validConfig: { mode: 'enforce' } },
+  privacy: { validConfig: { redact_identities: true } },
   brokers: {
     validConfig: (directory: string) => {
       writeFileSync(join(directory, 'vendor.key'), 'a key of the test')

@@ -10,6 +10,8 @@ import {
   type Logger,
   type Meter,
   type Outcome,
+  type Redactor,
+  redactor,
   type Settlement,
 } from '@svc/core'
 import type { RawPayloadRecord } from '../envelope.js'
@@ -50,10 +52,11 @@ export class PayloadRecorder {
   /** Writes what is known of the call's payloads, soon. */
   record(call: Call, settlement: Settlement, tenant: string): void {
     const { agent, trace, understood, receivedAt } = call
+    const redacts = call.get(redactor)
     const common = {
       trace_id: trace.traceId,
       span_id: trace.spanId,
-      runId: agent.agentRef ?? trace.traceId,
+      runId: agent.agentRef === null ? trace.traceId : (redacts?.text(agent.agentRef) ?? agent.agentRef),
       tenant,
     }
     const input = understood?.canonicalArgs
@@ -67,9 +70,11 @@ export class PayloadRecorder {
         this.#write(
           { head, bytes: Buffer.byteLength(input) },
           { ...common, ts: instant(receivedAt), direction: 'input' },
+          redacts,
         )
       }
-      if (output !== undefined) this.#write(output, { ...common, ts: instant(endedAt), direction: 'output' })
+      if (output !== undefined)
+        this.#write(output, { ...common, ts: instant(endedAt), direction: 'output' }, redacts)
     })
   }
 
@@ -88,8 +93,9 @@ export class PayloadRecorder {
   #write(
     { head, bytes }: Payload,
     record: Omit<RawPayloadRecord, 'payload_preview' | 'payload_truncated' | 'payload_bytes'>,
+    redacts: Redactor | undefined,
   ): void {
-    const { text, isTruncated } = previewOf(head, bytes, this.#parts.previewBytes)
+    const { text, isTruncated } = previewOf(head, bytes, this.#parts.previewBytes, redacts)
     const written = this.#parts
       .write({
         ...record,

@@ -1,5 +1,6 @@
 // A redacted preview of a payload, short enough to keep.
 
+import type { Redactor } from '@svc/core'
 import { redact } from './redact.js'
 
 // Redaction looks beyond what is kept: what begins inside and ends outside must still be recognised.
@@ -21,11 +22,18 @@ export function windowBytes(previewBytes: number): number {
  *
  * @param head the first `windowBytes` of the payload, or all of it. Bytes that are no UTF-8 become U+FFFD.
  * @param totalBytes of the whole payload.
+ * @param redactor takes identities out, where the policy wants that.
  */
-export function previewOf(head: Uint8Array, totalBytes: number, previewBytes: number): Preview {
+export function previewOf(
+  head: Uint8Array,
+  totalBytes: number,
+  previewBytes: number,
+  redactor?: Redactor,
+): Preview {
   const window = head.subarray(0, windowBytes(previewBytes))
   const isWhole = totalBytes <= window.length
-  const clean = Buffer.from(redact(decode(isWhole ? window : wholeCharacters(window))))
+  const text = decode(isWhole ? window : wholeCharacters(window))
+  const clean = Buffer.from(redact(redactor === undefined ? text : redactor.text(text)))
   // A secret that the window cuts in two is not recognised by its first half: that lies in the margin.
   const usable = isWhole ? clean.length : Math.max(0, clean.length - MARGIN_BYTES)
   const kept = wholeCharacters(clean.subarray(0, Math.min(usable, previewBytes)), clean)

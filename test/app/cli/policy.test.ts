@@ -31,7 +31,9 @@ describe('svc policy check', () => {
     for (const name of namesIn('valid')) {
       it(name, async () => {
         const { lines, exit } = await policy('check', `${fixtures}valid/${name}.yaml`)
-        expect(lines.at(-1)).to.match(new RegExp(`^valid/${name}.yaml: OK, \\d+ stages: audit, authn, `))
+        expect(lines.at(-1)).to.match(
+          new RegExp(`^valid/${name}.yaml: OK, \\d+ stages: audit, (?:privacy, )?authn, `),
+        )
         expect(exit).to.equal(0)
       })
     }
@@ -66,11 +68,13 @@ describe('svc policy explain', () => {
     const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
     expect([...new Set(stages)]).to.deep.equal([
       'audit',
+      'privacy',
       'authn',
       'entitlements',
       'security',
       'enforcement',
       'quotas',
+      'brokers',
     ])
     expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
     expect(exit).to.equal(0)

@@ -1,4 +1,13 @@
-import { checkOrder, definePlugin, denied, type Plugin, placeInOrder, type Slot, slot } from '@svc/core'
+import {
+  checkOrder,
+  definePlugin,
+  denied,
+  type Plugin,
+  placeInOrder,
+  redactor,
+  type Slot,
+  slot,
+} from '@svc/core'
 import { expect } from 'chai'
 import { z } from 'zod'
 
@@ -38,6 +47,14 @@ describe('checkOrder', () => {
     const plugins = [plugin('authn', { provides: [who] }), plugin('rules', { requires: [who] })]
     expect(messages(['rules', 'authn'], plugins)).to.deep.equal([
       'stage "rules" reads the slot "who" before "authn" fills it; put "authn" before "rules"',
+    ])
+  })
+
+  it('lets no stage stand between audit and what redacts its records', () => {
+    const plugins = [plugin('audit'), plugin('privacy', { provides: [redactor] }), plugin('authn')]
+    expect(messages(['audit', 'privacy', 'authn'], plugins)).to.deep.equal([])
+    expect(messages(['audit', 'authn', 'privacy'], plugins)).to.deep.equal([
+      'stage "authn" stands outside "privacy"; put "privacy" directly after "audit", so that no record tells who called',
     ])
   })
 

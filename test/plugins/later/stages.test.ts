@@ -1,7 +1,6 @@
 import type { Plugin } from '@svc/core'
 import { ap2Plugin } from '@svc/plugin-ap2'
 import { dedupePlugin } from '@svc/plugin-dedupe'
-import { privacyPlugin } from '@svc/plugin-privacy'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
@@ -9,7 +8,6 @@ import { makeContext } from '../../support/context.js'
 
 /** Each with a section the contract allows, and with one it does not. */
 const later: readonly (readonly [Plugin, string, object, object])[] = [
-  [privacyPlugin, 'INTERNAL', { redact_identities: true }, { redact: true }],
   [
     ap2Plugin,
     'INTERNAL',

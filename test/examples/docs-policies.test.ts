@@ -1,6 +1,7 @@
-// The policies that docs/brokers.md shows, loaded as they stand there.
+// The policies that docs/brokers.md and docs/privacy.md show, loaded as they stand there.
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHmac } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,10 +9,14 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { svc } from '../support/svc.js'
 
-const page = readFileSync(fileURLToPath(new URL('../../../docs/brokers.md', import.meta.url)), 'utf8')
-const policies = [...page.matchAll(/^```yaml\n(tenant:.*?)^```$/gms)].map(([, text]) => text ?? '')
+const read = (page: string) =>
+  readFileSync(fileURLToPath(new URL(`../../../docs/${page}`, import.meta.url)), 'utf8')
+const policiesIn = (page: string) =>
+  [...page.matchAll(/^```yaml\n(tenant:.*?)^```$/gms)].map(([, text]) => text ?? '')
+const page = read('brokers.md')
+const policies = policiesIn(page)
 
-describe('docs/brokers.md', () => {
+describe('docs/brokers.md and docs/privacy.md', () => {
   let home: string
 
   beforeEach(() => {
@@ -24,10 +29,10 @@ describe('docs/brokers.md', () => {
     return (await promisify(execFile)(process.execPath, [svc, 'policy', ...args], { cwd: home })).stdout
   }
 
-  for (const [index, policy] of policies.entries()) {
+  for (const [index, policy] of [...policies, ...policiesIn(read('privacy.md'))].entries()) {
     it(`shows a policy that is accepted: ${index + 1}`, async () => {
       writeFileSync(join(home, 'policy.yaml'), policy)
-      expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: .*, brokers$/m)
+      expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: audit, .*$/m)
     })
   }
 
@@ -44,5 +49,14 @@ describe('docs/brokers.md', () => {
     expect(await run(...(command ?? '').split(/\s+/))).to.include(
       "brokers: exchanges the caller's token at https://id.example.com/token for the audience",
     )
+  })
+
+  it('shows a command that finds a person again', async () => {
+    const [, command = ''] = /^```sh\n(.*?)^```$/ms.exec(read('privacy.md')) ?? []
+    const key = 'k'.repeat(44)
+    mkdirSync(join(home, '.svc'))
+    writeFileSync(join(home, '.svc', 'privacy.key'), `${key}\n`)
+    const { stdout } = await promisify(execFile)('sh', ['-c', command], { cwd: home })
+    expect(stdout).to.include(createHmac('sha256', key).update('ada@example.com').digest('hex'))
   })
 })

@@ -1,0 +1,65 @@
+// The redactor of one call: knows its caller as soon as authn does.
+import { type Call, type Identity, identity, type Redactor } from '@svc/core'
+import type { Pseudonyms } from './pseudonyms.js'
+
+/** Callers whom authn remembers come back as the same object. */
+const forms = new WeakMap<Identity, RegExp>()
+
+export class CallRedactor implements Redactor {
+  #call: Call
+  #pseudonyms: Pseudonyms
+
+  constructor(call: Call, pseudonyms: Pseudonyms) {
+    this.#call = call
+    this.#pseudonyms = pseudonyms
+  }
+
+  pseudonym(name: string): string {
+    return this.#pseudonyms.of(name)
+  }
+
+  text(text: string): string {
+    const caller = this.#call.get(identity)
+    const known = caller === undefined ? text : this.#withoutCaller(text, caller)
+    return this.#pseudonyms.inPlaceOfAddresses(known)
+  }
+
+  #withoutCaller(text: string, caller: Identity): string {
+    const names = namesOf(caller)
+    if (names.length === 0) return text
+    let form = forms.get(caller)
+    if (form === undefined) {
+      form = formOf(names)
+      forms.set(caller, form)
+    }
+    return text.replace(form, (found) => this.#pseudonyms.of(asNamed(found, names)))
+  }
+}
+
+/** As the token has it, however it was found. */
+function asNamed(found: string, names: readonly string[]): string {
+  const told = found.toLowerCase()
+  const same = (name: string) => spellings(name).some((one) => one.toLowerCase() === told)
+  return names.find(same) ?? found
+}
+
+function namesOf({ user, userId, clientId }: Identity): string[] {
+  return [user, userId, clientId].filter((name) => name !== undefined)
+}
+
+/** Plain, and as a part of a URL. */
+function spellings(name: string): string[] {
+  const encoded = encodeURIComponent(name.toWellFormed())
+  return encoded === name ? [name] : [name, encoded]
+}
+
+/**
+ * Whole words only: a user called "ad" is not in "read". Longer names first, as one may begin with another; after
+ * a percent-encoded character a word begins too.
+ */
+function formOf(names: readonly string[]): RegExp {
+  const all = names.flatMap(spellings).sort((a, b) => b.length - a.length)
+  const escaped = all.map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'))
+  const begin = '(?:(?<![\\p{L}\\p{N}_])|(?<=%[0-9A-Fa-f]{2}))'
+  return new RegExp(`${begin}(?:${escaped.join('|')})(?![\\p{L}\\p{N}_])`, 'giu')
+}

@@ -1,0 +1,138 @@
+// Everything that a gateway writes, searched for the people who called it.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { bind, type QuotaAdapter, tokens } from '@svc/core'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+
+function filesUnder(directory: string): string {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(directory, name))
+    .map((path) => `${path}\n${statSync(path).isFile() ? readFileSync(path, 'utf8') : ''}`)
+    .join('\n')
+}
+
+describe('privacy: in a gateway', () => {
+  let home: string
+  let issuer: TestIssuer
+  let upstream: TestUpstream
+
+  beforeEach(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    issuer = await TestIssuer.start()
+    upstream = await startUpstream()
+  })
+
+  afterEach(async () => {
+    await upstream[Symbol.asyncDispose]()
+    await issuer.stop()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  const options = (more: Partial<GatewayOptions> = {}): GatewayOptions => ({
+    targets: { files: upstream.url },
+    sec0Dir: home,
+    privacy: { redact_identities: true },
+    authn: { oidc: issuer.oidc },
+    entitlements: {
+      default_plan: 'free',
+      plans: { free: {} },
+      tenants: {
+        acme: { plan: 'free', allowlist: ['read'], users: { 'ada@example.com': { denylist: ['drop'] } } },
+      },
+    },
+    ...more,
+  })
+
+  async function headers(more: Record<string, string> = {}): Promise<Record<string, string>> {
+    const state = { variables: { mailTo: 'bob@example.com', count: 1 }, metadata: { owner: 'subject-17' } }
+    return {
+      authorization: `Bearer ${await issuer.sign({ sub: 'subject-17' })}`,
+      'x-agent-state': Buffer.from(JSON.stringify(state)).toString('base64url'),
+      'x-node-id': 'laptop of ada@example.com',
+      'x-agent-ref': 'run-1',
+      'idempotency-key': 'ada@example.com-1',
+      ...more,
+    }
+  }
+
+  const people = /ada@example|subject-17|bob@example/i
+
+  it('names nobody in its records, and the same person alike in each', async () => {
+    await using gateway = await startTestGateway(options())
+    expect((await gateway.invoke('/mcp/files/read@1', {}, await headers())).status).to.equal(200)
+    expect((await gateway.invoke('/mcp/files/drop@1', {}, await headers())).status).to.equal(403)
+    expect(
+      (await gateway.invoke('/mcp/files/read@1', {}, await headers({ 'x-tenant': 'other' }))).status,
+    ).to.equal(401)
+    const records = gateway.records()
+    expect(records).to.have.length(3)
+    expect(JSON.stringify(records)).to.not.match(people)
+    expect(filesUnder(gateway.dir)).to.not.match(people)
+    const users = records.map(({ principal }) => principal?.user)
+    expect(new Set(users).size).to.equal(1)
+    expect(users[0]).to.match(/^hmac-sha256:[0-9a-f]{64}$/)
+    const [served, refused] = records
+    expect(served).to.include({ tenant: 'acme', tool: 'read@1', status: 'ok', agentRef: 'run-1' })
+    expect(served?.agentVariables).to.include({ count: 1 })
+    expect(served?.nodeId).to.equal(`laptop of ${users[0]}`)
+    expect(refused?.findings?.[0]?.detail).to.equal('the denylist of the user denies mcp://files/drop@1')
+    // What the upstream needs to know is not the log's business.
+    expect(upstream.calls[0]?.headers['x-node-id']).to.equal('laptop of ada@example.com')
+  })
+
+  it('names nobody in what it logs of a call, when something fails that knows the caller', async () => {
+    const quotas: QuotaAdapter = {
+      incrDaily: () => Promise.reject(new Error('no connection for ada@example.com')),
+      takeToken: (_tenant, tool) => Promise.reject(new Error(`WRONGTYPE at ${tool} of subject-17`)),
+    }
+    const entitlements = {
+      default_plan: 'free',
+      plans: { free: { calls_per_day: 5, rate_per_sec: 5 } },
+      tenants: { acme: { plan: 'free', allowlist: ['*'] } },
+    }
+    await using gateway = await startTestGateway(options({ quotas: { adapter: quotas }, entitlements }))
+    expect((await gateway.invoke('/mcp/files/read@1', {}, await headers())).status).to.equal(503)
+    const ofCall = gateway.log.lines.filter(({ fields }) => 'trace_id' in fields)
+    const logged = inspect(ofCall, { depth: Number.POSITIVE_INFINITY, showHidden: true })
+    expect(logged).to.include('WRONGTYPE').and.include('hmac-sha256:').and.not.match(people)
+    expect(JSON.stringify(gateway.records())).to.not.match(people)
+  })
+
+  it('records the caller as it is where the policy does not ask', async () => {
+    await using gateway = await startTestGateway(options({ privacy: { redact_identities: false } }))
+    await gateway.invoke('/mcp/files/read@1', {}, await headers())
+    expect(gateway.records()[0]?.principal).to.deep.include({
+      user: 'ada@example.com',
+      user_id: 'subject-17',
+    })
+  })
+
+  it('leaves out what an agent says of itself when the log cannot be written and nobody has judged it', async () => {
+    const records: object[] = []
+    await using gateway = await startTestGateway(
+      options({
+        configure: (container) =>
+          bind(container, tokens.SvcAppender, {
+            useValue: {
+              append: async (record: object) => void records.push(record),
+              status: () => ({ writable: false }),
+            },
+          }),
+      }),
+    )
+    expect((await gateway.invoke('/mcp/files/read@1', {}, await headers())).status).to.equal(503)
+    expect(records).to.have.length(1)
+    expect(records[0]).to.deep.include({
+      error: 'AUDIT_UNAVAILABLE',
+      agentVariables: null,
+      agentMetadata: null,
+      principal: {},
+    })
+  })
+})

@@ -1,0 +1,206 @@
+import { createHmac } from 'node:crypto'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  type Call,
+  identity,
+  type Outcome,
+  type Redactor,
+  redactedFault,
+  redactedValue,
+  redactor,
+} from '@svc/core'
+import { privacyPlugin } from '@svc/plugin-privacy'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { makeCall } from '../../support/call.js'
+import { makeContext } from '../../support/context.js'
+
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+
+describe('privacy', () => {
+  let home: string
+  let state: string
+
+  beforeEach(() => {
+    home = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')))
+    state = join(home, 'state')
+  })
+
+  afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+  async function redactorFor(
+    section: object = {},
+    env: Record<string, string> = {},
+  ): Promise<[Redactor, Call]> {
+    const context = makeContext({ baseDir: home, stateDir: state, env })
+    const config = privacyPlugin.schema.parse({ redact_identities: true, ...section })
+    const stage = privacyPlugin.create(config, context)
+    await stage.start?.(new AbortController().signal)
+    const call = makeCall()
+    expect(await stage.handle(call, async () => served)).to.equal(served)
+    await stage.stop?.()
+    return [call.need(redactor), call]
+  }
+
+  const fault = (section: object, env: Record<string, string> = {}): Promise<string> =>
+    redactorFor(section, env).then(
+      () => expect.fail('started'),
+      (thrown: Error) => thrown.message,
+    )
+
+  const keyFile = () => join(state, 'privacy.key')
+
+  describe('its key', () => {
+    it('is made on first use, for the gateway alone, and is the same after a restart', async () => {
+      const [first] = await redactorFor()
+      expect(statSync(keyFile()).mode & 0o777).to.equal(0o600)
+      expect(readdirSync(state)).to.deep.equal(['privacy.key'])
+      const [second] = await redactorFor()
+      expect(second.pseudonym('ada')).to.equal(first.pseudonym('ada'))
+    })
+
+    it('is one for all processes that start at the same moment', async () => {
+      const redactors = await Promise.all(Array.from({ length: 20 }, () => redactorFor()))
+      expect(new Set(redactors.map(([one]) => one.pseudonym('ada'))).size).to.equal(1)
+      expect(readdirSync(state)).to.deep.equal(['privacy.key'])
+    })
+
+    it('may be given, so that several hosts have the same, and is what HMAC-SHA-256 is keyed with', async () => {
+      const key = 'k'.repeat(40)
+      const [one] = await redactorFor({ key_ref: 'env:KEY' }, { KEY: key })
+      const wanted = createHmac('sha256', key).update('ada').digest('hex')
+      expect(one.pseudonym('ada')).to.equal(`hmac-sha256:${wanted}`)
+      writeFileSync(join(home, 'shared'), `${key}\n`)
+      const [other] = await redactorFor({ key_ref: 'file://shared' })
+      expect(other.pseudonym('ada')).to.equal(one.pseudonym('ada'))
+      expect(() => statSync(state)).to.throw(/ENOENT/)
+    })
+
+    it('keeps the gateway from starting when others may read it, when it is short, or when it is not to be had', async () => {
+      mkdirSync(state)
+      writeFileSync(keyFile(), 'k'.repeat(40))
+      chmodSync(keyFile(), 0o640)
+      expect(await fault({})).to.equal(`privacy: others may read the key ${keyFile()}: chmod 600 it`)
+      chmodSync(keyFile(), 0o600)
+      writeFileSync(keyFile(), '')
+      expect(await fault({})).to.equal(`the key file ${keyFile()} is empty`)
+      expect(await fault({ key_ref: 'env:KEY' }, { KEY: 'hunter2' }))
+        .to.equal('privacy: the key has 7 characters; at least 32 random ones are wanted')
+        .and.not.include('hunter2')
+      expect(await fault({ key_ref: 'env:KEY' })).to.equal('the environment variable KEY is not set')
+    })
+  })
+
+  describe('its pseudonyms', () => {
+    it('are the same for the same person and others for others, and under another key', async () => {
+      const [one] = await redactorFor()
+      const [other] = await redactorFor({ key_ref: 'env:KEY' }, { KEY: 'k'.repeat(40) })
+      expect(one.pseudonym('ada@example.com')).to.match(/^hmac-sha256:[0-9a-f]{64}$/)
+      expect(one.pseudonym('ada@example.com')).to.equal(one.pseudonym('Ada@Example.COM'))
+      expect(one.pseudonym('ada@example.com')).to.not.equal(one.pseudonym('bob@example.com'))
+      expect(one.pseudonym('ada@example.com')).to.not.equal(other.pseudonym('ada@example.com'))
+      // A subject is not an address: its letters count.
+      expect(one.pseudonym('aB3')).to.not.equal(one.pseudonym('ab3'))
+    })
+  })
+
+  describe('in text', () => {
+    let one: Redactor
+
+    beforeEach(async () => {
+      const [made, call] = await redactorFor()
+      one = made
+      call.set(identity, {
+        tenant: 'acme',
+        authenticated: true,
+        user: 'ada@example.com',
+        userId: 'u-17',
+        clientId: 'ad',
+        roles: ['analyst'],
+      })
+    })
+
+    it('puts the same pseudonym wherever the caller is named, in every spelling', () => {
+      const ada = one.pseudonym('ada@example.com')
+      for (const [text, wanted] of [
+        ['no allowlist of user "ada@example.com" allows it', `no allowlist of user "${ada}" allows it`],
+        ['mcp://x/resources/user%3Aada%40example.com@1.0.0', `mcp://x/resources/user%3A${ada}@1.0.0`],
+        ['ADA@EXAMPLE.COM', ada],
+        ['subject u-17, client ad.', `subject ${one.pseudonym('u-17')}, client ${one.pseudonym('ad')}.`],
+      ] as const) {
+        expect(one.text(text)).to.equal(wanted)
+      }
+    })
+
+    it('leaves words alone that only hold a name, and versions of tools', () => {
+      for (const text of ['read', 'add u-170', 'mcp://files/echo@1.0.0', 'echo@1.0.0-rc.one', 'a@b', '']) {
+        expect(one.text(text)).to.equal(text)
+      }
+    })
+
+    it("finds other people's e-mail addresses", () => {
+      const bob = one.pseudonym('bob@example.com')
+      expect(one.text('to: Bob@example.com, grüße@bücher.example')).to.equal(
+        `to: ${bob}, ${one.pseudonym('grüße@bücher.example')}`,
+      )
+      expect(one.text('bob%40example.com')).to.equal(bob)
+      expect(one.text('x@1.0.0.example.com')).to.match(/^hmac-sha256:/)
+    })
+
+    it('takes every address out of any text around it', () => {
+      const around = fc.string({ unit: fc.constantFrom(' ', ',', '<', '>', '"', '(', ':', '=', '\n', '/') })
+      const name = fc.stringMatching(/^[a-z][a-z0-9.+-]{0,20}[a-z0-9]$/)
+      fc.assert(
+        fc.property(around, name, around, (before, local, after) => {
+          const told = one.text(`${before} ${local}@mail.example.org ${after}`)
+          expect(told).to.not.include('@mail').and.not.include('example.org')
+        }),
+      )
+    })
+
+    it('redacts values and faults through and through', () => {
+      const ada = one.pseudonym('ada@example.com')
+      expect(redactedValue({ 'ada@example.com': [1, null, { to: 'ada@example.com' }] }, one)).to.deep.equal({
+        [ada]: [1, null, { to: ada }],
+      })
+      const cause = Object.assign(new Error('user:ada@example.com is locked'), { code: 'LOCKED' })
+      const told = redactedFault(new Error('failed for ada@example.com', { cause }), one) as Error
+      expect(told.message).to.equal(`failed for ${ada}`)
+      expect(told.stack).to.include(ada).and.not.include('ada@example.com')
+      expect(told.cause).to.include({ message: `user:${ada} is locked`, code: 'LOCKED' })
+    })
+
+    it('is quick with long texts made to be slow', () => {
+      for (const text of [
+        'a'.repeat(100_000),
+        'a@'.repeat(50_000),
+        '%40'.repeat(30_000),
+        `a@${'a.'.repeat(50_000)}`,
+      ]) {
+        const begun = performance.now()
+        one.text(text)
+        expect(performance.now() - begun).to.be.lessThan(1000)
+      }
+    })
+  })
+
+  it('leaves everything as it is where it is not asked for', async () => {
+    const stage = privacyPlugin.create(privacyPlugin.schema.parse({}), makeContext({ stateDir: state }))
+    await stage.start?.(new AbortController().signal)
+    const call = makeCall()
+    await stage.handle(call, async () => served)
+    expect(call.get(redactor)).to.equal(undefined)
+    expect(() => statSync(state)).to.throw(/ENOENT/)
+  })
+})
