@@ -1,63 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { closeSync, openSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../temporary.js'
 import { appenderIn, DAY, envelope, fixedClock, linesOf, signer, spansOf } from './records.js'
+import { startWriter } from './writers.js'
 
 const locks = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-audit'))(
   'fs-native-extensions',
 )
-
-/** Appends without end, printing each span once it is acknowledged. */
-const writer = `
-  import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
-  import { writeSync } from 'node:fs'
-  const [dir, name, total] = process.argv.slice(1)
-  const appender = new SvcAppender({ config: { dir, retentionDays: 9999 }, signer: LocalDevSigner.fromSeed(new Uint8Array(32).fill(7)) })
-  let next = 0
-  const work = async () => {
-    while (next < Number(total)) {
-      const span_id = name + (next++)
-      await appender.append({
-        ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
-        latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, nodeId: 'n', agentRef: 'r' + (next % 3),
-      })
-      writeSync(1, span_id + '\\n')
-    }
-  }
-  await Promise.all(Array.from({ length: 8 }, work))
-  await appender.close()`
-
-interface Writer {
-  readonly child: ChildProcess
-  readonly acknowledged: string[]
-  readonly ended: Promise<unknown>
-}
-
-function startWriter(
-  dir: string,
-  name: string,
-  total: number,
-  onLine: (count: number) => void = () => undefined,
-): Writer {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', writer, dir, name, String(total)], {
-    cwd: new URL('.', import.meta.url),
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const acknowledged: string[] = []
-  const lines = createInterface({ input: child.stdout })
-  lines.on('line', (line) => {
-    acknowledged.push(line)
-    onLine(acknowledged.length)
-  })
-  return { child, acknowledged, ended: Promise.all([once(child, 'exit'), once(lines, 'close')]) }
-}
 
 describe('several writers on one directory', () => {
   const dir = temporaryDir()
@@ -77,11 +30,15 @@ describe('several writers on one directory', () => {
     this.timeout(60_000)
     const [moment = 0] = fc.sample(fc.integer({ min: 1, max: 400 }), { numRuns: 1 })
     const total = 500
-    const victim = startWriter(dir.path, 'victim-', total, (count) => {
-      if (count === moment) victim.child.kill('SIGKILL')
+    const victim = startWriter(dir.path, {
+      name: 'victim-',
+      total,
+      onAcknowledged: (count) => {
+        if (count === moment) victim.child.kill('SIGKILL')
+      },
     })
-    const others = [startWriter(dir.path, 'a-', total), startWriter(dir.path, 'b-', total)]
-    await Promise.all([victim, ...others].map((each) => each.ended))
+    const others = ['a-', 'b-'].map((name) => startWriter(dir.path, { name, total }))
+    await Promise.all([victim.ended, ...others.map((each) => each.close())])
 
     const after = appenderIn(dir.path)
     await after.ready()

@@ -1,0 +1,76 @@
+// One sync of a file or a folder fails, whichever it is. What it covered is told, and nothing else is lost.
+
+import { type FileSystem, nodeFileSystem } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { appenderIn, DAY, diskWith, envelope, fault, spansOf } from '../../plugins/audit/appender/records.js'
+import type { Chance } from './chance.js'
+import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
+
+const BURSTS = 12
+
+export const failedSync: Experiment = {
+  name: 'failed-sync',
+  full: 200,
+  short: 3,
+  rounds: (count, seed) => eachRound(count, seed, round),
+}
+
+async function round(chance: Chance, dir: string): Promise<Figures> {
+  const failing = failOnce(chance.int(1, 24))
+  const faults: Error[] = []
+  const appender = appenderIn(dir, {
+    fileSystem: failing.fileSystem,
+    onAsyncError: (error) => faults.push(error),
+  })
+  const acknowledged: string[] = []
+  let rejected = 0
+  for (let burst = 0; burst < BURSTS; burst++) {
+    const agent = chance.int(0, 1) === 0 ? {} : { nodeId: 'n', agentRef: 'r' }
+    const records = Array.from({ length: chance.int(1, 20) }, () => envelope(agent))
+    const ends = await Promise.allSettled(records.map((record) => appender.append(record)))
+    for (const [index, end] of ends.entries()) {
+      if (end.status === 'rejected') rejected++
+      else acknowledged.push(records[index]?.span_id ?? '')
+    }
+    if (chance.int(0, 2) === 0) await appender.seal().catch((error: Error) => faults.push(error))
+  }
+  await appender.close()
+  expect(failing.count, 'syncs that failed').to.equal(1)
+  expect(rejected + faults.length, 'the failure is told').to.be.greaterThan(0)
+
+  // A failed sync of the last checkpoint is made good by the next opening.
+  const after = appenderIn(dir)
+  await after.ready()
+  await after.close()
+  const spans = spansOf(dir, `audit-${DAY}.ndjson`)
+  expectOnceEach(spans, acknowledged)
+  expect(spans.length).to.be.at.most(acknowledged.length + rejected)
+  await expectIntact(dir)
+  return { acknowledged: acknowledged.length, rejected, 'told in the background': faults.length }
+}
+
+/** The real disk, of whose syncs the `nth` fails. */
+function failOnce(nth: number) {
+  const failing = { count: 0, fileSystem: nodeFileSystem }
+  let seen = 0
+  const isTheOne = () => {
+    if (++seen !== nth) return false
+    failing.count++
+    return true
+  }
+  const sync = (how: 'fsync' | 'fdatasync'): FileSystem['fsync'] => {
+    return (fd, done) => {
+      if (isTheOne()) setImmediate(() => done(fault('EIO')))
+      else nodeFileSystem[how](fd, done)
+    }
+  }
+  failing.fileSystem = diskWith({
+    fsync: sync('fsync'),
+    fdatasync: sync('fdatasync'),
+    fsyncSync: (fd) => {
+      if (isTheOne()) throw fault('EIO')
+      nodeFileSystem.fsyncSync(fd)
+    },
+  })
+  return failing
+}

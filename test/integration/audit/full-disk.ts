@@ -1,0 +1,137 @@
+// A gateway whose log's disk fills up: it refuses what it cannot record, loses nothing it has answered, serves
+// again when there is room, and closes and starts again while there is none.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { bind, tokens } from '@svc/core'
+import { LocalDevSigner, type SignedEnvelope, SvcAppender } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { memoryLogger } from '../../plugins/audit/appender/records.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startUpstream } from '../../support/upstream.js'
+import type { Chance } from './chance.js'
+import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
+import { type SmallDisk, smallDisk } from './small-disk.js'
+
+// More than fit on the disk: 400 of about 900 bytes, and their trees and journals.
+const MOST_CALLS_TO_FILL = 400
+const MOST_CALLS_TO_RECOVER = 3
+
+export const fullDisk: Experiment = {
+  name: 'full-disk',
+  full: 30,
+  short: 1,
+  rounds: (count, seed) => eachRound(count, seed, round),
+}
+
+/** What became of the calls: their spans, by the answer's status or error code. */
+type Answers = Map<string, string[]>
+
+async function round(chance: Chance, dir: string): Promise<Figures> {
+  using disk = smallDisk(dir)
+  await using upstream = await startUpstream()
+  const { options, finish } = logOn(disk, dir)
+  const gateway = await startTestGateway((home) => ({ ...options(home), targets: { files: upstream.url } }))
+  let signer: LocalDevSigner
+  const answers: Answers = new Map()
+  const answered = (kind: string) => answers.get(kind)?.length ?? 0
+  try {
+    signer = LocalDevSigner.fromKeyRef(keyRefIn(gateway.dir))
+    await call(gateway, chance, answers, 20)
+    expect([...answers.keys()], 'answers while there is room').to.deep.equal(['200'])
+
+    disk.fill(chance.int(0, 60_000))
+    await untilRefused(gateway, chance, answers)
+    expect([...answers.keys()]).to.include.members(['200', 'AUDIT_UNAVAILABLE'])
+
+    disk.clear()
+    const before = answered('200')
+    for (let i = 0; i < MOST_CALLS_TO_RECOVER && answered('200') === before; i++) {
+      await call(gateway, chance, answers, 1)
+    }
+    expect(answered('200'), 'serves again').to.be.greaterThan(before)
+    const refused = answered('AUDIT_UNAVAILABLE')
+    await call(gateway, chance, answers, 20)
+    expect(answered('AUDIT_UNAVAILABLE'), 'refusals after that').to.equal(refused)
+    expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
+
+    disk.fill(chance.int(0, 8_192))
+    await untilRefused(gateway, chance, answers)
+  } finally {
+    await gateway[Symbol.asyncDispose]()
+    await finish()
+  }
+
+  disk.clear()
+  const after = new SvcAppender({ config: { dir, retentionDays: 30 }, signer, logger: memoryLogger() })
+  await after.ready()
+  await after.close()
+  await expectIntact(dir, signer)
+  expectOnceEach(spansIn(dir), answers.get('200') ?? [])
+  expect(
+    [...answers.keys()].filter((kind) => !['200', 'AUDIT_UNAVAILABLE', 'OUTCOME_UNRECORDED'].includes(kind)),
+    'other answers',
+  ).to.deep.equal([])
+  return { disk: disk.kind, ...Object.fromEntries([...answers].map(([kind, spans]) => [kind, spans.length])) }
+}
+
+/** On a disk that is small itself the gateway makes its log; else it is given one. */
+function logOn({ fileSystem }: SmallDisk, dir: string) {
+  let given: SvcAppender | undefined
+  const options = (home: string): Omit<GatewayOptions, 'targets'> => {
+    const keyRef = `file://${join(home, 'key')}`
+    const identity = { gatewayName: 'gw', gatewayVersion: '1.0.0', min_free_mb: 0 }
+    const base = { port: 0, tenant: 'acme', quotas: { adapter: 'memory' as const } }
+    if (fileSystem === undefined) {
+      return {
+        ...base,
+        audit: { ...identity, dir, signer: { keyRef }, checkpoint_interval_ms: 100 },
+      }
+    }
+    return {
+      ...base,
+      audit: { ...identity, dir },
+      configure(container) {
+        const signer = LocalDevSigner.fromKeyRef(keyRef)
+        const config = { dir, retentionDays: 30, minFreeBytes: 0, checkpoint: { intervalMs: 100 } }
+        given = new SvcAppender({ config, signer, fileSystem, logger: memoryLogger() })
+        bind(container, tokens.SvcAppender, { useValue: given })
+      },
+    }
+  }
+  return { options, finish: async () => given?.close() }
+}
+
+function keyRefIn(auditDir: string): string {
+  return `file://${join(auditDir, '..', 'key')}`
+}
+
+async function untilRefused(gateway: TestGateway, chance: Chance, answers: Answers): Promise<void> {
+  const before = answers.get('AUDIT_UNAVAILABLE')?.length ?? 0
+  for (let calls = 0; calls < MOST_CALLS_TO_FILL; ) {
+    const burst = chance.int(1, 8)
+    await call(gateway, chance, answers, burst)
+    if ((answers.get('AUDIT_UNAVAILABLE')?.length ?? 0) > before) return
+    calls += burst
+  }
+  throw new Error(`none of ${MOST_CALLS_TO_FILL} calls on a full disk was answered AUDIT_UNAVAILABLE`)
+}
+
+/** Calls at once, some of tools that need an intent before they are sent. */
+async function call(gateway: TestGateway, chance: Chance, answers: Answers, count: number): Promise<void> {
+  const tools = Array.from({ length: count }, () => chance.pick(['read', 'write_file']))
+  const responses = await Promise.all(tools.map((tool) => gateway.invoke(`/mcp/files/${tool}@1`)))
+  for (const response of responses) {
+    const body = (await response.json()) as { error?: string }
+    const kind = response.ok ? String(response.status) : (body.error ?? `${response.status}`)
+    answers.set(kind, [...(answers.get(kind) ?? []), response.headers.get('x-span-id') ?? ''])
+  }
+}
+
+function spansIn(dir: string): string[] {
+  return readdirSync(dir)
+    .filter((name) => /^audit-.*\.ndjson$/.test(name))
+    .flatMap((name) => readFileSync(join(dir, name), 'utf8').split('\n').filter(Boolean))
+    .map((line) => (JSON.parse(line) as SignedEnvelope).span_id)
+}

@@ -1,0 +1,126 @@
+// One of three processes that write and upload one directory is killed (SIGKILL) at a moment left to chance.
+// What was acknowledged must be there, verifiable, and in the store once, without opening the log anew.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { DAY, linesOf, spansOf } from '../../plugins/audit/appender/records.js'
+import { startWriter, type Writer } from '../../plugins/audit/appender/writers.js'
+import { type Cloud, startCloud } from '../../plugins/audit/upload/cloud.js'
+import type { Chance } from './chance.js'
+import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
+
+const DAYS = [DAY, '2026-11-22']
+const TOTAL = 300
+const AGENTS = ['r0', 'r1', 'r2']
+
+export const killedWriter: Experiment = {
+  name: 'killed-writer',
+  full: 50,
+  short: 1,
+  rounds: (count, seed) => eachRound(count, seed, round),
+}
+
+async function round(chance: Chance, dir: string): Promise<Figures> {
+  await using cloud = await startCloud()
+  const victim = chance.int(0, 2)
+  const kill = momentOf(chance, cloud, () => void writers[victim]?.child.kill('SIGKILL'))
+  const writers: Writer[] = ['a-', 'b-', 'c-'].map((name, index) =>
+    startWriter(dir, {
+      name,
+      total: TOTAL,
+      days: DAYS,
+      config: uploadingTo(cloud.url),
+      limits: { uploadTriggerBytes: 2_000, uploadRangeBytes: 6_000 },
+      onAcknowledged: (records) => {
+        if (index === victim) kill.acknowledged(records)
+      },
+    }),
+  )
+  try {
+    const survivors = writers.filter((_, index) => index !== victim)
+    await Promise.all([writers[victim]?.ended, ...survivors.map(({ written }) => written)])
+    expect(writers[victim]?.child.signalCode, 'the victim was killed').to.equal('SIGKILL')
+    // One after the other, so that the last one seals and uploads what the others left.
+    for (const survivor of survivors) expect(await survivor.close(), 'exit code').to.equal(0)
+
+    const records = await checkLog(dir, writers)
+    for (const { acknowledged } of survivors) expect(acknowledged).to.have.length(TOTAL)
+    return { records, objects: checkStore(dir, cloud), ...kill.figures }
+  } finally {
+    for (const { child } of writers) if (child.exitCode === null) child.kill('SIGKILL')
+  }
+}
+
+/** Either after so many acknowledgements and a while, or when the store or the control plane is asked. */
+function momentOf(chance: Chance, cloud: Cloud, kill: () => void) {
+  if (chance.int(0, 2) > 0) {
+    const moment = chance.int(1, TOTAL - 20)
+    const afterMs = chance.next() * 3
+    return {
+      acknowledged: (records: number) => {
+        if (records === moment) setTimeout(kill, afterMs)
+      },
+      figures: { 'killed while appending': 1 },
+    }
+  }
+  const moment = chance.int(1, 40)
+  let asked = 0
+  cloud.fault = () => {
+    if (++asked === moment) kill()
+    return false
+  }
+  // Where the upload asks for less than that, the last records end the wait.
+  return {
+    acknowledged: (records: number) => {
+      if (records === TOTAL) kill()
+    },
+    figures: { 'killed while uploading': 1 },
+  }
+}
+
+function uploadingTo(apiBaseUrl: string) {
+  const metadata = { tenant: 'acme', environment: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
+  return {
+    checkpoint: { intervalMs: 20 },
+    presign: { apiBaseUrl, auditKey: 'Bearer k', ...metadata, intervalMs: 20, timeoutMs: 5_000 },
+  }
+}
+
+async function checkLog(dir: string, writers: readonly Writer[]): Promise<number> {
+  const spans = DAYS.flatMap((day) => spansOf(dir, `audit-${day}.ndjson`))
+  expectOnceEach(
+    spans,
+    writers.flatMap(({ acknowledged }) => acknowledged),
+  )
+  const report = await expectIntact(dir)
+  expect(report.records).to.equal(spans.length)
+  for (const day of DAYS) {
+    const daily = linesOf(dir, `audit-${day}.ndjson`)
+    for (const agent of AGENTS) {
+      const own = daily.filter((line) => line.includes(`"agentRef":"${agent}"`))
+      expect(linesOf(dir, `agents/n/${day}/${agent}.ndjson`), `${day} ${agent}`).to.deep.equal(own)
+    }
+  }
+  return spans.length
+}
+
+/** Every byte of every file of every dataset is in the store once, and nothing else is. */
+function checkStore(dir: string, cloud: Cloud): number {
+  let bytes = 0
+  const compare = (folder: string, stem: string, file: string) => {
+    const text = readFileSync(join(dir, file), 'utf8')
+    expect(cloud.assembled(folder, stem), `${file} in the store`).to.equal(text)
+    bytes += Buffer.byteLength(text)
+  }
+  for (const day of DAYS) {
+    compare(`ingest/${day}`, `audit-${day}`, `audit-${day}.ndjson`)
+    compare(`checkpoints/${day}`, `audit-${day}`, `audit-${day}.checkpoint`)
+    for (const name of readdirSync(join(dir, 'agents/n', day))) {
+      compare(`agents/n/${day}`, name.slice(0, -'.ndjson'.length), `agents/n/${day}/${name}`)
+    }
+  }
+  const stored = [...cloud.objects.values()].reduce((sum, object) => sum + object.length, 0)
+  expect(stored, 'bytes in the store').to.equal(bytes)
+  return cloud.objects.size
+}
