@@ -7,6 +7,8 @@ import type { Chance } from './chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 
 const BURSTS = 12
+// Every round has so many: one for each burst, and those of the names, the key and the last checkpoint.
+const FEWEST_SYNCS = 16
 
 export const failedSync: Experiment = {
   name: 'failed-sync',
@@ -16,7 +18,7 @@ export const failedSync: Experiment = {
 }
 
 async function round(chance: Chance, dir: string): Promise<Figures> {
-  const failing = failOnce(chance.int(1, 24))
+  const failing = failOnce(chance.int(1, FEWEST_SYNCS))
   const faults: Error[] = []
   const appender = appenderIn(dir, {
     fileSystem: failing.fileSystem,
