@@ -31,7 +31,8 @@ export interface EmbeddedPipeline {
   start(): Promise<void>
   /**
    * Runs one call; `forward` sends it, at most once, and only when every stage lets it pass. It must
-   * `await call.commitHolds()` directly before it sends, and return what that gives, if anything.
+   * `await call.commitHolds()` directly before it sends, and return what that gives, if anything. Where a
+   * broker is configured, the header in `call.get(credential)` goes with the request.
    */
   run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome>
   /** Closes what `start` opened. */
