@@ -411,3 +411,39 @@ describe('verifyLog on all cores', () => {
     expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b))
   })
 })
+
+describe('verifyLog on a log of which a large part is gone', () => {
+  const dir = temporaryDir()
+
+  // The tree is over lines, whatever they say, so that short ones serve as well.
+  async function sealedLines(count: number): Promise<string[]> {
+    const lines = Array.from({ length: count }, (_, i) => `line ${i + 1}`)
+    writeFileSync(join(dir.path, log), `${lines.join('\n')}\n`)
+    const appender = appenderIn(dir.path)
+    await appender.ready()
+    await appender.close()
+    return lines
+  }
+
+  it('says exactly which, past every nearer place to look for the rest', async () => {
+    const lines = await sealedLines(40_000)
+    const changed = lines.toSpliced(30_000, 5_000).with(29_000, 'new').toSpliced(100, 2_000)
+    writeFileSync(join(dir.path, log), `${changed.join('\n')}\n`)
+    const report = await verifyLog(dir.path, { keys, fast: true })
+    expect(report.failures.map(({ line, kind, message }) => `${line}: ${kind}: ${message}`)).to.deep.equal([
+      '101: deleted: 2000 records are missing before this line, sealed as lines 101 to 2100',
+      '27001: edited: not the record that was sealed as line 29001',
+      '28001: deleted: 5000 records are missing before this line, sealed as lines 30001 to 35000',
+    ])
+    expect(report.tampering).to.deep.equal({ deleted: 7_000, edited: 1 })
+  })
+
+  it('gives the range where more is gone than it can look past', async function () {
+    this.timeout(60_000)
+    const lines = await sealedLines(600_000)
+    writeFileSync(join(dir.path, log), `${lines.toSpliced(100, 300_000).join('\n')}\n`)
+    const report = await verifyLog(dir.path, { keys, fast: true })
+    expect(report.failures.map(({ line, kind }) => `${line}: ${kind}`)).to.deep.equal(['1: truncated'])
+    expect(report.tampering).to.deep.equal({ truncated: 300_000 })
+  })
+})
