@@ -21,7 +21,7 @@ export async function measureRedis(_disk: string, quick: boolean): Promise<void>
   ])
   try {
     await listening(server)
-    await compare(`redis://127.0.0.1:${port}`, quick ? 3 : 7, quick ? 5_000 : 20_000)
+    await compare(`redis://127.0.0.1:${port}`, quick ? 5 : 31, 6_000)
   } finally {
     server.kill('SIGKILL')
     rmSync(dir, { recursive: true, force: true })
@@ -39,23 +39,26 @@ async function compare(url: string, rounds: number, calls: number): Promise<void
       adapter: () => adapter.incrDaily('acme', TOOL, LIMIT),
       bare: () => bare.evalsha(countDaily.sha, 1, key, LIMIT, '', 1),
     }
-    const rows = [['in flight', 'adapter, calls/s', 'bare EVALSHA, calls/s', 'adapter / bare']]
+    const rows = [
+      ['in flight', 'adapter, calls/s', 'bare EVALSHA, calls/s', 'adapter / bare', 'CPU, bare / adapter'],
+    ]
     for (const inFlight of IN_FLIGHT) {
       const of = inFlight === 1 ? calls / 4 : calls
-      await rate(loops.adapter, of, inFlight)
-      await rate(loops.bare, of, inFlight)
-      const measured: { adapter: number; bare: number }[] = []
+      await speed(loops.adapter, of, inFlight)
+      await speed(loops.bare, of, inFlight)
+      const measured: { adapter: Speed; bare: Speed }[] = []
       for (let round = 0; round < rounds; round++) {
         measured.push({
-          adapter: await rate(loops.adapter, of, inFlight),
-          bare: await rate(loops.bare, of, inFlight),
+          adapter: await speed(loops.adapter, of, inFlight),
+          bare: await speed(loops.bare, of, inFlight),
         })
       }
       rows.push([
         String(inFlight),
-        figure(spreadOf(measured.map((each) => each.adapter)), 0),
-        figure(spreadOf(measured.map((each) => each.bare)), 0),
-        figure(spreadOf(measured.map((each) => each.adapter / each.bare)), 2),
+        figure(spreadOf(measured.map(({ adapter }) => adapter.rate)), 0),
+        figure(spreadOf(measured.map(({ bare }) => bare.rate)), 0),
+        figure(spreadOf(measured.map(({ adapter, bare }) => adapter.rate / bare.rate)), 2),
+        figure(spreadOf(measured.map(({ adapter, bare }) => bare.cpu / adapter.cpu)), 2),
       ])
     }
     table(rows)
@@ -66,15 +69,24 @@ async function compare(url: string, rounds: number, calls: number): Promise<void
   }
 }
 
-/** Calls a second, with `inFlight` callers of which each waits for its answer. */
-async function rate(call: () => Promise<unknown>, calls: number, inFlight: number): Promise<number> {
+interface Speed {
+  /** Calls a second. */
+  readonly rate: number
+  /** Microseconds of this process a call: what other work on the machine does not change. */
+  readonly cpu: number
+}
+
+/** With `inFlight` callers of which each waits for its answer. */
+async function speed(call: () => Promise<unknown>, calls: number, inFlight: number): Promise<Speed> {
   let next = 0
   const caller = async () => {
     while (next++ < calls) await call()
   }
   const start = performance.now()
+  const before = process.cpuUsage()
   await Promise.all(Array.from({ length: inFlight }, caller))
-  return calls / ((performance.now() - start) / 1000)
+  const { user, system } = process.cpuUsage(before)
+  return { rate: calls / ((performance.now() - start) / 1000), cpu: (user + system) / calls }
 }
 
 function listening(server: ChildProcess): Promise<void> {

@@ -33,12 +33,12 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 
   async incrDaily(tenant: string, tool: string, limit: number, now?: number) {
-    const { count, resetAt } = await this.countDaily(tenant, tool, limit, 1, now)
+    const [count, resetAt] = countsOf(await this.#count(tenant, tool, limit, 1, now))
     return { count, resetAt }
   }
 
   async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
-    const { tokens, resetAt } = await this.takeTokens(tenant, tool, ratePerSec, burst, 1, now)
+    const [tokens, resetAt] = tokensOf(await this.#take(tenant, tool, ratePerSec, burst, 1, now))
     return { tokens, resetAt }
   }
 
@@ -47,11 +47,8 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 
   /** Counts up to `want` calls at once, all of them included in `count`; `taken` is 0 when the limit is reached. */
-  async countDaily(tenant: string, tool: string, limit: number, want: number, now?: number) {
-    checkDailyLimit(limit)
-    const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
-    const answer = await this.#connection.run(countDaily, this.#key('count', tenant, tool), args)
-    const [count, resetAt, taken] = numbersOf(answer)
+  async countDaily(tenant: string, tool: string, limit: number, want: number) {
+    const [count, resetAt, taken] = countsOf(await this.#count(tenant, tool, limit, want))
     return { count, resetAt, taken }
   }
 
@@ -62,11 +59,8 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     ratePerSec: number,
     burst: number | undefined,
     want: number,
-    now?: number,
   ) {
-    const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
-    const answer = await this.#connection.run(takeTokens, this.#key('bucket', tenant, tool), args)
-    const [tokens, resetAt, taken] = numbersOf(String(answer).split(' '))
+    const [tokens, resetAt, taken] = tokensOf(await this.#take(tenant, tool, ratePerSec, burst, want))
     return { tokens, resetAt, taken }
   }
 
@@ -78,16 +72,45 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     this.#connection.close()
   }
 
+  #count(tenant: string, tool: string, limit: number, want: number, now?: number): Promise<unknown> {
+    checkDailyLimit(limit)
+    const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
+    return this.#connection.run(countDaily, this.#key('count', tenant, tool), args)
+  }
+
+  #take(
+    tenant: string,
+    tool: string,
+    ratePerSec: number,
+    burst: number | undefined,
+    want: number,
+    now?: number,
+  ): Promise<unknown> {
+    const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
+    return this.#connection.run(takeTokens, this.#key('bucket', tenant, tool), args)
+  }
+
   /** What is counted for one tenant and tool lies on one node of a cluster. */
   #key(what: 'count' | 'bucket', tenant: string, tool: string): string {
     return `${this.#prefix}{${keyOf(tenant, tool)}}:${what}`
   }
 }
 
-function numbersOf(answer: unknown): [number, number, number] {
-  const [first, second, third] = Array.isArray(answer) ? answer.map(Number) : []
-  if (first === undefined || second === undefined || third === undefined) {
-    throw new Error('Redis: an answer is not ours')
+type Numbers = readonly [level: number, resetAt: number, taken: number]
+
+function countsOf(answer: unknown): Numbers {
+  const [count, resetAt, taken] = Array.isArray(answer) ? (answer as unknown[]) : []
+  if (typeof count !== 'number' || typeof resetAt !== 'number' || typeof taken !== 'number') {
+    throw new Error('Redis: the answer to a count is not ours')
   }
-  return [first, second, third]
+  return [count, resetAt, taken]
+}
+
+/** Tokens have fractions, which Redis would cut off a number: they come as text. */
+function tokensOf(answer: unknown): Numbers {
+  const [tokens, resetAt, taken] = String(answer).split(' ').map(Number)
+  if (tokens === undefined || resetAt === undefined || taken === undefined) {
+    throw new Error('Redis: the answer to a take is not ours')
+  }
+  return [tokens, resetAt, taken]
 }

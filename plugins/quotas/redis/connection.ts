@@ -57,12 +57,20 @@ export class RedisConnection {
   }
 
   /** Rejects with an error that holds neither arguments nor credentials. */
-  async run(script: Script, key: string, args: readonly (string | number)[]): Promise<unknown> {
-    try {
-      return await this.#client.evalsha(script.sha, 1, key, ...args)
-    } catch (fault) {
-      if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
-    }
+  run(script: Script, key: string, args: readonly (string | number)[]): Promise<unknown> {
+    return this.#client
+      .evalsha(script.sha, 1, key, ...args)
+      .catch((fault: unknown) => this.#load(script, key, args, fault))
+  }
+
+  /** A server that does not know the script gets its text. */
+  async #load(
+    script: Script,
+    key: string,
+    args: readonly (string | number)[],
+    fault: unknown,
+  ): Promise<unknown> {
+    if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
     try {
       return await this.#client.eval(script.text, 1, key, ...args)
     } catch (fault) {

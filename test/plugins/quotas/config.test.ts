@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -180,6 +181,21 @@ describe('quotas: choice of the adapter', () => {
     } finally {
       rmSync(home, { recursive: true })
     }
+  })
+
+  it('loads no store that the policy does not use', () => {
+    const script = `
+      import { createRequire } from 'node:module'
+      await import('${import.meta.resolve('@svc/plugin-quotas')}')
+      console.log(Object.keys(createRequire(import.meta.url).cache).filter((file) => /lmdb|ioredis/.test(file)).length)
+      await import('${import.meta.resolve('@svc/plugin-quotas/lmdb')}')
+      await import('${import.meta.resolve('@svc/plugin-quotas/redis')}')
+      console.log(Object.keys(createRequire(import.meta.url).cache).filter((file) => /lmdb|ioredis/.test(file)).length > 1)
+    `
+    const said = execFileSync(process.execPath, ['--input-type=module', '--eval', script], {
+      encoding: 'utf8',
+    })
+    expect(said).to.equal('0\ntrue\n')
   })
 
   it('does not start with a directory that cannot be opened', async () => {
