@@ -95,10 +95,19 @@ export { type Redactor, redactedFault, redactedValue } from './redactor.js'
 export { type Lease, Resources } from './resources.js'
 export { KeyError, type KeyErrorCode } from './secret/key-error.js'
 export { type KeyPlace, KeyReader } from './secret/key-reader.js'
-export { isSideEffecting, type SideEffectKnowledge } from './side-effects.js'
+export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './side-effects.js'
 export type { Signer } from './signer.js'
 export { type Slot, slot } from './slot.js'
-export { credential, type Identity, identity, type Limit, limits, redactor, verdict } from './slots.js'
+export {
+  credential,
+  type Identity,
+  identity,
+  type Limit,
+  limits,
+  redactor,
+  sideEffects,
+  verdict,
+} from './slots.js'
 export type { Next, Stage } from './stage.js'
 export {
   type Appender,

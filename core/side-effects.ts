@@ -2,6 +2,7 @@
 // escalations and mandates must not drift apart.
 import type { CallRequest } from './call.js'
 import type { JsonValue } from './json/value.js'
+import { compilePatternMap } from './match/matcher.js'
 import { wordsOf } from './match/words.js'
 
 const effectWords: ReadonlySet<string> = new Set([
@@ -78,4 +79,21 @@ function hasEffectMethod(args: JsonValue): boolean {
   }
   const { method } = args
   return typeof method !== 'string' || !safeMethods.has(method.toUpperCase())
+}
+
+/**
+ * Compiles the policy's `side_effects.tools`: the most specific pattern that matches decides, and between equals the
+ * one that says yes.
+ *
+ * @throws {PatternError} for the first pattern that is wrong
+ */
+export function sideEffectPolicy(
+  tools: Readonly<Record<string, boolean>>,
+): (reference: string) => boolean | undefined {
+  const patterns = compilePatternMap(tools)
+  return (reference) => {
+    const found = patterns.lookup(reference)
+    const most = found[0]?.literals
+    return most === undefined ? undefined : found.some(({ value, literals }) => value && literals === most)
+  }
 }

@@ -2,6 +2,7 @@
 import type { Credential } from './credential.js'
 import type { Verdict } from './finding.js'
 import type { Redactor } from './redactor.js'
+import type { SideEffectKnowledge } from './side-effects.js'
 import { slot } from './slot.js'
 
 /** Who is calling, as the token says. */
@@ -38,3 +39,5 @@ export const verdict = slot<Verdict>('verdict')
 export const redactor = slot<Redactor>('redactor')
 /** Filled by brokers, read by whoever sends the call upstream. */
 export const credential = slot<Credential>('credential')
+/** What the policy says of which tools change something; whoever asks `isSideEffecting` passes it on. */
+export const sideEffects = slot<SideEffectKnowledge>('sideEffects')

@@ -39,6 +39,27 @@ const fsRoot = z
   .superRefine((path, context) => addMistakes(context, [], [path], parseRoot, true))
   .describe('The directory in which relative paths and relative patterns begin: absolute.')
 
+const sideEffects = z
+  .strictObject({
+    require_idempotency_key: z
+      .boolean()
+      .optional()
+      .describe('Whether a side-effecting call without an idempotency key is a finding.'),
+    tools: z
+      .record(z.string().min(1), z.boolean())
+      .superRefine((tools, context) => {
+        for (const pattern of Object.keys(tools)) {
+          addMistakes(context, [pattern], [pattern], compilePattern, true)
+        }
+      })
+      .optional()
+      .describe('Pattern to whether such tools change something; the most specific pattern wins.'),
+    trust_annotations: notYet('trust_annotations'),
+    approve_high_risk: notYet('approve_high_risk'),
+    human_escalation: notYet('human_escalation'),
+  })
+  .describe('Which calls may change something, and what they must carry.')
+
 export const securitySchema = z
   .strictObject({
     allow_versions: allowVersions.optional(),
@@ -61,7 +82,7 @@ export const securitySchema = z
       })
       .optional()
       .describe('Sizes and durations; what exceeds one is a finding.'),
-    side_effects: notYet('side_effects'),
+    side_effects: sideEffects.optional(),
   })
   .describe('What a call may touch, and how much: what breaks a rule here is a finding.')
 

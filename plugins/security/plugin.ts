@@ -1,7 +1,17 @@
-// Rules over the content of calls: versions, hosts, paths, sizes, durations.
-import { bindDefault, definePlugin, identity, nearest, type PluginContext, resolveOptional } from '@svc/core'
+// Rules over the content of calls: versions, hosts, paths, side effects, sizes, durations.
+import {
+  bindDefault,
+  definePlugin,
+  identity,
+  nearest,
+  type PluginContext,
+  resolveOptional,
+  sideEffectPolicy,
+  sideEffects,
+} from '@svc/core'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
+import { SideEffectRule } from './side-effects.js'
 import { SecurityStage } from './stage.js'
 import { systemTimer, timer } from './timer.js'
 import { AllowedVersions } from './versions.js'
@@ -14,6 +24,7 @@ export const securityPlugin = definePlugin<SecurityConfig>({
   core: '^1.0.0',
   schema: securitySchema,
   uses: [identity],
+  provides: [sideEffects],
   register: (container) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
@@ -24,11 +35,24 @@ export const securityPlugin = definePlugin<SecurityConfig>({
     warnOfUnknownServers(versions?.servers ?? [], context)
     const maxBytes = max_payload_kb === undefined ? undefined : Math.floor(max_payload_kb * BYTES_PER_KB)
     return new SecurityStage(
-      { versions, content: contentRules(config), maxBytes, maxMs: max_duration_ms },
+      {
+        versions,
+        content: contentRules(config),
+        sideEffects: sideEffectRule(config),
+        maxBytes,
+        maxMs: max_duration_ms,
+      },
       resolveOptional(context.container, timer) ?? systemTimer,
     )
   },
 })
+
+function sideEffectRule({ side_effects: section }: SecurityConfig): SideEffectRule | undefined {
+  if (section === undefined) return undefined
+  const { tools, require_idempotency_key } = section
+  const knowledge = tools === undefined ? {} : { policy: sideEffectPolicy(tools) }
+  return new SideEffectRule(knowledge, require_idempotency_key === true)
+}
 
 // A slip in a server's name would leave the server it means unrestricted.
 function warnOfUnknownServers(servers: readonly string[], context: PluginContext): void {

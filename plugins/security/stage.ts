@@ -1,5 +1,5 @@
-// Finds versions that are not pinned, hosts and paths that must not be touched, payloads that are too large and calls that
-// take too long.
+// Finds versions that are not pinned, hosts and paths that must not be touched, side effects without an idempotency
+// key, payloads that are too large and calls that take too long.
 import {
   type Call,
   type CallRequest,
@@ -8,11 +8,13 @@ import {
   type Outcome,
   type ReferenceRule,
   type Stage,
+  sideEffects,
 } from '@svc/core'
 import { limitAnswer } from './answer-size.js'
 import { judgeContent, type StringRule } from './content/rules.js'
 import { DurationWatch } from './duration.js'
 import { finding } from './findings.js'
+import type { SideEffectRule } from './side-effects.js'
 import type { Timer } from './timer.js'
 import type { AllowedVersions } from './versions.js'
 
@@ -20,6 +22,7 @@ export interface SecurityRules {
   readonly versions: AllowedVersions | undefined
   /** What arguments may hold. */
   readonly content: readonly StringRule[]
+  readonly sideEffects: SideEffectRule | undefined
   /** The most that a request or an answer may have. */
   readonly maxBytes: number | undefined
   readonly maxMs: number | undefined
@@ -52,7 +55,7 @@ export class SecurityStage implements Stage {
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { versions, content, maxBytes, maxMs } = this.#rules
+    const { versions, content, sideEffects: effects, maxBytes, maxMs } = this.#rules
     const request = await call.request()
     const before = call.findings.length
     this.#inspect(call, request)
@@ -68,6 +71,7 @@ export class SecurityStage implements Stage {
     for (const { list, rule } of content) {
       say(`${list}: ${rule.sources.length === 0 ? 'allows nothing' : rule.sources.join(', ')}`)
     }
+    if (effects !== undefined) say(effects.inWords(request))
     if (maxBytes !== undefined) {
       say(`max_payload_kb: the request has ${request.bytes} bytes, it and its answer may have ${maxBytes}`)
     }
@@ -77,13 +81,18 @@ export class SecurityStage implements Stage {
 
   #inspect(call: Call, request: CallRequest): void {
     const { reference, kind, bytes } = request
-    const { maxBytes, content } = this.#rules
+    const { maxBytes, content, sideEffects: effects } = this.#rules
     if (this.#versionRule !== undefined) {
       call.rule(this.#versionRule)
       const unpinned = this.#versionRule(reference, kind)
       if (unpinned !== undefined) call.find(unpinned)
     }
     for (const found of judgeContent(request, content)) call.find(found)
+    if (effects !== undefined) {
+      call.set(sideEffects, effects.knowledge)
+      const missing = effects.judge(request)
+      if (missing !== undefined) call.find(missing)
+    }
     if (maxBytes !== undefined && bytes > maxBytes) {
       call.find(finding('payload_too_large', `the request has ${bytes} bytes, more than ${maxBytes}`))
     }

@@ -1,6 +1,6 @@
 // The intent of one call, as a hold: committed after all others, directly before the first byte goes upstream.
 
-import { type Call, type Denied, denied, type Hold, isSideEffecting } from '@svc/core'
+import { type Call, type Denied, denied, type Hold, isSideEffecting, sideEffects } from '@svc/core'
 import type { AuditEnvelope } from '../envelope.js'
 import type { Intent } from './entry.js'
 import type { Intents } from './intents.js'
@@ -31,7 +31,7 @@ export class CallIntent implements Hold {
   async commit(): Promise<Denied | undefined> {
     const { intents, which, failureMode, onFailure } = this.#rule
     const request = this.#call.understood ?? (await this.#call.request())
-    if (which === 'side_effects' && !isSideEffecting(request)) return undefined
+    if (which === 'side_effects' && !isSideEffecting(request, this.#call.get(sideEffects))) return undefined
     try {
       this.#intent ??= await intents.begin(this.#record())
       return undefined

@@ -10,12 +10,6 @@ function mistakes(section: object): string[] {
 }
 
 describe('security: configuration', () => {
-  for (const key of ['side_effects']) {
-    it(`refuses ${key}, even empty, as not available yet`, () => {
-      expect(mistakes({ [key]: [] })).to.deep.equal([`${key}: ${key} is not available yet; leave it out`])
-    })
-  }
-
   it('refuses unknown keys', () => {
     expect(mistakes({ allowVersion: {} })).to.have.lengthOf(1)
     expect(mistakes({ limits: { max_payload_mb: 1 } })).to.have.lengthOf(1)

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Appender, bind, type Call, type Outcome, Pipeline, tokens } from '@svc/core'
+import { type Appender, bind, type Call, type Outcome, Pipeline, sideEffects, tokens } from '@svc/core'
 import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../../support/call.js'
@@ -75,6 +75,18 @@ describe('the intent of a call', () => {
     await gateway.run(makeCall({ tool: 'read_file' }))
     expect(gateway.atSend).to.deep.equal(['delete_file@1.0.0'])
     expect(gateway.records).to.have.length(2)
+  })
+
+  it('goes by what the policy says of a tool, where it speaks', async () => {
+    await using gateway = await scene({})
+    const quiet = makeCall(remove)
+    quiet.set(sideEffects, { policy: () => false })
+    await gateway.run(quiet)
+    expect(gateway.atSend).to.deep.equal([])
+    const loud = makeCall({ tool: 'read_file' })
+    loud.set(sideEffects, { policy: () => true })
+    await gateway.run(loud)
+    expect(gateway.atSend).to.deep.equal(['read_file@1.0.0'])
   })
 
   it('is on disk before any call is sent, where the policy says all', async () => {

@@ -1,0 +1,170 @@
+import { isSideEffecting, type JsonValue, sideEffects } from '@svc/core'
+import { securityPlugin } from '@svc/plugin-security'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { makeCall } from '../../support/call.js'
+import { run, securityStage, served } from './run.js'
+
+interface Asked {
+  readonly args?: JsonValue
+  readonly key?: string | null
+  readonly rules?: object
+  readonly enforcement?: object
+}
+
+async function ask(tool: string, { args = {}, key = null, rules = {}, enforcement = {} }: Asked = {}) {
+  const call = makeCall({ tool, args, request: { idempotencyKey: key } })
+  const security = { side_effects: { require_idempotency_key: true, ...rules } }
+  let isSent = false
+  const outcome = await run({ security, enforcement }, call, async () => {
+    isSent = true
+    return served()
+  })
+  return { call, outcome, isSent, reasons: call.findings.map(({ reason }) => reason) }
+}
+
+describe('security: side effects', () => {
+  it('without an idempotency key are denied, and nothing is sent', async () => {
+    const { outcome, isSent, call } = await ask('delete_file')
+    expect(isSent).to.equal(false)
+    expect(outcome).to.deep.include({
+      kind: 'denied',
+      sent: 'no',
+      code: 'TOOL_NOT_ALLOWED',
+      denial: { level: 'gateway', type: 'security', reason: 'missing_idempotency_for_side_effect' },
+    })
+    expect(call.findings.map(({ detail }) => detail)).to.deep.equal([
+      'mcp://files/delete_file@1.0.0 may change something, and the call carries no idempotency key',
+    ])
+  })
+
+  it('with one pass, and so does what changes nothing', async () => {
+    expect((await ask('delete_file', { key: 'k1' })).reasons).to.deep.equal([])
+    expect((await ask('read_file')).isSent).to.equal(true)
+  })
+
+  it('are told by the argument method, too', async () => {
+    expect((await ask('fetch', { args: { method: 'POST' } })).isSent).to.equal(false)
+    expect((await ask('fetch', { args: { method: 'GET' } })).isSent).to.equal(true)
+  })
+
+  it('are only recorded in observe mode, and where deny_on leaves them out', async () => {
+    for (const enforcement of [{ mode: 'observe' }, { deny_on: ['fs_violation'] }]) {
+      const { isSent, reasons } = await ask('send_mail', { enforcement })
+      expect([isSent, reasons]).to.deep.equal([true, ['missing_idempotency_for_side_effect']])
+    }
+  })
+
+  it('deny under the alias idempotency_missing', async () => {
+    expect((await ask('send_mail', { enforcement: { deny_on: ['idempotency_missing'] } })).isSent).to.equal(
+      false,
+    )
+  })
+
+  it('need no key unless it is required', async () => {
+    expect((await ask('delete_file', { rules: { require_idempotency_key: false } })).reasons).to.deep.equal(
+      [],
+    )
+    const call = makeCall({ tool: 'delete_file' })
+    await securityStage({}).handle(call, async () => served())
+    expect(call.findings).to.deep.equal([])
+  })
+
+  describe('by side_effects.tools', () => {
+    it('are told by the policy before the name and the method', async () => {
+      expect((await ask('delete_draft', { rules: { tools: { delete_draft: false } } })).isSent).to.equal(true)
+      expect((await ask('echo', { rules: { tools: { 'files/*': true } } })).isSent).to.equal(false)
+      const quiet = { tools: { 'files/fetch': false } }
+      expect((await ask('fetch', { args: { method: 'POST' }, rules: quiet })).isSent).to.equal(true)
+    })
+
+    it('are told by the most specific pattern, and by the one that says yes between equals', async () => {
+      const tools = { '*': true, 'files/*': false, 'files/wipe': true }
+      expect((await ask('wipe', { rules: { tools } })).isSent).to.equal(false)
+      expect((await ask('send', { rules: { tools } })).isSent).to.equal(true)
+      expect((await ask('ab', { rules: { tools: { 'a*': false, '*b': true } } })).isSent).to.equal(false)
+    })
+
+    it('are told by the name where no pattern speaks', async () => {
+      expect((await ask('send', { rules: { tools: { wipe: true } } })).isSent).to.equal(false)
+    })
+
+    it('decide as a naive reading of the rule does', async () => {
+      const pattern = fc.constantFrom(
+        '*',
+        'files/*',
+        'files/send',
+        'send',
+        's*',
+        '*d',
+        'mail/*',
+        'send@1.0.0',
+      )
+      const literals: Record<string, number> = {
+        '*': 1,
+        'files/*': 7,
+        'files/send': 11,
+        send: 6,
+        's*': 3,
+        '*d': 3,
+        'send@1.0.0': 11,
+      }
+      await fc.assert(
+        fc.asyncProperty(fc.dictionary(pattern, fc.boolean(), { maxKeys: 4 }), async (tools) => {
+          const matching = Object.entries(tools).filter(([name]) => literals[name] !== undefined)
+          const most = Math.max(...matching.map(([name]) => literals[name] ?? 0))
+          const isYes =
+            matching.length === 0 || matching.some(([name, yes]) => yes && literals[name] === most)
+          expect((await ask('send', { rules: { tools } })).isSent).to.equal(!isYes)
+        }),
+      )
+    })
+
+    it('refuse a pattern that is none, by its name', () => {
+      const { error } = securityPlugin.schema.safeParse({ side_effects: { tools: { 'a@b@c': true } } })
+      expect(error?.issues.map(({ path }) => path.join('|'))).to.deep.equal(['side_effects|tools|a@b@c'])
+    })
+  })
+
+  it('are left for later stages to tell by the same rule', async () => {
+    const { call } = await ask('echo', { key: 'k', rules: { tools: { echo: true } } })
+    expect(isSideEffecting(await call.request(), call.get(sideEffects))).to.equal(true)
+    expect(isSideEffecting(await call.request())).to.equal(false)
+  })
+
+  it('are no matter of prompts and resources', async () => {
+    const call = makeCall({
+      request: { kind: 'prompt', name: 'send', reference: 'mcp://files/prompts/send@1' },
+    })
+    await securityStage({ side_effects: { require_idempotency_key: true } }).handle(call, async () =>
+      served(),
+    )
+    expect(call.findings).to.deep.equal([])
+  })
+
+  for (const key of ['trust_annotations', 'approve_high_risk', 'human_escalation'])
+    it(`refuses ${key} as not available yet`, () => {
+      const { error } = securityPlugin.schema.safeParse({ side_effects: { [key]: true } })
+      expect(error?.issues.map(({ message }) => message)).to.deep.equal([
+        `${key} is not available yet; leave it out`,
+      ])
+    })
+
+  it('are explained', async () => {
+    const explain = async (tool: string, section: object) => {
+      const lines: string[] = []
+      await securityStage({ side_effects: section }).explain?.(
+        makeCall({ tool }),
+        async () => served(),
+        (line) => lines.push(line),
+      )
+      return lines.filter((line) => line.startsWith('side_effects'))
+    }
+    expect(await explain('send', { require_idempotency_key: true })).to.deep.equal([
+      'side_effects: the call may change something, by its name and its argument "method"; a side-effecting call must carry a key',
+    ])
+    expect(await explain('send', { tools: { send: false } })).to.deep.equal([
+      'side_effects: the call changes nothing, by side_effects.tools; no key is required',
+    ])
+  })
+})
