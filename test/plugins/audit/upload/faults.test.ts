@@ -33,6 +33,12 @@ describe('upload, when things fail', () => {
     response.socket?.destroy()
     return true
   }
+  /** The store keeps the bytes and says so, but only when the writer waits no longer. */
+  const keptTooLate: Fault = ({ path, body }, response) => {
+    cloud.objects.set(path.slice('/store/'.length), body)
+    response.socket?.once('close', () => response.writeHead(200).end())
+    return true
+  }
 
   for (const [title, fault] of [
     ['the control plane answers 500', failing('/api/', 500, 2)],
@@ -45,7 +51,8 @@ describe('upload, when things fail', () => {
     ['the store answers 409, as one of the same key is under way', failing('/store/', 409, 2)],
     ['the store resets', meeting('/store/', 2, reset)],
     ['the store hangs', meeting('/store/', 1, hang)],
-    ['the store took the bytes after the writer gave up', meeting('/store/', 1, (...a) => keptUnheard(...a))],
+    ['the store took the bytes and broke off', meeting('/store/', 1, (...a) => keptUnheard(...a))],
+    ['the store answers 200 after the writer gave up', meeting('/store/', 1, (...a) => keptTooLate(...a))],
     [
       'the control plane answers no JSON',
       meeting('/api/', 1, (_, response) => {
