@@ -1,10 +1,10 @@
 // What happens to a call while the store is down: every question has a deadline, every answer is checked, and a
 // failure is what the policy makes of it.
 import { type Clock, type Logger, type Meter, messageOf, type QuotaAdapter } from '@svc/core'
-import { AnswerDeadline } from './answer-deadline.js'
+import { AnswerDeadline, atOnce } from './answer-deadline.js'
 import { checkedBucket, checkedDay } from './answers.js'
 import type { QuotasConfig } from './config.js'
-import type { MemoryQuotaAdapter } from './memory/adapter.js'
+import { MemoryQuotaAdapter } from './memory/adapter.js'
 
 export interface GuardedStoreOptions {
   readonly timeoutMs: number
@@ -35,7 +35,7 @@ const consequences = {
 export class GuardedStore {
   #adapter: QuotaAdapter
   #options: GuardedStoreOptions
-  #deadline: AnswerDeadline
+  #deadline: Pick<AnswerDeadline, 'isSilent' | 'run'>
   #local: MemoryQuotaAdapter | undefined
   #failures = 0
   #reportAt = Number.NEGATIVE_INFINITY
@@ -43,7 +43,8 @@ export class GuardedStore {
   constructor(adapter: QuotaAdapter, options: GuardedStoreOptions) {
     this.#adapter = adapter
     this.#options = options
-    this.#deadline = new AnswerDeadline(options.timeoutMs, options.clock)
+    this.#deadline =
+      adapter instanceof MemoryQuotaAdapter ? atOnce : new AnswerDeadline(options.timeoutMs, options.clock)
     this.#local = options.failureMode === 'local' ? options.local : undefined
   }
 
