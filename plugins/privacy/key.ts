@@ -1,9 +1,9 @@
 // The key that makes pseudonyms impossible to guess: without it nobody can hash a list of e-mail addresses and
 // compare.
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, open, stat, unlink } from 'node:fs/promises'
+import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { KeyReader, type PluginContext } from '@svc/core'
+import { KeyReader, makeDirectories, type PluginContext } from '@svc/core'
 
 const fileName = 'privacy.key'
 /** Base64 of 24 random bytes; anything shorter was typed by a person. */
@@ -30,7 +30,7 @@ export async function privacyKey(ref: string | undefined, context: PluginContext
 
 /** Whole or not at all, and never over another process's. */
 async function makeUnlessThere(path: string, directory: string): Promise<void> {
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  makeDirectories(directory, 0o700)
   if (await isThere(path)) return
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   const file = await open(draft, 'wx', 0o600)

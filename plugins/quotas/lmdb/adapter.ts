@@ -1,8 +1,7 @@
 // Counts on this host's disk: several processes share a directory, and a restart forgets nothing. Every operation is
 // one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
-import { mkdirSync } from 'node:fs'
 import type { QuotaAdapter } from '@svc/core'
-import { messageOf } from '@svc/core'
+import { makeDirectories, messageOf } from '@svc/core'
 import { open } from 'lmdb'
 import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
 import { keyOf } from '../key.js'
@@ -35,7 +34,7 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
   constructor({ dir, now = Date.now }: LmdbQuotaOptions) {
     this.#now = now
     try {
-      mkdirSync(dir, { recursive: true, mode: 0o700 })
+      makeDirectories(dir, 0o700)
       checkHeader(dir)
       this.#db = openIn(dir)
     } catch (cause) {
