@@ -17,22 +17,31 @@ const MAX_DECODINGS = 2
  */
 export function readingsOf(text: string, effort: Effort): Set<string> {
   if (text.length > MAX_PATH) throw new PathError('is too long for a path')
-  // Normalising longer runs costs the square of their length (UAX #15, "Stream-Safe Text Format").
-  if (MARKS.test(text)) throw new PathError('piles up combining marks')
   const readings = new Set<string>()
-  for (const whole of [text, trimmed(text, effort)]) addDecoded(whole, readings, effort)
+  addDecoded(text, readings, effort)
+  const inner = trimmed(text, effort)
+  if (inner !== text) addDecoded(inner, readings, effort)
   return readings
 }
 
-const MARKS = /\p{M}{31}/u
+const ASCII = /^[\0-\x7f]*$/
+
+/** Normalising a longer run costs the square of its length (UAX #15, "Stream-Safe Text Format"). */
+const MAX_MARKS = 30
+
+function pilesUpMarks(text: string): boolean {
+  return text.match(/\p{M}+/gu)?.some((run) => run.length > MAX_MARKS) ?? false
+}
 
 function addDecoded(text: string, readings: Set<string>, effort: Effort): void {
   let level = text
   for (let decodings = 0; ; decodings++) {
     effort.steps += level.length
-    if (MARKS.test(level)) throw new PathError('piles up combining marks')
     readings.add(level)
-    readings.add(level.normalize('NFKC'))
+    if (!ASCII.test(level)) {
+      if (pilesUpMarks(level)) throw new PathError('piles up combining marks')
+      readings.add(level.normalize('NFKC'))
+    }
     const next = decoded(level)
     if (next === level) return
     if (decodings === MAX_DECODINGS) throw new PathError('is percent-encoded more than twice')
