@@ -167,10 +167,16 @@ function checked(what: string, given: string): string {
   if (given === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
   if (given === '.' || given === '..')
     throw new ReferenceInputError('dot_name', `the ${what} is a relative path`)
+  // Before it is normalised too: that costs the square of a run of combining marks.
+  checkLength(what, given)
   const name = PLAIN.test(given) ? given : composed(what, given)
+  checkLength(what, name)
+  return name
+}
+
+function checkLength(what: string, name: string): void {
   if (name.length > MAX_NAME)
     throw new ReferenceInputError('name_too_long', `the ${what} is longer than ${MAX_NAME} characters`)
-  return name
 }
 
 function composed(what: string, name: string): string {

@@ -170,6 +170,13 @@ describe('what a message asks for', () => {
     })
   }
 
+  it('is told from a guarded one in linear time, though a mebibyte of combining marks follows', () => {
+    const marks = '\u0301'.repeat(2 ** 18) + '\u0323'.repeat(2 ** 18)
+    const { rpcCode } = refused(() => subject(`tools/call/${marks}`, { name: 'echo' }))
+    expect(rpcCode).to.equal(rpcCodes.methodNotFound)
+    expect(subject(`tools/cal/${marks}`)).to.include({ kind: 'protocol' })
+  })
+
   it('is refused as a notification when the method is guarded: some server might run it', () => {
     expect(
       refused(() => subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}')))

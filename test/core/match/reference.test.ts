@@ -130,6 +130,9 @@ describe('references', () => {
       .to.have.property('resource')
       .with.length(4096)
     expect(codeOf(() => sized(4097))).to.equal('name_too_long')
+    // Composed it would be short enough; what is too long is not composed first, which takes longer than linear time.
+    const marks = () => formatReference({ server: 's', tool: 'e\u0301'.repeat(4000), version: '1' })
+    expect(codeOf(marks)).to.equal('name_too_long')
     // U+1D160 is written with three characters in NFC, and it is the written name that counts.
     const grown = () => formatReference({ server: 's', tool: '\u{1d160}'.repeat(2000), version: '1' })
     expect(codeOf(grown)).to.equal('name_too_long')
