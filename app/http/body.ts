@@ -22,6 +22,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     }
     const pieces: Buffer[] = []
     let size = 0
+    let isWhole = false
     message.on('data', (piece: Buffer) => {
       size += piece.byteLength
       if (size > maxBytes) {
@@ -33,12 +34,15 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       pieces.push(piece)
     })
     message.once('end', () => {
+      isWhole = true
       const [only] = pieces
       resolve(pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces))
     })
     message.once('error', (cause) => reject(cutOff(cause)))
-    // After `end` this says nothing new; without it the rest will never be handed on, even if it had arrived.
-    message.once('close', () => reject(cutOff()))
+    // Without `end` the rest will never be handed on, even if it had arrived.
+    message.once('close', () => {
+      if (!isWhole) reject(cutOff())
+    })
   })
 }
 
