@@ -18,6 +18,16 @@ export type { AnswerHead, Credential } from './credential.js'
 export { makeDirectories } from './directories.js'
 export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
 export {
+  type ApprovalStrategy,
+  type Escalation,
+  type EscalationDesk,
+  type EscalationStatus,
+  type EscalationVote,
+  type Reviewer,
+  VoteError,
+  type VoteErrorCode,
+} from './escalation.js'
+export {
   codeOfReason,
   type Effect,
   type Finding,
@@ -32,6 +42,7 @@ export { type JsonInputCode, JsonInputError } from './json/input-error.js'
 export { parseJson } from './json/parse.js'
 export { shownPath } from './json/path.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
+export type { Judgement } from './judgement.js'
 export { isLoopbackHost } from './loopback.js'
 export { type Glob, globMatches, globOf } from './match/glob.js'
 export {
@@ -95,13 +106,16 @@ export { type Redactor, redactedFault, redactedValue } from './redactor.js'
 export { type Lease, Resources } from './resources.js'
 export { KeyError, type KeyErrorCode } from './secret/key-error.js'
 export { type KeyPlace, KeyReader } from './secret/key-reader.js'
+export { type Identify, services } from './services.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './side-effects.js'
 export type { Signer } from './signer.js'
 export { type Slot, slot } from './slot.js'
 export {
   credential,
+  escalation,
   type Identity,
   identity,
+  judgement,
   type Limit,
   limits,
   redactor,

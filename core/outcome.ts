@@ -1,6 +1,7 @@
 // What became of a call. Denials and failures are values, so that outer stages see them like answers;
 // each says whether the upstream was asked.
 import type { ErrorCode } from './errors.js'
+import type { EscalationStatus } from './escalation.js'
 
 /** Whether the call went upstream: `unknown` when bytes may have been sent and no answer came. */
 export type Sent = 'no' | 'yes' | 'unknown'
@@ -55,6 +56,8 @@ export interface Denied {
   readonly code: ErrorCode
   readonly message: string
   readonly denial?: Denial
+  /** The escalation that decides of the call. */
+  readonly escalation?: { readonly id: string; readonly status: EscalationStatus }
   readonly headers?: AnswerHeaders
 }
 

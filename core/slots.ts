@@ -1,6 +1,8 @@
 // The slots that built-in stages share. A plugin may make more with `slot()`.
 import type { Credential } from './credential.js'
+import type { EscalationStatus } from './escalation.js'
 import type { Verdict } from './finding.js'
+import type { Judgement } from './judgement.js'
 import type { Redactor } from './redactor.js'
 import type { SideEffectKnowledge } from './side-effects.js'
 import { slot } from './slot.js'
@@ -41,3 +43,7 @@ export const redactor = slot<Redactor>('redactor')
 export const credential = slot<Credential>('credential')
 /** What the policy says of which tools change something; whoever asks `isSideEffecting` passes it on. */
 export const sideEffects = slot<SideEffectKnowledge>('sideEffects')
+/** Filled by a stage that has calls judged elsewhere, read by enforcement. */
+export const judgement = slot<Judgement>('judgement')
+/** The escalation that the call opened or came back with; for its record and its answer. */
+export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')

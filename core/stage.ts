@@ -2,6 +2,7 @@
 import type { Call } from './call.js'
 import type { Credential } from './credential.js'
 import type { Outcome } from './outcome.js'
+import type { Token } from './tokens.js'
 
 /** The rest of the pipeline. At most once per call. */
 export type Next = () => Promise<Outcome>
@@ -22,6 +23,8 @@ export interface Stage {
    * server's version; undefined where this stage has none. Rejects with `Refusal` when it cannot be had.
    */
   ownCredential?(server: string): Promise<Credential | undefined>
+  /** What the stage gives the gateway outside any call (`services`); undefined where it has no such thing. */
+  offer?<T>(service: Token<T>): T | undefined
   /**
    * For `svc policy explain`: says what the stage would do, without any effect outside the call.
    * A stage without it is passed over, and the explanation says so.

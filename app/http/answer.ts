@@ -25,13 +25,16 @@ export interface WholeAnswer {
 
 /** The error object of decisions.md §2 "Errors". */
 export function errorObject(outcome: Denied | Failed, traceId: string): Record<string, unknown> {
-  const denial = outcome.kind === 'denied' ? outcome.denial : undefined
+  const { denial, escalation } = outcome.kind === 'denied' ? outcome : {}
   return {
     error: outcome.code,
     message: outcome.message,
     ...(denial?.level === undefined ? {} : { denial_level: denial.level }),
     ...(denial?.type === undefined ? {} : { denial_type: denial.type }),
     ...(denial?.reason === undefined ? {} : { denial_reason: denial.reason }),
+    ...(escalation === undefined
+      ? {}
+      : { escalation_id: escalation.id, escalation_status: escalation.status }),
     sent: sentOnTheWire(outcome.sent),
     trace_id: traceId,
   }

@@ -3,6 +3,7 @@ import type { Call } from '../call.js'
 import type { Credential } from '../credential.js'
 import { messageOf } from '../errors.js'
 import { failed, type Outcome } from '../outcome.js'
+import type { Token } from '../tokens.js'
 import { compose, type Dispatch, type PlacedStage } from './compose.js'
 import { settled } from './settle.js'
 
@@ -64,6 +65,15 @@ export class Pipeline {
     for (const { stage } of [...this.stages].reverse()) {
       const credential = await stage.ownCredential?.(server)
       if (credential !== undefined) return credential
+    }
+    return undefined
+  }
+
+  /** What a stage gives the gateway outside any call; the outermost stage that has such a thing wins. */
+  offer<T>(service: Token<T>): T | undefined {
+    for (const { stage } of this.stages) {
+      const offered = stage.offer?.(service)
+      if (offered !== undefined) return offered
     }
     return undefined
   }
