@@ -123,6 +123,8 @@ export {
   verdict,
 } from './slots.js'
 export type { Next, Stage } from './stage.js'
+export { AnswerDeadline, atOnce } from './store/answer-deadline.js'
+export { checkRedisSettings, redisSettings, redisUrl } from './store/redis/settings.js'
 export {
   type Appender,
   type Binding,

@@ -1,5 +1,5 @@
 // The `quotas` section (contract.md §2.9, decisions.md §7).
-import type { QuotaAdapter } from '@svc/core'
+import { checkRedisSettings, type QuotaAdapter, redisSettings, redisUrl } from '@svc/core'
 import { z } from 'zod'
 
 const adapter = z
@@ -13,24 +13,8 @@ const adapter = z
 
 const redis = z
   .strictObject({
-    cluster: z.boolean().default(false).describe('`redisUrl` is of one node of a cluster.'),
-    sentinel: z
-      .string()
-      .min(1)
-      .optional()
-      .describe('`redisUrl` is of a Sentinel that watches a primary of this name.'),
-    nodes: z
-      .array(z.string().regex(/^.+:[0-9]{1,5}$/, 'must be host:port'))
-      .optional()
-      .describe('Further nodes of the cluster, or Sentinels, as `host:port`.'),
+    ...redisSettings,
     keyPrefix: z.string().default('svc:quotas:').describe('Before every key.'),
-    connectTimeoutMs: z
-      .number()
-      .int()
-      .min(1)
-      .max(60_000)
-      .default(2000)
-      .describe('Milliseconds within which a connection has to be made.'),
     lease: z
       .strictObject({
         calls: z.number().int().min(2).max(1000).describe('Calls taken at once at most.'),
@@ -41,14 +25,7 @@ const redis = z
         'Calls are taken ahead in batches, of a tenth of what is left at most, so that most need no round trip.',
       ),
   })
-  .superRefine(({ cluster, sentinel, nodes }, context) => {
-    if (cluster && sentinel !== undefined) {
-      context.addIssue({ code: 'custom', path: ['sentinel'], message: 'does not go with cluster: true' })
-    }
-    if (nodes !== undefined && !cluster && sentinel === undefined) {
-      context.addIssue({ code: 'custom', path: ['nodes'], message: 'is for a cluster or a sentinel' })
-    }
-  })
+  .superRefine(checkRedisSettings)
   .optional()
   .describe('More about the adapter `redis`.')
 
@@ -62,9 +39,7 @@ export const quotasSchema = z
       .describe(
         'Directory of the adapter `lmdb`, on a local filesystem; `quotas` below `sec0Dir` where it is not given.',
       ),
-    redisUrl: z
-      .string()
-      .refine(isRedisUrl, 'must be redis://[user:password@]host[:port][/db], or rediss:// for TLS')
+    redisUrl: redisUrl
       .optional()
       .describe(
         'The server of the adapter `redis`. Characters such as `@` in the password are percent-encoded.',
@@ -104,11 +79,4 @@ function isQuotaAdapter(given: unknown): boolean {
   if (typeof given !== 'object' || given === null) return false
   const { incrDaily, takeToken } = given as Partial<Record<keyof QuotaAdapter, unknown>>
   return typeof incrDaily === 'function' && typeof takeToken === 'function'
-}
-
-function isRedisUrl(given: string): boolean {
-  if (!URL.canParse(given)) return false
-  const { protocol, hostname, pathname, search, hash } = new URL(given)
-  const isBare = search === '' && hash === '' && /^(\/[0-9]{0,5})?$/.test(pathname)
-  return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '' && isBare
 }

@@ -1,7 +1,14 @@
 // What happens to a call while the store is down: every question has a deadline, every answer is checked, and a
 // failure is what the policy makes of it.
-import { type Clock, type Logger, type Meter, messageOf, type QuotaAdapter } from '@svc/core'
-import { AnswerDeadline, atOnce } from './answer-deadline.js'
+import {
+  AnswerDeadline,
+  atOnce,
+  type Clock,
+  type Logger,
+  type Meter,
+  messageOf,
+  type QuotaAdapter,
+} from '@svc/core'
 import { checkedBucket, checkedDay } from './answers.js'
 import type { QuotasConfig } from './config.js'
 import { MemoryQuotaAdapter } from './memory/adapter.js'
@@ -44,7 +51,9 @@ export class GuardedStore {
     this.#adapter = adapter
     this.#options = options
     this.#deadline =
-      adapter instanceof MemoryQuotaAdapter ? atOnce : new AnswerDeadline(options.timeoutMs, options.clock)
+      adapter instanceof MemoryQuotaAdapter
+        ? atOnce
+        : new AnswerDeadline('the quota store', options.timeoutMs, options.clock)
     this.#local = options.failureMode === 'local' ? options.local : undefined
   }
 

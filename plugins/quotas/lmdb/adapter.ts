@@ -1,12 +1,9 @@
-// Counts on this host's disk: several processes share a directory, and a restart forgets nothing. Every operation is
-// one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
+// Counts on this host's disk: several processes share a directory, and a restart forgets nothing.
 import type { QuotaAdapter } from '@svc/core'
-import { makeDirectories, messageOf } from '@svc/core'
-import { open } from 'lmdb'
+import { LmdbStore } from '@svc/core/lmdb'
 import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
 import { keyOf } from '../key.js'
 import { checkedSize, TokenBucket } from '../token-bucket.js'
-import { checkHeader } from './header.js'
 import { decodeBucket, decodeCount, encodeBucket, encodeCount } from './record.js'
 
 export interface LmdbQuotaOptions {
@@ -25,31 +22,23 @@ const SWEPT = 2
 /** The counts are visible to every process when an operation resolves, and flushed to the disk right after. */
 export class LmdbQuotaAdapter implements QuotaAdapter {
   #now: () => number
-  #db: ReturnType<typeof openIn>
+  #store: LmdbStore<Key>
   #sweepFrom: Key = ['bucket', '']
-  #underWay = new Set<Promise<unknown>>()
-  #closing: Promise<void> | undefined
 
   /** Throws when the directory cannot be opened. */
   constructor({ dir, now = Date.now }: LmdbQuotaOptions) {
     this.#now = now
-    try {
-      makeDirectories(dir, 0o700)
-      checkHeader(dir)
-      this.#db = openIn(dir)
-    } catch (cause) {
-      throw new Error(`the quota store in ${dir} cannot be opened: ${messageOf(cause)}`, { cause })
-    }
+    this.#store = new LmdbStore({ dir, name: 'the quota store' })
   }
 
   async incrDaily(tenant: string, tool: string, limit: number, now = this.#now()) {
     checkDailyLimit(limit)
     const day = dayOf(now)
     const key: Key = ['count', day, keyOf(tenant, tool)]
-    const count = await this.#transact(() => {
+    const count = await this.#store.transact(() => {
       const counted = this.#countAt(key)
       if (counted === 0) this.#forgetDaysBefore(day - 1)
-      if (counted + 1 <= limit) this.#db.put(key, encodeCount(counted + 1))
+      if (counted + 1 <= limit) this.#store.db.put(key, encodeCount(counted + 1))
       return counted + 1
     })
     return { count, resetAt: (day + 1) * DAY_MS }
@@ -58,41 +47,39 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
   async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now = this.#now()) {
     const size = checkedSize(ratePerSec, burst)
     const key: Key = ['bucket', keyOf(tenant, tool)]
-    return this.#transact(() => {
-      const stored = this.#db.get(key)
+    return this.#store.transact(() => {
+      const stored = this.#store.db.get(key)
       if (stored === undefined) this.#forgetFullBuckets(now)
       const bucket = stored === undefined ? new TokenBucket(size, now) : decodeBucket(stored)
       const answer = bucket.take(ratePerSec, size, now)
-      if (answer.tokens >= 0) this.#db.put(key, encodeBucket(bucket))
+      if (answer.tokens >= 0) this.#store.db.put(key, encodeBucket(bucket))
       return answer
     })
   }
 
   async refundDaily(tenant: string, tool: string, now = this.#now()): Promise<void> {
     const key: Key = ['count', dayOf(now), keyOf(tenant, tool)]
-    await this.#transact(() => {
+    await this.#store.transact(() => {
       const counted = this.#countAt(key)
-      if (counted > 1) this.#db.put(key, encodeCount(counted - 1))
-      else if (counted === 1) this.#db.remove(key)
+      if (counted > 1) this.#store.db.put(key, encodeCount(counted - 1))
+      else if (counted === 1) this.#store.db.remove(key)
     })
   }
 
   /** Safe twice; operations under way end first. */
   close(): Promise<void> {
-    // LMDB itself would refuse them half way.
-    this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.#db.close())
-    return this.#closing
+    return this.#store.close()
   }
 
   #countAt(key: Key): number {
-    const stored = this.#db.get(key)
+    const stored = this.#store.db.get(key)
     return stored === undefined ? 0 : decodeCount(stored)
   }
 
   // The day before today stays, for calls that began before midnight.
   #forgetDaysBefore(day: number): void {
-    const old = this.#db.getKeys({ start: ['count', 0, ''], end: ['count', day, ''], limit: SWEPT })
-    for (const key of [...old]) this.#db.remove(key)
+    const old = this.#store.db.getKeys({ start: ['count', 0, ''], end: ['count', day, ''], limit: SWEPT })
+    for (const key of [...old]) this.#store.db.remove(key)
   }
 
   // A bucket that is full again equals a new one. Each process goes round by itself.
@@ -103,36 +90,9 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
       end: ['bucket', '\uffff'] satisfies Key,
       limit: SWEPT,
     }
-    const found = [...this.#db.getRange(range)]
-    for (const { key, value } of found) if (decodeBucket(value).fullAt <= now) this.#db.remove(key)
+    const found = [...this.#store.db.getRange(range)]
+    for (const { key, value } of found) if (decodeBucket(value).fullAt <= now) this.#store.db.remove(key)
     const last = found.at(-1)
     this.#sweepFrom = found.length < SWEPT || last === undefined ? ['bucket', ''] : last.key
   }
-
-  async #transact<T>(act: () => T): Promise<T> {
-    if (this.#closing !== undefined) throw new Error('the quota store is closed')
-    const transaction = this.#db.transaction(act)
-    this.#underWay.add(transaction)
-    try {
-      return await transaction
-    } catch (fault) {
-      const { commitError } = fault as { commitError?: Promise<never> }
-      if (commitError === undefined) throw fault
-      // What went wrong comes as a promise of its own, which nobody else takes.
-      const cause = await commitError.catch((reason: unknown) => reason)
-      throw new Error(`the quota store could not be written: ${messageOf(cause)}`, { cause })
-    } finally {
-      this.#underWay.delete(transaction)
-    }
-  }
-}
-
-function openIn(dir: string) {
-  return open<Buffer, Key>({
-    path: dir,
-    noSubdir: false,
-    encoding: 'binary',
-    // The batch of an event turn has a promise that nobody holds: a commit that fails would end the process.
-    eventTurnBatching: false,
-  })
 }

@@ -1,9 +1,9 @@
 // Counts in Redis or Valkey: all gateways that share a server share its limits.
 import type { QuotaAdapter } from '@svc/core'
+import { RedisConnection, type RedisConnectionOptions } from '@svc/core/redis'
 import { checkDailyLimit } from '../day.js'
 import { keyOf } from '../key.js'
 import { checkedSize } from '../token-bucket.js'
-import { RedisConnection, type RedisConnectionOptions } from './connection.js'
 import { countDaily, refundDaily, takeTokens } from './scripts.js'
 
 export interface RedisQuotaOptions extends RedisConnectionOptions {
@@ -65,7 +65,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 
   async refundDays(tenant: string, tool: string, calls: number, now?: number): Promise<void> {
-    await this.#connection.run(refundDaily, this.#key('count', tenant, tool), [now ?? '', calls])
+    await this.#connection.run(refundDaily, [this.#key('count', tenant, tool)], [now ?? '', calls])
   }
 
   async close(): Promise<void> {
@@ -75,7 +75,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   #count(tenant: string, tool: string, limit: number, want: number, now?: number): Promise<unknown> {
     checkDailyLimit(limit)
     const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
-    return this.#connection.run(countDaily, this.#key('count', tenant, tool), args)
+    return this.#connection.run(countDaily, [this.#key('count', tenant, tool)], args)
   }
 
   #take(
@@ -87,7 +87,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     now?: number,
   ): Promise<unknown> {
     const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
-    return this.#connection.run(takeTokens, this.#key('bucket', tenant, tool), args)
+    return this.#connection.run(takeTokens, [this.#key('bucket', tenant, tool)], args)
   }
 
   /** What is counted for one tenant and tool lies on one node of a cluster. */

@@ -1,12 +1,6 @@
 // One script a decision, so that it is atomic; each touches one key. Without `now` the server's clock decides, which
 // all gateways share. A batch (for leases) never takes more than a tenth of what is left, so that it ends in ones.
-import { createHash } from 'node:crypto'
-
-export interface Script {
-  readonly text: string
-  /** SHA-1 of the text in hex: what EVALSHA names. */
-  readonly sha: string
-}
+import { script } from '@svc/core/redis'
 
 const clock = `
 local function instant(given)
@@ -88,7 +82,3 @@ if back == count then redis.call('HDEL', KEYS[1], field)
 else redis.call('HINCRBY', KEYS[1], field, -back) end
 return back
 `)
-
-function script(text: string): Script {
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
-}

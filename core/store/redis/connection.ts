@@ -1,8 +1,8 @@
 // The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never repeated, as it may have
-// counted, and never kept for later: who asks while there is no connection is told so at once.
-import { messageOf } from '@svc/core'
+// been carried out, and never kept for later: who asks while there is no connection is told so at once.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import type { Script } from './scripts.js'
+import { messageOf } from '../../errors.js'
+import type { Script } from './script.js'
 
 export interface RedisConnectionOptions {
   /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
@@ -56,23 +56,23 @@ export class RedisConnection {
     return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastFault}`
   }
 
-  /** Rejects with an error that holds neither arguments nor credentials. */
-  run(script: Script, key: string, args: readonly (string | number)[]): Promise<unknown> {
+  /** The keys lie on one node. Rejects with an error that holds neither arguments nor credentials. */
+  run(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
     return this.#client
-      .evalsha(script.sha, 1, key, ...args)
-      .catch((fault: unknown) => this.#load(script, key, args, fault))
+      .evalsha(script.sha, keys.length, ...keys, ...args)
+      .catch((fault: unknown) => this.#load(script, keys, args, fault))
   }
 
   /** A server that does not know the script gets its text. */
   async #load(
     script: Script,
-    key: string,
+    keys: readonly string[],
     args: readonly (string | number)[],
     fault: unknown,
   ): Promise<unknown> {
     if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
     try {
-      return await this.#client.eval(script.text, 1, key, ...args)
+      return await this.#client.eval(script.text, keys.length, ...keys, ...args)
     } catch (fault) {
       throw new Error(`Redis: ${plain(fault)}`)
     }

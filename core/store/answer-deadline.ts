@@ -1,5 +1,5 @@
 // A store that gives no answer must not hold a call, and a store known to be silent must not cost every call the wait.
-import type { Clock } from '@svc/core'
+import type { Clock } from '../tokens.js'
 
 class SilentStoreError extends Error {
   override readonly name = 'SilentStoreError'
@@ -7,12 +7,15 @@ class SilentStoreError extends Error {
 
 /** Once a question has run out of time, one question per `timeoutMs` is put until any answer comes, late ones too. */
 export class AnswerDeadline {
+  #name: string
   #timeoutMs: number
   #clock: Clock
   #isSilent = false
   #askAgainAt = 0
 
-  constructor(timeoutMs: number, clock: Clock) {
+  /** `name` is what faults call the store, such as `the quota store`. */
+  constructor(name: string, timeoutMs: number, clock: Clock) {
+    this.#name = name
     this.#timeoutMs = timeoutMs
     this.#clock = clock
   }
@@ -27,7 +30,7 @@ export class AnswerDeadline {
    */
   async run<T>(ask: () => Promise<T>, late: (answer: T) => void): Promise<T> {
     if (this.#isSilent && this.#clock.monotonic() < this.#askAgainAt) {
-      throw new SilentStoreError('the quota store has stopped answering')
+      throw new SilentStoreError(`${this.#name} has stopped answering`)
     }
     this.#askAgainAt = this.#clock.monotonic() + this.#timeoutMs
     let isOver = false
@@ -36,7 +39,7 @@ export class AnswerDeadline {
       timer = setTimeout(() => {
         isOver = true
         this.#isSilent = true
-        reject(new SilentStoreError(`the quota store gave no answer within ${this.#timeoutMs} ms`))
+        reject(new SilentStoreError(`${this.#name} gave no answer within ${this.#timeoutMs} ms`))
       }, this.#timeoutMs)
     })
     const answer = ask().finally(() => {

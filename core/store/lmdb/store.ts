@@ -1,0 +1,64 @@
+// A directory that several processes of one host keep things in, and that a restart does not empty. Every operation
+// is one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
+import { type Database, type Key, open } from 'lmdb'
+import { makeDirectories } from '../../directories.js'
+import { messageOf } from '../../errors.js'
+import { checkHeader } from './header.js'
+
+export interface LmdbStoreOptions {
+  /** On a local filesystem; made where it is missing, for nobody else to read. */
+  readonly dir: string
+  /** What faults call it, such as `the quota store`. */
+  readonly name: string
+}
+
+/** What an operation changed is visible to every process when it resolves, and flushed to the disk right after. */
+export class LmdbStore<K extends Key> {
+  /** To read and write in `transact` alone. */
+  readonly db: Database<Buffer, K>
+  #name: string
+  #underWay = new Set<Promise<unknown>>()
+  #closing: Promise<void> | undefined
+
+  /** Throws when the directory cannot be opened. */
+  constructor({ dir, name }: LmdbStoreOptions) {
+    this.#name = name
+    try {
+      makeDirectories(dir, 0o700)
+      checkHeader(dir)
+      this.db = open<Buffer, K>({
+        path: dir,
+        noSubdir: false,
+        encoding: 'binary',
+        // The batch of an event turn has a promise that nobody holds: a commit that fails would end the process.
+        eventTurnBatching: false,
+      })
+    } catch (cause) {
+      throw new Error(`${name} in ${dir} cannot be opened: ${messageOf(cause)}`, { cause })
+    }
+  }
+
+  async transact<T>(act: () => T): Promise<T> {
+    if (this.#closing !== undefined) throw new Error(`${this.#name} is closed`)
+    const transaction = this.db.transaction(act)
+    this.#underWay.add(transaction)
+    try {
+      return await transaction
+    } catch (fault) {
+      const { commitError } = fault as { commitError?: Promise<never> }
+      if (commitError === undefined) throw fault
+      // What went wrong comes as a promise of its own, which nobody else takes.
+      const cause = await commitError.catch((reason: unknown) => reason)
+      throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })
+    } finally {
+      this.#underWay.delete(transaction)
+    }
+  }
+
+  /** Safe twice; operations under way end first. */
+  close(): Promise<void> {
+    // LMDB itself would refuse them half way.
+    this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.db.close())
+    return this.#closing
+  }
+}

@@ -1,0 +1,12 @@
+// One script an operation, so that it is atomic.
+import { createHash } from 'node:crypto'
+
+export interface Script {
+  readonly text: string
+  /** SHA-1 of the text in hex: what EVALSHA names. */
+  readonly sha: string
+}
+
+export function script(text: string): Script {
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}

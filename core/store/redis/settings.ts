@@ -1,0 +1,53 @@
+// What a policy says of a Redis or Valkey, in the same words in every section that has a store there.
+import { z } from 'zod'
+
+export const redisUrl = z
+  .string()
+  .refine(isRedisUrl, 'must be redis://[user:password@]host[:port][/db], or rediss:// for TLS')
+
+/** The members of a section's `redis` object that choose the server. */
+export const redisSettings = {
+  cluster: z.boolean().default(false).describe('`redisUrl` is of one node of a cluster.'),
+  sentinel: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('`redisUrl` is of a Sentinel that watches a primary of this name.'),
+  nodes: z
+    .array(z.string().regex(/^.+:[0-9]{1,5}$/, 'must be host:port'))
+    .optional()
+    .describe('Further nodes of the cluster, or Sentinels, as `host:port`.'),
+  connectTimeoutMs: z
+    .number()
+    .int()
+    .min(1)
+    .max(60_000)
+    .default(2000)
+    .describe('Milliseconds within which a connection has to be made.'),
+}
+
+interface RedisSettings {
+  readonly cluster: boolean
+  readonly sentinel?: string | undefined
+  readonly nodes?: readonly string[] | undefined
+}
+
+/** For `superRefine`: members that do not go together. */
+export function checkRedisSettings(
+  { cluster, sentinel, nodes }: RedisSettings,
+  context: z.core.$RefinementCtx,
+): void {
+  if (cluster && sentinel !== undefined) {
+    context.addIssue({ code: 'custom', path: ['sentinel'], message: 'does not go with cluster: true' })
+  }
+  if (nodes !== undefined && !cluster && sentinel === undefined) {
+    context.addIssue({ code: 'custom', path: ['nodes'], message: 'is for a cluster or a sentinel' })
+  }
+}
+
+function isRedisUrl(given: string): boolean {
+  if (!URL.canParse(given)) return false
+  const { protocol, hostname, pathname, search, hash } = new URL(given)
+  const isBare = search === '' && hash === '' && /^(\/[0-9]{0,5})?$/.test(pathname)
+  return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '' && isBare
+}
