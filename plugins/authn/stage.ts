@@ -5,6 +5,7 @@ import {
   type Denied,
   denied,
   failed,
+  type Identify,
   type Identity,
   identity,
   type Lease,
@@ -12,6 +13,8 @@ import {
   type Outcome,
   Refusal,
   type Stage,
+  services,
+  type Token,
 } from '@svc/core'
 import { bearerToken } from './bearer.js'
 import type { AuthnConfig } from './config.js'
@@ -22,6 +25,11 @@ import { TokenVerifier } from './verifier.js'
 
 export const whatToSet =
   'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in'
+
+const uncheckable = `No token can be validated without authn.oidc: ${whatToSet}.`
+const repeated = 'There is more than one Authorization header; send one.'
+const keysMissing =
+  "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later."
 
 /** What outlives a reload. */
 export interface AuthnLeases {
@@ -86,15 +94,16 @@ export class AuthnStage implements Stage {
     return this.#opened?.keys.trouble()
   }
 
+  offer<T>(service: Token<T>): T | undefined
+  offer(service: symbol): unknown {
+    return service === services.identify ? this.#identify : undefined
+  }
+
   handle(call: Call, next: Next): Promise<Outcome> {
     // As a parser that keeps repeated headers apart would hand them on, whatever the type says.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
-    if (typeof authorization !== 'string') {
-      return Promise.resolve(
-        refused('UNAUTHENTICATED', 'There is more than one Authorization header; send one.'),
-      )
-    }
+    if (typeof authorization !== 'string') return Promise.resolve(refused('UNAUTHENTICATED', repeated))
     const opened = this.#opened
     if (opened === undefined) return Promise.resolve(this.#uncheckable())
     const digest = TokenCache.digest(authorization)
@@ -133,43 +142,72 @@ export class AuthnStage implements Stage {
   ): Promise<Outcome> {
     let token: VerifiedToken
     try {
-      await opened.keys.usable()
-      // Asked again: the keys may have changed, and another call may have verified the token meanwhile.
-      const known = opened.tokens.get(digest, this.#parts.clock.now())
-      token = known ?? (await opened.verifier.verify(bearerToken(authorization)))
-      if (known === undefined) opened.tokens.remember(digest, token, this.#parts.clock.now())
+      token = await this.#verified(opened, authorization, digest)
     } catch (fault) {
       return this.#refusal(fault)
     }
     return admit(call, token.identity, next)
   }
 
+  async #verified(opened: Opened, authorization: string, digest: string): Promise<VerifiedToken> {
+    await opened.keys.usable()
+    // Asked again: the keys may have changed, and another call may have verified the token meanwhile.
+    const known = opened.tokens.get(digest, this.#parts.clock.now())
+    const token = known ?? (await opened.verifier.verify(bearerToken(authorization)))
+    if (known === undefined) opened.tokens.remember(digest, token, this.#parts.clock.now())
+    return token
+  }
+
+  #identify: Identify = async (headers) => {
+    const who = await this.#whoSends(headers.authorization)
+    const wanted = headers['x-tenant']
+    const refusal = wanted === undefined ? undefined : disagreement(wanted, who)
+    if (refusal !== undefined) throw new Refusal(refusal.code, refusal.message)
+    return who
+  }
+
+  async #whoSends(authorization: unknown): Promise<Identity> {
+    if (authorization === undefined) {
+      if (this.#config.allowUnauthenticated) return this.#anonymous
+      throw new Refusal('UNAUTHENTICATED', this.#tokenWanted())
+    }
+    if (typeof authorization !== 'string') throw new Refusal('UNAUTHENTICATED', repeated)
+    const opened = this.#opened
+    if (opened === undefined) throw new Refusal('UNAUTHENTICATED', uncheckable)
+    try {
+      return (await this.#verified(opened, authorization, TokenCache.digest(authorization))).identity
+    } catch (cause) {
+      if (cause instanceof KeysUnavailable) throw new Refusal('STORE_UNAVAILABLE', keysMissing, { cause })
+      throw cause
+    }
+  }
+
   #refusal(fault: unknown): Outcome {
     if (fault instanceof Refusal) return refused(fault.code, fault.message)
     if (fault instanceof KeysUnavailable) {
-      return failed(
-        'STORE_UNAVAILABLE',
-        "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later.",
-        { headers: { 'retry-after': String(fault.retryAfterSec) }, cause: fault },
-      )
+      return failed('STORE_UNAVAILABLE', keysMissing, {
+        headers: { 'retry-after': String(fault.retryAfterSec) },
+        cause: fault,
+      })
     }
     throw fault
   }
 
   #withoutToken(call: Call, next: Next): Promise<Outcome> {
     if (this.#config.allowUnauthenticated) return admit(call, this.#anonymous, next)
-    const issuer = this.#config.oidc?.issuer
-    const message =
-      issuer === undefined
-        ? `This gateway lets nobody in: ${whatToSet}.`
-        : `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
     return Promise.resolve(
-      denied('UNAUTHENTICATED', message, { headers: { 'www-authenticate': challenge() } }),
+      denied('UNAUTHENTICATED', this.#tokenWanted(), { headers: { 'www-authenticate': challenge() } }),
     )
   }
 
+  #tokenWanted(): string {
+    const issuer = this.#config.oidc?.issuer
+    if (issuer === undefined) return `This gateway lets nobody in: ${whatToSet}.`
+    return `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+  }
+
   #uncheckable(): Denied {
-    return refused('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${whatToSet}.`)
+    return refused('UNAUTHENTICATED', uncheckable)
   }
 }
 

@@ -1,0 +1,81 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Identify, Refusal, type Stage, services, token } from '@svc/core'
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { present, Rig } from './rig.js'
+
+function identifyOf(stage: Stage): Identify {
+  return stage.offer?.(services.identify) ?? expect.fail('nothing is offered')
+}
+
+/** `CODE: message` of the refusal. */
+async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<string> {
+  return identifyOf(stage)(headers).then(
+    (who) => expect.fail(`let in as ${JSON.stringify(who)}`),
+    (fault: unknown) => {
+      if (!(fault instanceof Refusal)) throw fault
+      return `${fault.code}: ${fault.message}`
+    },
+  )
+}
+
+describe('authn: who sends a request that is no call', () => {
+  let rig: Rig
+
+  beforeEach(async () => {
+    rig = await Rig.start()
+  })
+
+  afterEach(() => rig.stop())
+
+  it('is told by the same identity as of a call, verified once for both', async () => {
+    const stage = await rig.stage()
+    const bearer = await rig.issuer.sign({ roles: ['auditor'] })
+    const verify = sinon.spy(crypto.subtle, 'verify')
+    try {
+      const who = await identifyOf(stage)({ authorization: `Bearer ${bearer}` })
+      expect(who).to.deep.include({ tenant: 'acme', user: 'ada@example.com', roles: ['auditor'] })
+      expect((await present(stage, bearer)).identity).to.equal(who)
+      expect(verify.callCount).to.equal(1)
+    } finally {
+      verify.restore()
+    }
+  })
+
+  it('is nobody with a token that has expired, is for another, or is none', async () => {
+    const stage = await rig.stage()
+    const expired = await rig.issuer.sign({}, { expiresIn: -60 })
+    const foreign = await rig.issuer.sign({ aud: 'other' })
+    expect(await whyNot(stage, { authorization: `Bearer ${expired}` })).to.match(
+      /^UNAUTHENTICATED: .*expired/,
+    )
+    expect(await whyNot(stage, { authorization: `Bearer ${foreign}` })).to.match(/"other"/)
+    expect(await whyNot(stage, { authorization: 'Basic YTpi' })).to.match(/^UNAUTHENTICATED: .*"Basic"/)
+    expect(await whyNot(stage)).to.match(/^UNAUTHENTICATED: A bearer token of .* is required/)
+  })
+
+  it('is refused with another tenant in x-tenant, and let in with its own', async () => {
+    const stage = await rig.stage()
+    const authorization = `Bearer ${await rig.issuer.sign()}`
+    expect(await whyNot(stage, { authorization, 'x-tenant': 'globex' })).to.match(/^UNAUTHORIZED_TENANT: /)
+    expect(await identifyOf(stage)({ authorization, 'x-tenant': 'acme' })).to.include({ tenant: 'acme' })
+  })
+
+  it('has the tenant of the gateway without a token, where that is let in', async () => {
+    const stage = await rig.start({ allowUnauthenticated: true })
+    expect(await identifyOf(stage)({})).to.include({ tenant: 'gateway-tenant', authenticated: false })
+    expect(await whyNot(stage, { 'x-tenant': 'acme' })).to.match(/^UNAUTHORIZED_TENANT: /)
+    expect(await whyNot(stage, { authorization: 'Bearer abc' })).to.match(/^UNAUTHENTICATED: No token can be/)
+  })
+
+  it('cannot be told while the keys of the issuer cannot be had', async () => {
+    await rig.issuer.down()
+    const stage = await rig.stage()
+    const bearer = await rig.issuer.sign()
+    expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.match(/^STORE_UNAVAILABLE: /)
+  })
+
+  it('is all that the stage offers', async () => {
+    expect((await rig.stage()).offer?.(token('other'))).to.equal(undefined)
+  })
+})
