@@ -6,6 +6,41 @@ export type EscalationStatus = 'pending' | 'approved' | 'rejected'
 
 export type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
 
+/** How calls escalate: what `security.side_effects` says once it approves high risk. */
+export interface EscalationRule {
+  readonly strategy: ApprovalStrategy
+  /** What decides when the time runs out. */
+  readonly timeoutAction: 'auto_approve' | 'auto_reject'
+  /** Milliseconds: how long a case waits for a decision, and then an approval for its call. */
+  readonly ttlMs: number
+  readonly minApprovals: number
+  readonly minRejections: number
+  /** All of them among the approvals. */
+  readonly requiredRoles: readonly string[]
+  /** A vote to reject by one who has any of them decides. */
+  readonly vetoRoles: readonly string[]
+  /** Who votes, in place of the reviewers of the call's tenant. */
+  readonly approvalSetId?: string
+  /** Absent: `high` for a call that may change something, else `medium`. */
+  readonly severity?: EscalationSeverity
+}
+
+/** Some people, of any tenant. */
+export interface ApprovalSet {
+  /** By user or subject. */
+  readonly users?: readonly string[]
+  readonly roles?: readonly string[]
+}
+
+/** Who may vote: what `admin` says. */
+export interface Reviewers {
+  /** `admin.reviewer_roles`; absent: no user may vote. */
+  readonly roles?: readonly string[]
+  readonly approvalSets: Readonly<Record<string, ApprovalSet>>
+}
+
+export type EscalationSeverity = 'low' | 'medium' | 'high'
+
 export interface EscalationVote {
   /** Who voted, as one person: the admin token, or a user of a tenant. */
   readonly reviewer: string
@@ -32,7 +67,7 @@ export interface Escalation {
   readonly reason: string
   /** For people: why it escalated. */
   readonly detail?: string
-  readonly severity: 'low' | 'medium' | 'high'
+  readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
   readonly approvalSetId?: string
   readonly status: EscalationStatus

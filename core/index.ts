@@ -18,12 +18,16 @@ export type { AnswerHead, Credential } from './credential.js'
 export { makeDirectories } from './directories.js'
 export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
 export {
+  type ApprovalSet,
   type ApprovalStrategy,
   type Escalation,
   type EscalationDesk,
+  type EscalationRule,
+  type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
   type Reviewer,
+  type Reviewers,
   VoteError,
   type VoteErrorCode,
 } from './escalation.js'
@@ -88,6 +92,7 @@ export { checkOrder, type OrderMistake, placeInOrder } from './pipeline/order.js
 export { Pipeline } from './pipeline/pipeline.js'
 export { CORE_VERSION, definePlugin, type Plugin, type PluginContext } from './plugin.js'
 export { formatDiagnostic, PolicyError } from './policy/diagnostic.js'
+export type { Contradiction, PolicyFacts } from './policy/facts.js'
 export { policySchema } from './policy/json-schema.js'
 export { loadPolicy, pluginUses } from './policy/load.js'
 export { notAvailable, notYet } from './policy/not-yet.js'

@@ -1,9 +1,11 @@
 // A plugin owns one section of the policy: its schema, its version, its stage.
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
+import type { Contradiction, PolicyFacts } from './policy/facts.js'
 import type { Resources } from './resources.js'
 import type { Slot } from './slot.js'
 import type { Stage } from './stage.js'
+import type { Token } from './tokens.js'
 
 /** The version of the contract in this package that plugins are written against (semver). */
 export const CORE_VERSION = '1.0.0'
@@ -18,6 +20,10 @@ export interface PluginContext {
   readonly targets: Readonly<Record<string, string>>
   /** SHA-256, hex, of the policy in force; null where the gateway was configured in code alone. */
   readonly policySha256: string | null
+  /** What other sections, and the host's part of the policy, say that concerns more than themselves. */
+  readonly facts: PolicyFacts
+  /** What another stage of the same pipeline offers outside calls; for `start` and later. */
+  service?<T>(service: Token<T>): T | undefined
   /** Directory that relative paths in the policy start from. */
   readonly baseDir: string
   /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */
@@ -53,6 +59,10 @@ export interface Plugin<Config = unknown> {
   readonly absent?: string
   /** Where it stands when the policy has no `pipeline` and the default order does not name it. */
   readonly before?: string
+  /** What the section says that other plugins have to know. */
+  facts?(config: Config): PolicyFacts
+  /** What of the section does not go with the rest of the policy. Asked when every part is right by itself. */
+  check?(config: Config, facts: PolicyFacts): readonly Contradiction[]
   /** Binds the defaults of its tokens with `bindDefault`; a binding of the user's wins. */
   register?(container: DependencyContainer): void
   create(config: Config, context: PluginContext): Stage

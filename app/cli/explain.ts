@@ -193,6 +193,7 @@ function contextFor(policy: Policy, baseDir: string, warn: (message: string) => 
     tenant: policy.host.tenant,
     targets: policy.host.targets,
     policySha256: policy.sha256,
+    facts: policy.facts,
     baseDir,
     stateDir: resolve(baseDir, policy.host.sec0Dir),
     warn,

@@ -14,6 +14,7 @@ import {
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { type HostConfig, hostSchema } from '../gateway/config.js'
 import { importPlugins } from '../gateway/custom-plugins.js'
+import { hostFacts } from '../gateway/facts.js'
 import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 
@@ -130,7 +131,15 @@ async function loadWhole(
   env: PolicyConsole['env'],
 ): Promise<PolicyResult<HostConfig>> {
   const custom = await importPlugins(pluginUses({ layers, env }), builtinPlugins, baseDir)
-  return loadPolicy({ layers, host: hostSchema, plugins: builtinPlugins, custom, defaultOrder, env })
+  return loadPolicy({
+    layers,
+    host: hostSchema,
+    hostFacts,
+    plugins: builtinPlugins,
+    custom,
+    defaultOrder,
+    env,
+  })
 }
 
 function collected(role: string, roles: string[] | undefined): string[] {

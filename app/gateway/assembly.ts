@@ -19,6 +19,7 @@ import { bindDefaults, createContainer } from '../container.js'
 import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type HostConfig, hostSchema } from './config.js'
 import { importPlugins } from './custom-plugins.js'
+import { hostFacts } from './facts.js'
 import { type GatewayOptions, layersOf } from './options.js'
 
 export type Policy = EffectivePolicy<HostConfig>
@@ -76,6 +77,7 @@ export class Assembly {
     const result = loadPolicy({
       layers,
       host: hostSchema,
+      hostFacts,
       plugins: [...builtinPlugins, ...this.#fromCode],
       defaultOrder,
       env: this.#options.env ?? process.env,
@@ -97,6 +99,7 @@ export class Assembly {
         tenant: host.tenant,
         targets: host.targets,
         policySha256: policy.sha256,
+        facts: policy.facts,
         baseDir: this.#baseDir,
         stateDir: resolvePath(this.#baseDir, host.sec0Dir),
         ...(this.#options.env === undefined ? {} : { env: this.#options.env }),

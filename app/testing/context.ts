@@ -25,6 +25,7 @@ export function fakeContext(directory: string, overrides: Partial<PluginContext>
     tenant: 'acme',
     targets: { billing: 'http://127.0.0.1:9' },
     policySha256: null,
+    facts: {},
     baseDir: directory,
     stateDir: directory,
     warn: (message) => {

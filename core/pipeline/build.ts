@@ -11,11 +11,14 @@ export function buildPipeline(
   dispatch: Dispatch,
 ): Pipeline {
   for (const plugin of policy.plugins) plugin.register?.(context.container)
+  let pipeline: Pipeline | undefined
+  const connected: PluginContext = { ...context, service: (service) => pipeline?.offer(service) }
   const stages = policy.plugins.map(
     (plugin): PlacedStage => ({
       name: plugin.name,
-      stage: plugin.create(policy.sections.get(plugin.name), context),
+      stage: plugin.create(policy.sections.get(plugin.name), connected),
     }),
   )
-  return new Pipeline(stages, dispatch)
+  pipeline = new Pipeline(stages, dispatch)
+  return pipeline
 }

@@ -4,11 +4,13 @@ import type { Plugin } from '../plugin.js'
 import { inOrderOfText, mistakeAt, type Origin, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
+import type { PolicyFacts } from './facts.js'
 import { type Judged, judge } from './judge.js'
 import { mergeLayers, type Sections } from './layers.js'
 import type { MapEntry, MapNode } from './node.js'
 import { notAvailable } from './not-yet.js'
 import { orderStages } from './order.js'
+import { placeIn } from './place.js'
 import { unknownKey } from './read.js'
 import { keysOf } from './schema-kind.js'
 import type { Diagnostic, PluginUse, PolicyInput, PolicyResult } from './types.js'
@@ -75,11 +77,15 @@ class Loading<Host> {
     })
     this.#mistakes.push(...mistakes)
     if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
+    const facts = this.#factsOf(host.value, plugins, values)
+    if (!this.#isPending) this.#checkTogether(plugins, values, facts)
+    if (this.#mistakes.length > 0) return this.#refused()
     const policy = {
       host: host.value,
       uses: this.#uses.map(useOf),
       plugins,
       sections: values,
+      facts,
       sha256: policyDigest(this.#input.layers),
       warnings: inOrderOfText(this.#warnings),
     }
@@ -91,6 +97,22 @@ class Loading<Host> {
       ok: false,
       mistakes: inOrderOfText(this.#mistakes),
       warnings: inOrderOfText(this.#warnings),
+    }
+  }
+
+  #factsOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>): PolicyFacts {
+    const said = plugins.map((plugin) => plugin.facts?.(values.get(plugin.name)))
+    return Object.assign({}, this.#input.hostFacts?.(host), ...said)
+  }
+
+  #checkTogether(plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>, facts: PolicyFacts): void {
+    const { entries, root } = this.#sections
+    for (const plugin of plugins) {
+      for (const { path, message, severity } of plugin.check?.(values.get(plugin.name), facts) ?? []) {
+        const place = placeIn(entries, root, path)
+        if (severity === 'warning') this.#warnings.push(warningAt(place.origin, place.path, message))
+        else this.#mistakes.push(mistakeAt(place.origin, place.path, message))
+      }
     }
   }
 

@@ -1,6 +1,7 @@
 // The shape of policy loading: layers in, one effective policy or every mistake out.
 import type { z } from 'zod'
 import type { Plugin } from '../plugin.js'
+import type { PolicyFacts } from './facts.js'
 
 /** One thing to tell the author of a policy. Lines and columns count from 1; absent for objects. */
 export interface Diagnostic {
@@ -24,6 +25,8 @@ export interface PolicyInput<Host> {
   readonly layers: readonly PolicyLayer[]
   /** What is no plugin's section: `targets`, `tenant`, `port`, `server`, …; strict. */
   readonly host: z.ZodType<Host>
+  /** What the host's part says that concerns plugins. */
+  readonly hostFacts?: (host: Host) => PolicyFacts
   /** Of two with one name the later counts, so that a user's own takes the place of ours. */
   readonly plugins: readonly Plugin[]
   /**
@@ -55,6 +58,8 @@ export interface EffectivePolicy<Host> {
   readonly plugins: readonly Plugin[]
   /** Section name → what its schema made of it, for every plugin in `plugins`. */
   readonly sections: ReadonlyMap<string, unknown>
+  /** What they and the host say that concerns others. */
+  readonly facts: PolicyFacts
   /** SHA-256, hex, of the policy text or of the canonical JSON of a policy object; null without one. */
   readonly sha256: string | null
   readonly warnings: readonly Diagnostic[]

@@ -24,6 +24,8 @@ export const authnPlugin = definePlugin<AuthnConfig>({
   provides: [identity],
   absent: `without an authn section every call is answered 401 UNAUTHENTICATED; ${whatToSet}`,
 
+  facts: (config) => ({ hasOidc: config.oidc !== undefined }),
+
   register(container) {
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
   },

@@ -16,6 +16,7 @@ export function makeContext(overrides: Partial<PluginContext> = {}): TestContext
     tenant: 'acme',
     targets: { files: 'http://127.0.0.1:1' },
     policySha256: null,
+    facts: {},
     baseDir: '/',
     stateDir: '/',
     warn: (message) => warnings.push(message),

@@ -1,5 +1,7 @@
-import { Pipeline, type Stage, token } from '@svc/core'
+import { buildPipeline, definePlugin, Pipeline, type PluginContext, type Stage, token } from '@svc/core'
 import { expect } from 'chai'
+import { z } from 'zod'
+import { makeContext } from '../../support/context.js'
 
 const service = token<string>('test service')
 const other = token<string>('another service')
@@ -23,5 +25,25 @@ describe('what stages offer', () => {
 
   it('is undefined where no stage has it', () => {
     expect(pipeline(passing, offering('outer')).offer(other)).to.equal(undefined)
+  })
+
+  it('is there for the other stages of the pipeline too, once all are made', () => {
+    const contexts: PluginContext[] = []
+    const make = (name: string, stage: Stage) =>
+      definePlugin({
+        name,
+        version: '1.0.0',
+        core: '^1.0.0',
+        schema: z.unknown(),
+        create: (_config, context) => {
+          contexts.push(context)
+          return stage
+        },
+      })
+    const plugins = [make('asking', passing), make('offering', offering('value'))]
+    const policy = { host: {}, uses: [], plugins, sections: new Map(), facts: {}, sha256: null, warnings: [] }
+    buildPipeline(policy, makeContext(), () => Promise.reject(new Error('nothing is sent')))
+    expect(contexts[0]?.service?.(service)).to.equal('value')
+    expect(contexts[0]?.service?.(other)).to.equal(undefined)
   })
 })
