@@ -109,6 +109,7 @@ export type {
 export type { QuotaAdapter } from './quota-adapter.js'
 export { type Redactor, redactedFault, redactedValue } from './redactor.js'
 export { type Lease, Resources } from './resources.js'
+export { retryAfterMs } from './retry-after.js'
 export { KeyError, type KeyErrorCode } from './secret/key-error.js'
 export { type KeyPlace, KeyReader } from './secret/key-reader.js'
 export { type Identify, services } from './services.js'
@@ -127,6 +128,8 @@ export {
   sideEffects,
   verdict,
 } from './slots.js'
+export { eventOf, readEvent, type SseEvent, withData } from './sse/event.js'
+export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'
 export type { Next, Stage } from './stage.js'
 export { AnswerDeadline, atOnce } from './store/answer-deadline.js'
 export { checkRedisSettings, redisSettings, redisUrl } from './store/redis/settings.js'

@@ -4,10 +4,16 @@ import {
   type AnswerChunk,
   type AnswerStream,
   type Denied,
+  eventOf,
   type Failed,
   failed,
   type Outcome,
   Refusal,
+  readEvent,
+  type SseEvent,
+  SseOverflow,
+  SseSplitter,
+  withData,
 } from '@svc/core'
 import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
@@ -20,8 +26,6 @@ import {
   readServerMessage,
   verdictOf,
 } from './rpc-answer.js'
-import { eventOf, readEvent, type SseEvent, withData } from './sse-event.js'
-import { SseOverflow, SseSplitter } from './sse-splitter.js'
 
 export interface StreamParts {
   readonly body: UpstreamAnswer['body']

@@ -1,5 +1,5 @@
 // Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
-import { Refusal } from '@svc/core'
+import { Refusal, readEvent, SseOverflow, SseSplitter } from '@svc/core'
 import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
@@ -16,8 +16,6 @@ import {
 import { type Fields, isResponse, Rubbish, readServerMessage, readText } from './rpc-answer.js'
 import { versionIn } from './server-info.js'
 import type { Probe } from './server-versions.js'
-import { readEvent } from './sse-event.js'
-import { SseOverflow, SseSplitter } from './sse-splitter.js'
 
 export interface ProbeParts {
   readonly dispatcher: UpstreamDispatcher

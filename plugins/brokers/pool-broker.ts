@@ -8,6 +8,7 @@ import {
   type Lease,
   type Logger,
   type Meter,
+  retryAfterMs,
   sha256Hex,
 } from '@svc/core'
 import type { Broker } from './broker.js'
@@ -15,7 +16,6 @@ import { BrokerFault } from './fault.js'
 import type { HeaderWriter } from './header.js'
 import type { KeyRota } from './key-rota.js'
 import type { Keys } from './keys.js'
-import { retryAfterMs } from './retry-after.js'
 
 const SESSION = 'mcp-session-id'
 const refusals: readonly number[] = [401, 403, 429]

@@ -1,7 +1,6 @@
+import { eventOf, readEvent, type SseBlock, SseOverflow, SseSplitter, withData } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { eventOf, readEvent, withData } from 'svc-sdk/internal/mcp/sse-event'
-import { type SseBlock, SseOverflow, SseSplitter } from 'svc-sdk/internal/mcp/sse-splitter'
 
 const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8')
 
