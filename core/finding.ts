@@ -13,6 +13,11 @@ export const reasons = [
   'duration_too_long',
   'missing_idempotency_for_side_effect',
   'tool_definition_changed',
+  'runtime_denied',
+  'runtime_clarify',
+  'runtime_escalated',
+  'runtime_unavailable',
+  'output_redacted',
 ] as const
 
 export type Effect = 'reported' | 'would_deny' | 'deny' | 'escalate'

@@ -31,6 +31,7 @@ export {
   VoteError,
   type VoteErrorCode,
 } from './escalation.js'
+export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './evaluation.js'
 export {
   codeOfReason,
   type Effect,

@@ -1,4 +1,4 @@
-// What a remote judge decided of a call. It takes the place of the policy's `deny_on`, and of nothing else.
+// What a judge outside the policy decided of a call. It takes the place of the policy's `deny_on`, and of nothing else.
 
 export interface Judgement {
   readonly action: 'allow' | 'deny' | 'escalate' | 'clarify'
@@ -6,4 +6,6 @@ export interface Judgement {
   readonly reason?: string
   /** Reason tokens that the judge gave. */
   readonly reasons?: readonly string[]
+  /** Reason tokens of the findings that it was told of: what else is found goes by the policy's own rule. */
+  readonly told: readonly string[]
 }

@@ -57,7 +57,10 @@ export interface Plugin<Config = unknown> {
   readonly provides?: readonly Slot<unknown>[]
   /** Told when the policy leaves the section out; what it returns is a warning for the operator. */
   readonly absent?: string
-  /** Where it stands when the policy has no `pipeline` and the default order does not name it. */
+  /**
+   * The stage before which it stands when the policy has no `pipeline` and the default order does not name it;
+   * absent: `runtime`, or `enforcement` where no runtime judges.
+   */
   readonly before?: string
   /** What the section says that other plugins have to know. */
   facts?(config: Config): PolicyFacts

@@ -2,6 +2,7 @@
 // own, so a token here does, and these three functions are how they are used.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
+import type { DecisionEvaluator } from './evaluation.js'
 import type { QuotaAdapter } from './quota-adapter.js'
 import type { Signer } from './signer.js'
 
@@ -81,6 +82,7 @@ export const tokens = {
   Signer: token<Signer>('Signer'),
   SvcAppender: token<Appender>('SvcAppender'),
   QuotaAdapter: token<QuotaAdapter>('QuotaAdapter'),
+  DecisionEvaluator: token<DecisionEvaluator>('DecisionEvaluator'),
   Clock: token<Clock>('Clock'),
   Ids: token<Ids>('Ids'),
   Logger: token<Logger>('Logger'),

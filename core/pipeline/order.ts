@@ -10,13 +10,14 @@ export interface OrderMistake {
 
 /**
  * The default order, cut down to the plugins that run. One that it does not name stands before the
- * stage it asks for in `before`, else before `enforcement`.
+ * stage it asks for in `before`, else before those that judge what was found.
  */
 export function placeInOrder(order: readonly string[], plugins: readonly Plugin[]): string[] {
   const placed = order.filter((name) => plugins.some((plugin) => plugin.name === name))
+  const judge = placed.includes('runtime') ? 'runtime' : 'enforcement'
   for (const plugin of plugins) {
     if (placed.includes(plugin.name)) continue
-    const at = placed.indexOf(plugin.before ?? 'enforcement')
+    const at = placed.indexOf(plugin.before ?? judge)
     placed.splice(at === -1 ? placed.length : at, 0, plugin.name)
   }
   return placed

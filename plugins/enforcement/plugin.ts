@@ -1,5 +1,5 @@
 // Turns findings into one verdict: the only place that denies for what others found.
-import { definePlugin, type PluginContext, verdict } from '@svc/core'
+import { definePlugin, judgement, type PluginContext, verdict } from '@svc/core'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { isKnownReason, nearestReason } from './reasons.js'
 import { EnforcementStage } from './stage.js'
@@ -11,6 +11,7 @@ export const enforcementPlugin = definePlugin<EnforcementConfig>({
   core: '^1.0.0',
   schema: enforcementSchema,
   presence: 'always',
+  uses: [judgement],
   provides: [verdict],
   create(config, context) {
     warnOfUnknown(config.deny_on ?? [], context)

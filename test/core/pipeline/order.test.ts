@@ -108,6 +108,12 @@ describe('placeInOrder', () => {
     expect(placeInOrder(order, plugins)).to.deep.equal(['audit', 'freeze', 'enforcement'])
   })
 
+  it('places it before a runtime that judges, which is to know of its findings', () => {
+    const withRuntime = ['audit', 'runtime', 'enforcement']
+    const plugins = [plugin('audit'), plugin('runtime'), plugin('enforcement'), plugin('freeze')]
+    expect(placeInOrder(withRuntime, plugins)).to.deep.equal(['audit', 'freeze', 'runtime', 'enforcement'])
+  })
+
   it('places it before the stage it asks for', () => {
     const plugins = [plugin('audit'), plugin('enforcement'), plugin('quotas'), plugin('cache', {}, 'quotas')]
     expect(placeInOrder(order, plugins)).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
