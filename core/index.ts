@@ -107,6 +107,13 @@ export type {
   PolicyLayer,
   PolicyResult,
 } from './policy/types.js'
+export {
+  type DescribeResource,
+  describedPath,
+  metadataUrl,
+  type ResourceMetadata,
+  resourceUrl,
+} from './protected-resource.js'
 export type { QuotaAdapter } from './quota-adapter.js'
 export { type Redactor, redactedFault, redactedValue } from './redactor.js'
 export { type Lease, Resources } from './resources.js'
@@ -125,6 +132,7 @@ export {
   judgement,
   type Limit,
   limits,
+  reachedAt,
   redactor,
   sideEffects,
   verdict,

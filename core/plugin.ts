@@ -18,6 +18,8 @@ export interface PluginContext {
   readonly tenant: string
   /** Upstream server name → base URL. */
   readonly targets: Readonly<Record<string, string>>
+  /** The URL under which clients reach the gateway, without a slash at its end, where the policy says so. */
+  readonly publicUrl?: string
   /** SHA-256, hex, of the policy in force; null where the gateway was configured in code alone. */
   readonly policySha256: string | null
   /** What other sections, and the host's part of the policy, say that concerns more than themselves. */

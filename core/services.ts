@@ -1,6 +1,7 @@
 // What stages offer the gateway outside any call, for its listeners.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { EscalationDesk } from './escalation.js'
+import type { DescribeResource } from './protected-resource.js'
 import type { Identity } from './slots.js'
 import { token } from './tokens.js'
 
@@ -14,4 +15,5 @@ export type Identify = (headers: IncomingHttpHeaders) => Promise<Identity>
 export const services = {
   identify: token<Identify>('Identify'),
   escalations: token<EscalationDesk>('EscalationDesk'),
+  describeResource: token<DescribeResource>('DescribeResource'),
 } as const

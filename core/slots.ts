@@ -34,6 +34,11 @@ export interface Limit {
   readonly level: string
 }
 
+/**
+ * The URL under which callers reach this gateway, without a slash at its end; undefined where that cannot be told.
+ * Filled by the HTTP layer. It may be what the caller says (`Host`), so it addresses answers and decides nothing.
+ */
+export const reachedAt = slot<() => string | undefined>('reachedAt')
 export const identity = slot<Identity>('identity')
 export const limits = slot<readonly Limit[]>('limits')
 export const verdict = slot<Verdict>('verdict')

@@ -16,6 +16,7 @@ import {
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { bindDefaults, createContainer } from '../container.js'
+import { canonicalBase } from '../http/public-url.js'
 import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type HostConfig, hostSchema } from './config.js'
 import { importPlugins } from './custom-plugins.js'
@@ -90,6 +91,7 @@ export class Assembly {
   /** Creates the stages; nothing is opened before the pipeline starts. */
   build(policy: Policy, dispatch: Dispatch): Pipeline {
     const { host } = policy
+    const { publicUrl } = host.server
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
     return buildPipeline(
       policy,
@@ -98,6 +100,7 @@ export class Assembly {
         resources: this.#resources,
         tenant: host.tenant,
         targets: host.targets,
+        ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
         policySha256: policy.sha256,
         facts: policy.facts,
         baseDir: this.#baseDir,

@@ -1,6 +1,7 @@
 // What a policy says besides the sections of plugins: who and where the gateway is, its targets and caps.
 import { notYet } from '@svc/core'
 import { z } from 'zod'
+import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 
 const milliseconds = (least: number, standard: number, what: string) =>
   z.int().min(least).max(86_400_000).default(standard).describe(`${what}, in milliseconds.`)
@@ -35,6 +36,8 @@ function faultOfTarget(target: string): string | undefined {
 const serverSchema = z
   .strictObject({
     host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
+    publicUrl: publicUrlSchema,
+    trustedProxies: trustedProxiesSchema,
     maxBodyBytes: bytes(1, 4_194_304, "Hard cap on a request's body; larger is PAYLOAD_TOO_LARGE"),
     maxAnswerBytes: bytes(1, 67_108_864, "Hard cap on an upstream's answer that is not streamed"),
     maxHeaderBytes: bytes(1024, 16_384, "Hard cap on all of a request's headers together"),

@@ -1,19 +1,23 @@
 // One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
 import { type Call, type Outcome, type Pipeline, Refusal } from '@svc/core'
 import { InFlight } from '../http/in-flight.js'
+import { PublicUrl } from '../http/public-url.js'
 import { mcpExchange } from '../mcp/exchange.js'
 import { LISTEN } from '../mcp/subject.js'
+import type { HostConfig } from './config.js'
 
 /** Longest wait for the records and answers of calls that were broken off. */
 const breakOffMs = 5_000
 
 export class Generation {
   readonly pipeline: Pipeline
+  readonly publicUrl: PublicUrl
   readonly #targets: ReadonlyMap<string, URL>
   #calls = new InFlight<Call>()
 
-  constructor(pipeline: Pipeline, targets: Readonly<Record<string, string>>) {
+  constructor(pipeline: Pipeline, { targets, server }: Pick<HostConfig, 'targets' | 'server'>) {
     this.pipeline = pipeline
+    this.publicUrl = new PublicUrl(server)
     this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, new URL(url)]))
   }
 

@@ -146,7 +146,7 @@ class Gateway implements GatewayHandle {
       return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
     }
     const pipeline = this.#assembly.build(policy, dispatch)
-    const generation = new Generation(pipeline, policy.host.targets)
+    const generation = new Generation(pipeline, policy.host)
     await pipeline.start()
     return generation
   }

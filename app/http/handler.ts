@@ -14,6 +14,7 @@ import {
   type Logger,
   type Outcome,
   Refusal,
+  reachedAt,
   redactedFault,
   redactor,
 } from '@svc/core'
@@ -26,6 +27,7 @@ import { agentOf, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
 import { onLeave } from './leaving.js'
 import { checkOrigin } from './origin.js'
+import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
 export interface HandlerParts {
@@ -39,7 +41,7 @@ export interface HandlerParts {
   draining(): boolean
 }
 
-type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'none' }>
+type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'metadata' | 'none' }>
 
 /** How one route becomes a call: what is known before the body is read, and how to read it. */
 interface Entry {
@@ -71,6 +73,7 @@ export class GatewayHandler {
     const route = routeOf(message.method ?? '', message.url ?? '/')
     if (route.kind === 'health') return writeWhole(response, json(200, { status: 'ok' }))
     if (route.kind === 'ready') return this.#ready(response)
+    if (route.kind === 'metadata') return this.#metadata(message, response, route.path)
     if (route.kind === 'none') {
       return writeWhole(
         response,
@@ -80,6 +83,7 @@ export class GatewayHandler {
     const generation = this.#parts.generation()
     const entry = this.#entry(message, route, generation)
     const call = this.#call(message, entry)
+    call.set(reachedAt, () => generation.publicUrl.of(message))
     const leave = (): void => {
       if (entry.leavingCancels?.()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer.')
     }
@@ -177,6 +181,15 @@ export class GatewayHandler {
           read: () => Promise.reject(route.refusal),
           encode,
         }
+    }
+  }
+
+  #metadata(message: IncomingMessage, response: ServerResponse, path: string): void {
+    try {
+      writeWhole(response, resourceMetadata(message, path, this.#parts.generation()))
+    } catch (fault) {
+      if (!(fault instanceof Refusal)) throw fault
+      writeWhole(response, refusalAnswer(denied(fault.code, fault.message), this.#parts.ids.traceId()))
     }
   }
 

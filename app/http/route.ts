@@ -1,5 +1,5 @@
 // Where a request goes, from its method and path alone.
-import { parseNameSegment, parseToolSegment, Refusal } from '@svc/core'
+import { describedPath, parseNameSegment, parseToolSegment, Refusal } from '@svc/core'
 
 export type Route =
   | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }
@@ -7,6 +7,8 @@ export type Route =
   | { readonly kind: 'a2a' }
   | { readonly kind: 'health' }
   | { readonly kind: 'ready' }
+  /** Metadata of the resource at `path`. */
+  | { readonly kind: 'metadata'; readonly path: string }
   /** A path of a face of ours that cannot be read: refused as a call, so that it is recorded. */
   | { readonly kind: 'bad'; readonly refusal: Refusal }
   | { readonly kind: 'none' }
@@ -19,6 +21,8 @@ export function routeOf(method: string, url: string): Route {
   if (method === 'GET' || method === 'HEAD') {
     if (path === '/healthz') return { kind: 'health' }
     if (path === '/readyz') return { kind: 'ready' }
+    const described = describedPath(path)
+    if (described !== undefined) return { kind: 'metadata', path: described }
   }
   return { kind: 'none' }
 }

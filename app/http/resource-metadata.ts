@@ -1,0 +1,41 @@
+// Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
+import { parseNameSegment, ReferenceInputError, Refusal, resourceUrl, services } from '@svc/core'
+import type { Generation } from '../gateway/generation.js'
+import type { WholeAnswer } from './answer.js'
+import type { Arrival } from './public-url.js'
+
+/**
+ * The document for what follows the well-known part of the path: `''` for the gateway, `/mcp/<server>` for one of
+ * its servers; a path of the public URL's own may stand before it. Throws `Refusal`.
+ */
+export function resourceMetadata(message: Arrival, path: string, generation: Generation): WholeAnswer {
+  const describe = generation.pipeline.offer(services.describeResource)
+  if (describe === undefined) {
+    throw new Refusal('TARGET_NOT_FOUND', 'No issuer of tokens is configured for this gateway.')
+  }
+  const base = generation.publicUrl.of(message)
+  if (base === undefined) {
+    throw new Refusal('BAD_REQUEST', 'The request does not say which URL it was meant for.')
+  }
+  const { pathname } = new URL(base)
+  const below = pathname !== '/' && path.startsWith(pathname) ? path.slice(pathname.length) : path
+  const server = serverOf(below)
+  if (server !== undefined) generation.target(server)
+  return {
+    status: 200,
+    // What was asked for under another name, or through another proxy, is another document.
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+    body: JSON.stringify({ resource: resourceUrl(base, server), ...describe(server) }),
+  }
+}
+
+function serverOf(path: string): string | undefined {
+  if (path === '' || path === '/') return undefined
+  const [, segment] = /^\/mcp\/([^/]+)$/.exec(path) ?? []
+  try {
+    if (segment !== undefined) return parseNameSegment(segment)
+  } catch (fault) {
+    if (!(fault instanceof ReferenceInputError)) throw fault
+  }
+  throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
+}

@@ -1,0 +1,116 @@
+// Which of those that connect are our own proxies, and what they say of the request as it came to them.
+import type { IncomingHttpHeaders } from 'node:http'
+import { BlockList, isIP } from 'node:net'
+import { z } from 'zod'
+
+/** What a client asked for, as far as a proxy says it. */
+export interface Asked {
+  readonly proto?: string
+  readonly host?: string
+}
+
+/** An address or a range of them (RFC 4632, RFC 4291 §2.3). */
+export const proxySchema = z
+  .string()
+  .refine((range) => parsed(range) !== undefined, 'expected an IP address, or a range like 10.0.0.0/8')
+
+export class TrustedProxies {
+  #ranges = new BlockList()
+
+  /** `ranges` as `proxySchema` accepts them. */
+  constructor(ranges: readonly string[]) {
+    for (const range of ranges) {
+      const { address, prefix, family } = parsed(range) ?? {}
+      if (address !== undefined && prefix !== undefined) this.#ranges.addSubnet(address, prefix, family)
+    }
+  }
+
+  has(address: string | undefined): boolean {
+    const family = isIP(address ?? '')
+    return (
+      address !== undefined && family !== 0 && this.#ranges.check(address, family === 4 ? 'ipv4' : 'ipv6')
+    )
+  }
+
+  /**
+   * What the outermost trusted proxy was asked for, of a request that a trusted one sent. Undefined where
+   * `forwarded` cannot be read, or says something other than `x-forwarded-*`: a proxy that sets the one and lets
+   * the other through would let its client choose.
+   */
+  asked(headers: IncomingHttpHeaders): Asked | undefined {
+    const proto = last(headers['x-forwarded-proto'])?.toLowerCase()
+    const host = last(headers['x-forwarded-host'])
+    const named: Asked = {
+      ...(proto === undefined ? {} : { proto }),
+      ...(host === undefined ? {} : { host }),
+    }
+    const { forwarded } = headers
+    if (forwarded === undefined) return named
+    const elements = forwardedElements(String(forwarded))
+    if (elements === undefined) return undefined
+    const told = this.#outermost(elements)
+    const agree = (['proto', 'host'] as const).every(
+      (key) => named[key] === undefined || told[key] === undefined || named[key] === told[key],
+    )
+    return agree ? { ...named, ...told } : undefined
+  }
+
+  /** Each proxy adds its element at the end: those before the first stranger's are the stranger's own words. */
+  #outermost(elements: readonly ReadonlyMap<string, string>[]): Asked {
+    let at = elements.length - 1
+    while (at > 0 && this.has(addressOf(elements[at]?.get('for')))) at--
+    const proto = elements[at]?.get('proto')?.toLowerCase()
+    const host = elements[at]?.get('host')
+    return { ...(proto === undefined ? {} : { proto }), ...(host === undefined ? {} : { host }) }
+  }
+}
+
+function parsed(range: string): { address: string; prefix: number; family: 'ipv4' | 'ipv6' } | undefined {
+  const [, address = '', digits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(range) ?? []
+  const version = isIP(address)
+  const bits = version === 4 ? 32 : 128
+  const prefix = digits === undefined ? bits : Number(digits)
+  // A zone names an interface of this machine, and no range.
+  if (version === 0 || prefix > bits || address.includes('%')) return undefined
+  return { address, prefix, family: version === 4 ? 'ipv4' : 'ipv6' }
+}
+
+/** The value of the proxy that is connected: what stands before it may be anybody's. */
+function last(value: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(value) ? value.at(-1) : value
+  return text?.slice(text.lastIndexOf(',') + 1).trim()
+}
+
+const pair =
+  /[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)")[ \t]*/y
+
+/** The elements of a `Forwarded` header (RFC 7239 §4), names in lower case; undefined where it is malformed. */
+function forwardedElements(header: string): ReadonlyMap<string, string>[] | undefined {
+  const elements: Map<string, string>[] = []
+  let element = new Map<string, string>()
+  let at = 0
+  for (;;) {
+    pair.lastIndex = at
+    const found = pair.exec(header)
+    if (found === null) return undefined
+    const [whole, name = '', token, quoted = ''] = found
+    const key = name.toLowerCase()
+    // §4: each parameter at most once.
+    if (element.has(key)) return undefined
+    element.set(key, token ?? quoted.replace(/\\(.)/g, '$1'))
+    at += whole.length
+    if (at === header.length) return [...elements, element]
+    const sign = header[at++]
+    if (sign === ',') {
+      elements.push(element)
+      element = new Map()
+    } else if (sign !== ';') return undefined
+  }
+}
+
+/** The address of a node (RFC 7239 §6); undefined for `unknown` and for hidden ones. */
+function addressOf(node: string | undefined): string | undefined {
+  const [, six, four] = /^(?:\[([^\]]+)\]|([^:]+))(?::[^:]+)?$/.exec(node ?? '') ?? []
+  const address = six ?? four
+  return address !== undefined && isIP(address) !== 0 ? address : undefined
+}
