@@ -80,8 +80,17 @@ function text(claims: Claims, name: string): string | undefined {
   return value as string
 }
 
-/** A list of names, or names with spaces between them as in OAuth's `scope` (RFC 6749 §3.3). */
 function rolesOf(claims: Claims, name: string): string[] {
+  return namesOf(claims, name, 'roles')
+}
+
+/** Throws `Refusal` where the claim is there and cannot be read. */
+export function scopesOf(claims: Claims, name: string): ReadonlySet<string> {
+  return new Set(namesOf(claims, name, 'scopes'))
+}
+
+/** A list of names, or names with spaces between them as in OAuth's `scope` (RFC 6749 §3.3). */
+function namesOf(claims: Claims, name: string, what: string): string[] {
   const value = claim(claims, name)
   if (value === undefined || value === null) return []
   const list: unknown[] = typeof value === 'string' ? value.split(' ').filter((role) => role !== '') : []
@@ -89,7 +98,7 @@ function rolesOf(claims: Claims, name: string): string[] {
   else if (typeof value !== 'string') {
     throw new Refusal(
       'UNAUTHENTICATED',
-      `The token's ${quote(name)} claim is neither a list of strings nor a string, so its roles cannot be told.`,
+      `The token's ${quote(name)} claim is neither a list of strings nor a string, so its ${what} cannot be told.`,
     )
   }
   for (const [at, role] of list.entries()) {

@@ -1,5 +1,5 @@
 // The `authn` section of the policy (contract.md §2.7), and what it leaves open.
-import { isLoopbackHost } from '@svc/core'
+import { compilePattern, isLoopbackHost, PatternError } from '@svc/core'
 import { z } from 'zod'
 
 /**
@@ -59,6 +59,39 @@ const jwksSchema = z
     message: 'must not be longer than maxAgeSec',
   })
 
+/** RFC 6749 §3.3: a scope-token. It stands in quotes in headers, between spaces. */
+const scopeList = z.array(
+  z
+    .string()
+    .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'expected a scope: printable ASCII without spaces, " and \\'),
+)
+
+const scopesSchema = z
+  .strictObject({
+    required: scopeList.default([]).describe('What every call takes.'),
+    servers: z
+      .record(z.string().min(1), scopeList)
+      .default({})
+      .describe('Server name in `targets` to what calls of that server take as well.'),
+    tools: z
+      .record(z.string(), scopeList)
+      .superRefine((tools, context) => {
+        for (const source of Object.keys(tools)) {
+          try {
+            compilePattern(source)
+          } catch (thrown) {
+            if (!(thrown instanceof PatternError)) throw thrown
+            context.addIssue({ code: 'custom', path: [source], message: thrown.message })
+          }
+        }
+      })
+      .default({})
+      .describe(
+        'Pattern to what the tools, prompts and resources that it matches take as well; all that match.',
+      ),
+  })
+  .describe('Scopes that a token must have; a call without them is answered 403 insufficient_scope.')
+
 const oidcSchema = z
   .strictObject({
     issuer: z.string().min(1).describe("The token's `iss`, compared character by character."),
@@ -86,6 +119,10 @@ const oidcSchema = z
     nodeClaim: claimName
       .optional()
       .describe('Claim naming the agent node; only a node named here may use the allowlists of agent_nodes.'),
+    scopeClaim: claimName
+      .default('scope')
+      .describe('Claim carrying the scopes: one string of scopes separated by spaces, or a list of strings.'),
+    scopes: scopesSchema.optional(),
     algorithms: z
       .array(z.enum(signatureAlgorithms))
       .min(1)
@@ -143,7 +180,18 @@ export const authnSchema = z
       ),
     oidc: oidcSchema.optional().describe('Validate bearer tokens of this OpenID Connect issuer.'),
   })
+
+  .superRefine(({ allowUnauthenticated, oidc }, context) => {
+    if (!allowUnauthenticated || oidc?.scopes === undefined || oidc.scopes.required.length === 0) return
+    context.addIssue({
+      code: 'custom',
+      path: ['allowUnauthenticated'],
+      message:
+        'lets nobody in, as every call needs the scopes of oidc.scopes.required; leave one of them out',
+    })
+  })
   .describe('Who may call: bearer tokens, validated against an OpenID Connect issuer.')
 
 export type AuthnConfig = z.output<typeof authnSchema>
 export type OidcConfig = NonNullable<AuthnConfig['oidc']>
+export type ScopesConfig = NonNullable<OidcConfig['scopes']>

@@ -4,6 +4,7 @@ import {
   canonicalize,
   definePlugin,
   identity,
+  nearest,
   type PluginContext,
   resolve,
   resolveOptional,
@@ -31,32 +32,49 @@ export const authnPlugin = definePlugin<AuthnConfig>({
   },
 
   create(config, context) {
-    const { container, tenant } = context
+    const { container, tenant, publicUrl } = context
     if (config.oidc !== undefined && config.allowUnauthenticated) {
       context.warn(`authn.allowUnauthenticated: calls without a token are let in, as tenant "${tenant}"`)
     }
+    warnOfUnknownServers(Object.keys(config.oidc?.scopes?.servers ?? {}), context)
     const source = resolve(container, jwksSource)
     const clock = resolve(container, tokens.Clock)
     const logger = resolveOptional(container, tokens.Logger)
     return new AuthnStage(config, {
       clock,
       tenant,
+      publicUrl,
+      servers: Object.keys(context.targets),
       lease: (oidc) => leaseCaches(oidc, context, () => new KeyCache(oidc, { source, clock, logger })),
     })
   },
 })
 
 /** The keys live on while how they are fetched stays the same, the tokens while nothing about them changes. */
-function leaseCaches(oidc: OidcConfig, { resources }: PluginContext, open: () => KeyCache): AuthnLeases {
+function leaseCaches(oidc: OidcConfig, context: PluginContext, open: () => KeyCache): AuthnLeases {
+  const { resources, publicUrl, targets } = context
+  // What a remembered token opens follows from these.
+  const audiences = publicUrl === undefined ? null : { publicUrl, servers: Object.keys(targets).sort() }
   const { jwks_uri, jwks, tokenCacheSize, tokenCacheSec } = oidc
   return {
     keys: resources.acquire(`authn keys ${canonicalize({ jwks_uri, jwks })}`, () => {
       const keys = open()
       return { value: keys, close: () => keys.close() }
     }),
-    tokens: resources.acquire(`authn tokens ${canonicalize(oidc)}`, () => ({
+    tokens: resources.acquire(`authn tokens ${canonicalize({ oidc, audiences })}`, () => ({
       value: new TokenCache(tokenCacheSize, tokenCacheSec * 1000),
       close: () => undefined,
     })),
+  }
+}
+
+// A slip in a server's name would leave the server it means without its scopes.
+function warnOfUnknownServers(servers: readonly string[], context: PluginContext): void {
+  const known = Object.keys(context.targets)
+  for (const server of servers) {
+    if (known.some((name) => name.normalize('NFC') === server.normalize('NFC'))) continue
+    const meant = nearest(server, known)
+    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+    context.warn(`authn.oidc.scopes.servers: no target is named "${server}"${hint}`)
   }
 }

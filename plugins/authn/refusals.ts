@@ -53,10 +53,27 @@ function instant(seconds: unknown): string {
   return Number.isNaN(date.getTime()) ? String(seconds) : date.toISOString()
 }
 
-/** RFC 6750 §3. A call that came without a token is told the scheme and nothing else (§3.1). */
-export function challenge(message?: string): string {
-  if (message === undefined) return 'Bearer realm="svc"'
-  // What §3 lets stand inside the quotes.
-  const description = message.replaceAll('"', "'").replace(/[^\x20-\x5b\x5d-\x7e]/g, '?')
-  return `Bearer realm="svc", error="invalid_token", error_description="${description}"`
+/** What a `WWW-Authenticate` header tells the caller's client. */
+export interface Challenge {
+  /** Absent where the call came without a token (RFC 6750 §3.1). */
+  readonly error?: 'invalid_token' | 'insufficient_scope'
+  readonly description?: string
+  /** What to ask the issuer for. */
+  readonly scopes?: readonly string[]
+  /** Where the resource's metadata stand (RFC 9728 §5.1). */
+  readonly resourceMetadata?: string | undefined
+}
+
+/** RFC 6750 §3. The description comes last, as clients that search the header may find other names within it. */
+export function challenge({ error, description, scopes = [], resourceMetadata }: Challenge): string {
+  const parameters = {
+    realm: 'svc',
+    error,
+    scope: scopes.length === 0 ? undefined : scopes.join(' '),
+    resource_metadata: resourceMetadata,
+    // What §3 lets stand inside the quotes.
+    error_description: description?.replaceAll('"', "'").replace(/[^\x20-\x5b\x5d-\x7e]/g, '?'),
+  }
+  const told = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  return `Bearer ${told.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }

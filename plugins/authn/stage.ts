@@ -1,9 +1,9 @@
 // Lets a call in with an identity, or says why not. Nothing further in is asked before that.
+import type { IncomingHttpHeaders } from 'node:http'
 import {
   type Call,
   type Clock,
-  type Denied,
-  denied,
+  type DescribeResource,
   failed,
   type Identify,
   type Identity,
@@ -16,20 +16,20 @@ import {
   services,
   type Token,
 } from '@svc/core'
+import { Admission, disagreement } from './admission.js'
+import { Audiences } from './audience.js'
 import { bearerToken } from './bearer.js'
-import type { AuthnConfig } from './config.js'
+import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailable } from './key-cache.js'
-import { challenge, quote } from './refusals.js'
+import { quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
 import { TokenVerifier } from './verifier.js'
 
+const notNow =
+  "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later."
+
 export const whatToSet =
   'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in'
-
-const uncheckable = `No token can be validated without authn.oidc: ${whatToSet}.`
-const repeated = 'There is more than one Authorization header; send one.'
-const keysMissing =
-  "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later."
 
 /** What outlives a reload. */
 export interface AuthnLeases {
@@ -41,6 +41,10 @@ export interface AuthnStageParts {
   readonly clock: Clock
   /** The gateway's own tenant. */
   readonly tenant: string
+  /** Where clients reach the gateway, as far as the policy says. */
+  readonly publicUrl: string | undefined
+  /** The names of all targets. */
+  readonly servers: readonly string[]
   /** Opens the caches; asked at start, and only with `oidc`. */
   lease(oidc: NonNullable<AuthnConfig['oidc']>): AuthnLeases
 }
@@ -56,6 +60,7 @@ export class AuthnStage implements Stage {
   #config: AuthnConfig
   #parts: AuthnStageParts
   #anonymous: Identity
+  #admission: Admission
   #opened: Opened | undefined
 
   constructor(config: AuthnConfig, parts: AuthnStageParts) {
@@ -66,19 +71,22 @@ export class AuthnStage implements Stage {
       authenticated: false,
       roles: Object.freeze([]),
     })
+    this.#admission = new Admission(config.oidc, parts.publicUrl)
   }
 
   /** Begins to fetch the keys and does not wait: gateway and issuer may start in either order. */
   async start(): Promise<void> {
     const { oidc } = this.#config
     if (oidc === undefined || this.#opened !== undefined) return
+    const { clock, publicUrl, servers } = this.#parts
     const leases = this.#parts.lease(oidc)
+    const audiences = new Audiences(oidc.audience, publicUrl, servers)
     const keys = leases.keys.value
     this.#opened = {
       leases,
       keys,
       tokens: leases.tokens.value,
-      verifier: new TokenVerifier(oidc, keys, this.#parts.clock),
+      verifier: new TokenVerifier(oidc, audiences, keys, clock),
     }
     keys.fresh()
   }
@@ -95,21 +103,24 @@ export class AuthnStage implements Stage {
   }
 
   offer<T>(service: Token<T>): T | undefined
-  offer(service: symbol): unknown {
-    return service === services.identify ? this.#identify : undefined
+  offer(service: Token<unknown>): Identify | DescribeResource | undefined {
+    if (service === services.identify) return (headers: IncomingHttpHeaders) => this.#identify(headers)
+    if (service !== services.describeResource || this.#config.oidc === undefined) return undefined
+    const { issuer } = this.#config.oidc
+    return (server?: string) => this.#admission.describe(issuer, server)
   }
 
   handle(call: Call, next: Next): Promise<Outcome> {
     // As a parser that keeps repeated headers apart would hand them on, whatever the type says.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
-    if (typeof authorization !== 'string') return Promise.resolve(refused('UNAUTHENTICATED', repeated))
     const opened = this.#opened
-    if (opened === undefined) return Promise.resolve(this.#uncheckable())
-    const digest = TokenCache.digest(authorization)
-    const known = opened.tokens.get(digest, this.#parts.clock.now())
-    if (known !== undefined && opened.keys.fresh()) return admit(call, known.identity, next)
-    return this.#withToken(call, next, opened, authorization, digest)
+    if (typeof authorization === 'string' && opened !== undefined) {
+      const digest = TokenCache.digest(authorization)
+      const known = opened.tokens.get(digest, this.#parts.clock.now())
+      if (known !== undefined && opened.keys.fresh()) return this.#admission.admit(call, known, next)
+    }
+    return this.#withToken(call, next, authorization)
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -119,6 +130,7 @@ export class AuthnStage implements Stage {
         `requires a bearer token of ${oidc.issuer} for the audience ${oidc.audience}, its tenant in the claim "${oidc.tenantClaim}"`,
       )
     }
+    for (const line of scopesInWords(oidc?.scopes)) say(line)
     if (allowUnauthenticated) say(`lets calls without a token in, as tenant "${this.#parts.tenant}"`)
     else if (oidc === undefined) say(`lets nobody in; ${whatToSet}`)
 
@@ -128,64 +140,70 @@ export class AuthnStage implements Stage {
       say(`takes the caller to be of tenant "${caller.tenant}", as such a token would say`)
       return next()
     }
-    if (!allowUnauthenticated) return this.#uncheckable()
-    if (caller.user !== undefined || caller.roles.length > 0) return this.#uncheckable()
-    return disagreement(caller.tenant, this.#anonymous) ?? next()
+    if (!allowUnauthenticated || caller.user !== undefined || caller.roles.length > 0) {
+      return this.#refusal(call, this.#uncheckable())
+    }
+    const fault = disagreement(caller.tenant, this.#anonymous)
+    return fault === undefined ? next() : this.#refusal(call, fault)
   }
 
-  async #withToken(
-    call: Call,
-    next: Next,
-    opened: Opened,
-    authorization: string,
-    digest: string,
-  ): Promise<Outcome> {
+  async #withToken(call: Call, next: Next, authorization: unknown): Promise<Outcome> {
     let token: VerifiedToken
     try {
-      token = await this.#verified(opened, authorization, digest)
+      token = await this.#verified(authorization)
     } catch (fault) {
-      return this.#refusal(fault)
+      return this.#refusal(call, fault)
     }
-    return admit(call, token.identity, next)
+    return this.#admission.admit(call, token, next)
   }
 
-  async #verified(opened: Opened, authorization: string, digest: string): Promise<VerifiedToken> {
-    await opened.keys.usable()
-    // Asked again: the keys may have changed, and another call may have verified the token meanwhile.
-    const known = opened.tokens.get(digest, this.#parts.clock.now())
-    const token = known ?? (await opened.verifier.verify(bearerToken(authorization)))
-    if (known === undefined) opened.tokens.remember(digest, token, this.#parts.clock.now())
+  /** Rejects with `Refusal` or `KeysUnavailable`. */
+  async #verified(authorization: unknown): Promise<VerifiedToken> {
+    if (typeof authorization !== 'string') {
+      throw new Refusal('UNAUTHENTICATED', 'There is more than one Authorization header; send one.')
+    }
+    const opened = this.#opened
+    if (opened === undefined) throw this.#uncheckable()
+    const { keys, tokens, verifier } = opened
+    const { clock } = this.#parts
+    const digest = TokenCache.digest(authorization)
+    await keys.usable()
+    // Asked after that: the keys may have changed, and another call may have verified the token meanwhile.
+    const known = tokens.get(digest, clock.now())
+    if (known !== undefined) return known
+    const token = await verifier.verify(bearerToken(authorization))
+    tokens.remember(digest, token, clock.now())
     return token
   }
 
-  #identify: Identify = async (headers) => {
-    const who = await this.#whoSends(headers.authorization)
-    const wanted = headers['x-tenant']
-    const refusal = wanted === undefined ? undefined : disagreement(wanted, who)
-    if (refusal !== undefined) throw new Refusal(refusal.code, refusal.message)
+  /** A token that opens single servers only says nothing of its bearer where none of them is used. */
+  async #identify(headers: IncomingHttpHeaders): Promise<Identity> {
+    const who = await this.#caller(headers.authorization)
+    const fault = disagreement(headers['x-tenant'], who)
+    if (fault !== undefined) throw fault
     return who
   }
 
-  async #whoSends(authorization: unknown): Promise<Identity> {
+  async #caller(authorization: unknown): Promise<Identity> {
     if (authorization === undefined) {
       if (this.#config.allowUnauthenticated) return this.#anonymous
-      throw new Refusal('UNAUTHENTICATED', this.#tokenWanted())
+      throw new Refusal('UNAUTHENTICATED', this.#whatIsMissing())
     }
-    if (typeof authorization !== 'string') throw new Refusal('UNAUTHENTICATED', repeated)
-    const opened = this.#opened
-    if (opened === undefined) throw new Refusal('UNAUTHENTICATED', uncheckable)
+    let token: VerifiedToken
     try {
-      return (await this.#verified(opened, authorization, TokenCache.digest(authorization))).identity
-    } catch (cause) {
-      if (cause instanceof KeysUnavailable) throw new Refusal('STORE_UNAVAILABLE', keysMissing, { cause })
-      throw cause
+      token = await this.#verified(authorization)
+    } catch (fault) {
+      if (!(fault instanceof KeysUnavailable)) throw fault
+      throw new Refusal('STORE_UNAVAILABLE', notNow, { cause: fault })
     }
+    if (token.servers === undefined) return token.identity
+    throw new Refusal('UNAUTHENTICATED', 'The token is meant for a single server of this gateway.')
   }
 
-  #refusal(fault: unknown): Outcome {
-    if (fault instanceof Refusal) return refused(fault.code, fault.message)
+  #refusal(call: Call, fault: unknown): Outcome {
+    if (fault instanceof Refusal) return this.#admission.refused(call, fault)
     if (fault instanceof KeysUnavailable) {
-      return failed('STORE_UNAVAILABLE', keysMissing, {
+      return failed('STORE_UNAVAILABLE', notNow, {
         headers: { 'retry-after': String(fault.retryAfterSec) },
         cause: fault,
       })
@@ -194,44 +212,28 @@ export class AuthnStage implements Stage {
   }
 
   #withoutToken(call: Call, next: Next): Promise<Outcome> {
-    if (this.#config.allowUnauthenticated) return admit(call, this.#anonymous, next)
-    return Promise.resolve(
-      denied('UNAUTHENTICATED', this.#tokenWanted(), { headers: { 'www-authenticate': challenge() } }),
-    )
+    if (this.#config.allowUnauthenticated) return this.#admission.admitAnonymous(call, this.#anonymous, next)
+    return Promise.resolve(this.#admission.withoutToken(call, this.#whatIsMissing()))
   }
 
-  #tokenWanted(): string {
+  #whatIsMissing(): string {
     const issuer = this.#config.oidc?.issuer
-    if (issuer === undefined) return `This gateway lets nobody in: ${whatToSet}.`
-    return `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+    return issuer === undefined
+      ? `This gateway lets nobody in: ${whatToSet}.`
+      : `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
   }
 
-  #uncheckable(): Denied {
-    return refused('UNAUTHENTICATED', uncheckable)
+  #uncheckable(): Refusal {
+    return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${whatToSet}.`)
   }
 }
 
-function admit(call: Call, who: Identity, next: Next): Promise<Outcome> {
-  // Also before a refusal: who called is known, and the record should say it.
-  call.set(identity, who)
-  const wanted = call.headers['x-tenant']
-  if (wanted !== undefined) {
-    const refusal = disagreement(wanted, who)
-    if (refusal !== undefined) return Promise.resolve(refusal)
-  }
-  return next()
-}
-
-function disagreement(wanted: string | string[], who: Identity): Denied | undefined {
-  if (wanted === who.tenant) return undefined
-  return refused(
-    'UNAUTHORIZED_TENANT',
-    who.authenticated
-      ? `x-tenant says ${quote(wanted)}, the token ${quote(who.tenant)}.`
-      : `x-tenant says ${quote(wanted)}; a call without a token has the tenant ${quote(who.tenant)}.`,
-  )
-}
-
-function refused(code: Refusal['code'], message: string): Denied {
-  return denied(code, message, { headers: { 'www-authenticate': challenge(message) } })
+function scopesInWords(scopes: ScopesConfig | undefined): string[] {
+  if (scopes === undefined) return []
+  const { required, servers, tools } = scopes
+  const parts = [
+    ...(required.length === 0 ? [] : [`${required.join(' ')} for every call`]),
+    ...Object.entries({ ...servers, ...tools }).map(([what, names]) => `${names.join(' ')} for ${what}`),
+  ]
+  return parts.length === 0 ? [] : [`requires the scopes ${parts.join(', ')}`]
 }

@@ -1,10 +1,15 @@
 // Remembers verified tokens, so that a call on a known token costs a hash and no signature check.
 import { type Identity, sha256Hex } from '@svc/core'
+import type { OpenServers } from './audience.js'
 import type { IssuerKey } from './key-set.js'
 
 /** What a verified token says, and for how long it says it. Moments are milliseconds since the epoch. */
 export interface VerifiedToken {
   readonly identity: Identity
+  /** The servers it is meant for. */
+  readonly servers: OpenServers
+  /** Empty where the policy asks for none. */
+  readonly scopes: ReadonlySet<string>
   /** The key that verified it. */
   readonly key: IssuerKey
   /** From `nbf`, less the clock tolerance. */

@@ -1,7 +1,8 @@
 // Decides whether a token is the issuer's, for us, and in force. All cryptography is jose's.
-import type { Clock, Identity, Refusal } from '@svc/core'
+import type { Clock, Refusal } from '@svc/core'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
-import { identityOf } from './claims.js'
+import type { Audiences } from './audience.js'
+import { identityOf, scopesOf } from './claims.js'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { KeyCache } from './key-cache.js'
 import type { IssuerKey } from './key-set.js'
@@ -11,6 +12,8 @@ import type { VerifiedToken } from './token-cache.js'
 /** Node's own limit on all headers of a request is 16 KiB. */
 const maxTokenLength = 16 * 1024
 
+const none: ReadonlySet<string> = new Set()
+
 interface Header {
   readonly alg: SignatureAlgorithm
   readonly kid: string | undefined
@@ -18,11 +21,15 @@ interface Header {
 
 export class TokenVerifier {
   #oidc: OidcConfig
+  #audiences: Audiences
+  #accepted: string[]
   #keys: KeyCache
   #clock: Clock
 
-  constructor(oidc: OidcConfig, keys: KeyCache, clock: Clock) {
+  constructor(oidc: OidcConfig, audiences: Audiences, keys: KeyCache, clock: Clock) {
     this.#oidc = oidc
+    this.#audiences = audiences
+    this.#accepted = audiences.accepted
     this.#keys = keys
     this.#clock = clock
   }
@@ -41,16 +48,15 @@ export class TokenVerifier {
     }
     if (payload === undefined) throw this.#refusal(new errors.JWSSignatureVerificationFailed(), header)
     const toleranceMs = this.#oidc.clockToleranceSec * 1000
+    const { scopes, scopeClaim } = this.#oidc
     return {
-      identity: this.#identity(payload),
+      identity: identityOf(payload, this.#oidc),
+      servers: this.#audiences.opens(payload.aud),
+      scopes: scopes === undefined ? none : scopesOf(payload, scopeClaim),
       key,
       notBefore: payload.nbf === undefined ? Number.NEGATIVE_INFINITY : payload.nbf * 1000 - toleranceMs,
       notAfter: (payload.exp ?? 0) * 1000 + toleranceMs,
     }
-  }
-
-  #identity(payload: JWTPayload): Identity {
-    return identityOf(payload, this.#oidc)
   }
 
   #header(token: string): Header {
@@ -90,12 +96,12 @@ export class TokenVerifier {
       // The reason is a fault of the issuer's; the caller can do nothing with its details.
       throw unauthenticated(`The issuer's key ${quote(key.kid ?? '')} is no valid key for ${header.alg}.`)
     }
-    const { issuer, audience, clockToleranceSec } = this.#oidc
+    const { issuer, clockToleranceSec } = this.#oidc
     try {
       const { payload } = await jwtVerify(token, imported, {
         algorithms: [header.alg],
         issuer,
-        audience,
+        audience: this.#accepted,
         clockTolerance: clockToleranceSec,
         currentDate: new Date(this.#clock.now()),
         // A token without an end could not be taken back by waiting (RFC 9068 §2.2 requires it too).

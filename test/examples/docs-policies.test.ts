@@ -1,4 +1,4 @@
-// The policies that docs/brokers.md and docs/privacy.md show, loaded as they stand there.
+// The policies that the pages on authn, limits, brokers and privacy show, loaded as they stand there.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,9 @@ const policiesIn = (page: string) =>
 const page = read('brokers.md')
 const policies = policiesIn(page)
 
-describe('docs/brokers.md and docs/privacy.md', () => {
+const pages = ['authn.md', 'limits.md', 'brokers.md', 'privacy.md']
+
+describe('docs/authn.md, limits.md, brokers.md and privacy.md', () => {
   let home: string
 
   beforeEach(() => {
@@ -29,7 +31,7 @@ describe('docs/brokers.md and docs/privacy.md', () => {
     return (await promisify(execFile)(process.execPath, [svc, 'policy', ...args], { cwd: home })).stdout
   }
 
-  for (const [index, policy] of [...policies, ...policiesIn(read('privacy.md'))].entries()) {
+  for (const [index, policy] of pages.flatMap((name) => policiesIn(read(name))).entries()) {
     it(`shows a policy that is accepted: ${index + 1}`, async () => {
       writeFileSync(join(home, 'policy.yaml'), policy)
       expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: audit, .*$/m)

@@ -17,16 +17,19 @@ declare module 'oidc-provider' {
     readonly scopes?: readonly string[]
     readonly features: {
       readonly devInteractions: { readonly enabled: boolean }
-      readonly clientCredentials: { readonly enabled: boolean }
+      readonly clientCredentials?: { readonly enabled: boolean }
+      /** RFC 7591. */
+      readonly registration?: { readonly enabled: boolean }
       readonly resourceIndicators: {
         readonly enabled: boolean
-        defaultResource(): string
+        defaultResource?(): string
         getResourceServerInfo(context: unknown, resource: string): ResourceServer
+        useGrantedResource?(): boolean
       }
     }
     extraTokenClaims?(
       context: unknown,
-      token: { readonly clientId?: string },
+      token: { readonly clientId?: string; readonly accountId?: string },
     ): Record<string, unknown> | undefined
   }
 

@@ -75,7 +75,21 @@ describe('authn: who sends a request that is no call', () => {
     expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.match(/^STORE_UNAVAILABLE: /)
   })
 
-  it('is all that the stage offers', async () => {
+  it('is not told by a token that is meant for a single server', async () => {
+    const publicUrl = 'https://gw.example'
+    const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
+    const bearer = await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })
+    expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.equal(
+      'UNAUTHENTICATED: The token is meant for a single server of this gateway.',
+    )
+  })
+
+  it('is refused with two Authorization headers', async () => {
+    const two = ['Bearer a', 'Bearer b'] as unknown as string
+    expect(await whyNot(await rig.stage(), { authorization: two })).to.match(/There is more than one/)
+  })
+
+  it('and what the resource is are all that the stage offers', async () => {
     expect((await rig.stage()).offer?.(token('other'))).to.equal(undefined)
   })
 })

@@ -1,0 +1,172 @@
+// The OAuth flow of the MCP SDK's client against the gateway, with nothing but the server's URL to begin with.
+import { createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'
+import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js'
+import { expect } from 'chai'
+import { decodeJwt } from 'jose'
+import type { GatewayOptions } from 'svc-sdk'
+import { type EverythingServer, startEverything } from '../../support/everything.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import {
+  type OAuthProvider,
+  registered,
+  registeredClient,
+  startOAuthProvider,
+} from '../../support/oauth-provider.js'
+
+/** What an application keeps for one user. */
+class Keeping implements OAuthClientProvider {
+  readonly redirectUrl = registered.redirect_uris[0] ?? ''
+  readonly clientMetadata = { client_name: 'test', ...registered }
+  /** Where the user was sent. */
+  sentTo: URL | undefined
+  #client: OAuthClientInformationMixed | undefined
+  #tokens: OAuthTokens | undefined
+  #verifier = ''
+
+  /** Without a client it registers itself. */
+  constructor(client?: OAuthClientInformationMixed) {
+    this.#client = client
+  }
+
+  clientInformation = () => this.#client
+  saveClientInformation(client: OAuthClientInformationMixed): void {
+    this.#client = client
+  }
+  tokens = () => this.#tokens
+  saveTokens(tokens: OAuthTokens): void {
+    this.#tokens = tokens
+  }
+  redirectToAuthorization(url: URL): void {
+    this.sentTo = url
+  }
+  saveCodeVerifier(verifier: string): void {
+    this.#verifier = verifier
+  }
+  codeVerifier = () => this.#verifier
+
+  get claims(): Record<string, unknown> {
+    return decodeJwt(this.#tokens?.access_token ?? '')
+  }
+}
+
+/** What clients reach the gateway by. */
+async function startProxy(to: () => string): Promise<Server> {
+  const server = createServer((message, response) => {
+    const url = new URL(message.url ?? '/', to())
+    const onward = request(url, { method: message.method, headers: message.headers })
+    onward.once('response', (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    onward.once('error', () => response.destroy())
+    response.once('close', () => onward.destroy())
+    message.pipe(onward)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return server
+}
+
+describe('a client of the MCP SDK that signs in', function () {
+  this.timeout(30_000)
+  let everything: EverythingServer
+  let provider: OAuthProvider
+  let gateway: TestGateway
+  let proxy: Server
+  let publicUrl: string
+  const open: Client[] = []
+
+  before(async () => {
+    everything = await startEverything()
+    provider = await startOAuthProvider('tools everything everything.sum')
+    proxy = await startProxy(() => gateway.url)
+    publicUrl = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    gateway = await startTestGateway(policy())
+  })
+
+  afterEach(async () => {
+    for (const client of open.splice(0)) await client.close()
+  })
+
+  after(async () => {
+    proxy.closeAllConnections()
+    await new Promise((resolve) => proxy.close(resolve))
+    await gateway[Symbol.asyncDispose]()
+    await provider[Symbol.asyncDispose]()
+    await everything[Symbol.asyncDispose]()
+  })
+
+  function policy(): GatewayOptions {
+    const scopes = {
+      required: ['tools'],
+      servers: { everything: ['everything'] },
+      tools: { 'everything/get-sum': ['everything.sum'] },
+    }
+    return {
+      targets: { everything: everything.url, other: everything.url },
+      authn: { oidc: { ...provider.oidc, scopes } },
+      server: { publicUrl },
+    }
+  }
+
+  /** Connects as an application does: is refused, sends its user to sign in, and connects. */
+  async function signIn(server: string, who: string, client_id?: string) {
+    const kept = new Keeping(client_id === undefined ? undefined : { client_id })
+    const url = new URL(`${publicUrl}/mcp/${server}`)
+    const first = new StreamableHTTPClientTransport(url, { authProvider: kept })
+    const refused = await connect(first).catch((reason: unknown) => reason)
+    expect(refused).to.be.instanceOf(UnauthorizedError)
+    await first.finishAuth(await provider.authorize(kept.sentTo ?? url, who))
+    const transport = new StreamableHTTPClientTransport(url, { authProvider: kept })
+    return { kept, transport, client: await connect(transport) }
+  }
+
+  async function connect(transport: StreamableHTTPClientTransport): Promise<Client> {
+    const client = new Client({ name: 'test', version: '1.0.0' })
+    open.push(client)
+    await client.connect(transport)
+    return client
+  }
+
+  it('gets from a 401 to a token that is meant for the server, with the scopes it takes', async () => {
+    const { kept, client } = await signIn('everything', 'ada')
+    expect(kept.claims).to.include({ aud: `${publicUrl}/mcp/everything`, scope: 'tools everything' })
+    const { content } = await client.callTool({ name: 'echo', arguments: { message: 'hi' } })
+    expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
+    const record = gateway.records().find(({ tool }) => tool.startsWith('echo@'))
+    expect(record?.principal).to.include({ user: 'ada@example.com' })
+  })
+
+  it('gets a wider token when a tool asks for a scope that it lacks', async () => {
+    const { kept, transport, client } = await signIn('everything', 'ada', registeredClient)
+    const sum = () => client.callTool({ name: 'get-sum', arguments: { a: 2, b: 3 } })
+    const refused = await sum().catch((reason: unknown) => reason)
+    expect(refused).to.be.instanceOf(UnauthorizedError)
+    const asked = kept.sentTo?.searchParams.get('scope')?.split(' ')
+    expect(asked).to.have.members(['tools', 'everything', 'everything.sum'])
+    await transport.finishAuth(await provider.authorize(kept.sentTo ?? new URL(publicUrl), 'ada'))
+    const { content } = await sum()
+    expect(content).to.deep.equal([{ type: 'text', text: 'The sum of 2 and 3 is 5.' }])
+  })
+
+  it('cannot take its token to another server', async () => {
+    const { kept } = await signIn('everything', 'ada')
+    const answer = await fetch(`${publicUrl}/mcp/other`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${kept.tokens()?.access_token}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+    })
+    expect(answer.status).to.equal(401)
+    expect(answer.headers.get('www-authenticate')).to.equal(
+      `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is meant for another server of this gateway."`,
+    )
+  })
+})

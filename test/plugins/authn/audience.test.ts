@@ -1,0 +1,99 @@
+import { type Call, identity, type Outcome, type PluginContext, reachedAt, type Stage } from '@svc/core'
+import { expect } from 'chai'
+import { type CallOverrides, makeCall } from '../../support/call.js'
+import { Rig } from './rig.js'
+
+const publicUrl = 'https://gw.example'
+const targets = { files: 'http://127.0.0.1:1', 'my mail': 'http://127.0.0.1:2' }
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+
+describe('authn: the audience of a token', () => {
+  let rig: Rig
+  beforeEach(async () => {
+    rig = await Rig.start()
+  })
+  afterEach(() => rig.stop())
+
+  const stage = (context: Partial<PluginContext> = { publicUrl }): Promise<Stage> =>
+    rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, targets, ...context })
+
+  /** `passed`, or why not. */
+  async function judged(
+    gate: Stage,
+    aud: unknown,
+    overrides: CallOverrides = {},
+    prepare?: (call: Call) => void,
+  ) {
+    const authorization = `Bearer ${await rig.issuer.sign({ aud })}`
+    const call = makeCall({ ...overrides, headers: { authorization } })
+    prepare?.(call)
+    const outcome = await gate.handle(call, async () => served)
+    return outcome.kind === 'completed' ? 'passed' : `${outcome.code}: ${outcome.message}`
+  }
+
+  it('may be the one in the policy, or the public URL: for every server', async () => {
+    const gate = await stage()
+    for (const aud of ['svc-gateway', publicUrl, `${publicUrl}/`, ['elsewhere', publicUrl]]) {
+      expect(await judged(gate, aud), String(aud)).to.equal('passed')
+      expect(await judged(gate, aud, { server: 'my mail' }), String(aud)).to.equal('passed')
+    }
+  })
+
+  it("may be a server's resource (RFC 8707): for that server alone", async () => {
+    const gate = await stage()
+    const refusal = 'UNAUTHENTICATED: The token is meant for another server of this gateway.'
+    expect(await judged(gate, `${publicUrl}/mcp/files`)).to.equal('passed')
+    expect(await judged(gate, `${publicUrl}/mcp/my%20mail`)).to.equal(refusal)
+    expect(await judged(gate, `${publicUrl}/mcp/my%20mail`, { server: 'my mail' })).to.equal('passed')
+    expect(await judged(gate, [`${publicUrl}/mcp/files`, `${publicUrl}/mcp/my%20mail`])).to.equal('passed')
+  })
+
+  it('opens no other server when it is remembered', async () => {
+    const gate = await stage()
+    const headers = { authorization: `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}` }
+    const kinds = []
+    for (const server of ['files', 'my mail', 'files']) {
+      kinds.push((await gate.handle(makeCall({ server, headers }), async () => served)).kind)
+    }
+    expect(kinds).to.deep.equal(['completed', 'denied', 'completed'])
+  })
+
+  it('has the caller recorded who shows it to another server', async () => {
+    const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
+    const call = makeCall({ server: 'my mail', headers: { authorization } })
+    expect((await (await stage()).handle(call, async () => served)).kind).to.equal('denied')
+    expect(call.get(identity)?.user).to.equal('ada@example.com')
+  })
+
+  it('opens the server that the body names, where the path names none', async () => {
+    const gate = await stage()
+    const a2a = (server: string): CallOverrides => ({ face: 'a2a', server })
+    expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('files'))).to.equal('passed')
+    expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('my mail'))).to.match(/^UNAUTHENTICATED/)
+  })
+
+  it('is no URL that only the request claims for the gateway', async () => {
+    const gate = await stage({})
+    const claim = (call: Call) => call.set(reachedAt, () => 'https://evil.example')
+    expect(await judged(gate, 'https://evil.example/mcp/files', {}, claim)).to.match(/^UNAUTHENTICATED/)
+    expect(await judged(gate, 'https://evil.example', {}, claim)).to.match(/^UNAUTHENTICATED/)
+  })
+
+  it('is no URL of a server that is no target, nor one that looks like it', async () => {
+    const gate = await stage()
+    const wrong = ['/mcp/nobody', '/mcp/files/', '/mcp/FILES', '/mcp', '/mcp/', '/mcp/files/read@1.0.0']
+    for (const path of wrong) {
+      expect(await judged(gate, `${publicUrl}${path}`), path).to.match(/^UNAUTHENTICATED: The token is for/)
+    }
+  })
+
+  it('is forgotten with the public URL it was good for', async () => {
+    const authorization = `Bearer ${await rig.issuer.sign({ aud: publicUrl })}`
+    const before = await stage()
+    const known = await before.handle(makeCall({ headers: { authorization } }), async () => served)
+    expect(known.kind).to.equal('completed')
+    const after = await stage({ publicUrl: 'https://other.example' })
+    const outcome = await after.handle(makeCall({ headers: { authorization } }), async () => served)
+    expect(outcome.kind).to.equal('denied')
+  })
+})

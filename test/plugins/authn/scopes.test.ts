@@ -1,0 +1,195 @@
+import { type Outcome, Refusal, reachedAt, type Stage } from '@svc/core'
+import { authnSchema } from '@svc/plugin-authn'
+import { expect } from 'chai'
+import { type CallOverrides, makeCall } from '../../support/call.js'
+import { Rig } from './rig.js'
+
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+const scopes = {
+  required: ['tools'],
+  servers: { files: ['files'] },
+  tools: { 'files/write_*': ['files.write'], 'write_*': ['write'] },
+}
+
+describe('authn: scopes', () => {
+  let rig: Rig
+  beforeEach(async () => {
+    rig = await Rig.start()
+  })
+  afterEach(() => rig.stop())
+
+  const targets = { files: 'http://127.0.0.1:1', mail: 'http://127.0.0.1:2' }
+  const stage = (oidc: object = { scopes }, section: object = {}): Promise<Stage> =>
+    rig.start({ oidc: { ...rig.issuer.oidc, ...oidc }, ...section }, { ...rig.context, targets })
+
+  async function call(
+    gate: Stage,
+    claims: object | undefined,
+    overrides: CallOverrides = {},
+  ): Promise<Outcome> {
+    const headers =
+      claims === undefined ? {} : { authorization: `Bearer ${await rig.issuer.sign({ ...claims })}` }
+    const made = makeCall({ ...overrides, headers })
+    made.set(reachedAt, () => 'https://gw.example')
+    return gate.handle(made, async () => served)
+  }
+
+  const challengeOf = (outcome: Outcome) => String(outcome.headers?.['www-authenticate'])
+  const metadata = 'https://gw.example/.well-known/oauth-protected-resource'
+
+  it('let in a token that has them, in a string or a list', async () => {
+    const gate = await stage()
+    expect(await call(gate, { scope: 'files tools' })).to.equal(served)
+    expect(await call(gate, { scope: ['tools', 'files', 'other'] })).to.equal(served)
+  })
+
+  it('are read from the claim that the policy names', async () => {
+    const gate = await stage({ scopes, scopeClaim: 'scp' })
+    expect(await call(gate, { scp: 'files tools' })).to.equal(served)
+    expect((await call(gate, { scope: 'files tools' })).kind).to.equal('denied')
+  })
+
+  it('that a token lacks are told in a 403, with all that the call takes', async () => {
+    const outcome = await call(await stage(), { scope: 'tools' })
+    expect(outcome).to.deep.equal({
+      kind: 'denied',
+      sent: 'no',
+      code: 'TOOL_NOT_ALLOWED',
+      message: 'The token lacks the scope files.',
+      denial: { level: 'gateway', type: 'authn', reason: 'insufficient_scope' },
+      headers: {
+        'www-authenticate': `Bearer realm="svc", error="insufficient_scope", scope="tools files", resource_metadata="${metadata}/mcp/files", error_description="The token lacks the scope files."`,
+      },
+    })
+  })
+
+  it('are asked for beside those that the token has already and the policy knows', async () => {
+    const outcome = await call(
+      await stage(),
+      { scope: 'tools files files.write email' },
+      { tool: 'write_mail', server: 'mail' },
+    )
+    expect(challengeOf(outcome)).to.include('scope="tools write files files.write"')
+  })
+
+  it('of a server are needed on that server alone', async () => {
+    const gate = await stage()
+    expect(await call(gate, { scope: 'tools' }, { server: 'mail' })).to.equal(served)
+    expect((await call(gate, { scope: 'tools' }, { server: 'files' })).kind).to.equal('denied')
+  })
+
+  it('of every pattern that matches are needed', async () => {
+    const gate = await stage()
+    const write: CallOverrides = { tool: 'write_file' }
+    expect((await call(gate, { scope: 'tools files' }, write)).kind).to.equal('denied')
+    expect((await call(gate, { scope: 'tools files files.write' }, write)).kind).to.equal('denied')
+    expect(await call(gate, { scope: 'tools files files.write write' }, write)).to.equal(served)
+    expect(await call(gate, { scope: 'tools files' }, { tool: 'read_file' })).to.equal(served)
+  })
+
+  it('of patterns are not asked of the open part of the protocol', async () => {
+    const gate = await stage({ scopes: { tools: { '*': ['anything'] } } })
+    const initialize: CallOverrides = {
+      face: 'mcp',
+      request: { kind: 'protocol', method: 'initialize', name: 'initialize', reference: 'mcp://files/' },
+    }
+    expect(await call(gate, {}, initialize)).to.equal(served)
+    expect((await call(gate, {}, { face: 'mcp' })).kind).to.equal('denied')
+  })
+
+  it('are needed on every face', async () => {
+    const gate = await stage()
+    for (const face of ['invoke', 'a2a', 'mcp'] as const) {
+      expect((await call(gate, { scope: 'tools' }, { face })).kind, face).to.equal('denied')
+      expect(await call(gate, { scope: 'tools files' }, { face }), face).to.equal(served)
+    }
+  })
+
+  it('let no request pass that cannot be read', async () => {
+    const gate = await stage()
+    const read = () => Promise.reject(new Refusal('BAD_REQUEST', 'The body is not JSON.'))
+    const fault = await call(gate, { scope: 'tools files' }, { read }).catch((reason: unknown) => reason)
+    expect(fault).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
+  })
+
+  it('in a claim of the wrong shape are refused', async () => {
+    const gate = await stage()
+    for (const scope of [{ tools: true }, 7, ['tools', ['files']]]) {
+      const outcome = await call(gate, { scope })
+      expect(outcome).to.include({ kind: 'denied', code: 'UNAUTHENTICATED' })
+    }
+  })
+
+  it('are no matter, nor is their claim, where the policy asks for none', async () => {
+    expect(await call(await stage({}), { scope: 7 })).to.equal(served)
+  })
+
+  it('are told to whom comes without a token, or with a bad one', async () => {
+    const gate = await stage()
+    expect(challengeOf(await call(gate, undefined))).to.equal(
+      `Bearer realm="svc", scope="tools files", resource_metadata="${metadata}/mcp/files"`,
+    )
+    expect(challengeOf(await call(gate, { org: undefined }))).to.match(
+      /^Bearer realm="svc", error="invalid_token", scope="tools files", resource_metadata=".*", error_description="/,
+    )
+    expect(challengeOf(await call(gate, undefined, { face: 'a2a' }))).to.equal(
+      `Bearer realm="svc", scope="tools", resource_metadata="${metadata}"`,
+    )
+  })
+
+  describe('where calls without a token are let in', () => {
+    const open = { allowUnauthenticated: true }
+
+    it('keep those out that need them', async () => {
+      const gate = await stage({ scopes: { servers: { files: ['files'] } } }, open)
+      expect(await call(gate, undefined, { server: 'mail' })).to.equal(served)
+      const outcome = await call(gate, undefined, { server: 'files' })
+      expect(outcome).to.include({
+        code: 'UNAUTHENTICATED',
+        message: 'A bearer token is required for this call.',
+      })
+      expect(challengeOf(outcome)).to.include('scope="files"')
+      expect(await call(gate, { scope: 'files' }, { server: 'files' })).to.equal(served)
+    })
+
+    it('are not required of every call: that would let nobody in', () => {
+      const section = { ...open, oidc: { ...rig.issuer.oidc, scopes: { required: ['tools'] } } }
+      const { error } = authnSchema.safeParse(section)
+      expect(error?.issues.map(({ path }) => path.join('.'))).to.deep.equal(['allowUnauthenticated'])
+    })
+  })
+
+  it('are refused at load where they are none, or a pattern is wrong', () => {
+    const wrong = [
+      { required: ['a b'] },
+      { required: [''] },
+      { required: ['a"b'] },
+      { servers: { files: 'files' } },
+      { tools: { 'a/b/c/d': ['x'] } },
+    ]
+    for (const value of wrong) {
+      const section = { oidc: { ...rig.issuer.oidc, scopes: value } }
+      expect(authnSchema.safeParse(section).success, JSON.stringify(value)).to.equal(false)
+    }
+  })
+
+  it('of a server that is no target are warned of', async () => {
+    await stage({ scopes: { servers: { flies: ['files'] } } })
+    expect(rig.context.warnings).to.deep.equal([
+      'authn.oidc.scopes.servers: no target is named "flies"; did you mean "files"?',
+    ])
+  })
+
+  it('are said by explain', async () => {
+    const said: string[] = []
+    const gate = await stage()
+    await gate.explain?.(
+      makeCall(),
+      async () => served,
+      (line) => said.push(line),
+    )
+    expect(said).to.include(
+      'requires the scopes tools for every call, files for files, files.write for files/write_*, write for write_*',
+    )
+  })
+})
