@@ -37,7 +37,10 @@ export const errorTable = {
     when: "The finding `payload_too_large` denies, or the body is over the server's hard cap.",
   },
   IDEMPOTENCY_KEY_REUSED: { status: 422, when: 'The idempotency key was used with other arguments.' },
-  RATE_LIMITED: { status: 429, when: 'The token bucket is empty.' },
+  RATE_LIMITED: {
+    status: 429,
+    when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have.',
+  },
   QUOTA_EXCEEDED: { status: 429, when: 'The daily limit is reached.' },
   UPSTREAM: { status: 502, when: 'The upstream answered 4xx or 5xx; its status and body are passed on.' },
   BROKER_UNAVAILABLE: {

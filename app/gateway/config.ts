@@ -1,13 +1,19 @@
 // What a policy says besides the sections of plugins: who and where the gateway is, its targets and caps.
 import { notYet } from '@svc/core'
 import { z } from 'zod'
+import { allowedHostsSchema } from '../http/known-hosts.js'
+import { allowedOriginsSchema } from '../http/origin.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
+import { standardLimits } from '../http/server.js'
 
 const milliseconds = (least: number, standard: number, what: string) =>
   z.int().min(least).max(86_400_000).default(standard).describe(`${what}, in milliseconds.`)
 
 const bytes = (least: number, standard: number, what: string) =>
   z.int().min(least).max(1_073_741_824).default(standard).describe(`${what}, in bytes.`)
+
+const count = (standard: number, what: string) =>
+  z.int().min(1).max(1_000_000).default(standard).describe(`${what}.`)
 
 const mcpTarget = /^mcp\+https?:/i
 
@@ -38,11 +44,31 @@ const serverSchema = z
     host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
     publicUrl: publicUrlSchema,
     trustedProxies: trustedProxiesSchema,
+    allowedHosts: allowedHostsSchema,
+    allowedOrigins: allowedOriginsSchema,
     maxBodyBytes: bytes(1, 4_194_304, "Hard cap on a request's body; larger is PAYLOAD_TOO_LARGE"),
     maxAnswerBytes: bytes(1, 67_108_864, "Hard cap on an upstream's answer that is not streamed"),
     maxHeaderBytes: bytes(1024, 16_384, "Hard cap on all of a request's headers together"),
+    maxHeaders: count(standardLimits.maxHeaders, "Hard cap on the number of a request's headers"),
+    maxConnections: count(
+      standardLimits.maxConnections,
+      'Client connections at a time; more are closed at once',
+    ),
+    maxRequestsPerConnection: count(
+      standardLimits.maxRequestsPerConnection,
+      'Requests on one client connection, which then closes',
+    ),
+    maxCallsPerTenant: count(
+      1_000,
+      'Calls of one tenant in flight at a time, streams included; more are RATE_LIMITED',
+    ),
     headersTimeoutMs: milliseconds(1, 10_000, 'Time a client has to send all headers'),
     requestTimeoutMs: milliseconds(1, 30_000, 'Time a client has to send the whole request'),
+    writeTimeoutMs: milliseconds(
+      1,
+      standardLimits.writeTimeoutMs,
+      'Time a client has to take what is sent to it, and a second more for each 16 KiB',
+    ),
     keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
     upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),

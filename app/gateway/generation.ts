@@ -1,6 +1,8 @@
 // One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
 import { type Call, type Outcome, type Pipeline, Refusal } from '@svc/core'
 import { InFlight } from '../http/in-flight.js'
+import { KnownHosts } from '../http/known-hosts.js'
+import { Origins } from '../http/origin.js'
 import { PublicUrl } from '../http/public-url.js'
 import { mcpExchange } from '../mcp/exchange.js'
 import { LISTEN } from '../mcp/subject.js'
@@ -12,12 +14,16 @@ const breakOffMs = 5_000
 export class Generation {
   readonly pipeline: Pipeline
   readonly publicUrl: PublicUrl
+  readonly hosts: KnownHosts
+  readonly origins: Origins
   readonly #targets: ReadonlyMap<string, URL>
   #calls = new InFlight<Call>()
 
   constructor(pipeline: Pipeline, { targets, server }: Pick<HostConfig, 'targets' | 'server'>) {
     this.pipeline = pipeline
     this.publicUrl = new PublicUrl(server)
+    this.hosts = new KnownHosts(server)
+    this.origins = new Origins(server)
     this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, new URL(url)]))
   }
 

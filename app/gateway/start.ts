@@ -12,6 +12,7 @@ import { Assembly, type Policy } from './assembly.js'
 import type { HostConfig } from './config.js'
 import { Generation } from './generation.js'
 import type { GatewayOptions } from './options.js'
+import { TenantCalls } from './tenant-calls.js'
 
 /** Longest wait for handlers whose connections were closed. */
 const closeMs = 1_000
@@ -120,13 +121,14 @@ class Gateway implements GatewayHandle {
     })
   }
 
-  #listen({ server, port }: HostConfig): Promise<{ port: number; url: string }> {
+  #listen({ server, port, tenant }: HostConfig): Promise<{ port: number; url: string }> {
     const handler = new GatewayHandler({
       clock: resolve(this.container, tokens.Clock),
       ids: resolve(this.container, tokens.Ids),
       logger: this.#assembly.logger,
       maxBodyBytes: server.maxBodyBytes,
       mcp: started(this.#mcp),
+      tenantCalls: new TenantCalls(server.maxCallsPerTenant, tenant),
       generation: () => started(this.#generation),
       draining: () => this.#closing !== undefined,
     })
@@ -134,6 +136,7 @@ class Gateway implements GatewayHandle {
       { ...server, port },
       (message, response) => handler.handle(message, response),
       this.#assembly.logger,
+      { knowsHost: (host) => started(this.#generation).hosts.has(host) },
     )
     return this.#server.listen()
   }

@@ -51,12 +51,19 @@ export function refusalAnswer(outcome: Denied | Failed, traceId: string): WholeA
     status,
     headers: {
       'content-type': 'application/json',
-      ...(status === 503 ? { 'retry-after': '1' } : {}),
+      ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
       ...outcome.headers,
     },
     // The newline is for people at a terminal.
     body: `${JSON.stringify(errorObject(outcome, traceId))}\n`,
   }
+}
+
+/** Writes the refusal of a request that became no call. */
+export function writeRefusal(response: ServerResponse, refusal: Denied, traceId: string): void {
+  const answer = refusalAnswer(refusal, traceId)
+  response.setHeader('x-trace-id', traceId)
+  writeWhole(response, answer)
 }
 
 /** Writes `outcome` for `call`. Resolves when the last byte is handed over or the client has gone. */

@@ -1,6 +1,6 @@
 // The facts that a request's headers carry: trace, agent, idempotency key. Headers restrict and describe;
 // they grant nothing.
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { type CallAgent, type CallTrace, type Ids, messageOf, parseJson, Refusal } from '@svc/core'
 
 const maxHeaderValue = 1024
@@ -10,6 +10,27 @@ const causeHeaders = [
   ['x-cause-trace', 32],
   ['x-cause-span', 16],
 ] as const
+/** Those that have one value. Of a repeated one, two readers on the way may take different values. */
+const singletons = [
+  'content-type',
+  'origin',
+  'idempotency-key',
+  'x-idempotency-key',
+  'x-tenant',
+  'x-node-id',
+  'x-agent-ref',
+  'x-agent-parent-ref',
+  'x-agent-state',
+  'x-cause-trace',
+  'x-cause-span',
+  'x-escalation-id',
+  'x-escalation-wait',
+  'mcp-session-id',
+  'mcp-protocol-version',
+  'mcp-method',
+  'mcp-name',
+  'last-event-id',
+]
 const noTrace = '0'.repeat(32)
 const noSpan = '0'.repeat(16)
 
@@ -50,6 +71,19 @@ function hex(value: string | string[] | undefined, digits: number): string | nul
 
 function single(value: string | string[] | undefined): string | null {
   return typeof value === 'string' ? value : null
+}
+
+/** The refusal of a request that repeats a header of one value. */
+export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
+  for (const name of singletons) {
+    const value = message.headers[name]
+    // Repeated headers arrive joined; whether the comma is one's own is dearer to ask.
+    if (value === undefined || !value.includes(',')) continue
+    if ((message.headersDistinct[name]?.length ?? 0) > 1) {
+      return new Refusal('BAD_REQUEST', `${name}: given more than once.`)
+    }
+  }
+  return undefined
 }
 
 /** The agent's facts as far as they can be read, and the refusal where a header that is present cannot. */

@@ -19,14 +19,14 @@ import {
   redactor,
 } from '@svc/core'
 import type { Generation } from '../gateway/generation.js'
+import type { TenantCalls } from '../gateway/tenant-calls.js'
 import { leavingCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpFace } from '../mcp/face.js'
-import { refusalAnswer, type WholeAnswer, writeOutcome, writeWhole } from './answer.js'
+import { refusalAnswer, type WholeAnswer, writeOutcome, writeRefusal, writeWhole } from './answer.js'
 import { readBody } from './body.js'
-import { agentOf, traceOf } from './facts.js'
+import { agentOf, repeatedHeader, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
 import { onLeave } from './leaving.js'
-import { checkOrigin } from './origin.js'
 import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
@@ -36,6 +36,7 @@ export interface HandlerParts {
   readonly logger: Logger
   readonly maxBodyBytes: number
   readonly mcp: McpFace
+  readonly tenantCalls: TenantCalls
   /** The policy in force at this moment. */
   generation(): Generation
   draining(): boolean
@@ -65,36 +66,33 @@ export class GatewayHandler {
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
     // A connection must not hold the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
-    const unfit = unfitHeaders(message)
-    if (unfit !== undefined) {
-      // RFC 9112 §3.2 asks for 400 without Host; no call is made of what HTTP itself refuses.
-      return writeWhole(response, refusalAnswer(denied('BAD_REQUEST', unfit), this.#parts.ids.traceId()))
-    }
+    if (this.#parts.generation().origins.answerBrowser(message, response)) return
     const route = routeOf(message.method ?? '', message.url ?? '/')
     if (route.kind === 'health') return writeWhole(response, json(200, { status: 'ok' }))
     if (route.kind === 'ready') return this.#ready(response)
     if (route.kind === 'metadata') return this.#metadata(message, response, route.path)
     if (route.kind === 'none') {
-      return writeWhole(
-        response,
-        refusalAnswer(denied('TARGET_NOT_FOUND', 'No such path.'), this.#parts.ids.traceId()),
-      )
+      return writeRefusal(response, denied('TARGET_NOT_FOUND', 'No such path.'), this.#parts.ids.traceId())
     }
     const generation = this.#parts.generation()
     const entry = this.#entry(message, route, generation)
-    const call = this.#call(message, entry)
+    const call = this.#call(message, entry, generation)
     call.set(reachedAt, () => generation.publicUrl.of(message))
     const leave = (): void => {
       if (entry.leavingCancels?.()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer.')
     }
     const stay = onLeave(response, leave)
-    await generation.serve(call, (outcome) => {
-      stay()
-      this.#tellFault(call, outcome)
-      // Nor must a body that nobody will read hold the connection.
-      if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
-      return writeOutcome(response, call, outcome, (refused) => entry.encode(refused, call))
-    })
+    try {
+      await generation.serve(call, (outcome) => {
+        stay()
+        this.#tellFault(call, outcome)
+        // Nor must a body that nobody will read hold the connection.
+        if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+        return writeOutcome(response, call, outcome, (refused) => entry.encode(refused, call))
+      })
+    } finally {
+      this.#parts.tenantCalls.leave(call)
+    }
   }
 
   /** The record holds every call; the log holds what an operator must mend. */
@@ -107,10 +105,10 @@ export class GatewayHandler {
     else this.#parts.logger.error(fields, 'call failed')
   }
 
-  #call(message: IncomingMessage, entry: Entry): Call {
+  #call(message: IncomingMessage, entry: Entry, { origins }: Generation): Call {
     const { headers } = message
-    const { agent, refusal } = agentOf(headers)
-    const call = new Call({
+    const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
+    const call: Call = new Call({
       face: entry.face,
       headers,
       agent,
@@ -120,7 +118,8 @@ export class GatewayHandler {
       read: async () => {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
-        checkOrigin(headers)
+        origins.check(headers)
+        this.#parts.tenantCalls.enter(call)
         return entry.read()
       },
     })
@@ -207,7 +206,7 @@ export class GatewayHandler {
         ? 'AUDIT_UNAVAILABLE'
         : 'STORE_UNAVAILABLE'
     const message = reasons.length === 0 ? 'The gateway is shutting down.' : reasons.join('; ')
-    writeWhole(response, refusalAnswer(denied(code, message), this.#parts.ids.traceId()))
+    writeRefusal(response, denied(code, message), this.#parts.ids.traceId())
   }
 }
 
@@ -217,14 +216,6 @@ const notOurs: ReadonlySet<ErrorCode> = new Set([
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',
 ])
-
-function unfitHeaders({ headers, httpVersion }: IncomingMessage): string | undefined {
-  if (headers.host === undefined && httpVersion !== '1.0') return 'The request has no Host header.'
-  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') {
-    return 'expect: only 100-continue is understood.'
-  }
-  return undefined
-}
 
 function targetOf(server: string, tool: string, version: string): CallTarget {
   return { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null }

@@ -1,9 +1,29 @@
 // The listening server: limits, in-flight bookkeeping, drain. What a request means is the handler's business.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { randomBytes } from 'node:crypto'
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { SecureContextOptions, TlsOptions } from 'node:tls'
 import { denied, type Logger, messageOf } from '@svc/core'
-import { refusalAnswer } from './answer.js'
+import { refusalAnswer, writeRefusal } from './answer.js'
+import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
+import { unfitness } from './unfit.js'
+
+/** What holds where `ServerLimits` leaves it open. */
+export const standardLimits = {
+  maxHeaders: 100,
+  maxConnections: 10_000,
+  maxRequestsPerConnection: 10_000,
+  writeTimeoutMs: 30_000,
+} as const
 
 export interface ServerLimits {
   /** Address to listen on. */
@@ -11,56 +31,139 @@ export interface ServerLimits {
   /** Port; 0 picks a free one. */
   readonly port: number
   readonly maxHeaderBytes: number
+  readonly maxHeaders?: number
+  readonly maxConnections?: number
+  readonly maxRequestsPerConnection?: number
   readonly headersTimeoutMs: number
   readonly requestTimeoutMs: number
+  readonly writeTimeoutMs?: number
   readonly keepAliveTimeoutMs: number
+}
+
+export interface ServerParts {
+  /** Whether a Host header names this server; absent: any will do. */
+  readonly knowsHost?: (host: string) => boolean
+  /** Key, certificate and who may connect; absent: plain HTTP. */
+  readonly tls?: TlsOptions
 }
 
 export type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void>
 
-export class HttpServer {
-  #server: Server
-  #limits: ServerLimits
-  #inFlight = new InFlight<ServerResponse>()
+/** A client that has been told why its connection ends has this long to read it. */
+const lingerMs = 1_000
+/** How often clients are looked at that send or read too slowly. */
+const lookMs = 1_000
 
-  constructor(limits: ServerLimits, handler: Handler, logger: Logger) {
-    this.#limits = limits
-    this.#server = createServer(
-      {
-        maxHeaderSize: limits.maxHeaderBytes,
-        headersTimeout: limits.headersTimeoutMs,
-        requestTimeout: limits.requestTimeoutMs,
-        keepAliveTimeout: limits.keepAliveTimeoutMs,
-        // Refused by the handler, in the error shape.
-        requireHostHeader: false,
-        // A repeated header must be seen, not dropped: two Authorization headers are refused.
-        joinDuplicateHeaders: true,
-      },
-      (message, response) => {
-        const place = this.#inFlight.add(response)
-        handler(message, response)
-          .catch((fault: unknown) => {
-            // Faults have become outcomes long before; what is left is an answer that broke off.
-            logger.warn({ reason: messageOf(fault) }, 'answer broken off')
-            response.destroy()
-          })
-          .finally(() => {
-            this.#inFlight.delete(place)
-          })
-      },
-    )
-    // Not `100-continue`, which node answers: the handler refuses it like any other header that is wrong.
-    this.#server.on('checkExpectation', (message, response) =>
-      this.#server.emit('request', message, response),
-    )
-    this.#server.on('clientError', (error, socket) => {
+export class HttpServer {
+  #server: Server | TlsServer
+  #limits: Required<ServerLimits>
+  #parts: ServerParts
+  #handler: Handler
+  #logger: Logger
+  #inFlight = new InFlight<ServerResponse>()
+  #connections: Connections
+  #looking: NodeJS.Timeout | undefined
+  #onAnswered: (this: ServerResponse) => void
+
+  constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
+    this.#limits = { ...standardLimits, ...limits }
+    this.#parts = parts
+    this.#handler = handler
+    this.#logger = logger
+    const connections = new Connections(this.#limits)
+    this.#connections = connections
+    this.#onAnswered = function () {
+      connections.end(this.req.socket)
+    }
+    const options = serverOptions(this.#limits)
+    const { tls } = parts
+    this.#server =
+      tls === undefined
+        ? createServer(options)
+        : createTlsServer({ ...options, ...tls, handshakeTimeout: limits.headersTimeoutMs })
+    this.#server.maxConnections = this.#limits.maxConnections
+    // One more than is accepted, so that it is seen: node drops those above without a word.
+    this.#server.maxHeadersCount = this.#limits.maxHeaders + 1
+    this.#server.timeout = this.#limits.writeTimeoutMs
+    this.#listenToServer(tls === undefined ? 'connection' : 'secureConnection')
+  }
+
+  #listenToServer(connected: 'connection' | 'secureConnection'): void {
+    const server = this.#server as Server
+    server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
+    server.on('request', (message, response) => this.#serve(message, response))
+    // Not `100-continue`: the handler refuses it like any other header that is wrong.
+    server.on('checkExpectation', (message, response) => this.#serve(message, response))
+    server.on('checkContinue', (message, response) => {
+      // Who is refused before the body is read need not send it.
+      message.once('resume', () => {
+        if (!response.headersSent) response.writeContinue()
+      })
+      this.#serve(message, response)
+    })
+    // Without a listener node hangs up.
+    server.on('connect', (_message, socket) => answerUnreadable(socket, 'CONNECT is not served here.'))
+    server.on('clientError', (error, socket) => {
+      const message = unreadable(error)
       // What follows a request that is being answered must not be told as that request's answer, or in its midst.
-      if (this.#isAnswering(socket)) socket.destroy()
-      else answerUnreadable(error, socket)
+      if (message === undefined || this.#isRunning(socket)) socket.destroy()
+      else if (this.#connections.isAnswering(socket as Socket)) endSoon(socket)
+      else answerUnreadable(socket, message)
+    })
+    // Nothing came and nothing could be sent: a client that is idle, or that does not take its answer. One that waits
+    // for its answer is neither.
+    server.on('timeout', (socket) => {
+      if (!this.#connections.isBusy(socket)) socket.destroy()
+      else if (socket.writableLength > 0) this.#cut(socket, 'the client does not take its answer')
     })
   }
 
-  #isAnswering(socket: Duplex): boolean {
+  #serve(message: IncomingMessage, response: ServerResponse): void {
+    const { socket } = message
+    const place = this.#connections.begin(socket, response)
+    if (place === 'none') return
+    if (place === 'flood') {
+      this.#cut(socket, 'the client sends requests without waiting for answers')
+      return
+    }
+    response.on('close', this.#onAnswered)
+    if (place === 'last') response.setHeader('connection', 'close')
+    const refusal = this.#refusal(message)
+    if (refusal !== undefined) {
+      // What follows on the connection is as doubtful, and may have been read already.
+      this.#connections.seal(socket)
+      response.setHeader('connection', 'close')
+      writeRefusal(response, denied('BAD_REQUEST', refusal), newTraceId())
+      return
+    }
+    const number = this.#inFlight.add(response)
+    this.#handler(message, response)
+      .catch((fault: unknown) => {
+        // Faults have become outcomes long before; what is left is an answer that broke off.
+        this.#logger.warn({ reason: messageOf(fault) }, 'answer broken off')
+        response.destroy()
+      })
+      .finally(() => {
+        this.#inFlight.delete(number)
+      })
+  }
+
+  #refusal(message: IncomingMessage): string | undefined {
+    const unfit = unfitness(message, this.#limits.maxHeaders)
+    if (unfit !== undefined) return unfit
+    const { host } = message.headers
+    if (host === undefined || this.#parts.knowsHost === undefined || this.#parts.knowsHost(host)) {
+      return undefined
+    }
+    return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in server.allowedHosts.`
+  }
+
+  #cut(socket: Socket, reason: string): void {
+    this.#logger.debug({ reason }, 'connection closed')
+    socket.destroy()
+  }
+
+  #isRunning(socket: Duplex): boolean {
     for (const { req } of this.#inFlight) if (req.socket === socket && req.complete) return true
     return false
   }
@@ -71,12 +174,24 @@ export class HttpServer {
       this.#server.once('error', reject)
       this.#server.listen(this.#limits.port, this.#limits.host, () => {
         this.#server.off('error', reject)
+        this.#looking = setInterval(() => this.#look(), lookMs).unref()
         const address = this.#server.address()
         const port = typeof address === 'object' && address !== null ? address.port : this.#limits.port
         const host = this.#limits.host.includes(':') ? `[${this.#limits.host}]` : this.#limits.host
-        resolve({ port, url: `http://${host}:${port}` })
+        resolve({ port, url: `${this.#parts.tls === undefined ? 'http' : 'https'}://${host}:${port}` })
       })
     })
+  }
+
+  #look(): void {
+    for (const socket of this.#connections.tooSlow(performance.now())) {
+      this.#cut(socket, 'the client takes its answer too slowly')
+    }
+  }
+
+  /** Key and certificate for the connections that follow; those that are open stay. Throws on unfit ones. */
+  setSecureContext(context: SecureContextOptions): void {
+    if ('setSecureContext' in this.#server) this.#server.setSecureContext(context)
   }
 
   /** Takes no more connections; those that are open may still be answered. */
@@ -88,26 +203,63 @@ export class HttpServer {
   /** Closes every connection and waits until the handlers know, for at most `withinMs`. */
   async close(withinMs: number): Promise<void> {
     this.stopListening()
+    clearInterval(this.#looking)
     this.#server.closeAllConnections()
     await this.#inFlight.idle(withinMs)
   }
 }
 
+function serverOptions(limits: Required<ServerLimits>): ServerOptions {
+  const { headersTimeoutMs, requestTimeoutMs } = limits
+  return {
+    maxHeaderSize: limits.maxHeaderBytes,
+    headersTimeout: Math.min(headersTimeoutMs, requestTimeoutMs),
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    // Node looks for the two above twice a minute if it is not told.
+    connectionsCheckingInterval: Math.min(
+      lookMs,
+      Math.ceil(Math.min(headersTimeoutMs, requestTimeoutMs) / 2),
+    ),
+    // Refused here, in the error shape.
+    requireHostHeader: false,
+    // A repeated header must be seen, not dropped: two Authorization headers are refused.
+    joinDuplicateHeaders: true,
+    // Whatever the command line says.
+    insecureHTTPParser: false,
+  }
+}
+
+function newTraceId(): string {
+  return randomBytes(16).toString('hex')
+}
+
+/** What to say of a request that the parser refuses; undefined where there is nobody to tell. */
+function unreadable(error: Error & { code?: string }): string | undefined {
+  const { code = '' } = error
+  if (code === 'HPE_HEADER_OVERFLOW') return 'The request headers are too large.'
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request did not arrive in time.'
+  return code.startsWith('HPE_') ? 'The request is not HTTP that can be read.' : undefined
+}
+
 /** What the HTTP parser refuses never becomes a call: it is answered in the error shape and closed. */
-function answerUnreadable(error: Error & { code?: string }, socket: Duplex): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
+function answerUnreadable(socket: Duplex, message: string): void {
+  if (!socket.writable) {
     socket.destroy()
     return
   }
-  const message =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? 'The request headers are too large.'
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? 'The request did not arrive in time.'
-        : 'The request is not HTTP that can be read.'
-  const { body } = refusalAnswer(denied('BAD_REQUEST', message), '0'.repeat(32))
-  socket.end(
-    'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n' +
+  const traceId = newTraceId()
+  const { body } = refusalAnswer(denied('BAD_REQUEST', message), traceId)
+  socket.write(
+    `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-trace-id: ${traceId}\r\nconnection: close\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\n\r\n${String(body)}`,
   )
+  endSoon(socket)
+}
+
+/** A client that does not close its half would have the connection for ever. */
+function endSoon(socket: Duplex): void {
+  socket.end()
+  const timer = setTimeout(() => socket.destroy(), lingerMs).unref()
+  socket.once('close', () => clearTimeout(timer))
 }

@@ -286,7 +286,7 @@ describe('the invoke face', () => {
         const { port } = new URL(gateway.url)
         const socket = connect(Number(port), '127.0.0.1')
         const head =
-          'POST /mcp/files/read@1 HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n'
+          'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n'
         socket.write(`${head}{"a":`)
         await new Promise((resolve) => socket.once('connect', resolve))
         socket.end()
@@ -370,7 +370,7 @@ describe('the invoke face', () => {
     withGateway(
       async (gateway, upstream) => {
         const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
-        const call = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}'
+        const call = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}'
         socket.write(`${call}no request\r\n\r\n`)
         const pieces: Buffer[] = []
         for await (const piece of socket) pieces.push(piece)
@@ -385,7 +385,7 @@ describe('the invoke face', () => {
 
   for (const [title, header, message] of [
     ['a request without Host', '', 'no Host header'],
-    ['an expectation it does not know', 'host: x\r\nexpect: 200-maybe\r\n', 'only 100-continue'],
+    ['an expectation it does not know', 'host: 127.0.0.1\r\nexpect: 200-maybe\r\n', 'only 100-continue'],
   ] as const) {
     it(`refuses ${title} in the error shape`, () =>
       withGateway(async (gateway) => {
@@ -408,7 +408,7 @@ describe('the invoke face', () => {
       const { port } = new URL(gateway.url)
       const socket = connect(Number(port), '127.0.0.1')
       socket.write(
-        'POST /mcp/files/read@1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer a\r\nauthorization: Bearer b\r\n' +
+        'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer a\r\nauthorization: Bearer b\r\n' +
           'connection: close\r\ncontent-length: 2\r\n\r\n{}',
       )
       const pieces: Buffer[] = []
@@ -430,7 +430,7 @@ describe('the invoke face', () => {
       async (gateway) => {
         const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
         const head = (tool: string) =>
-          `POST /mcp/files/${tool}@1 HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}`
+          `POST /mcp/files/${tool}@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}`
         socket.write(head('hangs') + head('flows'))
         await upstreamFlows
         socket.destroy()

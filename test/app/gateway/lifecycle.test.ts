@@ -323,8 +323,8 @@ describe('drain', () => {
     const answer = await held.next()
     const closing = gateway.handle.close()
     const answers = [
-      await finished(late, 'host: x\r\ncontent-length: 2\r\n\r\n{}'),
-      await finished(probe, 'host: x\r\n\r\n'),
+      await finished(late, 'host: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}'),
+      await finished(probe, 'host: 127.0.0.1\r\n\r\n'),
     ]
     answer.end('done')
     await running

@@ -1,0 +1,229 @@
+// Clients that take their time: that send slowly, do not read, do not close, or do not wait.
+import { connect, type Socket } from 'node:net'
+import { bind, type Logger, tokens } from '@svc/core'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
+import { dial, hearOut, sendRaw } from '../../../support/raw.js'
+import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
+
+const head = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
+const call = `${head}content-length: 2\r\n\r\n{}`
+
+async function withGateway(
+  server: NonNullable<GatewayOptions['server']>,
+  body: (gateway: TestGateway, upstream: TestUpstream) => Promise<void>,
+  answer?: Parameters<typeof startUpstream>[0],
+): Promise<void> {
+  await using upstream = await startUpstream(answer)
+  await using gateway = await startTestGateway({ targets: { files: upstream.url }, server })
+  await body(gateway, upstream)
+}
+
+describe('slow clients', () => {
+  for (const [title, sent] of [
+    ['says nothing', ''],
+    ['stops in the request line', 'POST /mcp'],
+    ['stops in the headers', head],
+  ] as const) {
+    it(`closes the connection of one that ${title}`, () =>
+      withGateway({ headersTimeoutMs: 100 }, async (gateway, upstream) => {
+        const { statuses, text } = await sendRaw(gateway.url, sent)
+        expect(statuses).to.deep.equal([400])
+        expect(text).to.contain('The request did not arrive in time.')
+        expect(upstream.calls).to.have.length(0)
+      }))
+  }
+
+  it('closes the connection of one that stops in the body, and records the call', () =>
+    withGateway({ requestTimeoutMs: 100 }, async (gateway, upstream) => {
+      const { statuses } = await sendRaw(gateway.url, `${head}content-length: 50\r\n\r\n{"a":`)
+      expect(statuses).to.deep.equal([400])
+      await gateway.handle.close()
+      expect(gateway.records()[0]).to.include({ error: 'BAD_REQUEST', tool: 'read@1' })
+      expect(upstream.calls).to.have.length(0)
+    }))
+
+  for (const [title, start] of [
+    ['header', head],
+    ['body', `${head}content-length: 1000000\r\n\r\n{"a":"`],
+  ] as const) {
+    it(`closes the connection of one that sends a ${title} byte by byte`, () =>
+      withGateway({ headersTimeoutMs: 100, requestTimeoutMs: 200 }, async (gateway) => {
+        const socket = await dial(gateway.url)
+        socket.write(start)
+        const dripping = setInterval(() => socket.write('x'), 10)
+        const { statuses } = await hearOut(socket)
+        clearInterval(dripping)
+        expect(statuses).to.deep.equal([400])
+      }))
+  }
+
+  it('closes an idle connection', () =>
+    withGateway({ keepAliveTimeoutMs: 50 }, async (gateway) => {
+      const { statuses } = await sendRaw(gateway.url, call)
+      expect(statuses).to.deep.equal([200])
+    }))
+
+  it('does not wait for one that was refused to close its half', () =>
+    withGateway({}, async (gateway) => {
+      const socket = connect({ port: Number(new URL(gateway.url).port), allowHalfOpen: true })
+      const hearing = new Promise((resolve) => socket.once('end', resolve))
+      const gone = new Promise<void>((resolve) => {
+        socket.once('error', () => resolve())
+        socket.once('close', () => resolve())
+      })
+      socket.resume()
+      socket.write('no request\r\n\r\n')
+      await hearing
+      // What is written to a connection that is gone comes back as a reset.
+      const writing = setInterval(() => socket.write('x'), 20)
+      await gone
+      clearInterval(writing)
+      socket.destroy()
+    }))
+})
+
+/** Resolves when the gateway has told why it closed a connection. */
+function closingLogger(): { logger: Logger; closed: Promise<string> } {
+  let tell = (_reason: string): void => undefined
+  const closed = new Promise<string>((resolve) => {
+    tell = resolve
+  })
+  const ignore = (): void => undefined
+  const debug = (fields: object, message: string): void => {
+    if (message === 'connection closed' && 'reason' in fields) tell(String(fields.reason))
+  }
+  return { logger: { debug, info: ignore, warn: ignore, error: ignore }, closed }
+}
+
+describe('a client that never reads its answer', () => {
+  const piece = Buffer.alloc(256 * 1024, 'x')
+
+  it('loses its connection, and its call ends and is recorded', async () => {
+    let upstreamClosed = (): void => undefined
+    const closed = new Promise<void>((resolve) => {
+      upstreamClosed = resolve
+    })
+    await using upstream = await startUpstream((_call, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const flow = (): void => {
+        while (response.write(piece));
+      }
+      response.on('drain', flow)
+      response.once('close', upstreamClosed)
+      flow()
+    })
+    const { logger, closed: cut } = closingLogger()
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      server: { writeTimeoutMs: 200 },
+      configure: (container) => bind(container, tokens.Logger, { useValue: logger }),
+    })
+    const socket = (await dial(gateway.url)).pause()
+    socket.on('error', () => undefined)
+    socket.write(call)
+    expect(await cut).to.equal('the client does not take its answer')
+    await closed
+    await gateway.handle.close()
+    expect(gateway.records()).to.have.length(1)
+    socket.destroy()
+  })
+
+  it('loses its connection also when the answers are whole', async () => {
+    await using upstream = await startUpstream((_call, response) => response.end(piece))
+    const { logger, closed } = closingLogger()
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      server: { writeTimeoutMs: 200 },
+      configure: (container) => bind(container, tokens.Logger, { useValue: logger }),
+    })
+    const socket = (await dial(gateway.url)).pause()
+    socket.on('error', () => undefined)
+    // More than the buffers of both sides hold.
+    for (let i = 0; i < 60; i++) socket.write(call)
+    expect(await closed).to.equal('the client does not take its answer')
+    socket.destroy()
+  })
+
+  it('is not one that waits for a slow tool, or for a silent stream', () =>
+    withGateway(
+      { writeTimeoutMs: 20, keepAliveTimeoutMs: 20 },
+      async (gateway) => {
+        const answers = await Promise.all(
+          ['slow', 'silent'].map(async (tool) => (await gateway.invoke(`/mcp/files/${tool}@1`)).text()),
+        )
+        expect(answers).to.deep.equal(['at last', 'data: 1\n\ndata: 2\n\n'])
+      },
+      ({ path }, response) => {
+        if (path.includes('slow')) setTimeout(() => response.end('at last'), 150)
+        else {
+          response.writeHead(200, { 'content-type': 'text/event-stream' })
+          response.write('data: 1\n\n')
+          setTimeout(() => response.end('data: 2\n\n'), 150)
+        }
+      },
+    ))
+})
+
+describe('a client that asks for much', () => {
+  it('loses its connection when it sends hundreds of requests and waits for no answer', () =>
+    withGateway(
+      { drainMs: 0 },
+      async (gateway, upstream) => {
+        const { statuses } = await sendRaw(gateway.url, call.repeat(500))
+        expect(statuses).to.deep.equal([])
+        expect(upstream.calls.length).to.be.at.most(64)
+      },
+      () => undefined,
+    ))
+
+  it('may have several requests on their way, which are answered in order', () =>
+    withGateway({}, async (gateway) => {
+      const numbered = Array.from({ length: 20 }, (_, i) => {
+        const body = `{"n":${i}}`
+        const last = i === 19 ? 'connection: close\r\n' : ''
+        return `${head}${last}content-length: ${body.length}\r\n\r\n${body}`
+      })
+      const { text } = await sendRaw(gateway.url, numbered.join(''))
+      const seen = [...text.matchAll(/\{"n":(\d+)\}/g)].map(([, n]) => Number(n))
+      expect(seen).to.deep.equal(numbered.map((_, i) => i))
+    }))
+
+  it('gets a new connection after so many requests', () =>
+    withGateway({ maxRequestsPerConnection: 2 }, async (gateway, upstream) => {
+      const { statuses, text } = await sendRaw(gateway.url, call.repeat(3))
+      expect(statuses).to.deep.equal([200, 200])
+      expect(text.match(/connection: close/gi)).to.have.length(1)
+      expect(upstream.calls).to.have.length(2)
+    }))
+
+  it('gets no connection beyond the cap, and one again when another has closed', () =>
+    withGateway({ maxConnections: 1 }, async (gateway) => {
+      const first = await dial(gateway.url)
+      first.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
+      await new Promise((resolve) => first.once('data', resolve))
+      const second = await hearOut(connect(Number(new URL(gateway.url).port), '127.0.0.1'))
+      expect(second.text).to.equal('')
+      await closed(first)
+      expect(await statusOnceFree(gateway.url)).to.equal(200)
+    }))
+})
+
+async function closed(socket: Socket): Promise<void> {
+  socket.end()
+  socket.resume()
+  await new Promise((resolve) => socket.once('close', resolve))
+}
+
+/** The server learns of a close a moment after the client. */
+async function statusOnceFree(url: string): Promise<number> {
+  for (;;) {
+    const { statuses } = await sendRaw(
+      url,
+      'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n',
+    )
+    const [status] = statuses
+    if (status !== undefined) return status
+  }
+}

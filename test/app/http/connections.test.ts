@@ -1,0 +1,99 @@
+import { expect } from 'chai'
+import { Connections } from 'svc-sdk/internal/http/connections'
+
+const answer = { headersSent: false }
+
+/** A socket to which so much was written and by which so much was not taken. */
+function socketWith(bytesWritten: number, writableLength: number) {
+  return { bytesWritten, writableLength }
+}
+
+describe('Connections', () => {
+  const limits = { maxRequestsPerConnection: 1_000, writeTimeoutMs: 1_000 }
+
+  it('serves the number of requests it is told, and says which is the last', () => {
+    const connections = new Connections<ReturnType<typeof socketWith>>({
+      ...limits,
+      maxRequestsPerConnection: 2,
+    })
+    const socket = socketWith(0, 0)
+    expect([1, 2, 3].map(() => connections.begin(socket, answer))).to.deep.equal(['serve', 'last', 'none'])
+  })
+
+  it('counts for each connection', () => {
+    const connections = new Connections<ReturnType<typeof socketWith>>({
+      ...limits,
+      maxRequestsPerConnection: 1,
+    })
+    expect(connections.begin(socketWith(0, 0), answer)).to.equal('last')
+    expect(connections.begin(socketWith(0, 0), answer)).to.equal('last')
+  })
+
+  it('takes sixty-four requests at a time, and another for each that is answered', () => {
+    const connections = new Connections<ReturnType<typeof socketWith>>(limits)
+    const socket = socketWith(0, 0)
+    for (let i = 0; i < 64; i++) expect(connections.begin(socket, answer)).to.equal('serve')
+    expect(connections.begin(socket, answer)).to.equal('flood')
+    connections.end(socket)
+    expect(connections.begin(socket, answer)).to.equal('serve')
+  })
+
+  it('owes an answer from the request to the end of the answer', () => {
+    const connections = new Connections<ReturnType<typeof socketWith>>(limits)
+    const socket = socketWith(0, 0)
+    expect(connections.isBusy(socket)).to.equal(false)
+    connections.begin(socket, answer)
+    expect(connections.isBusy(socket)).to.equal(true)
+    connections.end(socket)
+    expect(connections.isBusy(socket)).to.equal(false)
+  })
+
+  it('knows nothing of a connection that has closed', () => {
+    const connections = new Connections<ReturnType<typeof socketWith>>(limits)
+    const socket = socketWith(100_000, 100_000)
+    connections.begin(socket, answer)
+    connections.delete(socket)
+    connections.end(socket)
+    expect(connections.isBusy(socket)).to.equal(false)
+    expect([...connections.tooSlow(0), ...connections.tooSlow(1e9)]).to.deep.equal([])
+  })
+
+  describe('of a client that takes its answer', () => {
+    /** Looks once a second at a socket whose client takes so many bytes a second of so many. */
+    function secondOfCut(bytes: number, bytesPerSec: number): number | undefined {
+      const connections = new Connections<ReturnType<typeof socketWith>>(limits)
+      const socket = socketWith(bytes, bytes)
+      connections.begin(socket, answer)
+      for (let second = 0; second < 10_000; second++) {
+        socket.writableLength = Math.max(0, bytes - second * bytesPerSec)
+        if ([...connections.tooSlow(second * 1_000)].length > 0) return second
+      }
+      return undefined
+    }
+
+    it('not at all: is found when the time-out and a second for each 16 KiB are over', () => {
+      expect(secondOfCut(16 * 1024, 0)).to.equal(3)
+      expect(secondOfCut(10 * 16 * 1024, 0)).to.equal(12)
+    })
+
+    it('byte by byte: is found as well', () => {
+      expect(secondOfCut(10 * 16 * 1024, 1)).to.equal(12)
+    })
+
+    it('at a modem’s pace: is let be', () => {
+      expect(secondOfCut(64 * 1024 * 1024, 16 * 1024)).to.equal(undefined)
+    })
+  })
+
+  it('starts anew for each piece of an answer', () => {
+    const connections = new Connections<ReturnType<typeof socketWith>>(limits)
+    const socket = socketWith(0, 0)
+    connections.begin(socket, answer)
+    for (let second = 0; second < 100; second++) {
+      // Always a piece on its way, always another one.
+      socket.bytesWritten += 1_000
+      socket.writableLength = 1_000
+      expect([...connections.tooSlow(second * 1_000)]).to.deep.equal([])
+    }
+  })
+})
