@@ -8,6 +8,11 @@ const needs = [
     package: 'redis-server',
     why: 'the quota adapter `redis` is tested on real servers',
   },
+  {
+    program: 'openssl',
+    package: 'openssl',
+    why: 'certificates for the tests of TLS are made with it',
+  },
 ]
 
 const isThere = (program) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0

@@ -4,6 +4,7 @@ import {
   buildPipeline,
   type Dispatch,
   type EffectivePolicy,
+  KeyReader,
   type Logger,
   loadPolicy,
   type Pipeline,
@@ -86,6 +87,14 @@ export class Assembly {
     })
     if (!result.ok) throw new PolicyError(result.mistakes)
     return result.policy
+  }
+
+  /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
+  keyReader({ sec0Dir }: HostConfig, directories: readonly string[] | undefined): KeyReader {
+    const baseDir = this.#baseDir
+    const { env } = this.#options
+    const place = { baseDir, stateDir: resolvePath(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
+    return new KeyReader(place, directories)
   }
 
   /** Creates the stages; nothing is opened before the pipeline starts. */

@@ -5,6 +5,7 @@ import { allowedHostsSchema } from '../http/known-hosts.js'
 import { allowedOriginsSchema } from '../http/origin.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 import { standardLimits } from '../http/server.js'
+import { tlsSchema } from '../tls/config.js'
 
 const milliseconds = (least: number, standard: number, what: string) =>
   z.int().min(least).max(86_400_000).default(standard).describe(`${what}, in milliseconds.`)
@@ -74,7 +75,7 @@ const serverSchema = z
     upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
     upstreamIdleMs: milliseconds(1, 300_000, "Silence allowed within an upstream's answer"),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
-    tls: notYet('TLS'),
+    tls: tlsSchema,
   })
   .prefault({})
   .describe('Where the gateway listens, its time limits and hard caps.')

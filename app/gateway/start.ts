@@ -5,10 +5,12 @@ import { GatewayHandler } from '../http/handler.js'
 import { invokePath } from '../http/invoke.js'
 import { HttpServer } from '../http/server.js'
 import { McpFace } from '../mcp/face.js'
+import { Certificates } from '../tls/certificates.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 import { Assembly, type Policy } from './assembly.js'
+import { changedAtStartOnly } from './at-start.js'
 import type { HostConfig } from './config.js'
 import { Generation } from './generation.js'
 import type { GatewayOptions } from './options.js'
@@ -30,7 +32,8 @@ export interface GatewayHandle {
   close(): Promise<void>
   /**
    * Takes up a new policy (YAML text or an object) for the calls that follow. A policy that is wrong or
-   * cannot start is refused, and the old one stays. What the server listens on does not change.
+   * cannot start is refused, and the old one stays. What the server listens on does not change, but changed
+   * certificates are taken up.
    */
   reload(policy: string | Record<string, unknown>): Promise<void>
   readonly container: DependencyContainer
@@ -51,6 +54,8 @@ class Gateway implements GatewayHandle {
   #server: HttpServer | undefined
   #upstream: UpstreamDispatcher | undefined
   #mcp: McpFace | undefined
+  #tls: Certificates | undefined
+  #started: HostConfig | undefined
   #drainMs = 0
   #ready: Promise<{ port: number; url: string }>
   #closing: Promise<void> | undefined
@@ -86,6 +91,7 @@ class Gateway implements GatewayHandle {
 
   async #start(): Promise<{ port: number; url: string }> {
     const policy = await this.#assembly.policy()
+    this.#started = policy.host
     this.#drainMs = policy.host.server.drainMs
     this.#bindUpstream(policy.host)
     this.#upstream = resolve(this.container, upstreamDispatcher)
@@ -121,7 +127,9 @@ class Gateway implements GatewayHandle {
     })
   }
 
-  #listen({ server, port, tenant }: HostConfig): Promise<{ port: number; url: string }> {
+  async #listen(host: HostConfig): Promise<{ port: number; url: string }> {
+    const { server, port, tenant } = host
+    const certificates = await this.#certificates(host)
     const handler = new GatewayHandler({
       clock: resolve(this.container, tokens.Clock),
       ids: resolve(this.container, tokens.Ids),
@@ -131,14 +139,31 @@ class Gateway implements GatewayHandle {
       tenantCalls: new TenantCalls(server.maxCallsPerTenant, tenant),
       generation: () => started(this.#generation),
       draining: () => this.#closing !== undefined,
+      warnings: () => certificates?.warnings() ?? [],
     })
     this.#server = new HttpServer(
       { ...server, port },
       (message, response) => handler.handle(message, response),
       this.#assembly.logger,
-      { knowsHost: (host) => started(this.#generation).hosts.has(host) },
+      {
+        knowsHost: (name) => started(this.#generation).hosts.has(name),
+        ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
+      },
     )
-    return this.#server.listen()
+    const listening = await this.#server.listen()
+    certificates?.watch((context) => this.#server?.setSecureContext(context))
+    return listening
+  }
+
+  async #certificates(host: HostConfig): Promise<Certificates | undefined> {
+    const { tls } = host.server
+    if (tls === undefined) return undefined
+    this.#tls = await Certificates.open(tls, {
+      reader: this.#assembly.keyReader(host, tls.dirs),
+      clock: resolve(this.container, tokens.Clock),
+      logger: this.#assembly.logger,
+    })
+    return this.#tls
   }
 
   async #startStages(policy: Policy): Promise<Generation> {
@@ -157,7 +182,13 @@ class Gateway implements GatewayHandle {
   async #reload(policy: string | Record<string, unknown>): Promise<void> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
-    const next = await this.#startStages(await this.#assembly.policyFrom(policy))
+    const read = await this.#assembly.policyFrom(policy)
+    const next = await this.#startStages(read)
+    const settings = changedAtStartOnly(started(this.#started), read.host)
+    if (settings.length > 0) {
+      this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
+    }
+    await this.#tls?.refresh()
     const old = started(this.#generation)
     this.#generation = next
     // The old policy's calls end in their own time; the reload is done when the new one serves.
@@ -186,6 +217,7 @@ class Gateway implements GatewayHandle {
   async #release(): Promise<void> {
     const generation = this.#generation
     this.#generation = undefined
+    this.#tls?.close()
     try {
       await generation?.pipeline.stop()
     } finally {

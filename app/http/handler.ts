@@ -40,6 +40,8 @@ export interface HandlerParts {
   /** The policy in force at this moment. */
   generation(): Generation
   draining(): boolean
+  /** What of the server itself needs an operator. */
+  warnings(): string[]
 }
 
 type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'metadata' | 'none' }>
@@ -188,7 +190,7 @@ export class GatewayHandler {
       writeWhole(response, resourceMetadata(message, path, this.#parts.generation()))
     } catch (fault) {
       if (!(fault instanceof Refusal)) throw fault
-      writeWhole(response, refusalAnswer(denied(fault.code, fault.message), this.#parts.ids.traceId()))
+      writeRefusal(response, denied(fault.code, fault.message), this.#parts.ids.traceId())
     }
   }
 
@@ -196,7 +198,7 @@ export class GatewayHandler {
     const { pipeline } = this.#parts.generation()
     const reasons = pipeline.unready()
     if (!this.#parts.draining() && reasons.length === 0) {
-      const warnings = pipeline.warnings()
+      const warnings = [...pipeline.warnings(), ...this.#parts.warnings()]
       writeWhole(response, json(200, { status: 'ready', ...(warnings.length === 0 ? {} : { warnings }) }))
       return
     }

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { KeyError } from './key-error.js'
 
 /** A key of RSA 8192 in PEM is half of this. */
-const maxBytes = 16_384
+const enoughForKeys = 16_384
 const WORLD_WRITABLE = 0o002
 
 const trueName = promisify(realpath.native)
@@ -16,7 +16,11 @@ const trueName = promisify(realpath.native)
  * The text of the file without white space around it. `path` and `directories` are absolute; symbolic links
  * are followed as long as they end below one of the directories. Rejects with `KeyError`.
  */
-export async function readKeyFile(path: string, directories: readonly string[]): Promise<string> {
+export async function readKeyFile(
+  path: string,
+  directories: readonly string[],
+  maxBytes = enoughForKeys,
+): Promise<string> {
   const file = await trueName(path).catch((fault: unknown) => {
     throw faultOf(path, fault)
   })
@@ -26,7 +30,7 @@ export async function readKeyFile(path: string, directories: readonly string[]):
       `the key file ${path} leads out of the directories that keys may lie in`,
     )
   }
-  return textOf(path, await contentOf(path, file))
+  return textOf(path, await contentOf(path, file, maxBytes))
 }
 
 /** Whether an absolute path is one of the directories or lies below one. */
@@ -43,7 +47,7 @@ async function existing(directories: readonly string[]): Promise<string[]> {
   return names.flatMap((name) => (name.status === 'fulfilled' ? [name.value] : []))
 }
 
-async function contentOf(path: string, file: string): Promise<Uint8Array> {
+async function contentOf(path: string, file: string, maxBytes: number): Promise<Uint8Array> {
   // A link put here since has not been judged; a named pipe in the key's place must not hold the call.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(file, flags).catch((fault: unknown) => {

@@ -42,10 +42,13 @@ export class KeyReader {
     throw new KeyError('key_elsewhere', message)
   }
 
-  /** The key, never empty, without white space around it. Rejects with `KeyError`. */
-  async read(ref: string): Promise<string> {
+  /**
+   * The key, never empty, without white space around it. A file may have `maxBytes`, by default as many as a key
+   * can need. Rejects with `KeyError`.
+   */
+  async read(ref: string, maxBytes?: number): Promise<string> {
     const place = this.placeOf(ref)
-    if (place.kind === 'file') return readKeyFile(place.path, this.#directories)
+    if (place.kind === 'file') return readKeyFile(place.path, this.#directories, maxBytes)
     if (place.kind === 'env') return this.#fromEnvironment(place.name)
     throw new KeyError('key_ref', 'not a key reference; accepted are env:NAME and file://PATH')
   }

@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
+import { type Certificate, TestAuthority } from '../../support/certificates.js'
 import { Running } from '../../support/gateway-process.js'
 import { startUpstream } from '../../support/upstream.js'
 
@@ -41,6 +44,32 @@ describe('svc gateway', () => {
     expect(
       readdirSync(join(home, 'state', 'audit')).some((name) => /^audit-.*\.ndjson$/.test(name)),
     ).to.equal(true)
+  })
+
+  it('takes up a changed certificate on SIGHUP, for clients that trust its authority by NODE_EXTRA_CA_CERTS', async () => {
+    const authority = new TestAuthority(home)
+    const other = new TestAuthority(home, 'Other Root')
+    const install = ({ key, cert }: Certificate): void => {
+      writeFileSync(join(home, 'tls.key'), key)
+      writeFileSync(join(home, 'tls.crt'), cert)
+    }
+    install(authority.server())
+    const tls = 'server: { tls: { key: file://tls.key, cert: file://tls.crt } }\n'
+    writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}${tls}`)
+    await using gateway = new Running(['--policy', policy, '--port', '0'])
+    const { url } = await gateway.line('listening')
+    const healthTo = async ({ root }: TestAuthority): Promise<string> => {
+      const asking = `fetch('${url}/healthz').then(async (r) => console.log(await r.text()), (e) => console.log(e.cause.code))`
+      const env = { ...process.env, NODE_EXTRA_CA_CERTS: root.certFile }
+      const { stdout } = await promisify(execFile)(process.execPath, ['-e', asking], { env })
+      return stdout.trim()
+    }
+    expect(await healthTo(authority)).to.equal('{"status":"ok"}')
+    expect(await healthTo(other)).to.equal('UNABLE_TO_VERIFY_LEAF_SIGNATURE')
+    install(other.server())
+    gateway.child.kill('SIGHUP')
+    await gateway.line('policy reloaded')
+    expect(await healthTo(other)).to.equal('{"status":"ok"}')
   })
 
   it('takes up the policy anew on SIGHUP, and keeps the old one when it is wrong', async () => {
