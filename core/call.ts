@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
 import { type ErrorCode, Refusal } from './errors.js'
-import type { Finding } from './finding.js'
+import type { Effect, Finding } from './finding.js'
 import type { JsonValue } from './json/value.js'
 import type { Denied, Outcome, Sent } from './outcome.js'
 import type { Slot } from './slot.js'
@@ -30,6 +30,8 @@ export interface CallRequest {
   /** Size in bytes of what the caller sent. */
   readonly bytes: number
   readonly idempotencyKey: string | null
+  /** The escalation that an MCP request comes back with in `_meta`, where its header does not say it. */
+  readonly escalationId?: string
 }
 
 /** Where the call stands in a distributed trace (W3C Trace Context). */
@@ -205,15 +207,28 @@ export class Call {
     this.#rules.push(rule)
   }
 
-  /** True when no rule's finding would deny the reference under the verdict in force. */
+  /** True when no rule's finding stands in the way of the reference under the verdict in force. */
   mayUse(reference: string, kind: RequestKind): boolean {
+    const effect = this.#effectOn(reference, kind)
+    return effect !== 'deny' && effect !== 'escalate'
+  }
+
+  /** True for what may be used, and for what may be once people have decided. */
+  mayAskFor(reference: string, kind: RequestKind): boolean {
+    return this.#effectOn(reference, kind) !== 'deny'
+  }
+
+  /** The hardest that any rule's finding has. */
+  #effectOn(reference: string, kind: RequestKind): Effect {
+    let hardest: Effect = 'reported'
     for (const rule of this.#rules) {
       const finding = rule(reference, kind)
       if (finding === undefined) continue
       const effect = this.get(verdict)?.effectOf(finding.reason) ?? 'deny'
-      if (effect === 'deny' || effect === 'escalate') return false
+      if (effect === 'deny') return effect
+      if (effect === 'escalate') hardest = effect
     }
-    return true
+    return hardest
   }
 
   hold(hold: Hold): void {

@@ -21,6 +21,8 @@ export interface EscalationRule {
   readonly vetoRoles: readonly string[]
   /** Who votes, in place of the reviewers of the call's tenant. */
   readonly approvalSetId?: string
+  /** Whether reviewers see the call's arguments. */
+  readonly showsArguments: boolean
   /** Absent: `high` for a call that may change something, else `medium`. */
   readonly severity?: EscalationSeverity
 }
@@ -67,6 +69,8 @@ export interface Escalation {
   readonly reason: string
   /** For people: why it escalated. */
   readonly detail?: string
+  /** The call's arguments in canonical JSON, for people: cut where they are long, redacted like `principal`. */
+  readonly args?: string
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
   readonly approvalSetId?: string
@@ -80,6 +84,7 @@ export interface Escalation {
   readonly traceId: string
   /** Milliseconds since the epoch, all three. */
   readonly createdAt: number
+  /** When the time decides; once decided, when the approval lapses or the rejection no longer stands. */
   readonly expiresAt: number
   readonly decidedAt?: number
 }

@@ -31,6 +31,8 @@ export interface Finding {
   readonly detail?: string
   /** Whose rule it was: `plan`, `tenant`, `user`, `role`, `agent`, `node`, `gateway`, … */
   readonly level?: string
+  /** Found after the send: no person can decide of it any more, and what would escalate denies. */
+  readonly isLate?: true
 }
 
 /** A finding with what became of it, as it stands in the record. */
@@ -42,6 +44,12 @@ export interface JudgedFinding extends Finding {
 export interface Verdict {
   readonly mode: 'observe' | 'enforce'
   effectOf(reason: string): Effect
+}
+
+/** What becomes of a finding under a verdict. */
+export function effectOf({ reason, isLate }: Finding, rule: Verdict): Effect {
+  const effect = rule.effectOf(reason)
+  return isLate === true && effect === 'escalate' ? 'deny' : effect
 }
 
 /** The code a denying finding is answered with. */

@@ -31,10 +31,12 @@ export {
   VoteError,
   type VoteErrorCode,
 } from './escalation.js'
+export type { EscalationEntry, EscalationStore, OpenConditions } from './escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './evaluation.js'
 export {
   codeOfReason,
   type Effect,
+  effectOf,
   type Finding,
   type JudgedFinding,
   reasons,
@@ -120,7 +122,7 @@ export { type Lease, Resources } from './resources.js'
 export { retryAfterMs } from './retry-after.js'
 export { KeyError, type KeyErrorCode } from './secret/key-error.js'
 export { type KeyPlace, KeyReader } from './secret/key-reader.js'
-export { type Identify, services } from './services.js'
+export { type GatewayEvent, type Identify, type RecordEvent, services } from './services.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './side-effects.js'
 export type { Signer } from './signer.js'
 export { type Slot, slot } from './slot.js'

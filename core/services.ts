@@ -1,7 +1,9 @@
 // What stages offer the gateway outside any call, for its listeners.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { EscalationDesk } from './escalation.js'
+import type { JudgedFinding } from './finding.js'
 import type { DescribeResource } from './protected-resource.js'
+import type { Redactor } from './redactor.js'
 import type { Identity } from './slots.js'
 import { token } from './tokens.js'
 
@@ -12,8 +14,37 @@ import { token } from './tokens.js'
  */
 export type Identify = (headers: IncomingHttpHeaders) => Promise<Identity>
 
+/** Something that happened in the gateway and is no call. */
+export interface GatewayEvent {
+  /** `<what>/<step>`; stands in the record as the tool of the gateway itself. */
+  readonly name: string
+  readonly tenant: string
+  /** The trace of the call that led to it. */
+  readonly traceId: string
+  readonly causeSpanId: string
+  readonly decision: 'allow' | 'deny'
+  /** Who did it; absent: the gateway by itself. */
+  readonly principal?: Identity
+  readonly findings: readonly JudgedFinding[]
+  readonly escalationId?: string
+  /** Why it did not count. */
+  readonly error?: string
+  /** SHA-256 of the call's arguments. */
+  readonly inputSha256?: string
+}
+
+/**
+ * Resolves when the event is in the log, or where the policy goes on without.
+ *
+ * @throws {Refusal} `AUDIT_UNAVAILABLE`
+ */
+export type RecordEvent = (event: GatewayEvent) => Promise<void>
+
 export const services = {
   identify: token<Identify>('Identify'),
+  record: token<RecordEvent>('RecordEvent'),
+  /** For what is written of people outside any call; absent where identities are not redacted. */
+  redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationDesk>('EscalationDesk'),
   describeResource: token<DescribeResource>('DescribeResource'),
 } as const

@@ -2,6 +2,7 @@
 // own, so a token here does, and these three functions are how they are used.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
+import type { EscalationStore } from './escalation-store.js'
 import type { DecisionEvaluator } from './evaluation.js'
 import type { QuotaAdapter } from './quota-adapter.js'
 import type { Signer } from './signer.js'
@@ -83,6 +84,7 @@ export const tokens = {
   SvcAppender: token<Appender>('SvcAppender'),
   QuotaAdapter: token<QuotaAdapter>('QuotaAdapter'),
   DecisionEvaluator: token<DecisionEvaluator>('DecisionEvaluator'),
+  EscalationStore: token<EscalationStore>('EscalationStore'),
   Clock: token<Clock>('Clock'),
   Ids: token<Ids>('Ids'),
   Logger: token<Logger>('Logger'),

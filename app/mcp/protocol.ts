@@ -26,6 +26,9 @@ export const META_CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilit
 /** Where the idempotency key may travel in place of its header (decisions.md §2). */
 export const META_IDEMPOTENCY_KEY = 'svc/idempotency-key'
 
+/** Where the id of an escalation may travel in place of its header (decisions.md §2). */
+export const META_ESCALATION_ID = 'svc/escalation-id'
+
 /** Revisions are dates, so their order is that of their text; drafts and nonsense are no revision. */
 export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION

@@ -12,7 +12,7 @@ import type { McpExchange } from './exchange.js'
 import { checkHeaderAgreement } from './header-agreement.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
-import { META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
+import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
 import { isNormalUri } from './resource-uri.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
@@ -44,6 +44,7 @@ async function read(
   target.tool = subject.name
   target.mcpMethod = subject.method
   const idempotencyKey = keyOf(exchange)
+  const escalationId = escalationOf(exchange)
   const upstream = exchange.upstream()
   const isGuarded = subject.kind !== 'protocol'
   const version = isGuarded
@@ -59,6 +60,7 @@ async function read(
     canonicalArgs: canonicalize(subject.args),
     bytes: bytes?.byteLength ?? 0,
     idempotencyKey,
+    ...(escalationId === undefined ? {} : { escalationId }),
   }
 }
 
@@ -84,7 +86,7 @@ function subjectOfMethod(exchange: McpExchange): Subject {
 /** The key in the header and in `_meta` are one and the same, or the request is refused. */
 function keyOf(exchange: McpExchange): string | null {
   const inHeader = idempotencyKeyOf(exchange.headers)
-  const inBody = keyInMeta(exchange.message)
+  const inBody = inMeta(exchange.message, META_IDEMPOTENCY_KEY)
   if (inBody === undefined) return inHeader
   if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxKey) {
     throw invalidParams(`_meta["${META_IDEMPOTENCY_KEY}"]: expected a key of 1 to ${maxKey} characters.`)
@@ -95,10 +97,24 @@ function keyOf(exchange: McpExchange): string | null {
   return inBody
 }
 
-function keyInMeta(message: Message | undefined): JsonValue | undefined {
+/** Undefined where it is not in `_meta`; what the header says is read where it is asked for. */
+function escalationOf({ headers, message }: McpExchange): string | undefined {
+  const inBody = inMeta(message, META_ESCALATION_ID)
+  if (inBody === undefined) return undefined
+  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxKey) {
+    throw invalidParams(`_meta["${META_ESCALATION_ID}"]: expected an id of 1 to ${maxKey} characters.`)
+  }
+  const inHeader = headers['x-escalation-id']
+  if (inHeader !== undefined && inHeader !== inBody) {
+    throw invalidParams(`x-escalation-id and _meta["${META_ESCALATION_ID}"] are both given and differ.`)
+  }
+  return inBody
+}
+
+function inMeta(message: Message | undefined, name: string): JsonValue | undefined {
   if (message === undefined || message.type === 'response') return undefined
   const meta = message.params['_meta']
-  return isObject(meta) ? meta[META_IDEMPOTENCY_KEY] : undefined
+  return isObject(meta) ? meta[name] : undefined
 }
 
 /**

@@ -29,7 +29,7 @@ export class Review {
     if (this.#request.kind !== 'protocol' || !isListing(result)) return message
     const version = await this.#versions.of(this.#exchange.upstream())
     this.#tell(version)
-    const filtered = filterListing(result, (kind, name) => this.#mayUse(kind, name, version))
+    const filtered = filterListing(result, (kind, name) => this.#mayAskFor(kind, name, version))
     return filtered === result ? message : { ...message, result: filtered }
   }
 
@@ -46,9 +46,9 @@ export class Review {
     this.#exchange.target.toolVersion = version
   }
 
-  #mayUse(kind: CallRequest['kind'], name: string, version: string): boolean {
+  #mayAskFor(kind: CallRequest['kind'], name: string, version: string): boolean {
     const reference = nameable(this.#exchange.server, kind, name, version)
-    return reference !== undefined && this.#call.mayUse(reference, kind)
+    return reference !== undefined && this.#call.mayAskFor(reference, kind)
   }
 }
 

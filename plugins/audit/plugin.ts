@@ -1,5 +1,5 @@
 // The audit plugin owns the writer and the signer behind their tokens.
-import { definePlugin, resolve, tokens } from '@svc/core'
+import { definePlugin, resolve, services, tokens } from '@svc/core'
 import { type AuditConfig, auditSchema } from './config.js'
 import { openLog } from './open-log.js'
 import { AuditStage } from './stage.js'
@@ -30,6 +30,7 @@ export const auditPlugin = definePlugin<AuditConfig>({
         policySha256: context.policySha256,
       },
       open: () => openLog(config, context),
+      redactor: () => context.service?.(services.redactor),
     })
   },
 })

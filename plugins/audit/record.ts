@@ -1,6 +1,9 @@
 // From a settled call to its record (contract.md §2.1, decisions.md §4).
 import {
   type Call,
+  effectOf,
+  escalation,
+  type GatewayEvent,
   type Identity,
   identity,
   type JudgedFinding,
@@ -105,9 +108,48 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
     ...sameInAll(facts),
   }
   if (result.error !== null) envelope.error = result.error
+  const escalated = call.get(escalation)
+  if (escalated !== undefined) envelope.escalation_id = escalated.id
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
   const redacts = call.get(redactor)
   return redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, understood?.kind)
+}
+
+/** The record of something that is no call: the gateway itself is its server, the event its tool. */
+export function eventRecordOf(
+  facts: RecordFacts,
+  event: GatewayEvent,
+  at: { ts: string; spanId: string },
+): AuditEnvelope {
+  const { findings, error, escalationId } = event
+  const envelope: AuditEnvelope = {
+    ts: at.ts,
+    trace_id: event.traceId,
+    span_id: at.spanId,
+    cause_trace_id: event.traceId,
+    cause_span_id: event.causeSpanId,
+    tenant: event.tenant,
+    server: facts.gateway,
+    tool: `${event.name}@1`,
+    status: error === undefined ? 'ok' : 'error',
+    latency_ms: 0,
+    retries: 0,
+    input_sha256: event.inputSha256 ?? null,
+    output_sha256: null,
+    policy: { decision: event.decision, retention: facts.retention },
+    idempotency_key: null,
+    nodeId: null,
+    agentRef: null,
+    agentVariables: null,
+    agentMetadata: null,
+    risk_tags: [...new Set(findings.map(({ reason }) => reason))],
+    findings,
+    principal: principalOf(event.principal),
+    ...sameInAll(facts),
+  }
+  if (escalationId !== undefined) envelope.escalation_id = escalationId
+  if (error !== undefined) envelope.error = error
+  return envelope
 }
 
 /** The one record that stands for `count` refused unauthenticated requests (decisions.md §4). */
@@ -165,12 +207,11 @@ function sameInAll(facts: RecordFacts) {
 function judged(call: Call): JudgedFinding[] {
   if (call.findings.length === 0) return []
   const rule = call.get(verdict)
-  return call.findings.map(({ reason, stage, detail }) => ({
-    reason,
-    stage,
-    effect: rule?.effectOf(reason) ?? 'reported',
-    ...(detail === undefined ? {} : { detail }),
-  }))
+  return call.findings.map((finding) => {
+    const { reason, stage, detail } = finding
+    const effect = rule === undefined ? 'reported' : effectOf(finding, rule)
+    return { reason, stage, effect, ...(detail === undefined ? {} : { detail }) }
+  })
 }
 
 function principalOf(caller: Identity | undefined): EnvelopePrincipal {

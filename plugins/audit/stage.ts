@@ -10,19 +10,24 @@ import {
   messageOf,
   type Next,
   type Outcome,
+  type RecordEvent,
+  type Redactor,
   Refusal,
   redactedFault,
   redactor,
   type Sent,
   type Settlement,
   type Stage,
+  services,
+  type Token,
 } from '@svc/core'
 import { FloodGate } from './flood.js'
 import { CallIntent, type IntentRule } from './intent/call-intent.js'
 import type { Intents } from './intent/intents.js'
 import type { OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
-import { floodRecordOf, type RecordFacts, recordOf, unknownRecordOf } from './record.js'
+import { eventRecordOf, floodRecordOf, type RecordFacts, recordOf, unknownRecordOf } from './record.js'
+import { redactedEnvelope } from './redacted.js'
 
 export interface AuditStageParts {
   readonly clock: Clock
@@ -36,6 +41,8 @@ export interface AuditStageParts {
   /** Bytes of each raw payload's preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
   open(): OpenLog
+  /** For events; undefined where identities are not redacted. */
+  redactor?(): Redactor | undefined
 }
 
 const floodIntervalMs = 1000
@@ -100,6 +107,11 @@ export class AuditStage implements Stage {
 
   warning(): string | undefined {
     return this.#log?.value.appender.status?.().warning
+  }
+
+  offer<T>(service: Token<T>): T | undefined
+  offer(service: symbol): unknown {
+    return service === services.record ? this.#recordEvent : undefined
   }
 
   handle(call: Call, next: Next): Promise<Outcome> {
@@ -168,6 +180,22 @@ export class AuditStage implements Stage {
       const told = redacts === undefined ? fault : redactedFault(fault, redacts)
       this.#lost(told, { trace_id: call.trace.traceId })
       if (this.#parts.failureMode === 'block') throw unrecorded(settlement.sent, fault)
+    }
+  }
+
+  #recordEvent: RecordEvent = async (event) => {
+    const { clock, ids, failureMode, redactor: redactorOf } = this.#parts
+    const at = { ts: new Date(clock.now()).toISOString(), spanId: ids.spanId() }
+    const envelope = eventRecordOf(this.#facts, event, at)
+    const redacts = redactorOf?.()
+    try {
+      if (this.#log === undefined) throw new Error('the log is not open')
+      await this.#log.value.appender.append(
+        redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, undefined),
+      )
+    } catch (fault) {
+      this.#lost(redacts === undefined ? fault : redactedFault(fault, redacts), { event: event.name })
+      if (failureMode === 'block') throw unrecorded('no', fault)
     }
   }
 

@@ -1,5 +1,14 @@
 // Leaves a redactor on every call, for all that is written of it.
-import { type Call, type Next, type Outcome, redactor, type Stage } from '@svc/core'
+import {
+  type Call,
+  type Next,
+  type Outcome,
+  type Redactor,
+  redactor,
+  type Stage,
+  services,
+  type Token,
+} from '@svc/core'
 import { CallRedactor } from './call-redactor.js'
 import { Pseudonyms } from './pseudonyms.js'
 
@@ -23,6 +32,17 @@ export class PrivacyStage implements Stage {
 
   async stop(): Promise<void> {
     this.#pseudonyms = undefined
+  }
+
+  offer<T>(service: Token<T>): T | undefined
+  offer(service: symbol): unknown {
+    const pseudonyms = this.#pseudonyms
+    if (service !== services.redactor || pseudonyms === undefined) return undefined
+    const redacts: Redactor = {
+      pseudonym: (name) => pseudonyms.of(name),
+      text: (text) => pseudonyms.inPlaceOfAddresses(text),
+    }
+    return redacts
   }
 
   handle(call: Call, next: Next): Promise<Outcome> {

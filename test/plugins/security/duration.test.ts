@@ -43,6 +43,7 @@ describe('security: duration', () => {
         stage: 'security',
         level: 'gateway',
         detail: 'the call took longer than 1000 ms',
+        isLate: true,
       },
     ])
   })
