@@ -3,6 +3,7 @@ import { compilePattern, notYet, PatternError } from '@svc/core'
 import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
 import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'
+import { humanEscalationSchema } from './human-escalation.js'
 import { versionPattern } from './versions.js'
 
 /** The longest delay that a timer of Node's can have. */
@@ -55,8 +56,11 @@ const sideEffects = z
       .optional()
       .describe('Pattern to whether such tools change something; the most specific pattern wins.'),
     trust_annotations: notYet('trust_annotations'),
-    approve_high_risk: notYet('approve_high_risk'),
-    human_escalation: notYet('human_escalation'),
+    approve_high_risk: z
+      .boolean()
+      .optional()
+      .describe('Whether what `enforcement.escalate_on` names is put to people instead of being denied.'),
+    human_escalation: humanEscalationSchema.optional(),
   })
   .describe('Which calls may change something, and what they must carry.')
 

@@ -11,6 +11,7 @@ import {
 } from '@svc/core'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
+import { escalationRule } from './human-escalation.js'
 import { SideEffectRule } from './side-effects.js'
 import { SecurityStage } from './stage.js'
 import { systemTimer, timer } from './timer.js'
@@ -25,6 +26,20 @@ export const securityPlugin = definePlugin<SecurityConfig>({
   schema: securitySchema,
   uses: [identity],
   provides: [sideEffects],
+  facts: ({ side_effects: section }) => {
+    const escalation = escalationRule(section)
+    return escalation === undefined ? {} : { escalation }
+  },
+  check: ({ side_effects: section }) =>
+    section?.human_escalation === undefined || section.approve_high_risk === true
+      ? []
+      : [
+          {
+            path: ['security', 'side_effects', 'human_escalation'],
+            message: 'without approve_high_risk: true nothing escalates',
+            severity: 'warning',
+          },
+        ],
   register: (container) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config

@@ -1,0 +1,85 @@
+import { policySchema } from '@svc/core'
+import { securityPlugin } from '@svc/plugin-security'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { accepted, defaults, load } from '../../core/policy/policies.js'
+
+const factsOf = (sideEffects: object) =>
+  securityPlugin.facts?.(securityPlugin.schema.parse({ side_effects: sideEffects }))
+
+const mistakes = (humanEscalation: object) =>
+  securityPlugin.schema
+    .safeParse({ side_effects: { human_escalation: humanEscalation } })
+    .error?.issues.map(({ path, message }) => `${path.slice(2).join('.')}: ${message}`) ?? []
+
+describe('security: human escalation', () => {
+  it('is a quorum of one in a quarter of an hour, unless the policy says otherwise', () => {
+    expect(factsOf({ approve_high_risk: true })).to.deep.equal({
+      escalation: {
+        strategy: 'human_quorum',
+        timeoutAction: 'auto_reject',
+        ttlMs: 900_000,
+        minApprovals: 1,
+        minRejections: 1,
+        requiredRoles: [],
+        vetoRoles: [],
+        showsArguments: true,
+      },
+    })
+  })
+
+  it('is told to the other sections as the policy has it, in either spelling', () => {
+    const base = 'tenant: acme\naudit: {dir: log}\nsecurity:\n  side_effects:\n    approve_high_risk: true\n'
+    const snake = `    human_escalation: {approval_strategy: human_quorum, timeout_action: auto_approve, ttl_sec: 60,
+      min_approvals: 2, min_rejections: 3, required_roles: [a], veto_roles: [b], approval_set_id: s,
+      severity: low, show_arguments: false}\n`
+    const camel = `    humanEscalation: {approvalStrategy: human_quorum, timeoutAction: auto_approve, ttlSec: 60,
+      minApprovals: 2, minRejections: 3, requiredRoles: [a], vetoRoles: [b], approvalSetId: s,
+      severity: low, showArguments: false}\n`
+    for (const text of [snake, camel]) {
+      const policy = accepted(load(base + text, { plugins: [...defaults, securityPlugin] }))
+      expect(policy.facts.escalation).to.deep.equal({
+        strategy: 'human_quorum',
+        timeoutAction: 'auto_approve',
+        ttlMs: 60_000,
+        minApprovals: 2,
+        minRejections: 3,
+        requiredRoles: ['a'],
+        vetoRoles: ['b'],
+        approvalSetId: 's',
+        showsArguments: false,
+        severity: 'low',
+      })
+    }
+  })
+
+  it('says nothing without approve_high_risk, and warns of it', () => {
+    for (const section of [{}, { approve_high_risk: false, human_escalation: {} }]) {
+      expect(factsOf(section)).to.deep.equal({})
+    }
+    const config = securityPlugin.schema.parse({ side_effects: { human_escalation: {} } })
+    expect(securityPlugin.check?.(config, {})).to.have.length(1)
+    const on = securityPlugin.schema.parse({
+      side_effects: { approve_high_risk: true, human_escalation: {} },
+    })
+    expect(securityPlugin.check?.(on, {})).to.deep.equal([])
+  })
+
+  it('refuses what a strategy would pass over', () => {
+    const quorum = { min_approvals: 2, min_rejections: 2, required_roles: ['a'], veto_roles: ['b'] }
+    for (const approval_strategy of ['single_approver', 'auto_allow']) {
+      expect(mistakes({ approval_strategy, ...quorum })).to.deep.equal(
+        Object.keys(quorum).map(
+          (key) => `${key}: is for human_quorum; ${approval_strategy} would pass it over`,
+        ),
+      )
+      expect(mistakes({ approval_strategy, min_approvals: 1, required_roles: [] })).to.deep.equal([])
+    }
+    expect(mistakes(quorum)).to.deep.equal([])
+  })
+
+  it('is described for editors', () => {
+    const schema = JSON.stringify(policySchema(z.strictObject({}), [securityPlugin]))
+    expect(schema).to.include('human_escalation').and.include('approval_set_id')
+  })
+})
