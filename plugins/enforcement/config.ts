@@ -1,6 +1,6 @@
-// The `enforcement` section (contract.md §2.10).
-import { notYet } from '@svc/core'
+// The `enforcement` section (contract.md §2.10, decisions.md §3 and §6).
 import { z } from 'zod'
+import { escalationsSchema } from './escalation/config.js'
 
 export const enforcementSchema = z
   .strictObject({
@@ -12,7 +12,13 @@ export const enforcementSchema = z
       .array(z.string().min(1))
       .optional()
       .describe('Reason tokens that deny. Absent: every finding does; empty: none does.'),
-    escalate_on: notYet('escalate_on'),
+    escalate_on: z
+      .array(z.string().min(1))
+      .optional()
+      .describe(
+        'Reason tokens that put the call to people, whether or not `deny_on` names them; needs `security.side_effects.approve_high_risk`.',
+      ),
+    escalations: escalationsSchema,
   })
   .describe('Which findings deny a call.')
 

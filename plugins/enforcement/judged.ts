@@ -22,15 +22,16 @@ export function findingOf({ action, reason, reasons = [] }: Judgement): Finding 
   return { reason: ownReasons[action], stage: 'runtime', level: 'gateway', detail }
 }
 
-/** The rule for a call that was judged: `local` is the policy's own. */
-export function judgedVerdict(local: Verdict, judgement: Judgement): Verdict {
+/** The rule for a call that was judged: `local` is the policy's own, `canEscalate` whether it lets people decide. */
+export function judgedVerdict(local: Verdict, judgement: Judgement, canEscalate: boolean): Verdict {
   const { mode } = local
   const own = findingOf(judgement)?.reason
+  const ownEffect = judgement.action === 'escalate' && canEscalate ? 'escalate' : 'deny'
   const told = new Set(judgement.told)
   return {
     mode,
     effectOf(reason) {
-      if (reason === own) return mode === 'observe' ? 'would_deny' : 'deny'
+      if (reason === own) return mode === 'observe' ? 'would_deny' : ownEffect
       const effect = local.effectOf(reason)
       return told.has(reason) && effect !== 'escalate' ? 'reported' : effect
     },

@@ -1,7 +1,21 @@
 // Turns findings into one verdict: the only place that denies for what others found.
-import { definePlugin, judgement, type PluginContext, verdict } from '@svc/core'
+import {
+  type Contradiction,
+  definePlugin,
+  escalation,
+  identity,
+  judgement,
+  type PluginContext,
+  type PolicyFacts,
+  redactor,
+  sideEffects,
+  verdict,
+} from '@svc/core'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
+import { contradictionsOf } from './escalation/check.js'
+import { Escalations } from './escalation/escalations.js'
 import { isKnownReason, nearestReason } from './reasons.js'
+import { escalationInWords, ruleInWords } from './rule-in-words.js'
 import { EnforcementStage } from './stage.js'
 import { compileVerdict } from './verdict.js'
 
@@ -11,32 +25,36 @@ export const enforcementPlugin = definePlugin<EnforcementConfig>({
   core: '^1.0.0',
   schema: enforcementSchema,
   presence: 'always',
-  uses: [judgement],
-  provides: [verdict],
+  uses: [judgement, identity, sideEffects, redactor],
+  provides: [verdict, escalation],
+  check: checkTogether,
   create(config, context) {
-    warnOfUnknown(config.deny_on ?? [], context)
-    return new EnforcementStage(compileVerdict(config), ruleInWords(config))
+    warnOfUnknown('deny_on', config.deny_on ?? [], context)
+    warnOfUnknown('escalate_on', config.escalate_on ?? [], context)
+    const { escalation: rule } = context.facts
+    const escalations = rule && new Escalations(rule, config.escalations, context)
+    const words = [ruleInWords(config), ...(rule === undefined ? [] : [escalationInWords(config, rule)])]
+    return new EnforcementStage(
+      compileVerdict(config, rule !== undefined),
+      words,
+      rule && escalations && { rule, escalations },
+    )
   },
 })
 
+function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly Contradiction[] {
+  if (facts.escalation !== undefined) return contradictionsOf(facts.escalation, facts)
+  if (escalate_on === undefined) return []
+  const message = 'nothing escalates without security.side_effects.approve_high_risk: true'
+  return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
+}
+
 // A warning and no mistake: a custom stage may report tokens that nobody here has heard of.
-function warnOfUnknown(denyOn: readonly string[], context: PluginContext): void {
-  for (const [i, reason] of denyOn.entries()) {
+function warnOfUnknown(key: string, named: readonly string[], context: PluginContext): void {
+  for (const [i, reason] of named.entries()) {
     if (isKnownReason(reason)) continue
     const nearest = nearestReason(reason)
     const hint = nearest === undefined ? '' : `; did you mean "${nearest}"?`
-    context.warn(`enforcement.deny_on[${i}]: no built-in stage reports "${reason}"${hint}`)
+    context.warn(`enforcement.${key}[${i}]: no built-in stage reports "${reason}"${hint}`)
   }
-}
-
-function ruleInWords({ mode, deny_on }: EnforcementConfig): string {
-  const denies =
-    deny_on === undefined
-      ? 'every finding denies (deny_on is absent)'
-      : deny_on.length === 0
-        ? 'no finding denies (deny_on is empty)'
-        : `findings deny for ${deny_on.join(', ')}`
-  return mode === 'observe'
-    ? `mode observe: nothing is denied; otherwise ${denies}`
-    : `mode enforce: ${denies}`
 }

@@ -3,9 +3,19 @@ import type { Effect, Verdict } from '@svc/core'
 import type { EnforcementConfig } from './config.js'
 import { canonicalReason, deniedReasons } from './reasons.js'
 
-export function compileVerdict({ mode, deny_on }: EnforcementConfig): Verdict {
-  const effect: Effect = mode === 'observe' ? 'would_deny' : 'deny'
-  if (deny_on === undefined) return { mode, effectOf: () => effect }
-  const denied = deniedReasons(deny_on)
-  return { mode, effectOf: (reason) => (denied.has(canonicalReason(reason)) ? effect : 'reported') }
+type Rule = Pick<EnforcementConfig, 'mode' | 'deny_on' | 'escalate_on'>
+
+/** `canEscalate`: whether the policy lets people decide; without it `escalate_on` says nothing. */
+export function compileVerdict({ mode, deny_on, escalate_on }: Rule, canEscalate = false): Verdict {
+  const isObserved = mode === 'observe'
+  const effect: Effect = isObserved ? 'would_deny' : 'deny'
+  const denied = deny_on === undefined ? undefined : deniedReasons(deny_on)
+  const effectByDenyOn = (reason: string): Effect =>
+    denied === undefined || denied.has(canonicalReason(reason)) ? effect : 'reported'
+  if (!canEscalate || escalate_on === undefined) return { mode, effectOf: effectByDenyOn }
+  // By name alone: that a denylist names a tool is not what an entry for unlisted ones speaks of.
+  const escalated = new Set(escalate_on.map(canonicalReason))
+  const effectOf = (reason: string): Effect =>
+    escalated.has(canonicalReason(reason)) ? (isObserved ? 'would_deny' : 'escalate') : effectByDenyOn(reason)
+  return { mode, effectOf }
 }

@@ -15,17 +15,27 @@ function warningsFor(...denyOn: string[]): string[] {
 
 describe('enforcement: configuration', () => {
   it('enforces by default', () => {
-    expect(enforcementPlugin.schema.parse({})).to.deep.equal({ mode: 'enforce' })
+    expect(enforcementPlugin.schema.parse({})).to.deep.equal({
+      mode: 'enforce',
+      escalations: { adapter: 'lmdb', timeoutMs: 1000, max_wait_sec: 60 },
+    })
   })
 
   it('runs without its section', () => {
     expect(enforcementPlugin.presence).to.equal('always')
   })
 
-  it('refuses escalate_on, even empty, as not available yet', () => {
-    expect(mistakes({ escalate_on: [] })).to.deep.equal([
-      'escalate_on: escalate_on is not available yet; leave it out',
-    ])
+  it('refuses a store with settings of another', () => {
+    const of = (escalations: object) => mistakes({ escalations }).join('; ')
+    expect(of({ redisUrl: 'redis://localhost' })).to.equal(
+      'escalations.redisUrl: is for the adapter redis alone',
+    )
+    expect(of({ adapter: 'redis' })).to.equal('escalations.redisUrl: is required by the adapter redis')
+    expect(of({ adapter: 'redis', redisUrl: 'redis://localhost', dir: 'x' })).to.equal(
+      'escalations.dir: is for the adapter lmdb alone',
+    )
+    expect(of({ adapter: 'memory', redis: {} })).to.equal('escalations.redis: is for the adapter redis alone')
+    expect(of({ adapter: 'redis', redisUrl: 'redis://localhost', redis: { cluster: true } })).to.equal('')
   })
 
   it('refuses another mode, an unknown key and an empty token', () => {
@@ -43,6 +53,14 @@ describe('enforcement: configuration', () => {
   it('warns without a guess where nothing known is near', () => {
     expect(warningsFor('version_unpinned', 'zz')).to.deep.equal([
       'enforcement.deny_on[1]: no built-in stage reports "zz"',
+    ])
+  })
+
+  it('warns of such a token in escalate_on too', () => {
+    const context = makeContext()
+    enforcementPlugin.create(enforcementPlugin.schema.parse({ escalate_on: ['fs_violatoin'] }), context)
+    expect(context.warnings).to.deep.equal([
+      'enforcement.escalate_on[0]: no built-in stage reports "fs_violatoin"; did you mean "fs_violation"?',
     ])
   })
 

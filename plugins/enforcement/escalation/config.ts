@@ -1,0 +1,60 @@
+// `enforcement.escalations`: where escalations are kept, and how long callers may wait for one.
+import { checkRedisSettings, redisSettings, redisUrl } from '@svc/core'
+import { z } from 'zod'
+
+export const escalationsSchema = z
+  .strictObject({
+    adapter: z
+      .enum(['memory', 'lmdb', 'redis'])
+      .default('lmdb')
+      .describe(
+        'Where escalations are kept: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey.',
+      ),
+    dir: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Directory of the adapter `lmdb`, on a local filesystem; `escalations` below `sec0Dir` where it is not given.',
+      ),
+    redisUrl: redisUrl
+      .optional()
+      .describe(
+        'The server of the adapter `redis`. Characters such as `@` in the password are percent-encoded.',
+      ),
+    redis: z
+      .strictObject({
+        ...redisSettings,
+        keyPrefix: z.string().default('svc:escalations:').describe('Before every key.'),
+      })
+      .superRefine(checkRedisSettings)
+      .optional()
+      .describe('More about the adapter `redis`.'),
+    timeoutMs: z
+      .int()
+      .min(1)
+      .max(60_000)
+      .default(1000)
+      .describe('Milliseconds within which the store has to answer; after them it is down.'),
+    max_wait_sec: z
+      .int()
+      .min(0)
+      .max(600)
+      .default(60)
+      .describe('Seconds that a caller may wait for a decision with `x-escalation-wait` at most.'),
+  })
+  .superRefine(({ adapter, dir, redisUrl, redis }, context) => {
+    const mistake = (key: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [key], message })
+    if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb alone')
+    if (adapter === 'redis') {
+      if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
+    } else {
+      if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis alone')
+      if (redis !== undefined) mistake('redis', 'is for the adapter redis alone')
+    }
+  })
+  .prefault({})
+  .describe('Where calls that wait for people are kept; which calls do, `security.side_effects` says.')
+
+export type EscalationsConfig = z.infer<typeof escalationsSchema>

@@ -1,0 +1,30 @@
+// What makes two calls the same call, for a person who decides of one of them.
+import { type CallRequest, canonicalize, type Identity, sha256Hex } from '@svc/core'
+
+/**
+ * SHA-256, hex, over the canonical JSON (RFC 8785) of tenant, server, tool, arguments and principal. The arguments are
+ * canonical already, and the members stand in the order of their names.
+ */
+export function fingerprintOf(request: CallRequest, caller: Identity): string {
+  const { canonicalArgs, server, reference } = request
+  const rest = canonicalize({
+    principal: principalOf(caller),
+    server,
+    tenant: caller.tenant,
+    tool: reference,
+  })
+  return sha256Hex(`{"args":${canonicalArgs},${rest.slice(1)}`)
+}
+
+/** Hash of a tenant's principal, whose pending escalations are counted together. */
+export function principalKeyOf(caller: Identity): string {
+  return sha256Hex(canonicalize({ principal: principalOf(caller), tenant: caller.tenant }))
+}
+
+function principalOf({ user, userId, clientId }: Identity) {
+  return {
+    ...(user === undefined ? {} : { user }),
+    ...(userId === undefined ? {} : { user_id: userId }),
+    ...(clientId === undefined ? {} : { client_id: clientId }),
+  }
+}

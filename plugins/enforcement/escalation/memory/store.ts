@@ -1,0 +1,73 @@
+// Escalations in this process alone: for tests, throw-away runs, and gateways that are one process.
+import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+
+export class MemoryEscalationStore implements EscalationStore {
+  #entries = new Map<string, EscalationEntry>()
+  #newest = new Map<string, string>()
+  #maxEntries: number
+
+  /** A further one than `maxEntries` is refused: to forget one that waits would decide it. */
+  constructor({ maxEntries = 100_000 }: { readonly maxEntries?: number } = {}) {
+    this.#maxEntries = maxEntries
+  }
+
+  async open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
+    this.#forget(now)
+    if ((await this.latest(entry.fingerprint))?.id !== replaces) return 'raced'
+    const isCounted = ({ principal, isPending, dueAt }: EscalationEntry) =>
+      isPending && principal === entry.principal && dueAt > now
+    if (entry.isPending && [...this.#entries.values()].filter(isCounted).length >= maxPending) return 'full'
+    if (this.#entries.size >= this.#maxEntries) {
+      throw new Error(`the memory escalation store holds ${this.#maxEntries} entries and takes no more`)
+    }
+    this.#entries.set(entry.id, entry)
+    this.#newest.set(entry.fingerprint, entry.id)
+    return 'opened'
+  }
+
+  async get(id: string) {
+    return this.#entries.get(id)
+  }
+
+  async latest(fingerprint: string) {
+    return this.#entries.get(this.#newest.get(fingerprint) ?? '')
+  }
+
+  async replace(entry: EscalationEntry) {
+    if (this.#entries.get(entry.id)?.version !== entry.version - 1) return false
+    this.#entries.set(entry.id, entry)
+    return true
+  }
+
+  async remove(entry: EscalationEntry) {
+    if (this.#entries.get(entry.id)?.version !== entry.version) return false
+    this.#drop(entry)
+    return true
+  }
+
+  async due(now: number, limit: number) {
+    this.#forget(now)
+    return [...this.#entries.values()]
+      .filter(({ isPending, dueAt }) => isPending && dueAt <= now)
+      .sort((a, b) => a.dueAt - b.dueAt)
+      .slice(0, limit)
+  }
+
+  async page(after: EscalationEntry | undefined, limit: number) {
+    const sorted = [...this.#entries.values()].sort(newestFirst)
+    return sorted.filter((entry) => after === undefined || newestFirst(after, entry) < 0).slice(0, limit)
+  }
+
+  #forget(now: number): void {
+    for (const entry of this.#entries.values()) if (entry.forgetAt <= now) this.#drop(entry)
+  }
+
+  #drop({ id, fingerprint }: EscalationEntry): void {
+    this.#entries.delete(id)
+    if (this.#newest.get(fingerprint) === id) this.#newest.delete(fingerprint)
+  }
+}
+
+function newestFirst(a: EscalationEntry, b: EscalationEntry): number {
+  return b.createdAt - a.createdAt || (a.id > b.id ? -1 : a.id < b.id ? 1 : 0)
+}

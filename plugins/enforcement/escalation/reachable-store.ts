@@ -1,0 +1,64 @@
+// The store as the gateway asks it: within a deadline, and with one refusal for whatever goes wrong.
+import {
+  AnswerDeadline,
+  atOnce,
+  type Clock,
+  type EscalationEntry,
+  type EscalationStore,
+  type OpenConditions,
+  Refusal,
+} from '@svc/core'
+import { MemoryEscalationStore } from './memory/store.js'
+
+export class ReachableStore implements EscalationStore {
+  #store: EscalationStore
+  #deadline: Pick<AnswerDeadline, 'isSilent' | 'run'>
+
+  constructor(store: EscalationStore, timeoutMs: number, clock: Clock) {
+    this.#store = store
+    this.#deadline =
+      store instanceof MemoryEscalationStore
+        ? atOnce
+        : new AnswerDeadline('the escalation store', timeoutMs, clock)
+  }
+
+  ready(): string | undefined {
+    return this.#deadline.isSilent ? 'the escalation store does not answer' : this.#store.ready?.()
+  }
+
+  open(entry: EscalationEntry, conditions: OpenConditions) {
+    return this.#ask(() => this.#store.open(entry, conditions))
+  }
+
+  get(id: string) {
+    return this.#ask(() => this.#store.get(id))
+  }
+
+  latest(fingerprint: string) {
+    return this.#ask(() => this.#store.latest(fingerprint))
+  }
+
+  replace(entry: EscalationEntry) {
+    return this.#ask(() => this.#store.replace(entry))
+  }
+
+  remove(entry: EscalationEntry) {
+    return this.#ask(() => this.#store.remove(entry))
+  }
+
+  due(now: number, limit: number) {
+    return this.#ask(() => this.#store.due(now, limit))
+  }
+
+  page(after: EscalationEntry | undefined, limit: number) {
+    return this.#ask(() => this.#store.page(after, limit))
+  }
+
+  async #ask<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#deadline.run(ask, () => undefined)
+    } catch (cause) {
+      throw new Refusal('STORE_UNAVAILABLE', 'The escalation store cannot be asked.', { cause })
+    }
+  }
+}

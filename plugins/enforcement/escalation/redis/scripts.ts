@@ -1,0 +1,106 @@
+// One script an operation, so that it is atomic. All keys of a prefix lie on one node of a cluster: the entries, the
+// newest of each fingerprint, and the orders of those that are pending, by age, and by when they may be forgotten.
+import { script } from '@svc/core/redis'
+
+/** KEYS[1] is the prefix, with the hash tag in it. An entry is a hash: version, bookkeeping, JSON. */
+const shared = `
+local P = KEYS[1]
+local function key(kind, name) return P .. ':' .. kind .. ':' .. name end
+local function json(id) return redis.call('HGET', key('entry', id), 'json') end
+local function newest(fingerprint)
+  local id = redis.call('GET', key('newest', fingerprint))
+  if id and redis.call('EXISTS', key('entry', id)) == 1 then return id end
+  return ''
+end
+local function put(id, fingerprint, principal, pending, created, due, forget, version, text)
+  redis.call('HSET', key('entry', id), 'version', version, 'fingerprint', fingerprint, 'principal', principal, 'json', text)
+  redis.call('ZADD', P .. ':age', created, id)
+  redis.call('ZADD', P .. ':forget', forget, id)
+  if pending == '1' then
+    redis.call('ZADD', P .. ':due', due, id)
+    redis.call('ZADD', key('pending', principal), due, id)
+  else
+    redis.call('ZREM', P .. ':due', id)
+    redis.call('ZREM', key('pending', principal), id)
+  end
+end
+local function drop(id)
+  local known = redis.call('HMGET', key('entry', id), 'fingerprint', 'principal')
+  redis.call('DEL', key('entry', id))
+  redis.call('ZREM', P .. ':age', id)
+  redis.call('ZREM', P .. ':forget', id)
+  redis.call('ZREM', P .. ':due', id)
+  if not known[1] then return end
+  redis.call('ZREM', key('pending', known[2]), id)
+  if redis.call('GET', key('newest', known[1])) == id then redis.call('DEL', key('newest', known[1])) end
+end
+local function forget(now)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. ':forget', '-inf', now, 'LIMIT', 0, 4)) do drop(id) end
+end
+local function texts(ids)
+  local found = {}
+  for _, id in ipairs(ids) do
+    local text = json(id)
+    if text then found[#found + 1] = text end
+  end
+  return found
+end
+`
+
+/** ARGV: the entry, what it replaces (empty: nothing), how many may be pending, now. */
+export const openEntry = script(`${shared}
+local now = ARGV[12]
+forget(now)
+if newest(ARGV[2]) ~= ARGV[10] then return 'raced' end
+if ARGV[4] == '1' then
+  local waiting = redis.call('ZCOUNT', key('pending', ARGV[3]), '(' .. now, '+inf')
+  if waiting >= tonumber(ARGV[11]) then return 'full' end
+end
+put(unpack(ARGV, 1, 9))
+redis.call('SET', key('newest', ARGV[2]), ARGV[1])
+return 'opened'
+`)
+
+/** ARGV: id. */
+export const getEntry = script(`${shared}
+return json(ARGV[1])
+`)
+
+/** ARGV: fingerprint. */
+export const latestEntry = script(`${shared}
+return json(newest(ARGV[1]))
+`)
+
+/** ARGV: the entry. */
+export const replaceEntry = script(`${shared}
+if tonumber(redis.call('HGET', key('entry', ARGV[1]), 'version')) ~= tonumber(ARGV[8]) - 1 then return 0 end
+put(unpack(ARGV, 1, 9))
+return 1
+`)
+
+/** ARGV: id, version. */
+export const removeEntry = script(`${shared}
+if redis.call('HGET', key('entry', ARGV[1]), 'version') ~= ARGV[2] then return 0 end
+drop(ARGV[1])
+return 1
+`)
+
+/** ARGV: now, how many. */
+export const dueEntries = script(`${shared}
+forget(ARGV[1])
+return texts(redis.call('ZRANGEBYSCORE', P .. ':due', '-inf', ARGV[1], 'LIMIT', 0, ARGV[2]))
+`)
+
+/** ARGV: how many, and the id and the age of the entry before them (empty: from the newest on). */
+export const pageOfEntries = script(`${shared}
+local first = 0
+if ARGV[2] ~= '' then
+  local rank = redis.call('ZREVRANK', P .. ':age', ARGV[2])
+  -- Forgotten meanwhile: those older than it are next.
+  if not rank then
+    return texts(redis.call('ZREVRANGEBYSCORE', P .. ':age', '(' .. ARGV[3], '-inf', 'LIMIT', 0, ARGV[1]))
+  end
+  first = rank + 1
+end
+return texts(redis.call('ZREVRANGE', P .. ':age', first, first + ARGV[1] - 1))
+`)
