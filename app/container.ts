@@ -1,18 +1,26 @@
 // The composition root's defaults: clock, ids, logger, meter. A binding of the user's wins.
 import 'reflect-metadata'
 import { randomFillSync } from 'node:crypto'
-import { bindDefault, type Clock, type Ids, type Meter, tokens } from '@svc/core'
+import { bindDefault, type Clock, type Ids, type Meter, resolve, tokens } from '@svc/core'
 import { pino } from 'pino'
 import { type DependencyContainer, container as root } from 'tsyringe'
+import { GatewayMetrics, gatewayMetrics } from './admin/metrics.js'
 
 /** A container of this gateway's own; two gateways in one process share nothing. */
 export function createContainer(): DependencyContainer {
   return root.createChildContainer()
 }
 
-export function bindDefaults(container: DependencyContainer): void {
+/** `isWatched`: there is an admin listener, so what is counted is for Prometheus. */
+export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
   bindDefault(container, tokens.Clock, { useValue: systemClock })
   bindDefault(container, tokens.Ids, { useFactory: () => new RandomIds() })
+  if (isWatched) {
+    bindDefault(container, gatewayMetrics, {
+      useFactory: (from) => new GatewayMetrics(resolve(from, tokens.Logger)),
+    })
+    bindDefault(container, tokens.Meter, { useFactory: (from) => resolve(from, gatewayMetrics) })
+  }
   bindDefault(container, tokens.Meter, { useFactory: () => new Counters() })
   bindDefault(container, tokens.Logger, {
     useFactory: () => pino({ name: 'svc', level: 'warn' }, pino.destination({ dest: 2, sync: true })),
@@ -51,7 +59,7 @@ class RandomIds implements Ids {
   }
 }
 
-/** Counts and levels in memory; what reads them binds a meter of its own. */
+/** Counts and levels in memory, where nobody is there to show them to. */
 export class Counters implements Meter {
   readonly values = new Map<string, number>()
 

@@ -41,10 +41,10 @@ async function run(flags: GatewayFlags): Promise<void> {
       ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       configure: (container) => bind<Logger>(container, tokens.Logger, { useValue: logger }),
     })
-    const { url } = await gateway.ready()
+    const { url, adminUrl } = await gateway.ready()
     // Whoever waits for the line may send a signal at once.
     obeySignals(gateway, flags.policy, logger)
-    logger.info({ url }, 'listening')
+    logger.info({ url, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'listening')
   } catch (fault) {
     if (!(fault instanceof PolicyError))
       throw new Error(`the gateway did not start: ${messageOf(fault)}`, { cause: fault })

@@ -7,8 +7,10 @@ import {
   KeyReader,
   type Logger,
   loadPolicy,
+  messageOf,
   type Pipeline,
   type Plugin,
+  type PluginContext,
   PolicyError,
   type PolicyLayer,
   Resources,
@@ -16,7 +18,10 @@ import {
   tokens,
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
+import { AdminToken } from '../admin/admin-token.js'
+import { Authority } from '../admin/authority.js'
 import { bindDefaults, createContainer } from '../container.js'
+import { KnownHosts } from '../http/known-hosts.js'
 import { canonicalBase } from '../http/public-url.js'
 import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type HostConfig, hostSchema } from './config.js'
@@ -39,7 +44,7 @@ export class Assembly {
     this.#layers = layersOf(options)
     this.#first = this.#judge(this.#layers)
     options.configure?.(this.container)
-    bindDefaults(this.container)
+    bindDefaults(this.container, this.#first.host.admin !== undefined)
   }
 
   get logger(): Logger {
@@ -89,12 +94,32 @@ export class Assembly {
     return result.policy
   }
 
+  /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
+  async authority({ host, facts }: Policy): Promise<Authority | undefined> {
+    if (host.admin === undefined) return undefined
+    const { tokenRef } = host.admin
+    const hosts = new KnownHosts(host.admin)
+    if (tokenRef === undefined) return new Authority(facts, hosts)
+    const clock = resolve(this.container, tokens.Clock)
+    const token = new AdminToken(tokenRef, this.keyReader(host), clock)
+    try {
+      await token.check()
+    } catch (cause) {
+      throw new Error(`admin.tokenRef: ${messageOf(cause)}`, { cause })
+    }
+    return new Authority(facts, hosts, token)
+  }
+
   /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
-  keyReader({ sec0Dir }: HostConfig, directories: readonly string[] | undefined): KeyReader {
+  keyReader(host: HostConfig, directories?: readonly string[]): KeyReader {
+    return new KeyReader(this.#place(host), directories)
+  }
+
+  /** Where the paths and references of a policy start from. */
+  #place({ sec0Dir }: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
     const baseDir = this.#baseDir
     const { env } = this.#options
-    const place = { baseDir, stateDir: resolvePath(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
-    return new KeyReader(place, directories)
+    return { baseDir, stateDir: resolvePath(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
   }
 
   /** Creates the stages; nothing is opened before the pipeline starts. */
@@ -112,9 +137,7 @@ export class Assembly {
         ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
         policySha256: policy.sha256,
         facts: policy.facts,
-        baseDir: this.#baseDir,
-        stateDir: resolvePath(this.#baseDir, host.sec0Dir),
-        ...(this.#options.env === undefined ? {} : { env: this.#options.env }),
+        ...this.#place(host),
         warn: (message) => this.logger.warn({}, message),
       },
       dispatch,

@@ -18,5 +18,15 @@ export function changedAtStartOnly(running: HostConfig, next: HostConfig): strin
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
     (name) => !reloaded.has(name) && !isDeepStrictEqual(before[name], after[name]),
   )
-  return [...(running.port === next.port ? [] : ['port']), ...names.map((name) => `server.${name}`)]
+  return [
+    ...(running.port === next.port ? [] : ['port']),
+    ...names.map((name) => `server.${name}`),
+    ...changedOfAdmin(running.admin, next.admin),
+  ]
+}
+
+/** What its listener tells, and whom, follows a reload; whether and where it is does not. */
+function changedOfAdmin(running: HostConfig['admin'], next: HostConfig['admin']): string[] {
+  if (running === undefined || next === undefined) return running === next ? [] : ['admin']
+  return (['port', 'host'] as const).filter((key) => running[key] !== next[key]).map((key) => `admin.${key}`)
 }

@@ -1,6 +1,6 @@
 // What a policy says besides the sections of plugins: who and where the gateway is, its targets and caps.
-import { notYet } from '@svc/core'
 import { z } from 'zod'
+import { adminSchema } from '../admin/config.js'
 import { allowedHostsSchema } from '../http/known-hosts.js'
 import { allowedOriginsSchema } from '../http/origin.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
@@ -99,7 +99,7 @@ export const hostSchema = z.strictObject({
     .describe('Upstream server name to base URL; the name is the one in /mcp/<server>/….'),
   sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
   server: serverSchema,
-  admin: notYet('the admin listener'),
+  admin: adminSchema.optional(),
   plugins: z
     .array(pluginUseSchema)
     .default([])

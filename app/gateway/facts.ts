@@ -2,7 +2,9 @@
 import type { PolicyFacts } from '@svc/core'
 import type { HostConfig } from './config.js'
 
-/** Nobody reviews while there is no admin listener: `reviewers` comes from its section. */
-export function hostFacts(_host: HostConfig): PolicyFacts {
-  return {}
+/** Nobody reviews while there is no admin listener to vote on. */
+export function hostFacts({ admin }: HostConfig): PolicyFacts {
+  if (admin === undefined) return {}
+  const { reviewer_roles: roles, approval_sets: approvalSets } = admin
+  return { reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
 }

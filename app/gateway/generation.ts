@@ -1,5 +1,7 @@
 // One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
 import { type Call, type Outcome, type Pipeline, Refusal } from '@svc/core'
+import type { Authority } from '../admin/authority.js'
+import type { CallMetrics } from '../admin/call-metrics.js'
 import { InFlight } from '../http/in-flight.js'
 import { KnownHosts } from '../http/known-hosts.js'
 import { Origins } from '../http/origin.js'
@@ -11,19 +13,35 @@ import type { HostConfig } from './config.js'
 /** Longest wait for the records and answers of calls that were broken off. */
 const breakOffMs = 5_000
 
+/** What an admin listener needs of a generation; nothing where there is none. */
+export interface Watch {
+  readonly authority?: Authority | undefined
+  readonly calls?: CallMetrics | undefined
+}
+
 export class Generation {
   readonly pipeline: Pipeline
   readonly publicUrl: PublicUrl
   readonly hosts: KnownHosts
   readonly origins: Origins
+  /** Who may do what on the admin listener; undefined where the policy has none. */
+  readonly authority: Authority | undefined
+  readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, URL>
   #calls = new InFlight<Call>()
+  #asking = new InFlight<true>()
 
-  constructor(pipeline: Pipeline, { targets, server }: Pick<HostConfig, 'targets' | 'server'>) {
+  constructor(
+    pipeline: Pipeline,
+    { targets, server }: Pick<HostConfig, 'targets' | 'server'>,
+    { authority, calls }: Watch = {},
+  ) {
     this.pipeline = pipeline
     this.publicUrl = new PublicUrl(server)
     this.hosts = new KnownHosts(server)
     this.origins = new Origins(server)
+    this.authority = authority
+    this.#metrics = calls
     this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, new URL(url)]))
   }
 
@@ -37,10 +55,22 @@ export class Generation {
   /** Runs a call and keeps this generation alive until `answer` has written the outcome to its end. */
   async serve(call: Call, answer: (outcome: Outcome) => Promise<void>): Promise<void> {
     const place = this.#calls.add(call)
+    this.#metrics?.begin(call, this.#targets, isListening)
     try {
       await answer(await this.pipeline.run(call))
     } finally {
+      this.#metrics?.end()
       this.#calls.delete(place)
+    }
+  }
+
+  /** Keeps this generation alive while something that is no call asks its stages. */
+  async hold<T>(ask: () => Promise<T>): Promise<T> {
+    const place = this.#asking.add(true)
+    try {
+      return await ask()
+    } finally {
+      this.#asking.delete(place)
     }
   }
 
@@ -60,7 +90,7 @@ export class Generation {
         'The gateway stopped waiting for the upstream; the call may have run.',
       )
     }
-    await this.#calls.idle(breakOffMs)
+    await Promise.all([this.#calls.idle(breakOffMs), this.#asking.idle(breakOffMs)])
   }
 }
 

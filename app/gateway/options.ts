@@ -41,6 +41,8 @@ export interface GatewayOptions extends MiddlewareConfig {
   sec0Dir?: string
   /** Time-outs and caps of the server. */
   server?: HostOptions['server']
+  /** The listener for operators and reviewers; none where it is absent. */
+  admin?: HostOptions['admin']
   /** The order of stages, outermost first. */
   pipeline?: string[]
   /** Plugins from code, beside those that ship. */

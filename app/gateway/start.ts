@@ -1,6 +1,7 @@
 // startGatewayServer: a listening gateway, and its life: reload, drain, close.
 import { bindDefault, CORE_VERSION, type Dispatch, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
+import { Admin } from '../admin/admin.js'
 import { GatewayHandler } from '../http/handler.js'
 import { invokePath } from '../http/invoke.js'
 import { HttpServer } from '../http/server.js'
@@ -25,9 +26,17 @@ const wholeUpToBytes = 1024 * 1024
 /** Who asks MCP servers for their version. */
 const mcpClient = { name: 'svc-gateway', version: CORE_VERSION }
 
+/** Where a gateway listens. */
+export interface Listening {
+  readonly port: number
+  readonly url: string
+  /** Of the admin listener, where the policy has one. */
+  readonly adminUrl?: string
+}
+
 export interface GatewayHandle {
   /** Resolves when the gateway listens; rejects when it cannot. */
-  ready(): Promise<{ port: number; url: string }>
+  ready(): Promise<Listening>
   /** Stops listening, lets calls in flight end, closes the log. Safe twice. */
   close(): Promise<void>
   /**
@@ -56,8 +65,9 @@ class Gateway implements GatewayHandle {
   #mcp: McpFace | undefined
   #tls: Certificates | undefined
   #started: HostConfig | undefined
+  #admin: Admin | undefined
   #drainMs = 0
-  #ready: Promise<{ port: number; url: string }>
+  #ready: Promise<Listening>
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
   #retiring = new Set<Promise<void>>()
@@ -70,7 +80,7 @@ class Gateway implements GatewayHandle {
     this.#ready.catch((fault: unknown) => assembly.logger.error({ err: fault }, 'the gateway did not start'))
   }
 
-  ready(): Promise<{ port: number; url: string }> {
+  ready(): Promise<Listening> {
     return this.#ready
   }
 
@@ -89,20 +99,31 @@ class Gateway implements GatewayHandle {
     return next
   }
 
-  async #start(): Promise<{ port: number; url: string }> {
+  async #start(): Promise<Listening> {
     const policy = await this.#assembly.policy()
     this.#started = policy.host
     this.#drainMs = policy.host.server.drainMs
+    this.#admin = this.#adminOf(policy.host)
     this.#bindUpstream(policy.host)
     this.#upstream = resolve(this.container, upstreamDispatcher)
     this.#mcp = this.#mcpFace(this.#upstream, policy.host)
     try {
       this.#generation = await this.#startStages(policy)
-      return await this.#listen(policy.host)
+      const adminUrl = await this.#admin?.listen()
+      const listening = await this.#listen(policy.host)
+      return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
     } catch (fault) {
       await this.#release()
       throw fault
     }
+  }
+
+  #adminOf({ admin }: HostConfig): Admin | undefined {
+    if (admin === undefined) return undefined
+    return new Admin(admin, this.container, {
+      generation: () => started(this.#generation),
+      draining: () => this.#closing !== undefined,
+    })
   }
 
   #bindUpstream({ server }: HostConfig): void {
@@ -127,7 +148,7 @@ class Gateway implements GatewayHandle {
     })
   }
 
-  async #listen(host: HostConfig): Promise<{ port: number; url: string }> {
+  async #listen(host: HostConfig): Promise<Listening> {
     const { server, port, tenant } = host
     const certificates = await this.#certificates(host)
     const handler = new GatewayHandler({
@@ -173,8 +194,9 @@ class Gateway implements GatewayHandle {
       const target = generation.target(request.server)
       return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
     }
+    const authority = await this.#assembly.authority(policy)
     const pipeline = this.#assembly.build(policy, dispatch)
-    const generation = new Generation(pipeline, policy.host)
+    const generation = new Generation(pipeline, policy.host, { authority, calls: this.#admin?.calls })
     await pipeline.start()
     return generation
   }
@@ -182,13 +204,7 @@ class Gateway implements GatewayHandle {
   async #reload(policy: string | Record<string, unknown>): Promise<void> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
-    const read = await this.#assembly.policyFrom(policy)
-    const next = await this.#startStages(read)
-    const settings = changedAtStartOnly(started(this.#started), read.host)
-    if (settings.length > 0) {
-      this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
-    }
-    await this.#tls?.refresh()
+    const next = await this.#next(policy)
     const old = started(this.#generation)
     this.#generation = next
     // The old policy's calls end in their own time; the reload is done when the new one serves.
@@ -200,6 +216,23 @@ class Gateway implements GatewayHandle {
       )
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
+  }
+
+  async #next(policy: string | Record<string, unknown>): Promise<Generation> {
+    try {
+      const read = await this.#assembly.policyFrom(policy)
+      const next = await this.#startStages(read)
+      const settings = changedAtStartOnly(started(this.#started), read.host)
+      if (settings.length > 0) {
+        this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
+      }
+      await this.#tls?.refresh()
+      this.#admin?.reloaded('taken')
+      return next
+    } catch (fault) {
+      this.#admin?.reloaded('refused')
+      throw fault
+    }
   }
 
   async #close(): Promise<void> {
@@ -215,6 +248,7 @@ class Gateway implements GatewayHandle {
   }
 
   async #release(): Promise<void> {
+    await this.#admin?.close()
     const generation = this.#generation
     this.#generation = undefined
     this.#tls?.close()

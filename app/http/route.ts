@@ -42,3 +42,8 @@ function faceRoute(method: string, rest: string): Route {
     return { kind: 'bad', refusal: new Refusal('BAD_REQUEST', `Bad path: ${message}`, { cause }) }
   }
 }
+
+/** What ids are made of, so that nothing else reaches a store. */
+export function isEscalationId(text: string): boolean {
+  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
+}

@@ -43,6 +43,8 @@ export interface ServerLimits {
 export interface ServerParts {
   /** Whether a Host header names this server; absent: any will do. */
   readonly knowsHost?: (host: string) => boolean
+  /** Where the policy lists such names; `server.allowedHosts` where it is absent. */
+  readonly hostsKey?: string
   /** Key, certificate and who may connect; absent: plain HTTP. */
   readonly tls?: TlsOptions
 }
@@ -155,7 +157,8 @@ export class HttpServer {
     if (host === undefined || this.#parts.knowsHost === undefined || this.#parts.knowsHost(host)) {
       return undefined
     }
-    return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in server.allowedHosts.`
+    const { hostsKey = 'server.allowedHosts' } = this.#parts
+    return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in ${hostsKey}.`
   }
 
   #cut(socket: Socket, reason: string): void {

@@ -1,0 +1,141 @@
+// What the admin listener answers: health to anyone, figures and escalations to those who show who they are.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Denied, type Ids, type Logger, Refusal, type Reviewer, services } from '@svc/core'
+import type { Generation } from '../gateway/generation.js'
+import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
+import { faultAnswer } from '../http/fault-answer.js'
+import type { Authority } from './authority.js'
+import { Escalations, notFound } from './escalations.js'
+import type { GatewayMetrics } from './metrics.js'
+import { type AdminRoute, adminRouteOf } from './route.js'
+import { readVote } from './vote.js'
+
+export interface AdminHandlerParts {
+  readonly ids: Ids
+  readonly logger: Logger
+  readonly metrics: GatewayMetrics
+  /** The policy in force at this moment. */
+  generation(): Generation
+  draining(): boolean
+}
+
+/** RFC 6750 §2.1; the scheme's case does not matter. */
+const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
+
+/** Answers are about this moment and about people: nothing keeps them, and nothing takes them for another type. */
+const always = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+
+export class AdminHandler {
+  #parts: AdminHandlerParts
+
+  constructor(parts: AdminHandlerParts) {
+    this.#parts = parts
+  }
+
+  async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { ids, logger } = this.#parts
+    const traceId = ids.traceId()
+    let answer: WholeAnswer
+    try {
+      const said = await this.#answer(message)
+      answer = 'kind' in said ? refusalAnswer(said, traceId) : said
+    } catch (fault) {
+      answer = faultAnswer(fault, { traceId, logger, realm: 'svc-admin' })
+    }
+    // What was not read of a body would be taken for the next request.
+    const closes = !message.complete || this.#parts.draining()
+    const headers = { ...answer.headers, ...always, ...(closes ? { connection: 'close' } : {}) }
+    writeWhole(response, { ...answer, headers })
+  }
+
+  async #answer(message: IncomingMessage): Promise<WholeAnswer | Denied> {
+    checkOrigin(message)
+    const route = adminRouteOf(message.method ?? '', message.url ?? '/')
+    if (route.kind === 'health') return json({ status: 'ok' })
+    if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
+    const generation = this.#parts.generation()
+    // A reload must not stop what this request asks while it asks.
+    return generation.hold(async () => {
+      const { authority } = generation
+      if (authority === undefined) {
+        throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')
+      }
+      if (route.kind === 'metrics') return this.#metrics(message, authority)
+      return this.#escalations(message, route, generation, authority)
+    })
+  }
+
+  async #metrics(message: IncomingMessage, authority: Authority): Promise<WholeAnswer> {
+    const { metrics } = this.#parts
+    if (authority.token !== undefined && !(await hasToken(message, authority))) {
+      throw new Refusal('UNAUTHENTICATED', 'Send the admin token: "Authorization: Bearer <token>".')
+    }
+    return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() }
+  }
+
+  async #escalations(
+    message: IncomingMessage,
+    route: Exclude<AdminRoute, { kind: 'health' | 'metrics' | 'none' }>,
+    generation: Generation,
+    authority: Authority,
+  ): Promise<WholeAnswer | Denied> {
+    const reviewer = await reviewerOf(message, generation, authority)
+    const desk = generation.pipeline.offer(services.escalations)
+    if (desk === undefined) {
+      if (route.kind === 'list') return json({ escalations: [], more: false })
+      throw notFound()
+    }
+    const escalations = new Escalations(desk, authority, reviewer)
+    if (route.kind === 'list') return json(await escalations.list(route.query))
+    if (route.kind === 'show') return json(await escalations.show(route.id))
+    const voted = await escalations.vote(route.id, await readVote(message))
+    return 'kind' in voted ? voted : json(voted)
+  }
+}
+
+/** Pages from elsewhere have no business here, whatever they know. */
+function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
+  if (origin === undefined || origin === `http://${host}` || origin === `https://${host}`) return
+  throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not ask here.')
+}
+
+/** Rejects with `Refusal`. */
+async function reviewerOf(
+  message: IncomingMessage,
+  { pipeline }: Generation,
+  authority: Authority,
+): Promise<Reviewer> {
+  if (message.headers.authorization === undefined) {
+    throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
+  }
+  if (await hasToken(message, authority)) return { kind: 'admin' }
+  // Without OIDC there is no token but this one, and what authn says of others would mislead.
+  const identify = authority.tokenVotes ? undefined : pipeline.offer(services.identify)
+  const identity = await identify?.(message.headers)
+  if (identity?.authenticated !== true) {
+    const message =
+      authority.token === undefined
+        ? 'Nobody can show here who they are: the policy has neither admin.tokenRef nor authn.oidc.'
+        : 'This is not the admin token.'
+    throw new Refusal('UNAUTHENTICATED', message)
+  }
+  return { kind: 'user', identity }
+}
+
+async function hasToken({ headers }: IncomingMessage, { token }: Authority): Promise<boolean> {
+  const [, presented] = bearer.exec(headers.authorization ?? '') ?? []
+  if (token === undefined || presented === undefined) return false
+  try {
+    return await token.equals(presented)
+  } catch (cause) {
+    throw new Refusal('STORE_UNAVAILABLE', 'The admin token cannot be read.', { cause })
+  }
+}
+
+function json(value: object): WholeAnswer {
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: `${JSON.stringify(value)}\n`,
+  }
+}

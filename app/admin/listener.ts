@@ -1,0 +1,59 @@
+// The admin listener: a server of its own beside the gateway's, so that what operators may do is on no port that
+// callers reach.
+import type { IncomingMessage } from 'node:http'
+import { InFlight } from '../http/in-flight.js'
+import { KnownHosts } from '../http/known-hosts.js'
+import { HttpServer } from '../http/server.js'
+import type { AdminConfig } from './config.js'
+import { AdminHandler, type AdminHandlerParts } from './handler.js'
+
+const limits = {
+  maxHeaderBytes: 16_384,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 15_000,
+  keepAliveTimeoutMs: 30_000,
+  maxConnections: 1_000,
+}
+
+/** Longest wait for requests that are being answered when the gateway closes. */
+const drainMs = 1_000
+
+export class AdminListener {
+  #server: HttpServer
+  #requests = new InFlight<IncomingMessage>()
+
+  constructor(config: AdminConfig, parts: AdminHandlerParts) {
+    const handler = new AdminHandler(parts)
+    // For a policy that came by a reload and has no admin section any more.
+    const standard = new KnownHosts(config)
+    this.#server = new HttpServer(
+      { ...limits, host: config.host, port: config.port },
+      async (message, response) => {
+        const place = this.#requests.add(message)
+        try {
+          await handler.handle(message, response)
+        } finally {
+          this.#requests.delete(place)
+        }
+      },
+      parts.logger,
+      {
+        knowsHost: (host) => (parts.generation().authority?.hosts ?? standard).has(host),
+        hostsKey: 'admin.allowedHosts',
+      },
+    )
+  }
+
+  /** The address it then has. Rejects when that is taken or not ours. */
+  async listen(): Promise<string> {
+    const { url } = await this.#server.listen()
+    return url
+  }
+
+  /** Lets requests end that are being answered, and closes. */
+  async close(): Promise<void> {
+    this.#server.stopListening()
+    await this.#requests.idle(drainMs)
+    await this.#server.close(drainMs)
+  }
+}

@@ -1,0 +1,43 @@
+// Reads the body of a vote.
+import type { IncomingMessage } from 'node:http'
+import { type JsonValue, messageOf, parseJson, Refusal } from '@svc/core'
+import { readBody } from '../http/body.js'
+
+const maxBodyBytes = 16_384
+/** UTF-16 units. */
+const maxComment = 2000
+
+export interface Vote {
+  readonly vote: 'approve' | 'reject'
+  readonly comment?: string
+}
+
+/** `{ "vote": "approve" | "reject", "comment"?: string }`. Rejects with `Refusal`. */
+export async function readVote(message: IncomingMessage): Promise<Vote> {
+  const type = message.headers['content-type'] ?? ''
+  if (!/^application\/json *(;|$)/i.test(type)) {
+    throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
+  }
+  const body = parsed(await readBody(message, maxBodyBytes))
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw unfit()
+  const { vote, comment, ...rest } = body
+  if ((vote !== 'approve' && vote !== 'reject') || Object.keys(rest).length > 0) throw unfit()
+  if (comment === undefined) return { vote }
+  if (typeof comment !== 'string') throw unfit()
+  if (comment.length > maxComment) {
+    throw new Refusal('BAD_REQUEST', `comment: expected at most ${maxComment} characters.`)
+  }
+  return { vote, comment }
+}
+
+function parsed(bytes: Uint8Array): JsonValue {
+  try {
+    return parseJson(bytes)
+  } catch (cause) {
+    throw new Refusal('BAD_REQUEST', `The body is refused: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function unfit(): Refusal {
+  return new Refusal('BAD_REQUEST', 'Expected {"vote": "approve" | "reject", "comment"?: string}.')
+}

@@ -1,0 +1,350 @@
+import { expect } from 'chai'
+import { TestIssuer } from '../../support/issuer.js'
+import { type AdminRig, adminToken, startAdminRig, trusting } from './rig.js'
+
+const approve = { vote: 'approve' }
+
+function ids(answer: { json: Record<string, unknown> }): string[] {
+  return (answer.json['escalations'] as { id: string }[]).map(({ id }) => id)
+}
+
+describe('escalations on the admin listener', () => {
+  describe('with the admin token, and no OIDC', () => {
+    let rig: AdminRig
+
+    beforeEach(async () => {
+      rig = await startAdminRig()
+    })
+
+    afterEach(() => rig[Symbol.asyncDispose]())
+
+    it('are listed newest first, of every tenant', async () => {
+      rig.desk.open('E1')
+      rig.desk.open('E2', { tenant: 'globex' })
+      const answer = await rig.admin('/api/escalations')
+      expect(answer.status).to.equal(200)
+      expect(ids(answer)).to.deep.equal(['E2', 'E1'])
+      expect(answer.json['more']).to.equal(false)
+    })
+
+    it('are listed by status, tenant and number', async () => {
+      rig.desk.open('E1')
+      rig.desk.open('E2', { tenant: 'globex' })
+      rig.desk.open('E3', { status: 'approved', decidedBy: 'votes' })
+      rig.desk.open('E4')
+      expect(ids(await rig.admin('/api/escalations?status=pending'))).to.deep.equal(['E4', 'E2', 'E1'])
+      expect(ids(await rig.admin('/api/escalations?status=approved'))).to.deep.equal(['E3'])
+      expect(ids(await rig.admin('/api/escalations?tenant=globex'))).to.deep.equal(['E2'])
+      const two = await rig.admin('/api/escalations?limit=2')
+      expect(ids(two)).to.deep.equal(['E4', 'E3'])
+      expect(two.json['more']).to.equal(true)
+    })
+
+    for (const query of [
+      'status=open',
+      'status=',
+      'limit=0',
+      'limit=501',
+      'limit=1e2',
+      'stauts=pending',
+      'status=pending&status=approved',
+    ]) {
+      it(`are not listed for ?${query}`, async () => {
+        const { status, json } = await rig.admin(`/api/escalations?${query}`)
+        expect(status).to.equal(400)
+        expect(json['error']).to.equal('BAD_REQUEST')
+      })
+    }
+
+    it('are shown with all that a reviewer needs', async () => {
+      rig.desk.open('E1', {
+        detail: 'refund_payment changes something',
+        approvalSetId: 'finance',
+        votes: [{ reviewer: 'eve', roles: ['auditor'], vote: 'reject', comment: 'why?', at: 0 }],
+      })
+      const { json } = await rig.admin('/api/escalations/E1')
+      expect(json).to.deep.equal({
+        id: 'E1',
+        status: 'pending',
+        tenant: 'acme',
+        server: 'billing',
+        tool: 'refund_payment',
+        reference: 'mcp://billing/refund_payment@1.0.0',
+        principal: 'user:bob@example.com',
+        reason: 'high_risk_side_effect',
+        detail: 'refund_payment changes something',
+        severity: 'high',
+        strategy: 'single_approver',
+        approval_set_id: 'finance',
+        votes: [
+          {
+            reviewer: 'eve',
+            roles: ['auditor'],
+            vote: 'reject',
+            comment: 'why?',
+            at: '1970-01-01T00:00:00.000Z',
+          },
+        ],
+        created_at: '2026-01-02T03:04:05.000Z',
+        expires_at: '2026-01-02T03:19:05.000Z',
+        used: false,
+        fingerprint: 'f'.repeat(64),
+        trace_id: '1'.repeat(32),
+      })
+    })
+
+    it('are decided by its vote', async () => {
+      rig.desk.open('E1')
+      const { status, json } = await rig.vote('E1', { vote: 'approve', comment: 'seen the invoice' })
+      expect(status).to.equal(200)
+      expect(json).to.include({ id: 'E1', status: 'approved', decided_by: 'votes' })
+      expect(rig.desk.cases.get('E1')?.votes).to.deep.include.members([
+        { ...rig.desk.cases.get('E1')?.votes[0], reviewer: 'admin', comment: 'seen the invoice' },
+      ])
+    })
+
+    it('are not there under another id, or one that is none', async () => {
+      for (const id of ['E9', 'E'.repeat(129), 'E%31', '..', 'E1.x']) {
+        expect((await rig.admin(`/api/escalations/${id}`)).status).to.equal(404)
+        expect((await rig.vote(id, approve)).status).to.equal(404)
+      }
+    })
+
+    it('are not voted on twice', async () => {
+      rig.desk.open('E1', { strategy: 'human_quorum' })
+      expect((await rig.vote('E1', approve)).status).to.equal(200)
+      const { status, json } = await rig.vote('E1', approve)
+      expect(status).to.equal(409)
+      expect(json).to.include({
+        error: 'IDEMPOTENT_DUPLICATE',
+        denial_type: 'escalation',
+        denial_reason: 'already_voted',
+        escalation_id: 'E1',
+        escalation_status: 'pending',
+      })
+    })
+
+    it('are not voted on when they are decided', async () => {
+      rig.desk.open('E1', { status: 'rejected' })
+      const { status, json } = await rig.vote('E1', approve)
+      expect(status).to.equal(409)
+      expect(json).to.include({ denial_reason: 'decided', escalation_status: 'rejected' })
+    })
+
+    it('tell as status what another vote has just made of them', async () => {
+      rig.desk.open('E1')
+      const vote = rig.desk.vote.bind(rig.desk)
+      rig.desk.vote = async (...cast) => {
+        rig.desk.open('E1', { status: 'rejected' })
+        return vote(...cast)
+      }
+      expect((await rig.vote('E1', approve)).json).to.include({ escalation_status: 'rejected' })
+    })
+
+    const bad: [string, unknown][] = [
+      ['is no JSON', '{'],
+      ['names a member twice', '{"vote":"approve","vote":"reject"}'],
+      ['is a list', ['approve']],
+      ['is null', 'null'],
+      ['has no vote', {}],
+      ['has another vote', { vote: 'abstain' }],
+      ['has a member more', { vote: 'approve', roles: ['cfo'] }],
+      ['has a comment that is no text', { vote: 'approve', comment: 7 }],
+      ['has a comment too long', { vote: 'approve', comment: 'x'.repeat(2001) }],
+      ['has nothing', ''],
+    ]
+    for (const [name, body] of bad) {
+      it(`are not voted on by a body that ${name}`, async () => {
+        rig.desk.open('E1')
+        const { status, json } = await rig.vote('E1', body)
+        expect(status).to.equal(400)
+        expect(json['error']).to.equal('BAD_REQUEST')
+        expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+      })
+    }
+
+    it('are not voted on by a body over 16 KiB', async () => {
+      rig.desk.open('E1')
+      const { status, json } = await rig.vote('E1', { vote: 'approve', comment: 'x'.repeat(17_000) })
+      expect(status).to.equal(413)
+      expect(json['error']).to.equal('PAYLOAD_TOO_LARGE')
+    })
+
+    it('are not voted on by what a form of a web page can send', async () => {
+      rig.desk.open('E1')
+      for (const type of [
+        'text/plain',
+        'application/x-www-form-urlencoded',
+        'application/jsonx',
+        undefined,
+      ]) {
+        const { status } = await rig.admin('/api/escalations/E1/votes', {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${adminToken}`,
+            ...(type === undefined ? {} : { 'content-type': type }),
+          },
+          body: JSON.stringify(approve),
+        })
+        expect(status).to.equal(400)
+      }
+    })
+
+    it('are unavailable while their store is down, and nothing is told of it', async () => {
+      rig.desk.open('E1')
+      rig.desk.isDown = true
+      for (const answer of [
+        await rig.admin('/api/escalations'),
+        await rig.admin('/api/escalations/E1'),
+        await rig.vote('E1', approve),
+      ]) {
+        expect(answer.status).to.equal(503)
+        expect(answer.json['error']).to.equal('STORE_UNAVAILABLE')
+        expect(answer.text).not.to.contain('secret-host')
+      }
+      expect(rig.gateway.log.lines.filter(({ level }) => level === 'error')).to.have.length(3)
+    })
+  })
+
+  describe('where nothing escalates', () => {
+    it('are none', async () => {
+      await using rig = await startAdminRig({ plugins: [] })
+      expect((await rig.admin('/api/escalations')).json).to.deep.equal({ escalations: [], more: false })
+      expect((await rig.admin('/api/escalations/E1')).status).to.equal(404)
+      expect((await rig.vote('E1', approve)).status).to.equal(404)
+    })
+  })
+
+  describe('with OIDC', () => {
+    let issuer: TestIssuer
+    let rig: AdminRig
+    const admin = {
+      port: 0,
+      tokenRef: 'env:SVC_ADMIN',
+      reviewer_roles: ['approver'],
+      approval_sets: { finance: { users: ['fay@globex.example'], roles: ['treasurer'] } },
+    }
+    const as = async (claims: Record<string, unknown>) => ({
+      authorization: `Bearer ${await issuer.sign(claims)}`,
+    })
+
+    beforeEach(async () => {
+      issuer = await TestIssuer.start()
+      rig = await startAdminRig({ ...trusting(issuer), admin })
+    })
+
+    afterEach(async () => {
+      await rig[Symbol.asyncDispose]()
+      await issuer.stop()
+    })
+
+    it('are read with the admin token, and not voted on', async () => {
+      rig.desk.open('E1')
+      expect(ids(await rig.admin('/api/escalations'))).to.deep.equal(['E1'])
+      const { status, json } = await rig.vote('E1', approve)
+      expect(status).to.equal(403)
+      expect(json).to.include({ error: 'TOOL_NOT_ALLOWED', denial_reason: 'not_a_reviewer' })
+      expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+    })
+
+    it("are voted on by a reviewer of the call's tenant, under that name and those roles", async () => {
+      rig.desk.open('E1')
+      const { status, json } = await rig.vote('E1', approve, await issuer.sign({ roles: ['approver'] }))
+      expect(status).to.equal(200)
+      expect(json['status']).to.equal('approved')
+      expect(rig.desk.cases.get('E1')?.votes).to.have.length(1)
+      expect(rig.desk.cases.get('E1')?.votes[0]).to.deep.include({
+        reviewer: 'ada@example.com',
+        roles: ['approver'],
+      })
+    })
+
+    it('are not for a user without a role of a reviewer', async () => {
+      rig.desk.open('E1')
+      const headers = await as({ roles: ['clerk'] })
+      for (const path of ['/api/escalations', '/api/escalations/E1']) {
+        expect((await rig.admin(path, { headers })).status).to.equal(403)
+      }
+      expect((await rig.vote('E1', approve, await issuer.sign({ roles: ['clerk'] }))).status).to.equal(403)
+      expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+    })
+
+    it("are not there for another tenant's reviewer", async () => {
+      rig.desk.open('E1')
+      rig.desk.open('E2', { tenant: 'globex' })
+      const globex = { org: 'globex', email: 'gus@globex.example', roles: ['approver'] }
+      const headers = await as(globex)
+      expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal(['E2'])
+      expect(ids(await rig.admin('/api/escalations?tenant=acme', { headers }))).to.deep.equal([])
+      expect((await rig.admin('/api/escalations/E1', { headers })).json).to.have.property(
+        'error',
+        'TARGET_NOT_FOUND',
+      )
+      expect((await rig.vote('E1', approve, await issuer.sign(globex))).status).to.equal(404)
+    })
+
+    it('are there for the members of their approval set, whatever their tenant', async () => {
+      rig.desk.open('E1')
+      rig.desk.open('E2', { approvalSetId: 'finance' })
+      rig.desk.open('E3', { approvalSetId: 'legal' })
+      const fay = { org: 'globex', email: 'fay@globex.example', roles: [] }
+      const treasurer = { org: 'initech', email: 'tom@initech.example', roles: ['treasurer'] }
+      const bySubject = { org: 'globex', email: undefined, sub: 'fay@globex.example' }
+      for (const member of [fay, treasurer, bySubject]) {
+        const headers = await as(member)
+        expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal(['E2'])
+        expect((await rig.admin('/api/escalations/E2', { headers })).status).to.equal(200)
+        expect((await rig.admin('/api/escalations/E3', { headers })).status).to.equal(404)
+      }
+      expect((await rig.vote('E2', approve, await issuer.sign(fay))).status).to.equal(200)
+    })
+
+    it('are refused to the caller itself', async () => {
+      rig.desk.open('E1')
+      const bob = { email: 'bob@example.com', roles: ['approver'] }
+      const { status, json } = await rig.vote('E1', approve, await issuer.sign(bob))
+      expect(status).to.equal(403)
+      expect(json).to.include({ denial_reason: 'not_a_reviewer', escalation_status: 'pending' })
+    })
+
+    const strangers: [string, (issuer: TestIssuer) => Promise<string>][] = [
+      ['has expired', (from) => from.sign({ roles: ['approver'] }, { expiresIn: -60 })],
+      ['is for another audience', (from) => from.sign({ roles: ['approver'], aud: 'other' })],
+      ['has no tenant', (from) => from.sign({ roles: ['approver'], org: undefined })],
+    ]
+    for (const [name, sign] of strangers) {
+      it(`are refused to a token that ${name}`, async () => {
+        rig.desk.open('E1')
+        const { status, headers } = await rig.vote('E1', approve, await sign(issuer))
+        expect(status).to.equal(401)
+        expect(headers.get('www-authenticate')).to.equal('Bearer realm="svc-admin"')
+        expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+      })
+    }
+
+    it('come without the figures: those need the admin token', async () => {
+      expect((await rig.admin('/metrics', { headers: await as({ roles: ['approver'] }) })).status).to.equal(
+        401,
+      )
+    })
+
+    it("follow a reload's roles of reviewers", async () => {
+      rig.desk.open('E1')
+      await rig.gateway.handle.reload({
+        tenant: 'acme',
+        port: 0,
+        admin: { ...admin, reviewer_roles: ['clerk'] },
+      })
+      expect((await rig.vote('E1', approve, await issuer.sign({ roles: ['approver'] }))).status).to.equal(403)
+      expect((await rig.vote('E1', approve, await issuer.sign({ roles: ['clerk'] }))).status).to.equal(200)
+    })
+  })
+
+  it('are for nobody without a token where calls need none', async () => {
+    await using rig = await startAdminRig({
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['x'] },
+    })
+    rig.desk.open('E1')
+    expect((await rig.admin('/api/escalations', { headers: {} })).status).to.equal(401)
+  })
+})

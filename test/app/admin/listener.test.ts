@@ -1,0 +1,350 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { definePlugin } from '@svc/core'
+import { expect } from 'chai'
+import { startGatewayServer } from 'svc-sdk'
+import { z } from 'zod'
+import { startTestGateway } from '../../support/gateway.js'
+import { startUpstream } from '../../support/upstream.js'
+import { deskPlugin, TestDesk } from './desk.js'
+import { adminToken, ask, startAdminRig } from './rig.js'
+
+const errorShape = ['error', 'message', 'sent', 'trace_id']
+
+async function faultOf(promise: Promise<unknown>): Promise<Error> {
+  return promise.then(
+    () => expect.fail('did not reject'),
+    (fault: unknown) => fault as Error,
+  )
+}
+
+/** A promise and what resolves it. */
+function signal(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = (): void => undefined
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
+}
+
+describe('the admin listener', () => {
+  it('is there only where the policy has an admin section', async () => {
+    await using gateway = await startTestGateway({ targets: { billing: 'http://127.0.0.1:1' } })
+    expect(await gateway.handle.ready()).to.have.keys('port', 'url')
+  })
+
+  it('listens on a port of its own, on loopback', async () => {
+    await using rig = await startAdminRig()
+    expect(new URL(rig.adminUrl).hostname).to.equal('127.0.0.1')
+    expect(rig.adminUrl).not.to.equal(rig.gateway.url)
+  })
+
+  it('says that it is alive to anyone', async () => {
+    await using rig = await startAdminRig()
+    const { status, json } = await ask(rig.adminUrl, '/healthz', {})
+    expect({ status, json }).to.deep.equal({ status: 200, json: { status: 'ok' } })
+  })
+
+  for (const path of [
+    '/',
+    '/console',
+    '/api',
+    '/api/escalations/',
+    '/mcp/billing/x@1',
+    '/readyz',
+    '/metrics/',
+  ]) {
+    it(`answers ${path} with 404 in the error shape`, async () => {
+      await using rig = await startAdminRig()
+      const { status, json } = await rig.admin(path)
+      expect(status).to.equal(404)
+      expect(json).to.have.keys(errorShape).and.include({ error: 'TARGET_NOT_FOUND', sent: false })
+    })
+  }
+
+  for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
+    it(`knows no ${method} of the list of escalations`, async () => {
+      await using rig = await startAdminRig()
+      expect((await rig.admin('/api/escalations', { method })).status).to.equal(404)
+    })
+  }
+
+  describe('asks for the token', () => {
+    const wrong: [string, Record<string, string>][] = [
+      ['none', {}],
+      ['another', { authorization: `Bearer ${adminToken.slice(0, -1)}X` }],
+      ['a part of it', { authorization: `Bearer ${adminToken.slice(0, -1)}` }],
+      ['one in another scheme', { authorization: `Basic ${adminToken}` }],
+      ['one without a scheme', { authorization: adminToken }],
+      ['two', { authorization: `Bearer ${adminToken}, Bearer ${adminToken}` }],
+    ]
+    for (const path of ['/metrics', '/api/escalations', '/api/escalations/E1']) {
+      for (const [name, headers] of wrong) {
+        it(`of ${path}, and refuses ${name}`, async () => {
+          await using rig = await startAdminRig()
+          rig.desk.open('E1')
+          const answer = await rig.admin(path, { headers })
+          expect(answer.status).to.equal(401)
+          expect(answer.json).to.have.keys(errorShape).and.include({ error: 'UNAUTHENTICATED' })
+          expect(answer.headers.get('www-authenticate')).to.equal('Bearer realm="svc-admin"')
+          expect(answer.text).not.to.contain(adminToken.slice(0, -1))
+        })
+      }
+    }
+
+    it('of a vote, before its body is read', async () => {
+      await using rig = await startAdminRig()
+      rig.desk.open('E1')
+      const { status } = await rig.vote('E1', '{', 'wrong-token-of-the-tests')
+      expect(status).to.equal(401)
+      expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+    })
+
+    it('and takes the scheme in any case', async () => {
+      await using rig = await startAdminRig()
+      const { status } = await rig.admin('/metrics', { headers: { authorization: `bearer ${adminToken}` } })
+      expect(status).to.equal(200)
+    })
+
+    it('not of the figures where loopback is all that guards them', async () => {
+      await using rig = await startAdminRig({ admin: { port: 0 } })
+      expect((await rig.admin('/metrics', { headers: {} })).status).to.equal(200)
+      const { status, json } = await rig.admin('/api/escalations')
+      expect(status).to.equal(401)
+      expect(json['message']).to.match(/neither admin\.tokenRef nor authn\.oidc/)
+    })
+  })
+
+  describe('keeps web pages out', () => {
+    for (const host of [
+      'evil.example',
+      'evil.example:9090',
+      '127.0.0.1.evil.example',
+      '10.0.0.1',
+      'localhost@evil.example',
+    ]) {
+      it(`when they were bound to it by the name "${host}"`, async () => {
+        await using rig = await startAdminRig({ admin: { port: 0 } })
+        const { status, text } = await rig.admin('/metrics', { headers: { host } })
+        expect(status).to.equal(400)
+        expect(text).not.to.contain('svc_calls')
+      })
+    }
+
+    for (const host of ['localhost', 'localhost:1', '127.0.0.1', '[::1]:9090']) {
+      it(`and lets in those who call it ${host}`, async () => {
+        await using rig = await startAdminRig()
+        const authorization = `Bearer ${adminToken}`
+        expect((await rig.admin('/metrics', { headers: { host, authorization } })).status).to.equal(200)
+      })
+    }
+
+    it('but answers to the names that the policy lists', async () => {
+      await using rig = await startAdminRig({ admin: { port: 0, allowedHosts: ['ops.example.com'] } })
+      expect((await rig.admin('/metrics', { headers: { host: 'ops.example.com:9' } })).status).to.equal(200)
+      const refused = await rig.admin('/metrics', { headers: { host: 'other.example.com' } })
+      expect(refused.json['message']).to.match(/admin\.allowedHosts/)
+    })
+
+    it('when they are of another origin, even with the token', async () => {
+      await using rig = await startAdminRig()
+      for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', 'http://localhost']) {
+        const headers = { origin, authorization: `Bearer ${adminToken}` }
+        expect((await rig.admin('/api/escalations', { headers })).status).to.equal(403)
+      }
+    })
+
+    it('but for its own', async () => {
+      await using rig = await startAdminRig()
+      const headers = { origin: rig.adminUrl, authorization: `Bearer ${adminToken}` }
+      expect((await rig.admin('/api/escalations', { headers })).status).to.equal(200)
+    })
+
+    it('and tells no browser that they may read', async () => {
+      await using rig = await startAdminRig()
+      const { headers } = await rig.admin('/api/escalations', {
+        headers: { origin: rig.adminUrl, authorization: `Bearer ${adminToken}` },
+      })
+      expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).to.deep.equal([])
+      expect(headers.get('cache-control')).to.equal('no-store')
+      expect(headers.get('x-content-type-options')).to.equal('nosniff')
+    })
+  })
+
+  describe('needs, to start, that', () => {
+    const start = (env: Record<string, string>, more: object = {}) =>
+      startAdminRig({ env, admin: { port: 0, tokenRef: 'env:SVC_ADMIN' }, ...more })
+
+    it('the token is there', async () => {
+      expect((await faultOf(start({}))).message).to.match(/^admin\.tokenRef: .*SVC_ADMIN is not set/)
+    })
+
+    it('the token is long enough, and does not tell it', async () => {
+      const { message } = await faultOf(start({ SVC_ADMIN: 'hunter2' }))
+      expect(message)
+        .to.match(/^admin\.tokenRef: .*16 characters/)
+        .and.not.contain('hunter2')
+    })
+
+    it('the token can be sent, and does not tell it', async () => {
+      const { message } = await faultOf(start({ SVC_ADMIN: 'fünfzehn zeichen und mehr' }))
+      expect(message)
+        .to.match(/^admin\.tokenRef: /)
+        .and.not.contain('zeichen')
+    })
+
+    it('the file of the token is one that keys may lie in', async () => {
+      const admin = { port: 0, tokenRef: 'file:///etc/hostname' }
+      expect((await faultOf(start({}, { admin }))).message).to.match(
+        /^admin\.tokenRef: .*outside the directories/,
+      )
+    })
+
+    it('its port is free', async () => {
+      const holder = createServer().listen(0, '127.0.0.1')
+      await new Promise((resolve) => holder.once('listening', resolve))
+      const { port } = holder.address() as AddressInfo
+      const fault = await faultOf(startAdminRig({ admin: { port } }))
+      await new Promise((resolve) => holder.close(resolve))
+      expect(fault).to.have.property('code', 'EADDRINUSE')
+    })
+
+    it('it is not open to a network without a token', () => {
+      const options = {
+        port: 0,
+        tenant: 'acme',
+        targets: {},
+        quotas: { adapter: 'memory' as const },
+        audit: { gatewayName: 'gw', gatewayVersion: '1', append: async () => undefined },
+      }
+      for (const host of ['0.0.0.0', '::', '10.1.2.3', 'admin.example.com', '127.0.0.1.example.com']) {
+        expect(() => startGatewayServer({ ...options, admin: { port: 0, host } })).to.throw(/admin\.host/)
+      }
+    })
+  })
+
+  describe('follows the policy in force', () => {
+    const policy = (admin?: object) => (admin === undefined ? {} : { admin })
+
+    it('to another token', async () => {
+      const env = { SVC_ADMIN: adminToken, SVC_NEXT: 'the-next-token-of-the-tests' }
+      await using rig = await startAdminRig({ env })
+      await rig.gateway.handle.reload(policy({ port: 0, tokenRef: 'env:SVC_NEXT' }))
+      expect((await rig.admin('/metrics')).status).to.equal(401)
+      const headers = { authorization: `Bearer ${env.SVC_NEXT}` }
+      expect((await rig.admin('/metrics', { headers })).status).to.equal(200)
+    })
+
+    it('and stays with the old one when the next has no token that can be read', async () => {
+      await using rig = await startAdminRig()
+      const reload = rig.gateway.handle.reload(policy({ port: 0, tokenRef: 'env:NOWHERE' }))
+      expect((await faultOf(reload)).message).to.match(/^admin\.tokenRef: /)
+      expect((await rig.admin('/metrics')).text).to.match(/^svc_policy_reloads_total\{result="refused"\} 1$/m)
+    })
+
+    it('to one without an admin section, and then tells no more than that it is alive', async () => {
+      const admin = { port: 0, tokenRef: 'env:SVC_ADMIN' }
+      await using rig = await startAdminRig({ admin: undefined, policyObject: { admin } })
+      expect((await rig.admin('/metrics')).status).to.equal(200)
+      await rig.gateway.handle.reload({})
+      expect((await rig.admin('/metrics')).status).to.equal(404)
+      expect((await rig.admin('/api/escalations')).status).to.equal(404)
+      expect((await rig.admin('/healthz')).status).to.equal(200)
+    })
+
+    it('but not to another port, and says so', async () => {
+      await using rig = await startAdminRig()
+      await rig.gateway.handle.reload(policy({ port: 65_001, tokenRef: 'env:SVC_ADMIN' }))
+      expect((await rig.admin('/metrics')).status).to.equal(200)
+      const warned = rig.gateway.log.lines.filter(({ level }) => level === 'warn')
+      expect(warned.map(({ fields }) => fields)).to.deep.include({ settings: ['admin.port'] })
+    })
+
+    it('and lets a request end on the policy that it began on', async () => {
+      const seen = { stopped: 0 }
+      const desk = new TestDesk()
+      desk.open('E1')
+      const asked = signal()
+      const answer = signal()
+      const find = desk.find.bind(desk)
+      desk.find = async (id) => {
+        asked.resolve()
+        await answer.promise
+        expect(seen.stopped).to.equal(0)
+        return find(id)
+      }
+      await using rig = await startAdminRig({ plugins: [deskPlugin(desk, seen)] })
+      const asking = rig.admin('/api/escalations/E1')
+      await asked.promise
+      await rig.gateway.handle.reload(policy())
+      answer.resolve()
+      expect((await asking).status).to.equal(200)
+    })
+  })
+
+  describe('when the gateway closes', () => {
+    it('answers what it was asked', async () => {
+      const asked = signal()
+      const answer = signal()
+      const rig = await startAdminRig()
+      rig.desk.open('E1')
+      const find = rig.desk.find.bind(rig.desk)
+      rig.desk.find = async (id) => {
+        asked.resolve()
+        await answer.promise
+        return find(id)
+      }
+      const asking = rig.admin('/api/escalations/E1')
+      await asked.promise
+      const closing = rig.gateway.handle.close()
+      answer.resolve()
+      expect((await asking).status).to.equal(200)
+      await closing
+      await rig[Symbol.asyncDispose]()
+      expect(await faultOf(rig.admin('/healthz'))).to.have.property('code', 'ECONNREFUSED')
+    })
+
+    it('tells figures until the last call has ended', async () => {
+      const asked = signal()
+      const answer = signal()
+      await using upstream = await startUpstream((_call, response) => {
+        asked.resolve()
+        void answer.promise.then(() => response.end('{}'))
+      })
+      await using rig = await startAdminRig({ targets: { billing: upstream.url } })
+      const call = rig.gateway.invoke('/mcp/billing/refund@1')
+      await asked.promise
+      const closing = rig.gateway.handle.close()
+      const { text, headers } = await rig.admin('/metrics')
+      expect(text)
+        .to.match(/^svc_calls_in_flight 1$/m)
+        .and.match(/^svc_ready 0$/m)
+      expect(headers.get('connection')).to.equal('close')
+      answer.resolve()
+      expect((await call).status).to.equal(200)
+      await closing
+    })
+  })
+
+  it('tells nothing of a fault of its own', async () => {
+    const broken = definePlugin({
+      name: 'broken',
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.strictObject({}),
+      presence: 'always',
+      create: () => ({
+        handle: (_call, next) => next(),
+        offer: () => {
+          throw new Error('secret of the inside')
+        },
+      }),
+    })
+    await using rig = await startAdminRig({ plugins: [broken] })
+    const { status, text, json } = await rig.admin('/api/escalations')
+    expect(status).to.equal(500)
+    expect(json['error']).to.equal('INTERNAL')
+    expect(text).not.to.contain('secret')
+    expect(rig.gateway.log.lines.some(({ level }) => level === 'error')).to.equal(true)
+  })
+})

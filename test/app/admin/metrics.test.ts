@@ -1,0 +1,218 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { bind, definePlugin, type Meter, resolve, tokens } from '@svc/core'
+import { expect } from 'chai'
+import { stageMetrics } from 'svc-sdk/internal/admin/metric-table'
+import { GatewayMetrics } from 'svc-sdk/internal/admin/metrics'
+import { Counters } from 'svc-sdk/internal/container'
+import { z } from 'zod'
+import { startTestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { keepingLogger } from '../../support/logger.js'
+import { type Family, parseMetrics, sampled } from '../../support/prometheus.js'
+import { startUpstream } from '../../support/upstream.js'
+import { type AdminRig, startAdminRig } from './rig.js'
+
+async function figures(rig: AdminRig): Promise<Map<string, Family>> {
+  return parseMetrics((await rig.admin('/metrics')).text)
+}
+
+describe('the figures', () => {
+  it('are text that Prometheus reads', async () => {
+    await using rig = await startAdminRig()
+    const { headers, text } = await rig.admin('/metrics')
+    expect(headers.get('content-type')).to.equal('text/plain; version=0.0.4; charset=utf-8')
+    const families = parseMetrics(text)
+    for (const { name, type, help } of families.values()) {
+      expect(help.length).to.be.greaterThan(5)
+      if (name.startsWith('svc_')) expect(name.endsWith('_total')).to.equal(type === 'counter')
+    }
+  })
+
+  it('hold those of stages from the start, and of the process', async () => {
+    await using rig = await startAdminRig()
+    const families = await figures(rig)
+    for (const [name, { kind }] of Object.entries(stageMetrics)) {
+      expect(families.get(name)?.type, name).to.equal(kind)
+      if (kind === 'counter') expect(sampled(families, name), name).to.equal(0)
+    }
+    expect(sampled(families, 'process_cpu_user_seconds_total')).to.be.greaterThan(0)
+    expect(sampled(families, 'process_resident_memory_bytes')).to.be.greaterThan(1e6)
+    expect(families.has('nodejs_eventloop_lag_p99_seconds')).to.equal(true)
+    expect(sampled(families, 'svc_ready')).to.equal(1)
+  })
+
+  it('count calls by server, decision and code', async () => {
+    await using upstream = await startUpstream(({ path }, response) => {
+      response.statusCode = path.includes('broken') ? 500 : 200
+      response.end('{}')
+    })
+    await using rig = await startAdminRig({
+      targets: { billing: upstream.url },
+      entitlements: {
+        default_plan: 'all',
+        plans: { all: {} },
+        tenants: { acme: { plan: 'all', allowlist: ['read', 'broken'] } },
+      },
+    })
+    const invoke = (path: string) => rig.gateway.invoke(path)
+    await invoke('/mcp/billing/read@1')
+    await invoke('/mcp/billing/read@1')
+    await invoke('/mcp/billing/broken@1')
+    await invoke('/mcp/billing/refund@1')
+    await rig.gateway.invoke('/mcp/billing/read@1', '{')
+    const families = await figures(rig)
+    const calls = (decision: string, code: string) =>
+      sampled(families, 'svc_calls_total', { server: 'billing', decision, code })
+    expect(calls('allow', 'OK')).to.equal(2)
+    expect(calls('allow', 'UPSTREAM')).to.equal(1)
+    expect(calls('deny', 'TOOL_NOT_ALLOWED')).to.equal(1)
+    expect(calls('deny', 'BAD_REQUEST')).to.equal(1)
+    expect(sampled(families, 'svc_call_duration_seconds_count', { server: 'billing' })).to.equal(5)
+    expect(sampled(families, 'svc_call_duration_seconds_sum', { server: 'billing' })).to.be.within(0.0001, 60)
+    expect(sampled(families, 'svc_calls_in_flight')).to.equal(0)
+  })
+
+  it('agree with the records', async () => {
+    await using upstream = await startUpstream()
+    await using rig = await startAdminRig({
+      targets: { billing: upstream.url },
+      authn: { allowUnauthenticated: false },
+    })
+    for (let n = 0; n < 3; n++) await rig.gateway.invoke('/mcp/billing/read@1')
+    const families = await figures(rig)
+    const deny = { server: 'billing', decision: 'deny', code: 'UNAUTHENTICATED' }
+    expect(sampled(families, 'svc_calls_total', deny)).to.equal(3)
+    expect(rig.gateway.records().map(({ policy, error }) => `${policy.decision} ${error}`)).to.deep.equal(
+      Array(3).fill('deny UNAUTHENTICATED'),
+    )
+  })
+
+  it('have no label that a caller can make up', async () => {
+    await using rig = await startAdminRig()
+    const before = (await figures(rig)).get('svc_calls_total')?.samples.length
+    expect(before).to.equal(0)
+    for (let n = 0; n < 20; n++) {
+      await rig.gateway.invoke(`/mcp/server-${n}/tool-${n}@${n}`)
+      await rig.gateway.invoke('/a2a/invoke', { to: `peer-${n}`, toolAtVersion: 'x@1', args: {} })
+    }
+    await rig.gateway.invoke('/mcp/billing/tool%0a@1')
+    const { text } = await rig.admin('/metrics')
+    expect(text).not.to.match(/server-\d|peer-\d|tool/)
+    const families = parseMetrics(text)
+    const unknown = { server: 'unknown', decision: 'deny', code: 'TARGET_NOT_FOUND' }
+    expect(sampled(families, 'svc_calls_total', unknown)).to.equal(40)
+    expect(families.get('svc_calls_total')?.samples).to.have.length(2)
+  })
+
+  it('tell nobody who calls', async () => {
+    const issuer = await TestIssuer.start()
+    try {
+      await using upstream = await startUpstream()
+      await using rig = await startAdminRig({
+        targets: { billing: upstream.url },
+        authn: { oidc: issuer.oidc },
+      })
+      const token = await issuer.sign()
+      const { status } = await rig.gateway.invoke(
+        '/mcp/billing/read@1',
+        { secret: 'of-the-arguments' },
+        { authorization: `Bearer ${token}` },
+      )
+      expect(status).to.equal(200)
+      const { text } = await rig.admin('/metrics')
+      for (const word of ['ada', 'acme', token, 'of-the-arguments', issuer.issuer]) {
+        expect(text).not.to.contain(word)
+      }
+    } finally {
+      await issuer.stop()
+    }
+  })
+
+  it('hold those of a stage of your own', async () => {
+    let meter: Meter | undefined
+    const counting = definePlugin({
+      name: 'counting',
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.strictObject({}),
+      presence: 'always',
+      create: (_config, { container }) => {
+        meter = resolve(container, tokens.Meter)
+        return { handle: (_call, next) => next() }
+      },
+    })
+    await using rig = await startAdminRig({ plugins: [counting] })
+    meter?.count('my_things_total')
+    meter?.count('my_things_total', 2)
+    meter?.gauge?.('my_level', 7)
+    meter?.count('svc_audit_append_failures_total')
+    const families = await figures(rig)
+    expect(sampled(families, 'my_things_total')).to.equal(3)
+    expect(sampled(families, 'my_level')).to.equal(7)
+    expect(sampled(families, 'svc_audit_append_failures_total')).to.equal(1)
+  })
+
+  it('leave the meter that you bound to you', async () => {
+    const counted: string[] = []
+    const meter: Meter = { count: (name) => void counted.push(name) }
+    await using rig = await startAdminRig({
+      configure: (container) => bind(container, tokens.Meter, { useValue: meter }),
+    })
+    expect(resolve(rig.gateway.handle.container, tokens.Meter)).to.equal(meter)
+    expect(sampled(await figures(rig), 'svc_ready')).to.equal(1)
+  })
+
+  it('are kept in plain numbers where there is no listener', async () => {
+    await using gateway = await startTestGateway({ targets: { billing: 'http://127.0.0.1:1' } })
+    expect(resolve(gateway.handle.container, tokens.Meter)).to.be.instanceOf(Counters)
+  })
+
+  it('count reloads, taken up and refused', async () => {
+    await using rig = await startAdminRig()
+    await rig.gateway.handle.reload({})
+    await rig.gateway.handle.reload({ server: 7 }).catch(() => undefined)
+    const families = await figures(rig)
+    expect(sampled(families, 'svc_policy_reloads_total', { result: 'taken' })).to.equal(1)
+    expect(sampled(families, 'svc_policy_reloads_total', { result: 'refused' })).to.equal(1)
+  })
+})
+
+describe('the meter behind them', () => {
+  it('never throws at a stage, and says once which name it cannot show', async () => {
+    const log = keepingLogger()
+    const metrics = new GatewayMetrics(log)
+    const unfit = ['', '7_up', 'with space', 'ümlaut', 'new\nline', 'svc_audit_disk_free_bytes']
+    for (const name of [...unfit, ...unfit]) metrics.count(name)
+    metrics.gauge('svc_audit_append_failures_total', 1)
+    metrics.count('fine_total', -1)
+    metrics.count('fine_total', Number.NaN)
+    metrics.gauge('level', Number.NaN)
+    expect(log.lines.map(({ level }) => level)).to.deep.equal(Array(7).fill('warn'))
+    const families = parseMetrics(await metrics.text())
+    expect(sampled(families, 'fine_total')).to.equal(0)
+  })
+
+  it('takes no more than 200 names', async () => {
+    const log = keepingLogger()
+    const metrics = new GatewayMetrics(log)
+    for (let n = 0; n < 1000; n++) metrics.count(`caller_${n}_total`)
+    const families = parseMetrics(await metrics.text())
+    expect([...families.keys()].filter((name) => !/^(process|nodejs)_/.test(name))).to.have.length(200)
+    expect(log.lines.length).to.be.within(1, 200)
+  })
+
+  it('knows every name that the stages which ship count under', () => {
+    const plugins = fileURLToPath(new URL('../../../../plugins', import.meta.url))
+    const sources = readdirSync(plugins, { recursive: true, encoding: 'utf8' }).filter(
+      (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
+    )
+    const counted = sources.flatMap((file) =>
+      [...readFileSync(join(plugins, file), 'utf8').matchAll(/\.(?:count|gauge)(?:\?\.)?\(\s*'(\w+)'/g)].map(
+        ([, name]) => name,
+      ),
+    )
+    expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(stageMetrics).sort())
+  })
+})

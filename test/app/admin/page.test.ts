@@ -1,0 +1,43 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { ownMetrics, stageMetrics } from 'svc-sdk/internal/admin/metric-table'
+import { startTestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { adminToken, ask } from './rig.js'
+
+const page = readFileSync(new URL('../../../../docs/admin.md', import.meta.url), 'utf8')
+
+describe('docs/admin.md', () => {
+  it('has a policy that runs', async () => {
+    const issuer = await TestIssuer.start()
+    try {
+      await using gateway = await startTestGateway((home) => {
+        mkdirSync(join(home, 'keys'))
+        writeFileSync(join(home, 'keys', 'admin-token'), adminToken, { mode: 0o600 })
+        const [, policy = ''] = /```yaml\n(tenant:[\s\S]*?)```/.exec(page) ?? []
+        return {
+          policyFile: join(home, 'policy.yaml'),
+          policyYaml: policy
+            .replace(/port: \d+/g, 'port: 0')
+            .replace('https://id.example.com/jwks', issuer.jwksUri)
+            .replace('https://id.example.com/', issuer.issuer)
+            .replace('1.0.0', `1.0.0\n  dir: ${home}/audit\n  signer: { keyRef: "file://${home}/key" }`),
+        }
+      })
+      const { adminUrl = '' } = await gateway.handle.ready()
+      const headers = { authorization: `Bearer ${adminToken}` }
+      expect((await ask(adminUrl, '/metrics', { headers })).status).to.equal(200)
+      expect((await ask(adminUrl, '/metrics', {})).status).to.equal(401)
+    } finally {
+      await issuer.stop()
+    }
+  })
+
+  it('names figures that there are', () => {
+    const known = Object.keys({ ...ownMetrics, ...stageMetrics })
+    const named = [...page.matchAll(/svc_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))
+    expect(named.length).to.be.greaterThan(3)
+    expect(known).to.include.members(named)
+  })
+})

@@ -1,0 +1,96 @@
+// A gateway with an admin listener, a desk in memory behind it, and short ways to ask both ports.
+import { request } from 'node:http'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import type { TestIssuer } from '../../support/issuer.js'
+import { deskPlugin, TestDesk } from './desk.js'
+
+export const adminToken = 'a-token-of-the-tests-0123456789'
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** Parsed; throws where the body is not JSON. */
+  readonly json: Record<string, unknown>
+}
+
+export interface Asking {
+  readonly method?: string
+  readonly headers?: Record<string, string>
+  readonly body?: string
+}
+
+export interface AdminRig extends AsyncDisposable {
+  readonly gateway: TestGateway
+  readonly adminUrl: string
+  readonly desk: TestDesk
+  /** Asks the admin listener, with the admin token unless headers say otherwise. */
+  admin(path: string, asking?: Asking): Promise<Answer>
+  /** Casts a vote; as the admin where no bearer is given. */
+  vote(id: string, vote: unknown, bearer?: string): Promise<Answer>
+  /** Asks the gateway's own port. */
+  own(path: string, headers?: Record<string, string>): Promise<Answer>
+}
+
+export async function startAdminRig(given: Partial<GatewayOptions> = {}): Promise<AdminRig> {
+  const desk = new TestDesk()
+  const gateway = await startTestGateway({
+    targets: { billing: 'http://127.0.0.1:1' },
+    admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
+    env: { SVC_ADMIN: adminToken },
+    plugins: [deskPlugin(desk)],
+    ...given,
+  })
+  const { url, adminUrl = '' } = await gateway.handle.ready()
+  const admin = (path: string, asking: Asking = {}) =>
+    ask(adminUrl, path, { headers: { authorization: `Bearer ${adminToken}` }, ...asking })
+  return {
+    gateway,
+    adminUrl,
+    desk,
+    admin,
+    vote: (id, vote, bearer = adminToken) =>
+      admin(`/api/escalations/${id}/votes`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
+        body: typeof vote === 'string' ? vote : JSON.stringify(vote),
+      }),
+    own: (path, headers = {}) => ask(url, path, { headers }),
+    [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
+  }
+}
+
+/** `authn` that trusts the issuer. */
+export function trusting(issuer: TestIssuer): Partial<GatewayOptions> {
+  return { authn: { oidc: issuer.oidc } }
+}
+
+/** Unlike fetch it sends any header as it is given, Host too. */
+export function ask(
+  base: string,
+  path: string,
+  { method = 'GET', headers = {}, body }: Asking,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const sending = request(base, { method, path, headers, agent: false })
+    sending.once('error', reject)
+    sending.once('response', (message) => {
+      const pieces: Buffer[] = []
+      message.on('data', (piece: Buffer) => pieces.push(piece))
+      message.once('error', reject)
+      message.once('end', () => {
+        const text = Buffer.concat(pieces).toString()
+        resolve({
+          status: message.statusCode ?? 0,
+          headers: new Headers(Object.entries(message.headers).map(([name, value]) => [name, String(value)])),
+          text,
+          get json() {
+            return JSON.parse(text)
+          },
+        })
+      })
+    })
+    sending.end(body)
+  })
+}
