@@ -24,6 +24,7 @@ import { leavingCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpFace } from '../mcp/face.js'
 import { refusalAnswer, type WholeAnswer, writeOutcome, writeRefusal, writeWhole } from './answer.js'
 import { readBody } from './body.js'
+import { EscalationPolls } from './escalation-polls.js'
 import { agentOf, repeatedHeader, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
 import { onLeave } from './leaving.js'
@@ -44,7 +45,7 @@ export interface HandlerParts {
   warnings(): string[]
 }
 
-type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'metadata' | 'none' }>
+type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'metadata' | 'escalation' | 'none' }>
 
 /** How one route becomes a call: what is known before the body is read, and how to read it. */
 interface Entry {
@@ -60,9 +61,11 @@ interface Entry {
 
 export class GatewayHandler {
   #parts: HandlerParts
+  #polls: EscalationPolls
 
   constructor(parts: HandlerParts) {
     this.#parts = parts
+    this.#polls = new EscalationPolls(parts)
   }
 
   async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -73,6 +76,9 @@ export class GatewayHandler {
     if (route.kind === 'health') return writeWhole(response, json(200, { status: 'ok' }))
     if (route.kind === 'ready') return this.#ready(response)
     if (route.kind === 'metadata') return this.#metadata(message, response, route.path)
+    if (route.kind === 'escalation') {
+      return writeWhole(response, await this.#polls.answer(message.headers, route.id))
+    }
     if (route.kind === 'none') {
       return writeRefusal(response, denied('TARGET_NOT_FOUND', 'No such path.'), this.#parts.ids.traceId())
     }

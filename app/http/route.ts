@@ -9,6 +9,7 @@ export type Route =
   | { readonly kind: 'ready' }
   /** Metadata of the resource at `path`. */
   | { readonly kind: 'metadata'; readonly path: string }
+  | { readonly kind: 'escalation'; readonly id: string }
   /** A path of a face of ours that cannot be read: refused as a call, so that it is recorded. */
   | { readonly kind: 'bad'; readonly refusal: Refusal }
   | { readonly kind: 'none' }
@@ -23,8 +24,15 @@ export function routeOf(method: string, url: string): Route {
     if (path === '/readyz') return { kind: 'ready' }
     const described = describedPath(path)
     if (described !== undefined) return { kind: 'metadata', path: described }
+    const id = path.startsWith('/escalations/') ? path.slice(13) : ''
+    if (isEscalationId(id)) return { kind: 'escalation', id }
   }
   return { kind: 'none' }
+}
+
+/** What ids are made of, so that nothing else reaches a store. */
+export function isEscalationId(text: string): boolean {
+  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
 }
 
 function faceRoute(method: string, rest: string): Route {
@@ -41,9 +49,4 @@ function faceRoute(method: string, rest: string): Route {
     const message = cause instanceof Error ? cause.message : 'unreadable path'
     return { kind: 'bad', refusal: new Refusal('BAD_REQUEST', `Bad path: ${message}`, { cause }) }
   }
-}
-
-/** What ids are made of, so that nothing else reaches a store. */
-export function isEscalationId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
 }

@@ -1,0 +1,108 @@
+import { expect } from 'chai'
+import { TestIssuer } from '../../support/issuer.js'
+import { startAdminRig, trusting } from '../admin/rig.js'
+
+describe("GET /escalations/<id> on the gateway's own port", () => {
+  it('tells a caller what became of it, and nothing of who decides', async () => {
+    await using rig = await startAdminRig()
+    rig.desk.open('E1', {
+      status: 'rejected',
+      decidedBy: 'votes',
+      decidedAt: Date.UTC(2026, 0, 2, 3, 5),
+      detail: 'amount over the limit of eve',
+      votes: [{ reviewer: 'eve', roles: ['cfo'], vote: 'reject', comment: 'fraud?', at: 0 }],
+    })
+    const { status, json, headers } = await rig.own('/escalations/E1')
+    expect(status).to.equal(200)
+    expect(json).to.deep.equal({
+      escalation_id: 'E1',
+      escalation_status: 'rejected',
+      reference: 'mcp://billing/refund_payment@1.0.0',
+      reason: 'high_risk_side_effect',
+      severity: 'high',
+      created_at: '2026-01-02T03:04:05.000Z',
+      expires_at: '2026-01-02T03:19:05.000Z',
+      decided_at: '2026-01-02T03:05:00.000Z',
+      decided_by: 'votes',
+      used: false,
+    })
+    expect(headers.get('cache-control')).to.equal('no-store')
+  })
+
+  it('knows of no other tenant, in the same words as of an id that is not there', async () => {
+    await using issuer = await disposable(TestIssuer.start())
+    await using rig = await startAdminRig(trusting(issuer.it))
+    rig.desk.open('E1')
+    const own = { authorization: `Bearer ${await issuer.it.sign()}` }
+    const other = { authorization: `Bearer ${await issuer.it.sign({ org: 'globex' })}` }
+    expect((await rig.own('/escalations/E1', own)).status).to.equal(200)
+    const foreign = await rig.own('/escalations/E1', other)
+    const absent = await rig.own('/escalations/E9', other)
+    expect(foreign.status).to.equal(404)
+    expect({ ...foreign.json, trace_id: '' }).to.deep.equal({ ...absent.json, trace_id: '' })
+  })
+
+  it('asks who is asking before it looks', async () => {
+    await using issuer = await disposable(TestIssuer.start())
+    await using rig = await startAdminRig(trusting(issuer.it))
+    rig.desk.open('E1')
+    rig.desk.isDown = true
+    const { status, json, headers } = await rig.own('/escalations/E1')
+    expect(status).to.equal(401)
+    expect(json['error']).to.equal('UNAUTHENTICATED')
+    expect(headers.get('www-authenticate')).to.equal('Bearer realm="svc"')
+    const wrongTenant = { authorization: `Bearer ${await issuer.it.sign()}`, 'x-tenant': 'globex' }
+    expect((await rig.own('/escalations/E1', wrongTenant)).json).to.have.property(
+      'error',
+      'UNAUTHORIZED_TENANT',
+    )
+  })
+
+  it('does not take the admin token for a caller', async () => {
+    await using issuer = await disposable(TestIssuer.start())
+    await using rig = await startAdminRig(trusting(issuer.it))
+    rig.desk.open('E1')
+    expect(
+      (await rig.own('/escalations/E1', { authorization: 'Bearer a-token-of-the-tests-0123456789' })).status,
+    ).to.equal(401)
+  })
+
+  it('needs no admin listener', async () => {
+    await using rig = await startAdminRig({ admin: undefined })
+    rig.desk.open('E1')
+    expect((await rig.own('/escalations/E1')).status).to.equal(200)
+  })
+
+  it('is unavailable while the store is down', async () => {
+    await using rig = await startAdminRig()
+    rig.desk.isDown = true
+    const { status, text } = await rig.own('/escalations/E1')
+    expect(status).to.equal(503)
+    expect(text).to.contain('STORE_UNAVAILABLE').and.not.contain('secret-host')
+  })
+
+  it('is no path where nothing escalates, or for ids that are none', async () => {
+    await using rig = await startAdminRig({ plugins: [] })
+    for (const id of ['E1', '', 'a/b', 'E%31', 'x'.repeat(129)]) {
+      expect((await rig.own(`/escalations/${id}`)).status).to.equal(404)
+    }
+  })
+
+  it('keeps web pages of elsewhere out', async () => {
+    await using rig = await startAdminRig()
+    rig.desk.open('E1')
+    expect((await rig.own('/escalations/E1', { origin: 'https://evil.example' })).status).to.equal(403)
+  })
+
+  it('makes no record, as nothing was called', async () => {
+    await using rig = await startAdminRig()
+    rig.desk.open('E1')
+    await rig.own('/escalations/E1')
+    expect(rig.gateway.records()).to.deep.equal([])
+  })
+})
+
+async function disposable(starting: Promise<TestIssuer>): Promise<AsyncDisposable & { it: TestIssuer }> {
+  const it = await starting
+  return { it, [Symbol.asyncDispose]: () => it.stop() }
+}
