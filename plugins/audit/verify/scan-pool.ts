@@ -4,6 +4,7 @@ import { closeSync, openSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import type { Verifier } from '../signer/public-key.js'
+import { threadArgv } from '../thread-argv.js'
 import { type Chunk, type ChunkResult, scanChunk } from './scan-chunk.js'
 
 export interface ScanWorkerData {
@@ -92,7 +93,10 @@ class ThreadPool implements ScanPool {
   }
 
   #start(workerData: ScanWorkerData): Worker {
-    const worker = new Worker(new URL('./scan-worker.js', import.meta.url), { workerData })
+    const worker = new Worker(new URL('./scan-worker.js', import.meta.url), {
+      workerData,
+      execArgv: threadArgv(),
+    })
     worker.on('message', (reply: ScanReply) => {
       const job = this.#running.get(worker)
       this.#running.delete(worker)
