@@ -14,10 +14,12 @@ import { measureMemory } from './memory.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
+import { measureUpload } from './upload.js'
 
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<void>>> = {
   audit: measureAudit,
   tamper: measureTamperEvidence,
+  upload: measureUpload,
   gateway: compareGateway,
   steps: measureSteps,
   cold: measureColdStart,

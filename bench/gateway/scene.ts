@@ -39,8 +39,8 @@ export class Scene {
     const pinned = canPin()
     const core = pinned ? OTHER_CORE : undefined
     const issuer = await startIssuer(USERS)
-    const upstream = await Child.start('upstream', { core })
-    const load = await Child.start('load', { core })
+    const upstream = await Child.start('gateway/upstream', { core })
+    const load = await Child.start('gateway/load', { core })
     const scene = new Scene({ pinned, dir, issuer, upstream, load })
     await generateKeyFile(scene.keyFile)
     const policy = policyOf({
@@ -72,7 +72,11 @@ export class Scene {
 
   async #start(module: string, arg: string | undefined, execArgv: readonly string[]): Promise<Child> {
     const core = this.pinned ? SUBJECT_CORE : undefined
-    const child = await Child.start(module, { core, execArgv, args: arg === undefined ? [] : [arg] })
+    const child = await Child.start(`gateway/${module}`, {
+      core,
+      execArgv,
+      args: arg === undefined ? [] : [arg],
+    })
     this.#subjects.push(child)
     return child
   }

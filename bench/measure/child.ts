@@ -11,6 +11,8 @@ export interface Questions {
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
   load: [LoadJob, LoadResult]
+  /** To take in what is uploaded, or to leave it waiting. Bytes taken so far. */
+  store: [{ readonly takes: boolean }, number]
 }
 
 export type Answers = {
@@ -82,9 +84,9 @@ export class Child {
     })
   }
 
-  /** Runs a module of `bench/dist/gateway`. Rejects when it ends before it is ready. */
+  /** Runs a module of `bench/dist`. Rejects when it ends before it is ready. */
   static async start(module: string, { core, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
-    const file = fileURLToPath(new URL(`../gateway/${module}.js`, import.meta.url))
+    const file = fileURLToPath(new URL(`../${module}.js`, import.meta.url))
     const command = [process.execPath, ...execArgv, file, ...args]
     if (core !== undefined) command.unshift('taskset', '-c', String(core))
     const [program = '', ...rest] = command

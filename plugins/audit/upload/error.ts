@@ -1,6 +1,8 @@
 // What goes wrong with an upload, and what follows from it: try again, or leave it until someone acts.
 
-import { AuditError } from '../errors.js'
+import { messageOf } from '@svc/core'
+import { AuditError, systemCode } from '../errors.js'
+import type { ToldError } from './thread-messages.js'
 
 /** `all`: no file would fare better now. `file`: others may. */
 type Reach = 'all' | 'file'
@@ -11,7 +13,7 @@ export class UploadError extends AuditError {
   readonly retryAfterMs: number | undefined
 
   constructor(
-    code: 'upload_failed' | 'upload_rejected' | 'upload_file' | 'upload_state',
+    override readonly code: ToldError['code'],
     message: string,
     { reach = 'all', retryAfterMs, cause }: { reach?: Reach; retryAfterMs?: number; cause?: unknown } = {},
   ) {
@@ -24,4 +26,25 @@ export class UploadError extends AuditError {
   get isRetriable(): boolean {
     return this.code === 'upload_failed'
   }
+}
+
+/** As a message between threads, which loses what classes add. */
+export function toldError({ code, message, reach, retryAfterMs, cause }: UploadError): ToldError {
+  const causeCode = systemCode(cause)
+  const told = { message: messageOf(cause), ...(causeCode === undefined ? {} : { code: causeCode }) }
+  return {
+    code,
+    message,
+    reach,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(cause === undefined ? {} : { cause: told }),
+  }
+}
+
+export function fromTold({ code, message, reach, retryAfterMs, cause }: ToldError): UploadError {
+  return new UploadError(code, message, {
+    reach,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(cause === undefined ? {} : { cause: Object.assign(new Error(cause.message), cause) }),
+  })
 }

@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Source } from './source.js'
+import type { SizeQuestion } from './thread-messages.js'
 
 export interface UploadedLog {
   open(): Promise<{
@@ -20,12 +20,12 @@ export interface UploadedLog {
 export async function sizesIn(
   log: UploadedLog,
   dir: string,
-  sources: readonly Source[],
+  files: readonly SizeQuestion[],
 ): Promise<(number | undefined)[]> {
   const { lock, derived } = await log.open()
   return lock.run(() => {
     const { isComplete } = derived
-    return sources.map(({ path, mode }) => {
+    return files.map(({ path, mode }) => {
       if (mode === 'agent' && !isComplete) return undefined
       return statSync(join(dir, path), { throwIfNoEntry: false })?.size
     })

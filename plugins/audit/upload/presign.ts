@@ -18,6 +18,15 @@ export interface PresignConfig {
   intervalMs?: number
 }
 
+/** The fields that are known: whatever else an object of the caller's has may not cross to a thread. */
+export function plainPresign(config: PresignConfig): PresignConfig {
+  const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion, timeoutMs, intervalMs } =
+    config
+  const optional = { tenant, environment, clientName, clientVersion, timeoutMs, intervalMs }
+  const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
+  return { apiBaseUrl, auditKey, ...given }
+}
+
 /** As whom bytes are uploaded: the first part of every object's key. */
 export interface UploadMetadata {
   readonly tenant: string

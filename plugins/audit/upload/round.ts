@@ -1,7 +1,7 @@
 // One round of uploading: what is new in the files that were found, range by range. Ranges are begun in
 // small groups, so that the state is saved once for many files and yet before any of their bytes leave.
 
-import { type FileHandle, open } from 'node:fs/promises'
+import { closeSync, fdatasyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '@svc/core'
 import { systemCode } from '../errors.js'
@@ -24,7 +24,7 @@ export interface RoundParts {
   readonly rangeBytes: number
   readonly pace: Pace
   /** Sizes at a moment when no batch is half written; undefined for a file not to be uploaded now. */
-  sizes(sources: readonly Source[]): Promise<(number | undefined)[]>
+  sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]>
   /** Called for each range that the store has. */
   onUploaded(bytes: number): void
   /** Called for each failure; a file whose failure is final is left out from then on. */
@@ -32,11 +32,10 @@ export interface RoundParts {
 }
 
 interface Begun {
-  readonly source: Source
-  readonly file: FileHandle
+  /** As the round found it. */
+  readonly found: FoundFile
+  readonly file: number
   readonly range: Range
-  /** Of the file, when the range was chosen. */
-  readonly size: number
 }
 
 /** Uploads what is new in `files`. Ends early when no file would fare better than the one that failed. */
@@ -46,30 +45,31 @@ export async function uploadRound(
   signal: AbortSignal,
 ): Promise<void> {
   const { state } = parts
-  const queue = files
-    .filter(({ source, size }) => size !== state.offsetOf(source.path) || state.pendingOf(source.path))
-    .map(({ source }) => source)
+  const queue = files.filter(
+    ({ source, size }) => size !== state.offsetOf(source.path) || state.pendingOf(source.path),
+  )
   let goesOn = true
   while (goesOn && queue.length > 0 && !signal.aborted) {
     const begun = await begin(parts, queue.splice(0, GROUP))
     try {
-      await state.save()
+      state.save()
       goesOn = await putAll(parts, begun, queue, signal)
     } finally {
-      for (const { file } of begun) await file.close()
+      for (const { file } of begun) closeSync(file)
     }
   }
-  await state.save()
+  state.save()
 }
 
-async function begin(parts: RoundParts, sources: readonly Source[]): Promise<Begun[]> {
-  const sizes = await parts.sizes(sources)
+async function begin(parts: RoundParts, files: readonly FoundFile[]): Promise<Begun[]> {
+  const sizes = await parts.sizes(files.map(({ source }) => source))
   const begun: Begun[] = []
-  for (const [i, source] of sources.entries()) {
+  for (const [i, found] of files.entries()) {
+    const { source } = found
     const size = sizes[i]
     if (size === undefined) continue
     try {
-      const one = await beginOne(parts, source, size)
+      const one = await beginOne(parts, found, size)
       if (one !== undefined) begun.push(one)
     } catch (error) {
       // Retention or an operator has just removed it.
@@ -79,15 +79,16 @@ async function begin(parts: RoundParts, sources: readonly Source[]): Promise<Beg
   return begun
 }
 
-async function beginOne(parts: RoundParts, source: Source, size: number): Promise<Begun | undefined> {
+async function beginOne(parts: RoundParts, found: FoundFile, size: number): Promise<Begun | undefined> {
   const { state } = parts
+  const { source } = found
   const { path } = source
   const offset = state.offsetOf(path)
   const pending = state.pendingOf(path)
-  const file = await open(join(parts.dir, path), 'r')
+  const file = openSync(join(parts.dir, path), 'r')
   let isBegun = false
   try {
-    if (size < (pending ?? offset) || !(await isLineStart(file, offset))) {
+    if (size < (pending ?? offset) || !isLineStart(file, offset)) {
       throw new UploadError(
         'upload_file',
         `${path} has ${size} bytes and no longer holds the ${pending ?? offset} that were uploaded or begun: ` +
@@ -96,7 +97,7 @@ async function beginOne(parts: RoundParts, source: Source, size: number): Promis
       )
     }
     // What the power could still take from the disk must not stand in the store.
-    await file.datasync()
+    fdatasyncSync(file)
     const range =
       pending === undefined
         ? await wholeLines(file, { start: offset, size, limit: parts.rangeBytes }, parts.pace)
@@ -104,29 +105,33 @@ async function beginOne(parts: RoundParts, source: Source, size: number): Promis
     if (range === undefined) return undefined
     if (pending === undefined) state.begin(path, range.end)
     isBegun = true
-    return { source, file, range, size }
+    return { found, file, range }
   } finally {
-    if (!isBegun) await file.close()
+    if (!isBegun) closeSync(file)
   }
 }
 
-/** Whether the round should go on. Files with more to upload come back to the queue. */
+/**
+ * Whether the round should go on. Files come back to the queue until they are uploaded as far as the round found
+ * them: one that grows faster than it is uploaded must keep neither the others waiting nor retention.
+ */
 async function putAll(
   parts: RoundParts,
   begun: readonly Begun[],
-  queue: Source[],
+  queue: FoundFile[],
   signal: AbortSignal,
 ): Promise<boolean> {
   const waiting = [...begun]
   let goesOn = true
   const lane = async () => {
     for (let one = waiting.shift(); one !== undefined && goesOn; one = waiting.shift()) {
-      const { source, range, size } = one
+      const { range } = one
+      const { source, size } = one.found
       try {
         await put(parts, one, signal)
         parts.state.finish(source.path, range.end)
         parts.onUploaded(range.end - range.start)
-        if (range.end < size) queue.push(source)
+        if (range.end < size) queue.push(one.found)
       } catch (error) {
         const failure = asUploadError(error, source)
         parts.onFailure(failure, source)
@@ -140,7 +145,7 @@ async function putAll(
 
 async function put(
   { controlPlane, pace }: RoundParts,
-  { source, file, range }: Begun,
+  { found: { source }, file, range }: Begun,
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted()

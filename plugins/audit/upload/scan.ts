@@ -1,7 +1,7 @@
 // Finds the files of a log. Agents' files can be many thousands, so usually only the days that may have
 // grown are looked at.
 
-import { lstat, readdir } from 'node:fs/promises'
+import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '../errors.js'
 import { type Source, sourceOf } from './source.js'
@@ -14,18 +14,18 @@ export interface FoundFile {
 const ORDER = ['audit', 'checkpoint', 'raw', 'agent'] as const
 
 /** Every file of every dataset, the log itself first, older days first. `days` restricts the agents' files. */
-export async function scan(dir: string, days?: ReadonlySet<string>): Promise<FoundFile[]> {
-  const paths = [...(await names(dir)), ...(await names(join(dir, 'raw'))).map((name) => `raw/${name}`)]
-  for (const node of await names(join(dir, 'agents'))) {
-    for (const day of days ?? (await names(join(dir, 'agents', node)))) {
+export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
+  const paths = [...names(dir), ...names(join(dir, 'raw')).map((name) => `raw/${name}`)]
+  for (const node of names(join(dir, 'agents'))) {
+    for (const day of days ?? names(join(dir, 'agents', node))) {
       const folder = `agents/${node}/${day}`
-      for (const name of await names(join(dir, folder))) paths.push(`${folder}/${name}`)
+      for (const name of names(join(dir, folder))) paths.push(`${folder}/${name}`)
     }
   }
   const found: FoundFile[] = []
   for (const path of paths) {
     const source = sourceOf(path)
-    const size = source === undefined ? undefined : await sizeOf(join(dir, path))
+    const size = source === undefined ? undefined : sizeOf(join(dir, path))
     if (source !== undefined && size !== undefined) found.push({ source, size })
   }
   const rank = ({ source }: FoundFile) => `${ORDER.indexOf(source.mode)} ${source.date} ${source.path}`
@@ -33,9 +33,9 @@ export async function scan(dir: string, days?: ReadonlySet<string>): Promise<Fou
 }
 
 /** Undefined for what is no file, or no longer there. */
-async function sizeOf(path: string): Promise<number | undefined> {
+function sizeOf(path: string): number | undefined {
   try {
-    const stat = await lstat(path)
+    const stat = lstatSync(path)
     return stat.isFile() ? stat.size : undefined
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
@@ -43,9 +43,9 @@ async function sizeOf(path: string): Promise<number | undefined> {
   }
 }
 
-async function names(path: string): Promise<string[]> {
+function names(path: string): string[] {
   try {
-    return await readdir(path)
+    return readdirSync(path)
   } catch (error) {
     const code = systemCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return []

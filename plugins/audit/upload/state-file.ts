@@ -1,7 +1,7 @@
 // How far each file is uploaded, in `.svc-presign-state.json`. A crash leaves the old state or the new one,
 // never a mixture: the file is replaced by a rename. Only the holder of the upload lock writes it.
 
-import { open, readFile, rename } from 'node:fs/promises'
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '@svc/core'
 import { systemCode } from '../errors.js'
@@ -38,15 +38,11 @@ export class UploadState {
    * @throws {UploadError} `upload_state`, for a state of another version: a newer release may have written
    *   it, and it is not ours to throw away.
    */
-  static async load(
-    dir: string,
-    now: () => number,
-    onLoss: (error: UploadError) => void,
-  ): Promise<UploadState> {
+  static load(dir: string, now: () => number, onLoss: (error: UploadError) => void): UploadState {
     const path = join(dir, STATE_FILE)
     let text: string
     try {
-      text = await readFile(path, 'utf8')
+      text = readFileSync(path, 'utf8')
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return new UploadState(dir, now, new Map())
       throw new UploadError('upload_failed', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
@@ -54,7 +50,7 @@ export class UploadState {
     const files = parse(text, path)
     if (files !== undefined) return new UploadState(dir, now, files)
     const kept = `${path}.bad-${new Date(now()).toISOString().replaceAll(/[-:.]/g, '')}`
-    await rename(path, kept)
+    renameSync(path, kept)
     onLoss(
       new UploadError(
         'upload_state',
@@ -99,11 +95,11 @@ export class UploadState {
    *
    * @throws {UploadError} `upload_failed`; what is not saved is saved with the next change.
    */
-  async save(): Promise<void> {
+  save(): void {
     if (this.#isSaved) return
     this.#isSaved = true
     try {
-      await this.#replace()
+      this.#replace()
     } catch (cause) {
       this.#isSaved = false
       throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
@@ -112,24 +108,23 @@ export class UploadState {
     }
   }
 
-  async #replace(): Promise<void> {
+  #replace(): void {
     const path = join(this.#dir, STATE_FILE)
     const temporary = `${path}.tmp`
-    const file = await open(temporary, 'w', 0o600)
+    const files = Object.fromEntries(this.#files)
+    const file = openSync(temporary, 'w', 0o600)
     try {
-      await file.writeFile(
-        `${JSON.stringify({ version: VERSION, files: Object.fromEntries(this.#files) }, null, 1)}\n`,
-      )
-      await file.sync()
+      writeFileSync(file, `${JSON.stringify({ version: VERSION, files }, null, 1)}\n`)
+      fsyncSync(file)
     } finally {
-      await file.close()
+      closeSync(file)
     }
-    await rename(temporary, path)
-    const folder = await open(this.#dir, 'r')
+    renameSync(temporary, path)
+    const folder = openSync(this.#dir, 'r')
     try {
-      await folder.sync()
+      fsyncSync(folder)
     } finally {
-      await folder.close()
+      closeSync(folder)
     }
   }
 

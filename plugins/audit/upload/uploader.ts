@@ -1,21 +1,19 @@
-// Sends the bytes appended since the last time to the control plane's store, in the background. It never
-// makes an append wait: it reads what is on disk, by itself, and failures are told, not thrown.
+// Decides when the bytes appended since the last time are sent to the control plane's store, and keeps the
+// figures. A thread of its own reads, hashes and sends what is on disk, so that no append waits for it; failures
+// are told, not thrown.
 
 import { once } from 'node:events'
 import type { Clock, Meter } from '@svc/core'
 import { dayOfInstant } from '../appender/day.js'
 import { Backoff } from './backoff.js'
-import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import { sizesIn, type UploadedLog } from './log-sizes.js'
-import { Pace } from './pace.js'
-import { DEFAULT_INTERVAL_MS, DEFAULT_TIMEOUT_MS, type PresignConfig } from './presign.js'
-import { uploadRound } from './round.js'
-import { type FoundFile, scan } from './scan.js'
-import type { Source } from './source.js'
-import { UploadState } from './state-file.js'
+import { AppendCounter } from './pace.js'
+import { DEFAULT_INTERVAL_MS, DEFAULT_TIMEOUT_MS, type PresignConfig, plainPresign } from './presign.js'
+import type { SizeAnswer, SizeQuestion } from './thread-messages.js'
 import { UploadLock } from './upload-lock.js'
 import { UploadFigures, type UploadStatus } from './upload-status.js'
+import { UploadThread } from './upload-thread.js'
 
 const FULL_SCAN_EVERY_MS = 3_600_000
 const MS_PER_DAY = 86_400_000
@@ -41,11 +39,11 @@ export interface UploaderParts {
 
 export class Uploader {
   readonly #parts: UploaderParts
-  readonly #controlPlane: ControlPlane
+  readonly #thread: UploadThread
   readonly #lock: UploadLock
   readonly #backoff: Backoff
   readonly #figures: UploadFigures
-  readonly #pace: Pace
+  readonly #appends = new AppendCounter()
   readonly #closing = new AbortController()
   /** Files left alone since a failure that repeating does not mend. */
   readonly #stopped = new Map<string, UploadError>()
@@ -53,8 +51,8 @@ export class Uploader {
   #days = new Set<string>()
   #newestDay = ''
   #freshBytes = 0
-  #state: UploadState | undefined
   #halted: UploadError | undefined
+  #hasFailed = false
   #retryAfterMs: number | undefined
   #notBefore = 0
   #lastFullScan: number | undefined
@@ -66,11 +64,25 @@ export class Uploader {
 
   constructor(parts: UploaderParts) {
     this.#parts = parts
-    this.#controlPlane = new ControlPlane(parts.config, parts.limits.idleMs)
-    this.#lock = new UploadLock(parts.dir)
-    this.#backoff = new Backoff(parts.random)
-    this.#figures = new UploadFigures(parts.meter)
-    this.#pace = new Pace(() => parts.clock.monotonic())
+    const { dir, config, limits, clock, meter, random, log } = parts
+    this.#lock = new UploadLock(dir)
+    this.#backoff = new Backoff(random)
+    this.#figures = new UploadFigures(meter)
+    const { rangeBytes, idleMs } = limits
+    const { shared: appends } = this.#appends
+    this.#thread = new UploadThread(
+      { dir, config: plainPresign(config), rangeBytes, idleMs, appends },
+      {
+        sizes: (files) => this.#sizes(files),
+        retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
+        pending: (bytes) => {
+          this.#figures.pendingBytes = bytes
+        },
+        uploaded: (bytes) => this.#figures.uploaded(bytes, clock.now()),
+        failed: (error, path) => this.#failed(error, path),
+        mended: (error) => this.#report(error),
+      },
+    )
   }
 
   /** Begins to upload, now and at every interval. Call once the directory is open. */
@@ -83,7 +95,7 @@ export class Uploader {
 
   /** Bytes of a file of `day` have become durable. Cheap enough for every batch. */
   grew(bytes: number, day: string): void {
-    this.#pace.grew()
+    this.#appends.grew()
     this.#days.add(day)
     this.#figures.pendingBytes += bytes
     this.#freshBytes += bytes
@@ -116,11 +128,10 @@ export class Uploader {
   async #close(): Promise<void> {
     clearInterval(this.#interval)
     const { timeoutMs = DEFAULT_TIMEOUT_MS } = this.#parts.config
-    const limit = setTimeout(
-      () =>
-        this.#closing.abort(new UploadError('upload_failed', 'the log was closed before all was uploaded')),
-      timeoutMs,
-    )
+    const limit = setTimeout(() => {
+      this.#closing.abort()
+      this.#thread.abort(new UploadError('upload_failed', 'the log was closed before all was uploaded'))
+    }, timeoutMs)
     try {
       while (this.#running !== undefined) await this.#running
       if (this.#interval === undefined || this.#halted !== undefined) return
@@ -130,7 +141,7 @@ export class Uploader {
     } finally {
       clearTimeout(limit)
       clearTimeout(this.#retry)
-      this.#controlPlane.close()
+      await this.#thread.close()
       this.#lock.release()
     }
   }
@@ -156,52 +167,35 @@ export class Uploader {
     clearTimeout(this.#retry)
     this.#freshBytes = 0
     this.#retryAfterMs = undefined
-    let hasFailed = false
-    const fail = (error: UploadError, source?: Source) => {
-      hasFailed ||= error.isRetriable
-      this.#failed(error, source)
-    }
+    this.#hasFailed = false
     try {
-      if (this.#halted === undefined && this.#lock.acquire()) await this.#upload(isFull, fail)
+      if (this.#halted === undefined && this.#lock.acquire()) await this.#upload(isFull)
       else this.#figures.state = this.#halted === undefined ? 'standby' : 'stopped'
     } catch (error) {
-      const wrapped = error instanceof UploadError ? error : undefined
-      fail(
-        wrapped ?? new UploadError('upload_failed', `uploading failed: ${String(error)}`, { cause: error }),
-      )
+      const isOurs = error instanceof UploadError
+      const message = `uploading failed: ${String(error)}`
+      this.#failed(isOurs ? error : new UploadError('upload_failed', message, { cause: error }))
     }
-    if (hasFailed) this.#retryLater()
+    if (this.#hasFailed) this.#retryLater()
     else this.#backoff.reset()
   }
 
-  async #upload(isFull: boolean, onFailure: (error: UploadError, source?: Source) => void): Promise<void> {
-    const { dir, clock, limits, log } = this.#parts
+  async #upload(isAsked: boolean): Promise<void> {
+    const isFull = isAsked || this.#isFullScanDue()
+    const days = this.#daysToLookAt()
+    const stopped = [...this.#stopped.keys()]
+    // Those that grow from now on may have been looked at already.
+    if (isFull) this.#days = new Set()
     this.#figures.state = 'uploading'
-    this.#state ??= await UploadState.load(
-      dir,
-      () => clock.now(),
-      (error) => this.#report(error),
-    )
-    const state = this.#state
-    const isDue = isFull || this.#isFullScanDue()
-    const found = await scan(dir, isDue ? undefined : this.#daysToLookAt())
-    this.#figures.pendingBytes = pendingIn(found, state)
-    await uploadRound(
-      {
-        dir,
-        state,
-        controlPlane: this.#controlPlane,
-        rangeBytes: limits.rangeBytes,
-        pace: this.#pace,
-        sizes: (sources) => sizesIn(log, dir, sources),
-        onUploaded: (bytes) => this.#figures.uploaded(bytes, clock.now()),
-        onFailure,
-      },
-      found.filter(({ source }) => !this.#stopped.has(source.path)),
-      this.#closing.signal,
-    )
-    if (isDue) await this.#tidy(state, found)
+    await this.#thread.round({ isFull, days, stopped, now: this.#parts.clock.now() })
+    // After a failure there may be agents' files left of any day.
+    if (isFull) this.#lastFullScan = this.#hasFailed ? undefined : this.#parts.clock.monotonic()
     if (this.#figures.state === 'uploading') this.#figures.state = 'idle'
+  }
+
+  async #sizes(files: readonly SizeQuestion[]): Promise<SizeAnswer> {
+    const { log, dir, clock } = this.#parts
+    return { sizes: await sizesIn(log, dir, files), now: clock.now() }
   }
 
   #isFullScanDue(): boolean {
@@ -209,24 +203,10 @@ export class Uploader {
     return this.#lastFullScan === undefined || now - this.#lastFullScan >= FULL_SCAN_EVERY_MS
   }
 
-  #daysToLookAt(): Set<string> {
+  #daysToLookAt(): string[] {
     const now = this.#parts.clock.now()
     const recent = [now, now - MS_PER_DAY].map(dayOfInstant).filter((day) => day !== undefined)
-    return new Set([...this.#days, ...recent])
-  }
-
-  /** Retention, and forgetting what is no longer there. */
-  async #tidy(state: UploadState, found: readonly FoundFile[]): Promise<void> {
-    this.#lastFullScan = this.#parts.clock.monotonic()
-    this.#days = new Set()
-    const there = new Set(found.map(({ source }) => source.path))
-    for (const path of state.paths()) if (!there.has(path)) state.forget(path)
-    for (const removed of await this.#parts.log.retainUploaded((path) => state.offsetOf(path))) {
-      for (const path of state.paths()) {
-        if (path === removed || path.startsWith(`${removed}/`)) state.forget(path)
-      }
-    }
-    await state.save()
+    return [...new Set([...this.#days, ...recent])]
   }
 
   #report(error: UploadError): void {
@@ -234,12 +214,13 @@ export class Uploader {
     this.#parts.onAsyncError(error)
   }
 
-  #failed(error: UploadError, source?: Source): void {
+  #failed(error: UploadError, path?: string): void {
     this.#report(error)
     if (error.isRetriable) {
+      this.#hasFailed = true
       this.#retryAfterMs = Math.max(this.#retryAfterMs ?? 0, error.retryAfterMs ?? 0)
-    } else if (error.reach === 'file' && source !== undefined) {
-      this.#stopped.set(source.path, error)
+    } else if (error.reach === 'file' && path !== undefined) {
+      this.#stopped.set(path, error)
     } else {
       this.#halted = error
       this.#figures.state = 'stopped'
@@ -256,8 +237,4 @@ export class Uploader {
       this.#wake()
     }, delay).unref()
   }
-}
-
-function pendingIn(found: readonly FoundFile[], state: UploadState): number {
-  return found.reduce((sum, { source, size }) => sum + Math.max(0, size - state.offsetOf(source.path)), 0)
 }

@@ -99,10 +99,12 @@ describe('upload, when things fail', () => {
     it(`does not repeat what the control plane refuses with ${status}, tells it, and goes on appending`, async () => {
       cloud.fault = failing('/api/', status)
       const { appender, errors } = uploading(dir.path, cloud, { intervalMs: 5 })
-      await appender.append(envelope())
-      await cloud.until(() => cloud.requests.length > 0)
-      // Intervals pass meanwhile.
-      for (let i = 0; i < 20; i++) await appender.append(envelope())
+      let appended = 0
+      for (let since = 0; since < 20; appended++) {
+        await appender.append(envelope())
+        // Intervals pass meanwhile.
+        if (appender.status().upload?.state === 'stopped') since++
+      }
       expect(appender.status()).to.have.nested.property('upload.state', 'stopped')
       expect(appender.status()).to.have.nested.property('upload.error.code', 'upload_rejected')
       await appender.close()
@@ -110,7 +112,7 @@ describe('upload, when things fail', () => {
       expect(errors.map(({ message }) => message).join()).to.match(
         new RegExp(`^/api/svc/upload-url answered ${status}: .*made ${status}`),
       )
-      expect(spansOf(dir.path)).to.have.length(21)
+      expect(spansOf(dir.path)).to.have.length(appended)
     })
   }
 
@@ -130,6 +132,39 @@ describe('upload, when things fail', () => {
     await appender.close()
     expect(errors.map(({ code, reach }) => [code, reach])).to.deep.equal([['upload_rejected', 'file']])
     expect(cloud.assembled('ingest/2026-11-20', 'audit-2026-11-20')).to.equal('{"a":1}\n')
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('tries again with the agents of every day, not only of the last ones', async () => {
+    mkdirSync(join(dir.path, 'agents/n/2026-11-02'), { recursive: true })
+    writeFileSync(join(dir.path, 'agents/n/2026-11-02/r.ndjson'), '{"a":1}\n')
+    cloud.fault = failing('/api/', 503, 1)
+    const { appender } = uploading(dir.path, cloud)
+    await appender.ready()
+    await cloud.until(() => cloud.objects.size > 0)
+    await appender.close()
+    expect(cloud.assembled('agents/n/2026-11-02', 'r')).to.equal('{"a":1}\n')
+  })
+
+  it('goes on with another thread where the one that uploads has died', async () => {
+    const mark = join(dir.path, 'mark')
+    const dieOnce = `
+      import { isMainThread } from 'node:worker_threads'
+      import { mkdirSync } from 'node:fs'
+      if (!isMainThread && mkdirSync(${JSON.stringify(mark)}, { recursive: true })) process.exit(3)`
+    const { execArgv } = process
+    process.execArgv = [...execArgv, '--import', `data:text/javascript,${encodeURIComponent(dieOnce)}`]
+    try {
+      const { appender, errors } = uploading(dir.path, cloud)
+      await appender.append(envelope())
+      await cloud.until(() => cloud.objects.size > 0)
+      await appender.close()
+      expect(errors.map(({ code, message }) => [code, message])).to.deep.equal([
+        ['upload_failed', 'the thread that uploads ended'],
+      ])
+    } finally {
+      process.execArgv = execArgv
+    }
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
@@ -154,19 +189,30 @@ describe('upload, when things fail', () => {
     expect(JSON.stringify(errors) + errors.map(({ stack }) => stack).join()).to.not.include('key-1')
   })
 
-  it('does not slow an append or keep close waiting beyond timeoutMs while the control plane hangs', async () => {
-    cloud.fault = hang
-    const { appender } = uploading(dir.path, cloud, { timeoutMs: 300 })
-    await appender.append(envelope())
-    await cloud.until(() => cloud.requests.length > 0)
-    const start = performance.now()
-    for (let i = 0; i < 50; i++) await appender.append(envelope())
-    const appended = performance.now() - start
-    await appender.close()
-    expect(appended, '50 appends, one after another').to.be.below(300)
-    expect(performance.now() - start - appended).to.be.below(1_000)
-    expect(spansOf(dir.path)).to.have.length(51)
-  })
+  for (const [title, fault] of [
+    ['the control plane hangs', hang],
+    ['the control plane is dead', reset],
+    ['the store hangs', ({ path }) => path.startsWith('/store/')],
+  ] as const satisfies [string, Fault][]) {
+    it(`does not slow an append or keep close waiting beyond timeoutMs while ${title}`, async () => {
+      cloud.fault = fault
+      const { appender } = uploading(
+        dir.path,
+        cloud,
+        { timeoutMs: 300 },
+        { limits: { uploadTriggerBytes: 100 } },
+      )
+      await appender.append(envelope())
+      await cloud.until(() => cloud.requests.length > 0)
+      const start = performance.now()
+      for (let i = 0; i < 50; i++) await appender.append(envelope())
+      const appended = performance.now() - start
+      await appender.close()
+      expect(appended, '50 appends, one after another').to.be.below(300)
+      expect(performance.now() - start - appended).to.be.below(1_000)
+      expect(spansOf(dir.path)).to.have.length(51)
+    })
+  }
 
   it('repeats a range that was begun exactly, whatever was appended since', async () => {
     const first = uploading(dir.path, cloud)
@@ -232,13 +278,17 @@ describe('upload, when things fail', () => {
         const before = new Map(cloud.objects)
         const second = uploading(dir.path, cloud)
         await second.appender.append(envelope())
+        await second.appender.flush()
+        const again = textOf(dir.path, daily)
+        expect(second.appender.status().upload?.state).to.equal('idle')
+        await second.appender.append(envelope())
         await second.appender.close()
         expect(second.errors.map(({ code }) => code)).to.deep.equal(['upload_state'])
         expect(textOf(dir.path, '.svc-presign-state.json.bad-20261121T120000000Z')).to.equal(content)
         const text = textOf(dir.path, daily)
         expect(stateOf(dir.path).files[daily]?.offset).to.equal(text.length)
         for (const [key, bytes] of before) expect(cloud.objects.get(key)?.equals(bytes)).to.equal(true)
-        expect([...cloud.objects.values()].map(String)).to.include(text)
+        expect([...cloud.objects.values()].map(String)).to.include(again)
       })
     }
 

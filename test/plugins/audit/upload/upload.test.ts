@@ -116,6 +116,26 @@ describe('upload', () => {
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
+  it('ends a round though the log grows faster than it is uploaded', async function () {
+    this.timeout(10_000)
+    const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
+    const growing: Promise<void>[] = []
+    cloud.fault = ({ method }) => {
+      // Far more than an object holds; bounded, so that a round that does not end is told from one that does.
+      if (method === 'PUT' && growing.length < 300) {
+        for (let i = 0; i < 10; i++) growing.push(appender.append(envelope()))
+      }
+      return false
+    }
+    await appender.append(envelope())
+    await appender.flush()
+    cloud.fault = () => false
+    expect(cloud.asked('/store/')).to.have.length(1)
+    await Promise.all(growing)
+    await appender.close()
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
   describe('metadata', () => {
     it('is not asked for when the configuration has it', async () => {
       const { appender } = uploading(dir.path, cloud)

@@ -1,0 +1,45 @@
+// Control plane and store of the upload's measure: takes what it is sent and throws it away, but only while the
+// measure says so. Meanwhile nothing is answered and nothing read, so that the upload stands still.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { listen } from '../gateway/listen.js'
+import { answerParent } from '../measure/child.js'
+
+const bodies = new Set<IncomingMessage>()
+const held: (() => void)[] = []
+let takes = false
+let bytes = 0
+
+const server = createServer((request, response) => {
+  if (request.method === 'PUT') take(request, response)
+  else void answerUrl(request, response)
+})
+const port = await listen(server)
+answerParent(port, {
+  store: (told) => {
+    takes = told.takes
+    for (const body of bodies) takes ? body.resume() : body.pause()
+    for (const answer of takes ? held.splice(0) : []) answer()
+    return bytes
+  },
+})
+
+async function answerUrl(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  let text = ''
+  for await (const piece of request) text += piece
+  const { key }: { key: string } = JSON.parse(text)
+  const answer = () => response.end(JSON.stringify({ url: `http://127.0.0.1:${port}/${key}` }))
+  if (takes) answer()
+  else held.push(answer)
+}
+
+function take(request: IncomingMessage, response: ServerResponse): void {
+  bodies.add(request)
+  request.on('data', (piece: Buffer) => {
+    bytes += piece.length
+  })
+  request.on('end', () => {
+    bodies.delete(request)
+    response.end()
+  })
+  if (!takes) request.pause()
+}
