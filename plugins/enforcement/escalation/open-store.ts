@@ -25,6 +25,7 @@ interface Source {
   /** Holds all that configures the store. */
   readonly key: string
   readonly make: () => EscalationStore
+  readonly isTheirs?: true
   /** Resolves when it can be asked. */
   readonly opened?: (signal: AbortSignal) => Promise<void>
 }
@@ -35,11 +36,11 @@ export async function openStore(
   context: PluginContext,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<Lease<OpenStore>> {
-  const { key, make, opened } = await sourceOf(config, context)
+  const { key, make, isTheirs, opened } = await sourceOf(config, context)
   const lease = context.resources.acquire<OpenStore>(`escalations:${config.timeoutMs}:${key}`, () => {
     const store = make()
     const value = { store: new ReachableStore(store, config.timeoutMs, clock), waiters: new Waiters() }
-    return { value, close: () => store.close?.() }
+    return { value, close: () => (isTheirs ? undefined : store.close?.()) }
   })
   try {
     await opened?.(signal)
@@ -53,7 +54,7 @@ export async function openStore(
 async function sourceOf(config: EscalationsConfig, context: PluginContext): Promise<Source> {
   const bound = resolveOptional(context.container, tokens.EscalationStore)
   // What a user made, a user closes: it may serve more than this gateway.
-  if (bound !== undefined) return { key: 'bound', make: () => withoutClose(bound) }
+  if (bound !== undefined) return { key: 'bound', make: () => bound, isTheirs: true }
   switch (config.adapter) {
     case 'memory':
       return { key: 'memory', make: () => new MemoryEscalationStore() }
@@ -82,8 +83,4 @@ async function sourceOf(config: EscalationsConfig, context: PluginContext): Prom
       }
     }
   }
-}
-
-function withoutClose(store: EscalationStore): EscalationStore {
-  return Object.create(store, { close: { value: undefined } })
 }

@@ -13,7 +13,7 @@ export class MemoryEscalationStore implements EscalationStore {
 
   async open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
     this.#forget(now)
-    if ((await this.latest(entry.fingerprint))?.id !== replaces) return 'raced'
+    if (this.#latest(entry.fingerprint)?.id !== replaces) return 'raced'
     const isCounted = ({ principal, isPending, dueAt }: EscalationEntry) =>
       isPending && principal === entry.principal && dueAt > now
     if (entry.isPending && [...this.#entries.values()].filter(isCounted).length >= maxPending) return 'full'
@@ -30,7 +30,7 @@ export class MemoryEscalationStore implements EscalationStore {
   }
 
   async latest(fingerprint: string) {
-    return this.#entries.get(this.#newest.get(fingerprint) ?? '')
+    return this.#latest(fingerprint)
   }
 
   async replace(entry: EscalationEntry) {
@@ -56,6 +56,10 @@ export class MemoryEscalationStore implements EscalationStore {
   async page(after: EscalationEntry | undefined, limit: number) {
     const sorted = [...this.#entries.values()].sort(newestFirst)
     return sorted.filter((entry) => after === undefined || newestFirst(after, entry) < 0).slice(0, limit)
+  }
+
+  #latest(fingerprint: string): EscalationEntry | undefined {
+    return this.#entries.get(this.#newest.get(fingerprint) ?? '')
   }
 
   #forget(now: number): void {

@@ -1,0 +1,113 @@
+import { type Call, denied, type Outcome } from '@svc/core'
+import { expect } from 'chai'
+import { idOf, type Office, openOffice, reviewer, told } from './office.js'
+
+const notSent = async (): Promise<Outcome> => denied('RATE_LIMITED', 'too many')
+
+describe('an approval', () => {
+  let office: Office
+  let id: string
+
+  beforeEach(async () => {
+    office = await openOffice()
+    id = idOf(await office.call())
+    await office.desk.vote(id, reviewer('ann'), { vote: 'approve' })
+    office.events.splice(0)
+  })
+
+  afterEach(() => office[Symbol.asyncDispose]())
+
+  const isUsed = async () => (await office.desk.find(id))?.isUsed
+  const names = () => office.events.map(({ name }) => name)
+
+  const send = (call: Call) => async (): Promise<Outcome> => {
+    const refused = await call.commitHolds()
+    if (refused !== undefined) return refused
+    office.sent.push(call)
+    return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+  }
+
+  it('is not spent on a call that a stage behind refuses', async () => {
+    expect(told(await office.through(office.make(), notSent))).to.deep.equal({ code: 'RATE_LIMITED' })
+    expect(await isUsed()).to.equal(false)
+    expect(names()).to.deep.equal([])
+    expect(told(await office.call())).to.deep.equal({ code: 'sent' })
+  })
+
+  it('is given back when it was spent and the call not sent after all', async () => {
+    const call = office.make()
+    const outcome = await office.through(call, async () => {
+      expect(await call.commitHolds()).to.equal(undefined)
+      expect(await isUsed()).to.equal(true)
+      return notSent()
+    })
+    expect(told(outcome)).to.deep.equal({ code: 'RATE_LIMITED' })
+    expect(await isUsed()).to.equal(false)
+    expect(names()).to.deep.equal(['escalations/use', 'escalations/give-back'])
+    expect(told(await office.call())).to.deep.equal({ code: 'sent' })
+  })
+
+  it('lets one of many identical calls at once through', async () => {
+    const outcomes = await Promise.all(Array.from({ length: 10 }, () => office.call()))
+    expect(outcomes.filter((outcome) => told(outcome).code === 'sent')).to.have.length(1)
+    expect(office.sent).to.have.length(1)
+    const others = outcomes.map((outcome) => told(outcome).code).filter((code) => code !== 'sent')
+    expect(new Set(others)).to.deep.equal(new Set(['ESCALATION_REJECTED']))
+    expect(names().filter((name) => name === 'escalations/use')).to.have.length(1)
+    expect(await isUsed()).to.equal(true)
+  })
+
+  it('is not given back by a call that did not spend it', async () => {
+    const late = office.make()
+    await office.through(late, async () => {
+      expect(told(await office.call())).to.deep.equal({ code: 'sent' })
+      return (await late.commitHolds()) ?? notSent()
+    })
+    expect(await isUsed()).to.equal(true)
+  })
+
+  describe('that a call with an idempotency key has used', () => {
+    const request = { idempotencyKey: 'k-1' }
+
+    beforeEach(async () => {
+      expect(told(await office.call({ request }))).to.deep.equal({ code: 'sent' })
+    })
+
+    it('lets the call with the same key come to the stored answer, by id and without', async () => {
+      const replay: Outcome = {
+        kind: 'completed',
+        sent: 'no',
+        status: 200,
+        headers: {},
+        body: new Uint8Array(),
+      }
+      for (const headers of [{ 'x-escalation-id': id }, {}] as Record<string, string>[]) {
+        expect(await office.through(office.make({ request, headers }), async () => replay)).to.equal(replay)
+      }
+      expect(await isUsed()).to.equal(true)
+      expect(names()).to.deep.equal(['escalations/use'])
+    })
+
+    it('does not let it be sent again', async () => {
+      const call = office.make({ request })
+      expect(told(await office.through(call, send(call)))).to.deep.equal({
+        code: 'ESCALATION_REJECTED',
+        id,
+        status: 'approved',
+      })
+      expect(office.sent).to.have.length(1)
+      expect(await isUsed()).to.equal(true)
+    })
+
+    it('is of no use to another key or to none', async () => {
+      for (const other of [{ idempotencyKey: 'k-2' }, { idempotencyKey: null }]) {
+        const headers = { 'x-escalation-id': id }
+        expect(told(await office.call({ request: other, headers }))).to.include({
+          code: 'ESCALATION_REJECTED',
+        })
+        expect(told(await office.call({ request: other }))).to.include({ code: 'ESCALATION_PENDING' })
+      }
+      expect(office.sent).to.have.length(1)
+    })
+  })
+})
