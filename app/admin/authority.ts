@@ -28,12 +28,11 @@ export class Authority {
     if (reviewer.kind === 'admin') return { isAll: true, tenant: undefined, sets: new Set() }
     const { identity } = reviewer
     const { roles = [], approvalSets = {} } = this.#reviewers ?? {}
+    if (!hasOne(identity, roles)) return undefined
     const sets = Object.entries(approvalSets).flatMap(([id, { users = [], roles: ofSet = [] }]) =>
       isNamed(identity, users) || hasOne(identity, ofSet) ? [id] : [],
     )
-    const tenant = hasOne(identity, roles) ? identity.tenant : undefined
-    if (tenant === undefined && sets.length === 0) return undefined
-    return { isAll: false, tenant, sets: new Set(sets) }
+    return { isAll: false, tenant: identity.tenant, sets: new Set(sets) }
   }
 }
 

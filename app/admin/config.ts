@@ -9,7 +9,7 @@ const approvalSetSchema = z
     users: names.default([]).describe("Its members by name: the token's user or subject."),
     roles: names.default([]).describe('Whoever has one of these roles is a member.'),
   })
-  .describe('Some people, of any tenant.')
+  .describe('Some reviewers, of any tenant.')
 
 export const adminSchema = z
   .strictObject({
@@ -29,11 +29,15 @@ export const adminSchema = z
       .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
     reviewer_roles: names
       .optional()
-      .describe("Roles whose holders vote on their own tenant's escalations; absent: no user of OIDC does."),
+      .describe(
+        "Roles that a reviewer has one of; reviewers vote on their tenant's escalations. Absent: no user does.",
+      ),
     approval_sets: z
       .record(z.string().min(1), approvalSetSchema)
       .default({})
-      .describe('People who vote where an escalation names their set (approval_set_id).'),
+      .describe(
+        'Reviewers of any tenant, who alone vote where an escalation names their set (approval_set_id).',
+      ),
   })
   .superRefine(({ host, tokenRef }, context) => {
     if (tokenRef !== undefined && !/^(env:|file:\/\/)/.test(tokenRef)) {

@@ -44,8 +44,7 @@ export class Escalations {
     this.#reviewer = reviewer
     const sight = authority.sightOf(reviewer)
     if (sight === undefined) {
-      const message = 'None of your roles is in admin.reviewer_roles, and you are in no approval set.'
-      throw new Refusal('TOOL_NOT_ALLOWED', message)
+      throw new Refusal('TOOL_NOT_ALLOWED', 'None of your roles is in admin.reviewer_roles.')
     }
     this.#sight = sight
   }

@@ -5,7 +5,7 @@ import { readBody } from '../http/body.js'
 
 const maxBodyBytes = 16_384
 /** UTF-16 units. */
-const maxComment = 2000
+const maxComment = 1000
 
 export interface Vote {
   readonly vote: 'approve' | 'reject'

@@ -150,7 +150,7 @@ describe('escalations on the admin listener', () => {
       ['has another vote', { vote: 'abstain' }],
       ['has a member more', { vote: 'approve', roles: ['cfo'] }],
       ['has a comment that is no text', { vote: 'approve', comment: 7 }],
-      ['has a comment too long', { vote: 'approve', comment: 'x'.repeat(2001) }],
+      ['has a comment too long', { vote: 'approve', comment: 'x'.repeat(1001) }],
       ['has nothing', ''],
     ]
     for (const [name, body] of bad) {
@@ -287,9 +287,10 @@ describe('escalations on the admin listener', () => {
       rig.desk.open('E1')
       rig.desk.open('E2', { approvalSetId: 'finance' })
       rig.desk.open('E3', { approvalSetId: 'legal' })
-      const fay = { org: 'globex', email: 'fay@globex.example', roles: [] }
-      const treasurer = { org: 'initech', email: 'tom@initech.example', roles: ['treasurer'] }
-      const bySubject = { org: 'globex', email: undefined, sub: 'fay@globex.example' }
+      const roles = ['approver']
+      const fay = { org: 'globex', email: 'fay@globex.example', roles }
+      const treasurer = { org: 'initech', email: 'tom@initech.example', roles: ['treasurer', ...roles] }
+      const bySubject = { org: 'globex', email: undefined, sub: 'fay@globex.example', roles }
       for (const member of [fay, treasurer, bySubject]) {
         const headers = await as(member)
         expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal(['E2'])
@@ -297,6 +298,8 @@ describe('escalations on the admin listener', () => {
         expect((await rig.admin('/api/escalations/E3', { headers })).status).to.equal(404)
       }
       expect((await rig.vote('E2', approve, await issuer.sign(fay))).status).to.equal(200)
+      const noReviewer = await as({ ...treasurer, roles: ['treasurer'] })
+      expect((await rig.admin('/api/escalations/E2', { headers: noReviewer })).status).to.equal(403)
     })
 
     it('are refused to the caller itself', async () => {
