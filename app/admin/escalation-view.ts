@@ -4,7 +4,7 @@ import type { Escalation } from '@svc/core'
 /** For reviewers: who voted what, and why, included. Times are ISO 8601. */
 export function reviewersView(escalation: Escalation): object {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
-  const { reason, detail, severity, strategy, approvalSetId } = escalation
+  const { reason, detail, args, severity, strategy, approvalSetId } = escalation
   return {
     id,
     status,
@@ -15,6 +15,7 @@ export function reviewersView(escalation: Escalation): object {
     principal,
     reason,
     ...(detail === undefined ? {} : { detail }),
+    ...(args === undefined ? {} : { args }),
     severity,
     strategy,
     ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),

@@ -4,6 +4,7 @@ import { messageOf } from '@svc/core'
 import { Command } from 'commander'
 import { auditCommand } from './audit.js'
 import { controlPlaneCommand } from './control-plane.js'
+import { escalationsCommand } from './escalations.js'
 import { gatewayCommand } from './gateway.js'
 import { keysCommand } from './keys.js'
 import { policyCommand } from './policy.js'
@@ -19,6 +20,7 @@ const program = new Command('svc')
   .addCommand(policyCommand())
   .addCommand(keysCommand())
   .addCommand(auditCommand())
+  .addCommand(escalationsCommand())
   .addCommand(controlPlaneCommand())
 
 try {

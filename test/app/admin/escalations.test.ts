@@ -59,6 +59,7 @@ describe('escalations on the admin listener', () => {
     it('are shown with all that a reviewer needs', async () => {
       rig.desk.open('E1', {
         detail: 'refund_payment changes something',
+        args: '{"amount":5}',
         approvalSetId: 'finance',
         votes: [{ reviewer: 'eve', roles: ['auditor'], vote: 'reject', comment: 'why?', at: 0 }],
       })
@@ -73,6 +74,7 @@ describe('escalations on the admin listener', () => {
         principal: 'user:bob@example.com',
         reason: 'high_risk_side_effect',
         detail: 'refund_payment changes something',
+        args: '{"amount":5}',
         severity: 'high',
         strategy: 'single_approver',
         approval_set_id: 'finance',

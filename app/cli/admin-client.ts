@@ -1,0 +1,117 @@
+// Asks a gateway's admin listener, for the commands that operators use. The token goes into a header and nowhere else.
+import { isLoopbackHost, KeyError, KeyReader, messageOf } from '@svc/core'
+
+const timeoutMs = 10_000
+
+/** What an operator is told in one line. */
+export class AdminError extends Error {
+  override readonly name = 'AdminError'
+}
+
+export interface AdminAddress {
+  /** Of the admin listener, perhaps below a path of a proxy's. */
+  readonly url: string
+  /** `env:NAME` or `file://PATH`. */
+  readonly tokenRef: string
+  /** Send the token over plain http to another machine. */
+  readonly insecureHttp?: boolean
+}
+
+export class AdminClient {
+  #base: URL
+  #token: string
+
+  private constructor(base: URL, token: string) {
+    this.#base = base
+    this.#token = token
+  }
+
+  /** Rejects with `AdminError` where the address will not do or the token cannot be had. */
+  static async open(
+    { url, tokenRef, insecureHttp = false }: AdminAddress,
+    env: Readonly<Record<string, string | undefined>>,
+  ): Promise<AdminClient> {
+    const base = baseOf(url)
+    if (base.protocol !== 'https:' && !isLoopbackHost(base.hostname) && !insecureHttp) {
+      throw new AdminError(
+        `${base.origin}: the token would cross the network in plain text; use https, or forward the port to this machine, or say --insecure-http`,
+      )
+    }
+    return new AdminClient(base, await readToken(tokenRef, env))
+  }
+
+  /** The answer's JSON. Rejects with `AdminError` for every answer but 200. */
+  async ask(path: string, body?: object): Promise<unknown> {
+    const address = new URL(path, this.#base)
+    let response: Response
+    let text: string
+    try {
+      response = await fetch(address, {
+        headers: {
+          authorization: `Bearer ${this.#token}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+        // It would take the token elsewhere.
+        redirect: 'error',
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      text = await response.text()
+    } catch (cause) {
+      throw new AdminError(`${this.#base.origin}: ${reasonOf(cause)}`, { cause })
+    }
+    const answer = jsonOf(text)
+    if (response.status === 200 && answer !== undefined) return answer
+    throw new AdminError(
+      refusalIn(answer) ?? `${address.href}: HTTP ${response.status}, and not from a gateway`,
+    )
+  }
+}
+
+function baseOf(url: string): URL {
+  const base = URL.canParse(url) ? new URL(url.endsWith('/') ? url : `${url}/`) : undefined
+  if (
+    base === undefined ||
+    !/^https?:$/.test(base.protocol) ||
+    base.username !== '' ||
+    base.password !== ''
+  ) {
+    throw new AdminError('--admin: expected the URL of an admin listener, such as http://127.0.0.1:9090')
+  }
+  return base
+}
+
+/** A file may lie anywhere: who says where is who reads it. */
+async function readToken(ref: string, env: Readonly<Record<string, string | undefined>>): Promise<string> {
+  const place = { baseDir: process.cwd(), stateDir: process.cwd(), env }
+  try {
+    const token = await new KeyReader(place, ['/']).read(ref)
+    if (/^[\x21-\x7e]+$/.test(token)) return token
+  } catch (fault) {
+    if (!(fault instanceof KeyError)) throw fault
+    throw new AdminError(`--token-ref: ${fault.message}`, { cause: fault })
+  }
+  throw new AdminError('--token-ref: what is there is no token: it holds white space or worse')
+}
+
+/** fetch hides what happened in the cause. */
+function reasonOf(fault: unknown): string {
+  const { cause } = fault instanceof Error ? fault : {}
+  return cause instanceof Error
+    ? messageOf(cause) || ('code' in cause ? String(cause.code) : 'no answer')
+    : messageOf(fault)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function refusalIn(answer: unknown): string | undefined {
+  if (typeof answer !== 'object' || answer === null) return undefined
+  const { error, message } = answer as Record<string, unknown>
+  return typeof error === 'string' && typeof message === 'string' ? `${error}: ${message}` : undefined
+}

@@ -1,0 +1,197 @@
+// `svc escalations`: what waits for a person, and votes, over the API of a gateway's admin listener.
+import { Command, Option } from 'commander'
+import { z } from 'zod'
+import { AdminClient, AdminError } from './admin-client.js'
+import { type CliIo, processIo } from './io.js'
+import { printable, table } from './table.js'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+interface CommonFlags {
+  readonly admin?: string
+  readonly tokenRef: string
+  readonly insecureHttp?: boolean
+  readonly json?: boolean
+}
+
+interface ListFlags extends CommonFlags {
+  readonly status: 'pending' | 'approved' | 'rejected' | 'all'
+  readonly tenant?: string
+  readonly limit: string
+}
+
+interface VoteFlags extends CommonFlags {
+  readonly comment?: string
+}
+
+/** What is shown of an answer; the rest of it is the listener's business. */
+const caseSchema = z.object({
+  id: z.string(),
+  status: z.string(),
+  tenant: z.string(),
+  principal: z.string(),
+  reference: z.string(),
+  reason: z.string(),
+  detail: z.string().optional(),
+  args: z.string().optional(),
+  severity: z.string(),
+  strategy: z.string(),
+  approval_set_id: z.string().optional(),
+  votes: z.array(
+    z.object({ reviewer: z.string(), vote: z.string(), at: z.string(), comment: z.string().optional() }),
+  ),
+  created_at: z.string(),
+  expires_at: z.string(),
+  decided_at: z.string().optional(),
+  decided_by: z.string().optional(),
+  used: z.boolean(),
+  trace_id: z.string(),
+})
+const listSchema = z.object({ escalations: z.array(caseSchema), more: z.boolean() })
+
+type Case = z.output<typeof caseSchema>
+
+const FAILED = 1
+
+export function escalationsCommand(io: CliIo = processIo(), env: Env = process.env): Command {
+  const escalations = new Command('escalations').description(
+    'calls that wait for a person: list, approve, reject',
+  )
+
+  asking(escalations.command('list'))
+    .description('list escalations, newest first')
+    .addOption(
+      new Option('--status <status>', 'of this status')
+        .choices(['pending', 'approved', 'rejected', 'all'])
+        .default('pending'),
+    )
+    .option('--tenant <tenant>', 'of this tenant')
+    .option('--limit <n>', 'at most so many, up to 500', '100')
+    .action((flags: ListFlags) => guarded(io, 'list', () => list(flags, io, env)))
+
+  asking(escalations.command('show <id>'))
+    .description('show one, with its votes')
+    .action((id: string, flags: CommonFlags) => guarded(io, 'show', () => show(id, flags, io, env)))
+
+  for (const vote of ['approve', 'reject'] as const) {
+    asking(escalations.command(`${vote} <id>`))
+      .description(`vote to ${vote} one`)
+      .option('--comment <text>', 'why, for the other reviewers and the record')
+      .action((id: string, flags: VoteFlags) =>
+        guarded(io, vote, async () => {
+          const { comment } = flags
+          const body = { vote, ...(comment === undefined ? {} : { comment }) }
+          const client = await clientOf(flags, env)
+          await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
+        }),
+      )
+  }
+  return escalations
+}
+
+function asking(command: Command): Command {
+  return command
+    .option('--admin <url>', 'the admin listener (default: the environment variable SVC_ADMIN_URL)')
+    .option(
+      '--token-ref <ref>',
+      'your token, or the admin token: env:NAME or file://PATH',
+      'env:SVC_ADMIN_TOKEN',
+    )
+    .option('--insecure-http', 'send the token over plain http to another machine')
+    .option('--json', 'print the answer as JSON')
+}
+
+async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
+  const { status, tenant, limit, json } = flags
+  const query = new URLSearchParams({
+    limit,
+    ...(status === 'all' ? {} : { status }),
+    ...(tenant === undefined ? {} : { tenant }),
+  })
+  const client = await clientOf(flags, env)
+  const answer = await client.ask(`api/escalations?${query}`)
+  if (json === true) return io.out(`${JSON.stringify(answer)}\n`)
+  const { escalations, more } = parsed(listSchema, answer)
+  if (escalations.length === 0) return io.out(status === 'all' ? 'none\n' : `none that are ${status}\n`)
+  await io.out(table([headings, ...escalations.map(row)]))
+  if (more) io.err('there are more; --limit shows them\n')
+}
+
+async function show(id: string, flags: CommonFlags, io: CliIo, env: Env): Promise<void> {
+  const client = await clientOf(flags, env)
+  await print(caseIn(await client.ask(pathOf(id))), flags, io)
+}
+
+function clientOf({ admin, tokenRef, insecureHttp = false }: CommonFlags, env: Env): Promise<AdminClient> {
+  const url = admin ?? env['SVC_ADMIN_URL']
+  if (url === undefined) throw new AdminError('--admin <url> is needed, or SVC_ADMIN_URL in the environment')
+  return AdminClient.open({ url, tokenRef, insecureHttp }, env)
+}
+
+/** Without this an id could name another path. */
+function pathOf(id: string): string {
+  return `api/escalations/${encodeURIComponent(id)}`
+}
+
+function caseIn(answer: unknown): { answer: unknown; shown: Case } {
+  return { answer, shown: parsed(caseSchema, answer) }
+}
+
+function parsed<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const result = schema.safeParse(answer)
+  if (result.success) return result.data
+  throw new AdminError('the answer is not of an admin listener that this command knows')
+}
+
+const headings = ['ID', 'STATUS', 'OPENED', 'EXPIRES', 'TENANT', 'CALLER', 'CALL', 'WHY', 'VOTES']
+
+function row(shown: Case): string[] {
+  const { id, status, created_at, expires_at, tenant, principal, reference, reason } = shown
+  return [id, status, created_at, expires_at, tenant, principal, reference, reason, tally(shown)].map(
+    printable,
+  )
+}
+
+function tally({ votes }: Case): string {
+  const approvals = votes.filter(({ vote }) => vote === 'approve').length
+  return `${approvals} for, ${votes.length - approvals} against`
+}
+
+async function print(
+  { answer, shown }: ReturnType<typeof caseIn>,
+  flags: CommonFlags,
+  io: CliIo,
+): Promise<void> {
+  if (flags.json === true) return io.out(`${JSON.stringify(answer)}\n`)
+  const { decided_at: decidedAt, decided_by: decidedBy, approval_set_id: set } = shown
+  const decided = decidedAt === undefined ? '' : ` by ${decidedBy ?? 'somebody'} at ${decidedAt}`
+  const lines: [string, string][] = [
+    ['id', shown.id],
+    ['status', `${shown.status}${decided}${shown.used ? ', used' : ''}`],
+    ['call', shown.reference],
+    ...(shown.args === undefined ? [] : [['args', shown.args] as [string, string]]),
+    ['caller', `${shown.principal} of ${shown.tenant}`],
+    ['why', shown.detail === undefined ? shown.reason : `${shown.reason}: ${shown.detail}`],
+    ['severity', shown.severity],
+    ['strategy', set === undefined ? shown.strategy : `${shown.strategy}, by ${set}`],
+    ['opened', shown.created_at],
+    ['expires', shown.expires_at],
+    ['trace', shown.trace_id],
+    ...shown.votes.map(({ reviewer, vote, at, comment }): [string, string] => [
+      vote,
+      `${reviewer} at ${at}${comment === undefined ? '' : `: ${comment}`}`,
+    ]),
+  ]
+  await io.out(lines.map(([name, text]) => `${name.padEnd(9)} ${printable(text)}\n`).join(''))
+}
+
+/** What the listener refuses becomes one line; a fault of ours stays a stack trace. */
+async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
+  try {
+    await action()
+  } catch (fault) {
+    if (!(fault instanceof AdminError)) throw fault
+    io.err(`svc escalations ${name}: ${printable(fault.message)}\n`)
+    io.exit(FAILED)
+  }
+}

@@ -1,0 +1,303 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { adminToken } from '../admin/rig.js'
+
+interface Run {
+  out: string
+  err: string
+  code: number
+}
+
+type Env = Record<string, string>
+
+async function run(args: readonly string[], env: Env = {}): Promise<Run> {
+  const seen: Run = { out: '', err: '', code: 0 }
+  const io = {
+    out: async (text: string) => {
+      seen.out += text
+    },
+    err: (text: string) => {
+      seen.err += text
+    },
+    exit: (code: number) => {
+      seen.code = code
+    },
+  }
+  await escalationsCommand(io, env).parseAsync([...args], { from: 'user' })
+  return seen
+}
+
+/** What in a text could drive a terminal, line feeds apart. */
+function driving(text: string): string[] {
+  return text.match(/(?!\n)[\p{Cc}\p{Cf}]/gu) ?? []
+}
+
+const refund = '/mcp/billing/refund_payment@1.0.0'
+
+describe('svc escalations', () => {
+  let upstream: TestUpstream
+  let gateway: TestGateway
+  let env: Env
+
+  async function start(more: Partial<GatewayOptions> = {}): Promise<void> {
+    gateway = await startTestGateway({
+      targets: { billing: upstream.url },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['approver'] },
+      env: { SVC_ADMIN: adminToken },
+      entitlements: {
+        default_plan: 'all',
+        plans: { all: {} },
+        tenants: { acme: { plan: 'all', allowlist: ['get_invoice'] } },
+      },
+      security: { side_effects: { approve_high_risk: true } },
+      enforcement: { escalate_on: ['tool_not_in_allowlist'], escalations: { adapter: 'memory' } },
+      ...more,
+    })
+    const { adminUrl = '' } = await gateway.handle.ready()
+    env = { SVC_ADMIN_URL: adminUrl, SVC_ADMIN_TOKEN: adminToken }
+  }
+
+  const call = (headers: Record<string, string> = {}) => gateway.invoke(refund, { amount: 5 }, headers)
+
+  /** Opens an escalation and gives its id. */
+  async function held(headers: Record<string, string> = {}): Promise<string> {
+    const answer = (await (await call(headers)).json()) as Record<string, unknown>
+    expect(answer).to.include({ error: 'ESCALATION_PENDING', escalation_status: 'pending' })
+    return String(answer['escalation_id'])
+  }
+
+  beforeEach(async () => {
+    upstream = await startUpstream()
+  })
+
+  afterEach(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+  })
+
+  it('lets an operator find a held call, approve it, and have it served exactly once', async () => {
+    await start()
+    const id = await held()
+    const listed = await run(['list'], env)
+    expect(listed.code).to.equal(0)
+    expect(listed.out.split('\n')[0]).to.match(
+      /^ID +STATUS +OPENED +EXPIRES +TENANT +CALLER +CALL +WHY +VOTES$/,
+    )
+    expect(listed.out).to.match(
+      new RegExp(
+        `^${id} +pending .* acme +nobody known +mcp://billing/refund_payment@1.0.0 +tool_not_in_allowlist +0 for, 0 against$`,
+        'm',
+      ),
+    )
+
+    const approved = await run(['approve', id, '--comment', 'seen the invoice'], env)
+    expect(approved.code).to.equal(0)
+    expect(approved.out)
+      .to.match(/^status +approved by votes at /m)
+      .and.match(/^args +\{"amount":5\}$/m)
+      .and.match(/^approve +the admin token at .*: seen the invoice$/m)
+    expect(upstream.calls).to.have.length(0)
+
+    expect((await call({ 'x-escalation-id': id })).status).to.equal(200)
+    expect(upstream.calls).to.have.length(1)
+    const again = await call({ 'x-escalation-id': id })
+    expect(again.status).to.equal(403)
+    expect(upstream.calls).to.have.length(1)
+    expect((await run(['show', id], env)).out).to.match(/^status +approved by votes at .*, used$/m)
+  })
+
+  it('lets an operator turn it down', async () => {
+    await start()
+    const id = await held()
+    const { out, code } = await run(['reject', id], env)
+    expect([code, out.match(/^status .*$/m)?.[0]]).to.satisfy(
+      ([exit, status]: [number, string]) => exit === 0 && /^status +rejected by votes/.test(status),
+    )
+    const answer = (await (await call({ 'x-escalation-id': id })).json()) as object
+    expect(answer).to.include({ error: 'ESCALATION_REJECTED', escalation_status: 'rejected' })
+    expect(upstream.calls).to.have.length(0)
+  })
+
+  it('answers a caller who waits, when it is approved', async () => {
+    await start()
+    const id = await held()
+    const waiting = call({ 'x-escalation-id': id, 'x-escalation-wait': '30' })
+    expect((await run(['approve', id], env)).code).to.equal(0)
+    expect((await waiting).status).to.equal(200)
+    expect(upstream.calls).to.have.length(1)
+  })
+
+  it('leaves each step in the log', async () => {
+    await start()
+    const id = await held()
+    await run(['approve', id], env)
+    await call({ 'x-escalation-id': id })
+    const steps = gateway.records().filter(({ escalation_id }) => escalation_id === id)
+    expect(steps.length).to.be.greaterThan(3)
+    expect(JSON.stringify(steps)).not.to.contain(adminToken)
+  })
+
+  it('lists none, by status and as JSON', async () => {
+    await start()
+    expect((await run(['list'], env)).out).to.equal('none that are pending\n')
+    expect((await run(['list', '--status', 'all'], env)).out).to.equal('none\n')
+    const id = await held()
+    expect((await run(['list', '--status', 'approved'], env)).out).to.equal('none that are approved\n')
+    expect((await run(['list', '--tenant', 'globex'], env)).out).to.equal('none that are pending\n')
+    const { out } = await run(['list', '--json'], env)
+    expect(JSON.parse(out)).to.have.property('escalations').with.length(1)
+    const shown = JSON.parse((await run(['show', id, '--json'], env)).out)
+    expect(shown).to.include({ id, status: 'pending', used: false })
+  })
+
+  it('votes as the person whose token it is given, where OIDC says who that is', async () => {
+    const issuer = await TestIssuer.start()
+    try {
+      await start({ authn: { oidc: issuer.oidc } })
+      const bob = `Bearer ${await issuer.sign({ email: 'bob@acme.example', sub: 'bob' })}`
+      const id = await held({ authorization: bob })
+      const asAdmin = await run(['approve', id], env)
+      expect([asAdmin.code, asAdmin.out]).to.deep.equal([1, ''])
+      expect(asAdmin.err).to.match(/^svc escalations approve: TOOL_NOT_ALLOWED: .*your own bearer token/)
+
+      const own = {
+        ...env,
+        SVC_ADMIN_TOKEN: await issuer.sign({ email: 'bob@acme.example', sub: 'bob', roles: ['approver'] }),
+      }
+      expect((await run(['approve', id], own)).err).to.match(/TOOL_NOT_ALLOWED: .*own/)
+
+      const ada = { ...env, SVC_ADMIN_TOKEN: await issuer.sign({ roles: ['approver'] }) }
+      expect((await run(['approve', id], ada)).out).to.match(/^approve +ada@example.com of acme at /m)
+      const twice = await run(['reject', id], ada)
+      expect(twice.err).to.match(/^svc escalations reject: IDEMPOTENT_DUPLICATE: /)
+      const served = await call({ authorization: bob, 'x-escalation-id': id })
+      expect(served.status).to.equal(200)
+      expect(upstream.calls).to.have.length(1)
+    } finally {
+      await issuer.stop()
+    }
+  })
+
+  it('reads the token from a file too', async () => {
+    await start()
+    const dir = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    try {
+      writeFileSync(join(dir, 'token'), `${adminToken}\n`, { mode: 0o600 })
+      const { code } = await run(
+        ['list', '--admin', env['SVC_ADMIN_URL'] ?? '', '--token-ref', `file://${join(dir, 'token')}`],
+        {},
+      )
+      expect(code).to.equal(0)
+    } finally {
+      rmSync(dir, { recursive: true })
+    }
+  })
+
+  it('says what is refused, in one line, and exits 1', async () => {
+    await start()
+    const refused: [string[], Env, RegExp][] = [
+      [['show', 'esc_0'], env, /TARGET_NOT_FOUND: There is no such escalation\.$/],
+      [['show', '../metrics'], env, /TARGET_NOT_FOUND: No such path\.$/],
+      [
+        ['list'],
+        { ...env, SVC_ADMIN_TOKEN: 'another-token-of-the-tests' },
+        /UNAUTHENTICATED: This is not the admin token\.$/,
+      ],
+      [['list'], { SVC_ADMIN_URL: env['SVC_ADMIN_URL'] ?? '' }, /--token-ref: .*SVC_ADMIN_TOKEN is not set$/],
+      [['list', '--token-ref', adminToken], env, /--token-ref: not a key reference/],
+      [['list'], { ...env, SVC_ADMIN_TOKEN: 'two words of it' }, /--token-ref: what is there is no token/],
+      [['list'], { SVC_ADMIN_TOKEN: adminToken }, /--admin <url> is needed, or SVC_ADMIN_URL/],
+      [['list', '--admin', 'nowhere'], env, /--admin: expected the URL/],
+      [['list', '--admin', `http://ops:${adminToken}@127.0.0.1:1`], env, /--admin: expected the URL/],
+      [['list', '--admin', 'http://ops.example.com'], env, /plain text; use https/],
+      [['list', '--limit', 'many'], env, /BAD_REQUEST: limit: expected 1 to 500\.$/],
+      [['list', '--admin', gateway.url], env, /TARGET_NOT_FOUND: No such path\.$/],
+    ]
+    for (const [args, given, message] of refused) {
+      const { out, err, code } = await run(args, given)
+      expect([out, code], args.join(' ')).to.deep.equal(['', 1])
+      expect(err.trimEnd())
+        .to.match(message)
+        .and.match(/^svc escalations (list|show): [^\n]+$/)
+      expect(err).not.to.contain(adminToken)
+    }
+  })
+})
+
+describe('svc escalations, at an address that is no admin listener', () => {
+  let server: Server
+  let answer: (response: ServerResponse) => void
+  const env = (): Env => ({
+    SVC_ADMIN_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    SVC_ADMIN_TOKEN: adminToken,
+  })
+
+  beforeEach(async () => {
+    server = createServer((_request, response) => answer(response)).listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+  })
+
+  afterEach(async () => {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  })
+
+  it('takes the token nowhere else', async () => {
+    let asked = 0
+    const elsewhere = createServer((_request, response) => {
+      asked++
+      response.end('{}')
+    }).listen(0, '127.0.0.1')
+    await new Promise((resolve) => elsewhere.once('listening', resolve))
+    const { port } = elsewhere.address() as AddressInfo
+    answer = (response) => response.writeHead(307, { location: `http://127.0.0.1:${port}/` }).end()
+    const { code, err } = await run(['list'], env())
+    await new Promise((resolve) => elsewhere.close(resolve))
+    expect([code, asked]).to.deep.equal([1, 0])
+    expect(err).to.match(/redirect/)
+  })
+
+  it('says so when what answers is another', async () => {
+    answer = (response) => response.writeHead(500).end('<h1>oops</h1>')
+    expect((await run(['list'], env())).err).to.match(/HTTP 500, and not from a gateway/)
+    answer = (response) => response.end('{"escalations":[{}]}')
+    expect((await run(['list'], env())).err).to.match(/not of an admin listener that this command knows/)
+    answer = (response) => response.socket?.destroy()
+    expect((await run(['list'], env())).code).to.equal(1)
+  })
+
+  it('drives no terminal by what others wrote', async () => {
+    const one = {
+      id: 'E1',
+      status: 'pending',
+      tenant: 'acme',
+      principal: '\u001b[2Jbob',
+      reference: 'mcp://billing/x@1',
+      reason: 'why\u202e',
+      severity: 'high',
+      strategy: 'single_approver',
+      votes: [{ reviewer: 'eve\r', vote: 'approve', at: 'now', comment: '\u0007' }],
+      created_at: '',
+      expires_at: '',
+      used: false,
+      trace_id: '',
+    }
+    answer = (response) => response.end(JSON.stringify({ escalations: [one], more: true }))
+    const listed = await run(['list'], env())
+    expect(driving(listed.out)).to.deep.equal([])
+    expect(listed.err).to.equal('there are more; --limit shows them\n')
+    answer = (response) => response.end(JSON.stringify(one))
+    expect(driving((await run(['show', 'E1'], env())).out)).to.deep.equal([])
+    answer = (response) => response.writeHead(403).end('{"error":"NO","message":"\\u001b[2J"}')
+    expect(driving((await run(['list'], env())).err)).to.deep.equal([])
+  })
+})
