@@ -32,6 +32,13 @@ export interface CallRequest {
   readonly idempotencyKey: string | null
   /** The escalation that an MCP request comes back with in `_meta`, where its header does not say it. */
   readonly escalationId?: string
+  /** The id under which an MCP request is answered (JSON-RPC 2.0 §4). */
+  readonly rpcId?: string | number
+  /**
+   * Canonical JSON of what makes this a further round of an MCP request that asked for input (2026-07-28,
+   * `input_required`): each round is a request of its own under the same arguments.
+   */
+  readonly round?: string
 }
 
 /** Where the call stands in a distributed trace (W3C Trace Context). */
@@ -127,6 +134,8 @@ export class Call {
   #rules: ReferenceRule[] = []
   #holds: Hold[] = []
   #settle: SettleHandler[] = []
+  #leaving: Set<() => void> | undefined
+  #hasLeft = false
   #isSettled = false
   #abort = new CallAbort()
 
@@ -173,6 +182,23 @@ export class Call {
   /** Stops the call; the dispatcher answers with this code. */
   abort(code: ErrorCode, message: string): void {
     this.#abort.abort(new Refusal(code, message))
+  }
+
+  /** For the faces: the caller has gone. That alone does not stop the call. */
+  leave(): void {
+    this.#hasLeft = true
+    for (const listener of this.#leaving ?? []) listener()
+    this.#leaving = undefined
+  }
+
+  /** Runs `listener` when the caller goes, at once where it has gone. Returns what takes that back. */
+  onLeave(listener: () => void): () => void {
+    if (this.#hasLeft) listener()
+    else {
+      this.#leaving ??= new Set()
+      this.#leaving.add(listener)
+    }
+    return () => this.#leaving?.delete(listener)
   }
 
   get<T>(slot: Slot<T>): T | undefined {
@@ -266,6 +292,14 @@ export class Call {
   /** Runs once, inside out (the stage that registered first is told last), when the answer has ended. */
   onSettle(handler: SettleHandler): void {
     this.#settle.push(handler)
+  }
+
+  /**
+   * Runs once, when every settle handler has been told, the record's among them, and before the last piece of the
+   * answer leaves: told the same, with what a fault of theirs made of the call as its error.
+   */
+  afterSettle(handler: SettleHandler): void {
+    this.#settle.unshift(handler)
   }
 
   /** Whether the answer has come: what a stream may still bring is no part of the outcome. */

@@ -15,6 +15,7 @@ export {
   type Settlement,
 } from './call.js'
 export type { AnswerHead, Credential } from './credential.js'
+export type { DedupeClaim, DedupeStanding, DedupeStore } from './dedupe-store.js'
 export { makeDirectories } from './directories.js'
 export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
 export {
@@ -128,6 +129,8 @@ export type { Signer } from './signer.js'
 export { type Slot, slot } from './slot.js'
 export {
   credential,
+  type Dedupe,
+  dedupe,
   escalation,
   type Identity,
   identity,

@@ -19,6 +19,8 @@ export interface AnswerChunk {
     /** SHA-256, hex, of the canonical `result`; null without one. */
     readonly digest: string | null
     readonly error?: ErrorCode
+    /** The answer without what frames it on the stream, where it is the upstream's: the JSON-RPC response. */
+    readonly content?: string
     /** The bytes to send instead when the call could not be recorded. */
     instead(failed: Failed): Uint8Array
   }

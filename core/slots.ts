@@ -48,6 +48,11 @@ export const redactor = slot<Redactor>('redactor')
 export const credential = slot<Credential>('credential')
 /** What the policy says of which tools change something; whoever asks `isSideEffecting` passes it on. */
 export const sideEffects = slot<SideEffectKnowledge>('sideEffects')
+/** What became of the call's idempotency key: the first call under it, one answered from the store, one refused. */
+export type Dedupe = 'first' | 'replay' | 'duplicate'
+
+/** Filled for calls that carry an idempotency key; for their records. */
+export const dedupe = slot<Dedupe>('dedupe')
 /** Filled by a stage that has calls judged elsewhere, read by enforcement. */
 export const judgement = slot<Judgement>('judgement')
 /** The escalation that the call opened or came back with; for its record and its answer. */

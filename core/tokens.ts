@@ -2,6 +2,7 @@
 // own, so a token here does, and these three functions are how they are used.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
+import type { DedupeStore } from './dedupe-store.js'
 import type { EscalationStore } from './escalation-store.js'
 import type { DecisionEvaluator } from './evaluation.js'
 import type { QuotaAdapter } from './quota-adapter.js'
@@ -85,6 +86,7 @@ export const tokens = {
   QuotaAdapter: token<QuotaAdapter>('QuotaAdapter'),
   DecisionEvaluator: token<DecisionEvaluator>('DecisionEvaluator'),
   EscalationStore: token<EscalationStore>('EscalationStore'),
+  DedupeStore: token<DedupeStore>('DedupeStore'),
   Clock: token<Clock>('Clock'),
   Ids: token<Ids>('Ids'),
   Logger: token<Logger>('Logger'),

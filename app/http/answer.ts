@@ -124,6 +124,7 @@ async function writeStream(
   const goesOn = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: the caller's leaving must end it without waiting for its next piece.
   const leave = (): void => {
+    call.leave()
     if (!goesOn()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
   }
   const stay = onLeave(response, leave)

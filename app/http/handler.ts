@@ -87,6 +87,7 @@ export class GatewayHandler {
     const call = this.#call(message, entry, generation)
     call.set(reachedAt, () => generation.publicUrl.of(message))
     const leave = (): void => {
+      call.leave()
       if (entry.leavingCancels?.()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer.')
     }
     const stay = onLeave(response, leave)

@@ -101,12 +101,13 @@ export class McpAnswerStream implements AnswerStream {
     if (!isReplay) checkResponse(message, id)
     if (this.#isAnswered) throw new Rubbish('The upstream answered twice.')
     const reviewed = await review.response(message)
-    const shown = reviewed === message ? bytes : withData(bytes, JSON.stringify(reviewed))
+    const content = reviewed === message ? event.data : JSON.stringify(reviewed)
+    const shown = reviewed === message ? bytes : withData(bytes, content)
     if (isStanding) return { bytes: shown }
     const { digest, error } = verdictOf(reviewed)
     this.#isAnswered = true
     const instead = (outcome: Failed): Uint8Array => withData(bytes, this.#parts.encodeError(outcome))
-    return { bytes: shown, answer: { digest, ...(error === undefined ? {} : { error }), instead } }
+    return { bytes: shown, answer: { digest, ...(error === undefined ? {} : { error }), content, instead } }
   }
 
   /** The last piece of a stream that ends without its response. */

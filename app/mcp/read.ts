@@ -46,6 +46,8 @@ async function read(
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
   const upstream = exchange.upstream()
+  const { message } = exchange
+  const round = roundOf(message)
   const isGuarded = subject.kind !== 'protocol'
   const version = isGuarded
     ? await versions.of(upstream, exchange.credential)
@@ -61,6 +63,8 @@ async function read(
     bytes: bytes?.byteLength ?? 0,
     idempotencyKey,
     ...(escalationId === undefined ? {} : { escalationId }),
+    ...(message?.type === 'request' ? { rpcId: message.id } : {}),
+    ...(round === undefined ? {} : { round }),
   }
 }
 
@@ -109,6 +113,14 @@ function escalationOf({ headers, message }: McpExchange): string | undefined {
     throw invalidParams(`x-escalation-id and _meta["${META_ESCALATION_ID}"] are both given and differ.`)
   }
   return inBody
+}
+
+/** What a client sends again with the same arguments when it was asked for input (2026-07-28). */
+function roundOf(message: Message | undefined): string | undefined {
+  if (message?.type !== 'request') return undefined
+  const { inputResponses, requestState } = message.params
+  if (inputResponses === undefined && requestState === undefined) return undefined
+  return canonicalize({ inputResponses: inputResponses ?? null, requestState: requestState ?? null })
 }
 
 function inMeta(message: Message | undefined, name: string): JsonValue | undefined {

@@ -1,6 +1,7 @@
 // From a settled call to its record (contract.md §2.1, decisions.md §4).
 import {
   type Call,
+  dedupe,
   effectOf,
   escalation,
   type GatewayEvent,
@@ -111,6 +112,8 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
   const escalated = call.get(escalation)
   if (escalated !== undefined) envelope.escalation_id = escalated.id
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
+  const seen = call.get(dedupe)
+  if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
   return redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, understood?.kind)
 }

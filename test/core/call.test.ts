@@ -1,4 +1,4 @@
-import { Refusal, slot, verdict } from '@svc/core'
+import { failed, Refusal, slot, verdict } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../support/call.js'
 
@@ -49,5 +49,40 @@ describe('Call', () => {
     call.hold(hold('quotas'))
     await call.commitHolds()
     expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
+  })
+
+  it('tells after-settle handlers last, whenever they were added, with what a fault made of the call', async () => {
+    const call = makeCall()
+    const told: string[] = []
+    call.onSettle(({ error }) => {
+      told.push(`record ${error}`)
+      throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
+    })
+    call.afterSettle(({ error }) => void told.push(`after ${error}`))
+    call.onSettle(({ error }) => void told.push(`inner ${error}`))
+    const outcome = failed('UPSTREAM_UNREACHABLE', 'gone', { sent: 'unknown' })
+    const settling = call.settle({
+      outcome,
+      status: 502,
+      sent: 'unknown',
+      bytes: 0,
+      digest: null,
+      error: null,
+    })
+    expect((await Promise.allSettled([settling]))[0]?.status).to.equal('rejected')
+    expect(told).to.deep.equal(['inner null', 'record null', 'after OUTCOME_UNRECORDED'])
+  })
+
+  it('tells that the caller has gone to those who listen, once, and at once to those who come later', () => {
+    const call = makeCall()
+    const told: string[] = []
+    call.onLeave(() => told.push('listens'))
+    const stay = call.onLeave(() => told.push('listens no more'))
+    stay()
+    call.leave()
+    call.leave()
+    call.onLeave(() => told.push('comes later'))
+    expect(told).to.deep.equal(['listens', 'comes later'])
+    expect(call.stopping.aborted).to.equal(false)
   })
 })

@@ -18,6 +18,8 @@ export interface RedisConnectionOptions {
   readonly silenceMs?: number | undefined
 }
 
+type Argument = string | number
+
 export class RedisConnection {
   #client: Redis | Cluster
   #connectTimeoutMs: number
@@ -57,30 +59,60 @@ export class RedisConnection {
   }
 
   /** The keys lie on one node. Rejects with an error that holds neither arguments nor credentials. */
-  run(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+    const asked = [keys.length, ...keys, ...args] as const
     return this.#client
-      .evalsha(script.sha, keys.length, ...keys, ...args)
-      .catch((fault: unknown) => this.#load(script, keys, args, fault))
+      .evalsha(script.sha, ...asked)
+      .catch((fault: unknown) => unlessUnknown(fault, () => this.#client.eval(script.text, ...asked)))
   }
 
-  /** A server that does not know the script gets its text. */
-  async #load(
+  /**
+   * As `run`, and waits until so many replicas have what the script wrote (WAIT, on the same connection), or the time
+   * is over: `replicas` says how many have it. The script may run more than once.
+   */
+  async runReplicated(
     script: Script,
     keys: readonly string[],
-    args: readonly (string | number)[],
-    fault: unknown,
-  ): Promise<unknown> {
-    if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
-    try {
-      return await this.#client.eval(script.text, keys.length, ...keys, ...args)
-    } catch (fault) {
-      throw new Error(`Redis: ${plain(fault)}`)
+    args: readonly Argument[],
+    { replicas, timeoutMs }: { readonly replicas: number; readonly timeoutMs: number },
+  ): Promise<{ answer: unknown; replicas: number }> {
+    if (replicas === 0) return { answer: await this.run(script, keys, args), replicas: 0 }
+    const both = () =>
+      this.#client
+        .pipeline()
+        .evalsha(script.sha, keys.length, ...keys, ...args)
+        .wait(replicas, timeoutMs)
+        .exec()
+    let results = await both()
+    if (isElsewhere(results?.[0]?.[0])) {
+      // By this the server gets the text, or the cluster's client learns where the key lies.
+      await this.run(script, keys, args)
+      results = await both()
     }
+    const [[fault, answer], [waitFault, count]] = [results?.[0] ?? [noAnswer], results?.[1] ?? [noAnswer]]
+    if (fault ?? waitFault) throw new Error(`Redis: ${plain(fault ?? waitFault)}`)
+    return { answer, replicas: Number(count) }
   }
 
   close(): void {
     this.#client.disconnect()
   }
+}
+
+/** A server that does not know the script gets its text. */
+async function unlessUnknown(fault: unknown, load: () => Promise<unknown>): Promise<unknown> {
+  if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
+  try {
+    return await load()
+  } catch (fault) {
+    throw new Error(`Redis: ${plain(fault)}`)
+  }
+}
+
+const noAnswer = new Error('no answer')
+
+function isElsewhere(fault: Error | null | undefined): boolean {
+  return /^(NOSCRIPT|MOVED|ASK) /.test(fault?.message ?? '')
 }
 
 function clientFor(options: RedisConnectionOptions, connectTimeout: number): Redis | Cluster {
