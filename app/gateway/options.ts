@@ -3,6 +3,7 @@ import type { Plugin, PolicyLayer } from '@svc/core'
 import type { auditSchema } from '@svc/plugin-audit'
 import type { authnSchema } from '@svc/plugin-authn'
 import type { brokersSchema } from '@svc/plugin-brokers'
+import type { dedupeSchema } from '@svc/plugin-dedupe'
 import type { enforcementSchema } from '@svc/plugin-enforcement'
 import type { entitlementsSchema } from '@svc/plugin-entitlements'
 import type { privacySchema } from '@svc/plugin-privacy'
@@ -19,6 +20,7 @@ export interface MiddlewareConfig {
   authn?: z.input<typeof authnSchema>
   entitlements?: z.input<typeof entitlementsSchema>
   enforcement?: z.input<typeof enforcementSchema>
+  dedupe?: z.input<typeof dedupeSchema>
   security?: z.input<typeof securitySchema>
   privacy?: z.input<typeof privacySchema>
   brokers?: z.input<typeof brokersSchema>

@@ -36,6 +36,7 @@ const sections: Readonly<Record<string, ConformanceOptions>> = {
       tenants: { acme: { plan: 'free', allowlist: ['billing/*'] } },
     },
   },
+  dedupe: { validConfig: { ttlSec: 60 } },
   quotas: { validConfig: { adapter: 'memory' } },
   security: { validConfig: { allow_versions: { billing: ['1.*'] }, limits: { max_payload_kb: 1 } } },
   enforcement: { validConfig: { mode: 'enforce' } },

@@ -73,6 +73,7 @@ describe('svc policy explain', () => {
       'entitlements',
       'security',
       'enforcement',
+      'dedupe',
       'quotas',
       'brokers',
     ])
@@ -171,8 +172,8 @@ describe('svc policy schema', () => {
     expect(oidc.properties).to.include.keys('jwks_uri', 'jwksUri', 'tenantClaim', 'tenant_claim')
     expect(oidc.required).to.deep.equal(['issuer', 'audience'])
     expect(oidc.allOf).to.deep.equal([{ anyOf: [{ required: ['jwks_uri'] }, { required: ['jwksUri'] }] }])
-    expect(schema.properties.dedupe).to.deep.equal({
-      title: 'dedupe',
+    expect(schema.properties.runtime).to.deep.equal({
+      title: 'runtime',
       description: 'Not available yet.',
       not: {},
     })

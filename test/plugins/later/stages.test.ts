@@ -1,6 +1,5 @@
 import type { Plugin } from '@svc/core'
 import { ap2Plugin } from '@svc/plugin-ap2'
-import { dedupePlugin } from '@svc/plugin-dedupe'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
@@ -13,12 +12,6 @@ const later: readonly (readonly [Plugin, string, object, object])[] = [
     'INTERNAL',
     { enabled: true, headers: { intent: 'x-ap2-intent' }, mode: '', trust: { clockSkewSec: 5 } },
     { mode: 'some' },
-  ],
-  [
-    dedupePlugin,
-    'STORE_UNAVAILABLE',
-    { enabled: true, duplicatePolicy: 'replay', ttlSec: 60, redisUrl: 'rediss://store.example.com' },
-    { redisUrl: 'http://store.example.com' },
   ],
   [
     runtimePlugin,

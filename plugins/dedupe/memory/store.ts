@@ -1,0 +1,73 @@
+// Keys in this process's memory: for tests and throw-away runs, as it forgets them with the process.
+import type { DedupeClaim, DedupeStanding, DedupeStore } from '@svc/core'
+import { claimed, type Entry, ended, isRunning, mayEnd, sent, standingOf } from '../entry.js'
+
+export interface MemoryDedupeOptions {
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number
+  /** Keys remembered at most; a new one beyond them is refused. */
+  readonly maxKeys?: number
+}
+
+export class MemoryDedupeStore implements DedupeStore {
+  #now: () => number
+  #maxKeys: number
+  #entries = new Map<string, Entry>()
+
+  constructor({ now = Date.now, maxKeys = 100_000 }: MemoryDedupeOptions = {}) {
+    this.#now = now
+    this.#maxKeys = maxKeys
+  }
+
+  async claim(claim: DedupeClaim): Promise<DedupeStanding> {
+    const now = this.#now()
+    const entry = this.#entries.get(claim.key)
+    const standing = standingOf(entry, claim, now)
+    if (standing.state !== 'claimed') return standing
+    if (entry === undefined) this.#makeRoom(now)
+    this.#entries.set(claim.key, claimed(claim, now))
+    return standing
+  }
+
+  async markSent(claim: DedupeClaim): Promise<boolean> {
+    const now = this.#now()
+    if (!isRunning(this.#entries.get(claim.key), claim, now)) return false
+    this.#entries.set(claim.key, sent(claim, now))
+    return true
+  }
+
+  async renew(claim: DedupeClaim): Promise<boolean> {
+    const entry = this.#entries.get(claim.key)
+    const now = this.#now()
+    if (!isRunning(entry, claim, now)) return false
+    this.#entries.set(claim.key, (entry.phase === 'sent' ? sent : claimed)(claim, now))
+    return true
+  }
+
+  async release(claim: DedupeClaim): Promise<void> {
+    if (isRunning(this.#entries.get(claim.key), claim, this.#now())) this.#entries.delete(claim.key)
+  }
+
+  async complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean> {
+    return this.#end(claim, answer)
+  }
+
+  async lose(claim: DedupeClaim): Promise<boolean> {
+    return this.#end(claim, undefined)
+  }
+
+  #end(claim: DedupeClaim, answer: Uint8Array | null | undefined): boolean {
+    const now = this.#now()
+    if (!mayEnd(this.#entries.get(claim.key), claim, now)) return false
+    this.#entries.set(claim.key, ended(claim, now, answer))
+    return true
+  }
+
+  #makeRoom(now: number): void {
+    if (this.#entries.size < this.#maxKeys) return
+    for (const [key, { expiresAt }] of this.#entries) if (now >= expiresAt) this.#entries.delete(key)
+    if (this.#entries.size >= this.#maxKeys) {
+      throw new Error(`the dedupe store holds ${this.#maxKeys} keys already`)
+    }
+  }
+}

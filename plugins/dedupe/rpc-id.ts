@@ -1,0 +1,56 @@
+// Puts another id into a JSON-RPC response without reading the rest of it: a number that a double does not carry goes
+// on as it came.
+
+/** JSON-RPC 2.0 §5. Text that is no JSON object comes back as it is. */
+export function withRpcId(text: string, id: string | number): string {
+  let at = skipSpace(text, 0)
+  if (text[at] !== '{') return text
+  let shown = ''
+  let copied = 0
+  at = skipSpace(text, at + 1)
+  while (text[at] === '"') {
+    const nameEnd = skipString(text, at)
+    const isId = JSON.parse(text.slice(at, nameEnd)) === 'id'
+    const from = skipSpace(text, skipSpace(text, nameEnd) + 1)
+    const end = skipValue(text, from)
+    if (isId) {
+      shown += text.slice(copied, from) + JSON.stringify(id)
+      copied = end
+    }
+    at = skipSpace(text, end)
+    if (text[at] !== ',') break
+    at = skipSpace(text, at + 1)
+  }
+  return shown + text.slice(copied)
+}
+
+function skipSpace(text: string, from: number): number {
+  let at = from
+  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++
+  return at
+}
+
+/** From an opening quote to behind the closing one. */
+function skipString(text: string, from: number): number {
+  let at = from + 1
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
+  return at + 1
+}
+
+function skipValue(text: string, from: number): number {
+  let at = from
+  let depth = 0
+  while (at < text.length) {
+    const sign = text[at]
+    if (sign === '"') {
+      at = skipString(text, at)
+      if (depth === 0) return at
+      continue
+    }
+    if (depth === 0 && (sign === ',' || sign === '}' || sign === ']')) return at
+    if (sign === '{' || sign === '[') depth++
+    else if ((sign === '}' || sign === ']') && --depth === 0) return at + 1
+    at++
+  }
+  return at
+}
