@@ -15,7 +15,8 @@ const needs = [
   },
 ]
 
-const isThere = (program) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0
+// Whatever it says: openssl 3.0 does not know `--version`.
+const isThere = (program) => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
 
 const missing = needs.filter(({ program }) => !isThere(program))
 if (missing.length > 0 && process.getuid?.() === 0 && isThere('apt-get')) {
