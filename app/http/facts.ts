@@ -163,11 +163,15 @@ export function idempotencyKeyOf(headers: IncomingHttpHeaders): string | null {
   }
   const key = plain ?? prefixed
   if (key === undefined) return null
-  if (typeof key !== 'string' || key === '' || key.length > maxHeaderValue) {
-    throw new Refusal(
-      'BAD_REQUEST',
-      `idempotency-key: expected one key of 1 to ${maxHeaderValue} characters.`,
-    )
-  }
+  if (!isIdempotencyKey(key)) throw new Refusal('BAD_REQUEST', `idempotency-key: ${keyExpected}`)
   return key
+}
+
+const keyForm = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
+
+export const keyExpected = `expected one key of 1 to ${maxHeaderValue} printable ASCII characters.`
+
+/** Whether a header carries the key upstream as it is: nothing in it is trimmed, recoded or a line of its own. */
+export function isIdempotencyKey(key: unknown): key is string {
+  return typeof key === 'string' && key.length <= maxHeaderValue && keyForm.test(key)
 }

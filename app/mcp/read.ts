@@ -7,7 +7,7 @@ import {
   ReferenceInputError,
   type RequestKind,
 } from '@svc/core'
-import { idempotencyKeyOf } from '../http/facts.js'
+import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/facts.js'
 import type { McpExchange } from './exchange.js'
 import { checkHeaderAgreement } from './header-agreement.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
@@ -17,7 +17,7 @@ import { isNormalUri } from './resource-uri.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
 
-const maxKey = 1024
+const maxId = 1024
 
 /** Fills the exchange in as far as it gets. Rejects with `Refusal`. */
 export async function readRequest(
@@ -92,9 +92,7 @@ function keyOf(exchange: McpExchange): string | null {
   const inHeader = idempotencyKeyOf(exchange.headers)
   const inBody = inMeta(exchange.message, META_IDEMPOTENCY_KEY)
   if (inBody === undefined) return inHeader
-  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxKey) {
-    throw invalidParams(`_meta["${META_IDEMPOTENCY_KEY}"]: expected a key of 1 to ${maxKey} characters.`)
-  }
+  if (!isIdempotencyKey(inBody)) throw invalidParams(`_meta["${META_IDEMPOTENCY_KEY}"]: ${keyExpected}`)
   if (inHeader !== null && inHeader !== inBody) {
     throw invalidParams(`idempotency-key and _meta["${META_IDEMPOTENCY_KEY}"] are both given and differ.`)
   }
@@ -105,8 +103,8 @@ function keyOf(exchange: McpExchange): string | null {
 function escalationOf({ headers, message }: McpExchange): string | undefined {
   const inBody = inMeta(message, META_ESCALATION_ID)
   if (inBody === undefined) return undefined
-  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxKey) {
-    throw invalidParams(`_meta["${META_ESCALATION_ID}"]: expected an id of 1 to ${maxKey} characters.`)
+  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxId) {
+    throw invalidParams(`_meta["${META_ESCALATION_ID}"]: expected an id of 1 to ${maxId} characters.`)
   }
   const inHeader = headers['x-escalation-id']
   if (inHeader !== undefined && inHeader !== inBody) {

@@ -70,6 +70,8 @@ describe('strange requests', () => {
     ['a Host with a path', `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1/x\r\n\r\n`, 400, 0],
     ['an idempotency key given twice', post(here, 'idempotency-key: a\r\nidempotency-key: a\r\n'), 400, 0],
     ['an idempotency key that holds a comma', post(here, 'idempotency-key: a, a\r\n'), 200, 1],
+    ['an idempotency key that is no ASCII', post(here, 'idempotency-key: \xe9\r\n'), 400, 0],
+    ['an idempotency key that holds a tab', post(here, 'idempotency-key: a\tb\r\n'), 400, 0],
     ['a node given twice', post(here, 'x-node-id: a\r\nx-node-id: b\r\n'), 400, 0],
     ['an agent given twice', post(here, 'x-agent-ref: a\r\nX-Agent-Ref: b\r\n'), 400, 0],
     ['a tenant given twice', post(here, 'x-tenant: acme\r\nx-tenant: acme\r\n'), 401, 0],
@@ -115,6 +117,26 @@ describe('strange requests', () => {
     await sendRaw(gateway.url, post(here, 'idempotency-key: twice\r\nidempotency-key: twice\r\n'))
     expect(gateway.records().at(-1)).to.include({ error: 'BAD_REQUEST', tool: 'read@1' })
   })
+
+  const keys = [
+    'a\r\nx-evil: 1',
+    '\u010d\u010ax-evil: 1',
+    'a\0',
+    '\u0100',
+    '\u00e9',
+    ' a ',
+    '',
+    'a'.repeat(1_025),
+  ]
+  for (const key of [...keys, 7, null, ['a']]) {
+    it(`refuses in a message what cannot be an idempotency key: ${JSON.stringify(key).slice(0, 30)}`, async () => {
+      const params = { name: 'read', arguments: {}, _meta: { 'svc/idempotency-key': key } }
+      const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+      const response = await gateway.invoke('/mcp/files', message)
+      expect(await response.json()).to.have.nested.property('error.data.error', 'BAD_REQUEST')
+      expect(upstream.calls).to.have.length(0)
+    })
+  }
 
   it('tells the trace of what it does not find', async () => {
     const response = await fetch(`${gateway.url}/nosuch`)
