@@ -1,0 +1,63 @@
+// What docs/server.md shows, run as it stands there.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type RequestOptions, request } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { hostSchema } from 'svc-sdk/internal/gateway/config'
+import { Running } from '../support/gateway-process.js'
+import { svc } from '../support/svc.js'
+
+const page = readFileSync(fileURLToPath(new URL('../../../docs/server.md', import.meta.url)), 'utf8')
+const [, policy = ''] = /^```yaml\n(.*?)^```$/ms.exec(page) ?? []
+const [, commands = ''] = /^```sh\n(.*?)^```$/ms.exec(page) ?? []
+
+describe('docs/server.md', () => {
+  it('shows a policy and a certificate with which a gateway serves TLS', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    try {
+      const local = commands.replaceAll('npx svc', `${process.execPath} ${svc}`)
+      execFileSync('sh', ['-ec', local], { cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
+      writeFileSync(join(home, 'policy.yaml'), policy)
+      await using gateway = new Running([
+        ...['--policy', join(home, 'policy.yaml'), '--port', '0', '--dir', join(home, 'state')],
+      ])
+      const { url = '' } = await gateway.line('listening')
+      expect(url).to.match(/^https:\/\/0\.0\.0\.0:\d+$/)
+      const ca = readFileSync(join(home, 'tls', 'gateway.crt'))
+      const asked = { ca, port: new URL(url).port, path: '/readyz', servername: 'localhost', agent: false }
+      expect(await answerTo({ ...asked, host: 'localhost' })).to.equal('{"status":"ready"}')
+      const named = { ...asked, host: '127.0.0.1', headers: { host: 'gateway.example.com' } }
+      expect(await answerTo(named)).to.equal('{"status":"ready"}')
+      const other = { ...asked, host: '127.0.0.1', headers: { host: 'other.example.com' } }
+      expect(await answerTo(other)).to.contain('server.allowedHosts')
+    } finally {
+      rmSync(home, { recursive: true, force: true })
+    }
+  })
+
+  it('tells the defaults that the schema has', () => {
+    const { server } = hostSchema.parse({ tenant: 'acme', port: 0, targets: {} })
+    const told = [...page.matchAll(/^\|[^|]*\| `(\w+)`[^|]*\| +([\d,]+)(?: (s|KiB|MiB))? +\|/gm)]
+    const units: Record<string, number> = { s: 1000, KiB: 1024, MiB: 1024 * 1024 }
+    expect(told.length).to.be.at.least(10)
+    for (const [, name = '', figure = '', unit = ''] of told) {
+      const expected = Number(figure.replaceAll(',', '')) * (units[unit] ?? 1)
+      expect((server as Record<string, unknown>)[name], name).to.equal(expected)
+    }
+  })
+})
+
+function answerTo(options: RequestOptions): Promise<string> {
+  return new Promise((resolve, reject) => {
+    request(options, (response) => {
+      const pieces: Buffer[] = []
+      response.on('data', (piece: Buffer) => pieces.push(piece))
+      response.on('end', () => resolve(Buffer.concat(pieces).toString()))
+    })
+      .once('error', reject)
+      .end()
+  })
+}

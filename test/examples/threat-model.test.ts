@@ -1,0 +1,75 @@
+// docs/threat-model.md names controls and tests; this sees that they are there, so that the page cannot rot.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const page = readFileSync(join(root, 'docs', 'threat-model.md'), 'utf8')
+
+interface Row {
+  readonly threat: string
+  readonly controls: readonly string[]
+  readonly tests: readonly { readonly title: string; readonly file: string }[]
+}
+
+const rows: Row[] = page
+  .split(/^(?=- \*\*[STRIDE]\.\*\* )/m)
+  .slice(1)
+  .map((item) => ({
+    threat: item.slice(0, item.indexOf('\n')),
+    controls: [...item.matchAll(/^ {2}- control: .*\]\(\.\.\/([^)]+)\)$/gm)].map(([, file = '']) => file),
+    tests: [...item.matchAll(/^ {2}- test: \[(.+)\]\(\.\.\/(test\/[^)]+)\)$/gm)].map(
+      ([, title = '', file = '']) => ({ title, file }),
+    ),
+  }))
+
+/** The full titles of the tests in each of these files, without running them. */
+function titlesIn(files: readonly string[]): Map<string, string[]> {
+  const built = (file: string): string => join(root, file.replace('test/', 'test/dist/').replace(/ts$/, 'js'))
+  const mocha = join(dirname(createRequire(import.meta.url).resolve('mocha/package.json')), 'bin', 'mocha.js')
+  const options = ['--no-config', '-n', 'conditions=svc-internal', '--dry-run', '--reporter', 'json']
+  const stdout = execFileSync(process.execPath, [mocha, ...options, ...files.map(built)], {
+    cwd: root,
+    maxBuffer: 64 * 1024 * 1024,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  }).toString()
+  const { tests } = JSON.parse(stdout.slice(stdout.indexOf('{\n'))) as {
+    tests: { fullTitle: string; file: string }[]
+  }
+  return new Map(
+    files.map((file) => [
+      file,
+      tests.filter((test) => test.file === built(file)).map(({ fullTitle }) => fullTitle),
+    ]),
+  )
+}
+
+describe('docs/threat-model.md', () => {
+  it('has a control and a test for every threat', () => {
+    expect(rows).to.have.length.above(30)
+    for (const { threat, controls, tests } of rows) {
+      expect(controls, threat).not.to.have.length(0)
+      expect(tests, threat).not.to.have.length(0)
+    }
+  })
+
+  it('names controls that are there', () => {
+    const missing = rows.flatMap(({ controls }) => controls).filter((file) => !existsSync(join(root, file)))
+    expect(missing).to.deep.equal([])
+  })
+
+  it('names tests that are there, under the titles they have', function () {
+    this.timeout(30_000)
+    const named = rows.flatMap(({ tests }) => tests)
+    const files = [...new Set(named.map(({ file }) => file))]
+    expect(files.filter((file) => !existsSync(join(root, file)))).to.deep.equal([])
+    const titles = titlesIn(files)
+    const missing = named.filter(({ title, file }) => {
+      return titles.get(file)?.some((full) => full === title || full.endsWith(` ${title}`)) !== true
+    })
+    expect(missing).to.deep.equal([])
+  })
+})
