@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { messageOf } from 'svc-sdk/core'
 import { policyFor, startExampleGateway } from './gateway.js'
+import { svc } from './svc.js'
 import { startToolServer } from './tool-server.js'
 import { type Step, type Tour, tour } from './tour.js'
 
@@ -32,16 +33,22 @@ async function setUp(): Promise<Tour> {
   const tools = await startToolServer()
   closers.push(['the tool server', () => tools.close()])
 
-  const policyYaml = policyFor(tools.url)
+  const policyYaml = policyFor(tools.url, 0)
   const policyFile = join(directory, 'policy.yaml')
   await writeFile(policyFile, policyYaml)
-  const { handle, url, auditDir, keyFile } = await startExampleGateway(policyYaml, policyFile, 0)
+  const { handle, url, adminUrl, tokenFile, auditDir, keyFile } = await startExampleGateway(
+    policyYaml,
+    policyFile,
+    0,
+  )
   closers.push(['the gateway', () => handle.close()])
 
   return {
     client: await connect(`${url}/mcp/billing`),
     direct: await connect(tools.url),
     gatewayUrl: url,
+    atDesk: (...args) =>
+      svc('escalations', ...args, '--admin', adminUrl, '--token-ref', `file://${tokenFile}`),
     tools,
     auditDir,
     keyFile,

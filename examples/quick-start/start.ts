@@ -6,6 +6,7 @@ import {
   here,
   policyFor,
   startExampleGateway,
+  usualAdminPort,
   usualToolPort,
 } from './gateway.js'
 import { isPortTaken } from './listen.js'
@@ -24,7 +25,8 @@ async function start(): Promise<void> {
   const port = await portToUse()
   const tools = await startToolServer(usualToolPort)
   try {
-    const gateway = await startExampleGateway(policyFor(tools.url), examplePolicy, port)
+    const adminPort = (await isPortTaken(usualAdminPort)) ? 0 : usualAdminPort
+    const gateway = await startExampleGateway(policyFor(tools.url, adminPort), examplePolicy, port)
     if (gateway.newKey !== undefined)
       console.log(`First run, so a signing key was made.\n${gateway.newKey}\n`)
     stopOnSignal(async () => {
@@ -49,8 +51,10 @@ async function portToUse(): Promise<number> {
   return 0
 }
 
-function instructions({ url, auditDir, keyFile }: ExampleGateway, tools: string): string {
+function instructions(gateway: ExampleGateway, tools: string): string {
+  const { url, adminUrl, tokenFile, auditDir, keyFile } = gateway
   const log = here(auditDir)
+  const desk = `--admin ${adminUrl} --token-ref file://${here(tokenFile)}`
   const call = (tool: string, args: object): string =>
     [
       `  curl -s ${url}/mcp/billing/${tool}@${VERSION} \\`,
@@ -67,9 +71,14 @@ function instructions({ url, auditDir, keyFile }: ExampleGateway, tools: string)
     call('get_invoice', { invoice: 'INV-1001' }),
     '',
     '  # one that it denies: the tool server is not asked',
-    call('refund_payment', { invoice: 'INV-1001', reason: 'the customer asked nicely' }),
+    call('delete_customer', { customer: 'Harbour Bakery' }),
     '',
-    '  # both are on record, and nobody has touched the log since',
+    '  # one that a person has to approve; send it again with the id it names: -H "x-escalation-id: ID"',
+    call('refund_payment', { invoice: 'INV-1001', reason: 'the customer asked nicely' }),
+    `  npx svc escalations list ${desk}`,
+    `  npx svc escalations approve ID ${desk}`,
+    '',
+    '  # all of it is on record, and nobody has touched the log since',
     `  npx svc audit show ${log} --format table`,
     `  npx svc audit verify ${log} --keys ${here(keyFile)}`,
     '',

@@ -14,6 +14,8 @@ export interface Tour {
   /** An MCP client of the tool server itself, past the gateway. */
   readonly direct: Client
   readonly gatewayUrl: string
+  /** `svc escalations …` in a process of its own: somebody at another terminal. */
+  atDesk(...args: string[]): Promise<{ exit: number; output: string }>
   readonly tools: ToolServer
   readonly auditDir: string
   readonly keyFile: string
@@ -33,12 +35,12 @@ const patience = 20
 
 export const tour: readonly Step[] = [
   {
-    title: 'An MCP client asks which tools there are. It is shown those it may use.',
+    title: 'An MCP client asks which tools there are. It is shown those it may use, or may ask a person for.',
     run: async ({ client, direct }) => {
       const offered = await toolNames(direct)
       const listed = await toolNames(client)
       assert.deepEqual(offered, ['delete_customer', 'get_invoice', 'list_invoices', 'refund_payment'])
-      assert.deepEqual(listed, ['get_invoice', 'list_invoices'])
+      assert.deepEqual(listed, ['get_invoice', 'list_invoices', 'refund_payment'])
       return [`the tool server has  ${offered.join(', ')}`, `the client sees      ${listed.join(', ')}`]
     },
   },
@@ -73,20 +75,62 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'It tries a refund all the same. The call is denied, and the tool server never hears of it.',
+    title: 'It tries a refund. The call is held, and the tool server never hears of it.',
     run: async ({ client, tools }) => {
-      const refusal = await refusalOf(
-        client.callTool({
-          name: 'refund_payment',
-          arguments: { invoice: 'INV-1001', reason: 'the customer asked nicely' },
-        }),
-      )
+      const refusal = await refusalOf(client.callTool(refund('INV-1001')))
       assert.equal(refusal.status, 403)
-      assert.equal(refusal.error, 'TOOL_NOT_ALLOWED')
+      assert.equal(refusal.error, 'ESCALATION_PENDING')
       assert.equal(refusal.reason, 'tool_not_in_allowlist')
       assert.equal(refusal.sent, false)
       assert.deepEqual(tools.refunds, [])
       return [refusal.text]
+    },
+  },
+  {
+    title: 'At another terminal, somebody at the desk finds it and approves it.',
+    run: async ({ client, atDesk }) => {
+      const id = await heldIdOf(client, 'INV-1001')
+      const listed = await atDesk('list')
+      assert.equal(listed.exit, 0, listed.output)
+      assert.ok(listed.output.includes(id), `${id} is not listed:\n${listed.output}`)
+      const approved = await atDesk('approve', id, '--comment', 'seen the invoice')
+      assert.equal(approved.exit, 0, approved.output)
+      assert.match(approved.output, /^status +approved by votes/m)
+      return [
+        '$ npx svc escalations list',
+        listed.output,
+        `$ npx svc escalations approve ${id}`,
+        approved.output,
+      ]
+    },
+  },
+  {
+    title: 'The client repeats the call with the id of its approval. It is served, and only once.',
+    run: async ({ client, atDesk, tools }) => {
+      const id = await idAtDesk(atDesk, 'approved')
+      const { structuredContent } = await client.callTool(refund('INV-1001', id))
+      assert.deepEqual(tools.refunds, ['INV-1001'])
+      const refusal = await refusalOf(client.callTool(refund('INV-1001', id)))
+      assert.equal(refusal.error, 'ESCALATION_REJECTED')
+      assert.deepEqual(tools.refunds, ['INV-1001'])
+      return [JSON.stringify(structuredContent), 'and once more:', refusal.text]
+    },
+  },
+  {
+    title: 'Another refund waits on the line for the answer, and is turned down.',
+    run: async ({ client, gatewayUrl, atDesk, tools }) => {
+      const id = await heldIdOf(client, 'INV-1003')
+      const waiting = fetch(`${gatewayUrl}/mcp/billing/refund_payment@1.0.0`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-escalation-wait': '30' },
+        body: JSON.stringify(refund('INV-1003').arguments),
+      })
+      const { exit, output } = await atDesk('reject', id, '--comment', 'not ours')
+      assert.equal(exit, 0, output)
+      const refusal = await (await waiting).text()
+      assert.match(refusal, /"ESCALATION_REJECTED"/)
+      assert.deepEqual(tools.refunds, ['INV-1001'])
+      return [refusal.trim()]
     },
   },
   {
@@ -178,6 +222,27 @@ export const tour: readonly Step[] = [
   },
 ]
 
+function refund(invoice: string, escalationId?: string) {
+  const more = escalationId === undefined ? {} : { _meta: { 'svc/escalation-id': escalationId } }
+  return { name: 'refund_payment', arguments: { invoice, reason: 'the customer asked nicely' }, ...more }
+}
+
+/** Tries the refund and gives the id under which it is held: the same one while it waits. */
+async function heldIdOf(client: Client, invoice: string): Promise<string> {
+  const { escalationId } = await refusalOf(client.callTool(refund(invoice)))
+  assert.equal(typeof escalationId, 'string', 'the refund is not held')
+  return String(escalationId)
+}
+
+/** The id of the one escalation of that status. */
+async function idAtDesk(atDesk: Tour['atDesk'], status: string): Promise<string> {
+  const { exit, output } = await atDesk('list', '--status', status, '--json')
+  assert.equal(exit, 0, output)
+  const { escalations } = JSON.parse(output) as { escalations: { id: string }[] }
+  assert.equal(escalations.length, 1)
+  return escalations[0]?.id ?? ''
+}
+
 async function toolNames(client: Client): Promise<string[]> {
   const { tools } = await client.listTools()
   return tools.map(({ name }) => name).sort()
@@ -189,6 +254,7 @@ interface Refused {
   readonly error: unknown
   readonly reason: unknown
   readonly sent: unknown
+  readonly escalationId: unknown
   readonly text: string
 }
 
@@ -207,6 +273,7 @@ function refusalFrom(thrown: unknown): Refused {
     error: data['error'],
     reason: data['denial_reason'],
     sent: data['sent'],
+    escalationId: data['escalation_id'],
     text: `${thrown.code} ${JSON.stringify(data)}`,
   }
 }
