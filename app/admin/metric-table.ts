@@ -52,6 +52,12 @@ export const stageMetrics: Readonly<Record<string, StageMetric>> = {
   svc_audit_upload_objects_total: { kind: 'counter', help: 'Objects that were uploaded.' },
   svc_audit_upload_failures_total: { kind: 'counter', help: 'Uploads that failed; they are tried again.' },
   svc_quota_store_failures_total: { kind: 'counter', help: 'Questions that the quota store did not answer.' },
+  svc_dedupe_replays_total: { kind: 'counter', help: 'Calls answered with what was kept of an earlier one.' },
+  svc_dedupe_refusals_total: { kind: 'counter', help: 'Calls refused as duplicates of another.' },
+  svc_dedupe_store_failures_total: {
+    kind: 'counter',
+    help: 'Questions that the store of idempotency keys did not answer.',
+  },
   svc_broker_exchanges_total: { kind: 'counter', help: 'Token exchanges asked for.' },
   svc_broker_exchange_failures_total: { kind: 'counter', help: 'Token exchanges that failed.' },
   svc_broker_key_rests_total: {
