@@ -11,6 +11,7 @@ import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
 import { heading, print } from './measure/report.js'
 import { measureMemory } from './memory.js'
+import { measurePolicy } from './policy.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
@@ -22,6 +23,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   upload: measureUpload,
   gateway: compareGateway,
   steps: measureSteps,
+  policy: measurePolicy,
   cold: measureColdStart,
   memory: measureMemory,
   redis: measureRedis,

@@ -33,8 +33,8 @@ export class Scene {
     this.#upstream = parts.upstream
   }
 
-  /** Works in a directory of its own below `disk`. */
-  static async set(disk: string): Promise<Scene> {
+  /** Works in a directory of its own below `disk`; `sections` in place of the policy's own. */
+  static async set(disk: string, sections: Record<string, unknown> = {}): Promise<Scene> {
     const dir = await mkdtemp(join(disk, 'svc-bench-'))
     const pinned = canPin()
     const core = pinned ? OTHER_CORE : undefined
@@ -50,7 +50,7 @@ export class Scene {
       keyFile: scene.keyFile,
     })
     // JSON is YAML.
-    await writeFile(scene.policyFile, JSON.stringify(policy, null, 2))
+    await writeFile(scene.policyFile, JSON.stringify({ ...policy, ...sections }, null, 2))
     return scene
   }
 

@@ -1,0 +1,97 @@
+// What it costs to decide who may call what and how often, with few patterns and with many, and which share of a
+// whole call that is.
+import { startIssuer } from './gateway/issuer.js'
+import { requestsFor } from './gateway/requests.js'
+import { Scene } from './gateway/scene.js'
+import { figure, heading, print, table } from './measure/report.js'
+import { type Spread, spreadOf } from './measure/statistics.js'
+import { entitlementsOf } from './policy/patterns.js'
+import { Stages, stageNames } from './policy/stages.js'
+
+const PATTERNS = [10, 10_000]
+const USERS = 8
+const CONNECTIONS = 16
+
+export async function measurePolicy(disk: string, quick: boolean): Promise<void> {
+  heading('Who may call what, how often: CPU of a call, tokens known')
+  const stages = await priceOfStages(quick)
+  const whole = await priceOfCalls(disk, quick)
+  const row = (name: string, of: (patterns: number) => Spread | undefined) => [
+    name,
+    ...PATTERNS.map((patterns) => shown(of(patterns))),
+  ]
+  table([
+    ['µs', ...PATTERNS.map((patterns) => `${patterns.toLocaleString('en')} patterns`)],
+    ...stageNames.map((name, i) => row(name, (patterns) => stages.get(patterns)?.parts[i])),
+    row('together', (patterns) => stages.get(patterns)?.together),
+    row('a whole call', (patterns) => whole.get(patterns)),
+  ])
+  const shares = PATTERNS.map((patterns) => {
+    const share = (stages.get(patterns)?.together.median ?? Number.NaN) / (whole.get(patterns)?.median ?? 1)
+    return `${Math.round(100 * share)} %`
+  })
+  print(`  of a whole call: ${shares.join(' and ')}; ${CONNECTIONS} connections, everything on`)
+}
+
+interface Prices {
+  readonly parts: readonly Spread[]
+  readonly together: Spread
+}
+
+async function priceOfStages(quick: boolean): Promise<Map<number, Prices>> {
+  const issuer = await startIssuer(USERS)
+  const rounds = new Map(PATTERNS.map((patterns): [number, number[][]] => [patterns, []]))
+  const opened = await Promise.all(PATTERNS.map(async (patterns) => Stages.open(issuer, patterns)))
+  const calls = quick ? 5_000 : 20_000
+  try {
+    // The first round only warms up what is measured.
+    for (let round = -1; round < (quick ? 3 : 9); round++) {
+      for (const [i, stages] of opened.entries()) {
+        const upTo: number[] = []
+        for (let count = 0; count <= stageNames.length; count++) upTo.push(await stages.cpu(count, calls))
+        if (round >= 0) rounds.get(PATTERNS[i] ?? 0)?.push(upTo)
+      }
+    }
+  } finally {
+    for (const stages of opened) await stages.close()
+    issuer.close()
+  }
+  return new Map([...rounds].map(([patterns, upTo]) => [patterns, pricesOf(upTo)]))
+}
+
+/** From what a call costs through none, one, two, … stages. */
+function pricesOf(rounds: readonly (readonly number[])[]): Prices {
+  const between = (from: number, to: number) =>
+    spreadOf(rounds.map((upTo) => (upTo[to] ?? Number.NaN) - (upTo[from] ?? Number.NaN)))
+  return { parts: stageNames.map((_, i) => between(i, i + 1)), together: between(0, stageNames.length) }
+}
+
+async function priceOfCalls(disk: string, quick: boolean): Promise<Map<number, Spread>> {
+  const scenes: { patterns: number; scene: Scene; cpu: number[] }[] = []
+  try {
+    for (const patterns of PATTERNS) {
+      const scene = await Scene.set(disk, { entitlements: entitlementsOf(patterns) })
+      scenes.push({ patterns, scene, cpu: [] })
+    }
+    const gateways = await Promise.all(scenes.map(({ scene }) => scene.subject('gateway')))
+    for (let round = -1; round < (quick ? 3 : 7); round++) {
+      for (const [i, { scene, cpu }] of scenes.entries()) {
+        const gateway = gateways[i]
+        if (gateway === undefined) continue
+        const { port } = gateway
+        const before = await gateway.ask('cpu')
+        const requests = requestsFor(port, scene.tokens)
+        const until = { milliseconds: quick ? 1000 : 2500 }
+        const { calls } = await scene.load.ask('load', { port, connections: CONNECTIONS, requests, until })
+        if (round >= 0) cpu.push(((await gateway.ask('cpu')) - before) / calls)
+      }
+    }
+    return new Map(scenes.map(({ patterns, cpu }) => [patterns, spreadOf(cpu)]))
+  } finally {
+    for (const { scene } of scenes) await scene.end()
+  }
+}
+
+function shown(spread: Spread | undefined): string {
+  return spread === undefined ? '' : figure(spread)
+}
