@@ -58,12 +58,29 @@ export class RedisConnection {
     return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastFault}`
   }
 
-  /** The keys lie on one node. Rejects with an error that holds neither arguments nor credentials. */
-  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
+  /**
+   * The keys lie on one node. Rejects with an error that holds neither arguments nor credentials, and with what
+   * `read` throws. Reading here spares every command a promise.
+   */
+  run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown>
+  run<T>(
+    script: Script,
+    keys: readonly string[],
+    args: readonly Argument[],
+    read: (answer: unknown) => T,
+  ): Promise<T>
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly Argument[],
+    read = (answer: unknown): unknown => answer,
+  ): Promise<unknown> {
     const asked = [keys.length, ...keys, ...args] as const
     return this.#client
       .evalsha(script.sha, ...asked)
-      .catch((fault: unknown) => unlessUnknown(fault, () => this.#client.eval(script.text, ...asked)))
+      .then(read, async (fault: unknown) =>
+        read(await unlessUnknown(fault, () => this.#client.eval(script.text, ...asked))),
+      )
   }
 
   /**

@@ -32,14 +32,12 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     return this.#connection.ready()
   }
 
-  async incrDaily(tenant: string, tool: string, limit: number, now?: number) {
-    const [count, resetAt] = countsOf(await this.#count(tenant, tool, limit, 1, now))
-    return { count, resetAt }
+  incrDaily(tenant: string, tool: string, limit: number, now?: number) {
+    return this.#count(tenant, tool, { limit, want: 1, now }, dayOf)
   }
 
-  async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
-    const [tokens, resetAt] = tokensOf(await this.#take(tenant, tool, ratePerSec, burst, 1, now))
-    return { tokens, resetAt }
+  takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
+    return this.#take(tenant, tool, { ratePerSec, burst, want: 1, now }, bucketOf)
   }
 
   refundDaily(tenant: string, tool: string, now?: number): Promise<void> {
@@ -47,21 +45,13 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 
   /** Counts up to `want` calls at once, all of them included in `count`; `taken` is 0 when the limit is reached. */
-  async countDaily(tenant: string, tool: string, limit: number, want: number) {
-    const [count, resetAt, taken] = countsOf(await this.#count(tenant, tool, limit, want))
-    return { count, resetAt, taken }
+  countDaily(tenant: string, tool: string, limit: number, want: number) {
+    return this.#count(tenant, tool, { limit, want }, daysOf)
   }
 
   /** Takes up to `want` tokens at once; `tokens` are left, and below zero when not one was there. */
-  async takeTokens(
-    tenant: string,
-    tool: string,
-    ratePerSec: number,
-    burst: number | undefined,
-    want: number,
-  ) {
-    const [tokens, resetAt, taken] = tokensOf(await this.#take(tenant, tool, ratePerSec, burst, want))
-    return { tokens, resetAt, taken }
+  takeTokens(tenant: string, tool: string, ratePerSec: number, burst: number | undefined, want: number) {
+    return this.#take(tenant, tool, { ratePerSec, burst, want }, bucketsOf)
   }
 
   async refundDays(tenant: string, tool: string, calls: number, now?: number): Promise<void> {
@@ -72,22 +62,20 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     this.#connection.close()
   }
 
-  #count(tenant: string, tool: string, limit: number, want: number, now?: number): Promise<unknown> {
-    checkDailyLimit(limit)
-    const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
-    return this.#connection.run(countDaily, [this.#key('count', tenant, tool)], args)
+  #count<T>(tenant: string, tool: string, { limit, want, now }: Count, read: Reading<T>): Promise<T> {
+    return rejecting(() => {
+      checkDailyLimit(limit)
+      const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
+      return this.#connection.run(countDaily, [this.#key('count', tenant, tool)], args, read)
+    })
   }
 
-  #take(
-    tenant: string,
-    tool: string,
-    ratePerSec: number,
-    burst: number | undefined,
-    want: number,
-    now?: number,
-  ): Promise<unknown> {
-    const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
-    return this.#connection.run(takeTokens, [this.#key('bucket', tenant, tool)], args)
+  #take<T>(tenant: string, tool: string, take: Take, read: Reading<T>): Promise<T> {
+    const { ratePerSec, burst, want, now } = take
+    return rejecting(() => {
+      const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
+      return this.#connection.run(takeTokens, [this.#key('bucket', tenant, tool)], args, read)
+    })
   }
 
   /** What is counted for one tenant and tool lies on one node of a cluster. */
@@ -96,21 +84,53 @@ export class RedisQuotaAdapter implements QuotaAdapter {
   }
 }
 
-type Numbers = readonly [level: number, resetAt: number, taken: number]
+interface Count {
+  readonly limit: number
+  readonly want: number
+  readonly now?: number | undefined
+}
 
-function countsOf(answer: unknown): Numbers {
+interface Take {
+  readonly ratePerSec: number
+  readonly burst: number | undefined
+  readonly want: number
+  readonly now?: number | undefined
+}
+
+type Reading<T> = (answer: unknown) => T
+
+/** What an async function would do, without the promise that it makes beside the one it returns. */
+function rejecting<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return ask()
+  } catch (fault) {
+    return Promise.reject(fault)
+  }
+}
+
+function daysOf(answer: unknown) {
   const [count, resetAt, taken] = Array.isArray(answer) ? (answer as unknown[]) : []
   if (typeof count !== 'number' || typeof resetAt !== 'number' || typeof taken !== 'number') {
     throw new Error('Redis: the answer to a count is not ours')
   }
-  return [count, resetAt, taken]
+  return { count, resetAt, taken }
+}
+
+function dayOf(answer: unknown) {
+  const { count, resetAt } = daysOf(answer)
+  return { count, resetAt }
 }
 
 /** Tokens have fractions, which Redis would cut off a number: they come as text. */
-function tokensOf(answer: unknown): Numbers {
+function bucketsOf(answer: unknown) {
   const [tokens, resetAt, taken] = String(answer).split(' ').map(Number)
   if (tokens === undefined || resetAt === undefined || taken === undefined) {
     throw new Error('Redis: the answer to a take is not ours')
   }
-  return [tokens, resetAt, taken]
+  return { tokens, resetAt, taken }
+}
+
+function bucketOf(answer: unknown) {
+  const { tokens, resetAt } = bucketsOf(answer)
+  return { tokens, resetAt }
 }

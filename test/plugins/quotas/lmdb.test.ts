@@ -78,7 +78,9 @@ describe('lmdb quota adapter', () => {
     await adapter.close()
   })
 
-  it('clears away days before yesterday and buckets that are full again, as new ones come', async () => {
+  it('clears away days before yesterday and buckets that are full again, as new ones come', async function () {
+    // 2,500 transactions, one after the other.
+    this.timeout(20_000)
     const adapter = new LmdbQuotaAdapter({ dir })
     const at = async (now: number, count: number, prefix: string) => {
       for (let i = 0; i < count; i++) {
