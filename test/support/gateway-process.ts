@@ -16,8 +16,12 @@ export class Running implements AsyncDisposable {
   stderr = ''
   #lines: AsyncIterator<string>
 
-  constructor(args: string[]) {
-    this.child = spawn(process.execPath, [svc, 'gateway', ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  /** `env` beside the test's own. */
+  constructor(args: string[], env: Readonly<Record<string, string>> = {}) {
+    this.child = spawn(process.execPath, [svc, 'gateway', ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
+    })
     this.exit = new Promise((resolve) => this.child.once('exit', resolve))
     this.child.stderr?.on('data', (piece: Buffer) => {
       this.stderr += piece.toString()

@@ -42,6 +42,37 @@ export async function startRedis(args: readonly string[] = [], port?: number): P
   }
 }
 
+/** A server that speaks TLS alone, with this certificate, on 127.0.0.1 and 127.0.0.2. */
+export async function startTlsRedis({
+  certFile,
+  keyFile,
+}: {
+  readonly certFile: string
+  readonly keyFile: string
+}): Promise<{ readonly port: number } & AsyncDisposable> {
+  const port = await freePort()
+  const tls = ['--tls-port', String(port), '--tls-cert-file', certFile, '--tls-key-file', keyFile]
+  const args = [
+    ...tls,
+    '--tls-ca-cert-file',
+    certFile,
+    '--tls-auth-clients',
+    'no',
+    '--bind',
+    '127.0.0.1',
+    '127.0.0.2',
+  ]
+  const dir = mkdtempSync(join(tmpdir(), 'svc-redis-'))
+  const child = await spawnRedis(dir, 0, args)
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      await killed(child)
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
 export interface RedisCluster extends AsyncDisposable {
   /** The primaries; the replica of the first, where there is one, comes last. */
   readonly nodes: readonly RedisServer[]
