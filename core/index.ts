@@ -96,7 +96,7 @@ export { checkOrder, type OrderMistake, placeInOrder } from './pipeline/order.js
 export { Pipeline } from './pipeline/pipeline.js'
 export { CORE_VERSION, definePlugin, type Plugin, type PluginContext } from './plugin.js'
 export { formatDiagnostic, PolicyError } from './policy/diagnostic.js'
-export type { Contradiction, PolicyFacts } from './policy/facts.js'
+export type { Contradiction, DenyRule, PolicyFacts } from './policy/facts.js'
 export { policySchema } from './policy/json-schema.js'
 export { loadPolicy, pluginUses } from './policy/load.js'
 export { notAvailable, notYet } from './policy/not-yet.js'

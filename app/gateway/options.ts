@@ -8,6 +8,7 @@ import type { enforcementSchema } from '@svc/plugin-enforcement'
 import type { entitlementsSchema } from '@svc/plugin-entitlements'
 import type { privacySchema } from '@svc/plugin-privacy'
 import type { quotasSchema } from '@svc/plugin-quotas'
+import type { runtimeSchema } from '@svc/plugin-runtime'
 import type { securitySchema } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
@@ -24,6 +25,7 @@ export interface MiddlewareConfig {
   security?: z.input<typeof securitySchema>
   privacy?: z.input<typeof privacySchema>
   brokers?: z.input<typeof brokersSchema>
+  runtime?: z.input<typeof runtimeSchema>
 }
 
 export interface GatewayOptions extends MiddlewareConfig {

@@ -1,7 +1,16 @@
 // What one part of a policy says that another has to know, when the policy is judged and when stages are created.
 import type { EscalationRule, Reviewers } from '../escalation.js'
 
+/** Which findings deny. */
+export interface DenyRule {
+  readonly mode: 'observe' | 'enforce'
+  /** Reason tokens, aliases resolved; absent: every finding denies. */
+  readonly denyOn?: readonly string[]
+}
+
 export interface PolicyFacts {
+  /** From `enforcement`. */
+  readonly denies?: DenyRule
   /** How calls escalate to people; absent where none does. From `security`. */
   readonly escalation?: EscalationRule
   /** Who may decide of them; absent where nobody can. From the host's `admin`. */

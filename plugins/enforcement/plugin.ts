@@ -14,7 +14,7 @@ import {
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { contradictionsOf } from './escalation/check.js'
 import { Escalations } from './escalation/escalations.js'
-import { isKnownReason, nearestReason } from './reasons.js'
+import { deniedReasons, isKnownReason, nearestReason } from './reasons.js'
 import { escalationInWords, ruleInWords } from './rule-in-words.js'
 import { EnforcementStage } from './stage.js'
 import { compileVerdict } from './verdict.js'
@@ -28,6 +28,11 @@ export const enforcementPlugin = definePlugin<EnforcementConfig>({
   uses: [judgement, identity, sideEffects, redactor],
   provides: [verdict, escalation],
   check: checkTogether,
+
+  facts: ({ mode, deny_on }) => ({
+    denies: { mode, ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }) },
+  }),
+
   create(config, context) {
     warnOfUnknown('deny_on', config.deny_on ?? [], context)
     warnOfUnknown('escalate_on', config.escalate_on ?? [], context)

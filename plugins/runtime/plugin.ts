@@ -1,6 +1,7 @@
-// The section is known and documented, and refused at load until its stage is written.
-import { definePlugin } from '@svc/core'
+// The `runtime` section: verdicts from outside the policy, in place of its `deny_on`.
+import { definePlugin, identity, judgement, redactor, sideEffects } from '@svc/core'
 import { type RuntimeConfig, runtimeSchema } from './config.js'
+import { judgeFrom } from './make.js'
 import { RuntimeStage } from './stage.js'
 
 export const runtimePlugin = definePlugin<RuntimeConfig>({
@@ -8,6 +9,16 @@ export const runtimePlugin = definePlugin<RuntimeConfig>({
   version: '0.1.0',
   core: '^1.0.0',
   schema: runtimeSchema,
-  available: false,
-  create: () => new RuntimeStage(),
+  uses: [identity, redactor, sideEffects],
+  provides: [judgement],
+
+  create(config, context) {
+    const { remote } = config.enforcement
+    if (remote?.endpoint?.startsWith('http:') === true && remote.allowInsecureHttp === true) {
+      context.warn(
+        'runtime.enforcement.remote.endpoint: over plain http, verdicts can be forged on their way',
+      )
+    }
+    return new RuntimeStage(judgeFrom(config, context))
+  },
 })

@@ -40,6 +40,9 @@ const sections: Readonly<Record<string, ConformanceOptions>> = {
   quotas: { validConfig: { adapter: 'memory' } },
   security: { validConfig: { allow_versions: { billing: ['1.*'] }, limits: { max_payload_kb: 1 } } },
   enforcement: { validConfig: { mode: 'enforce' } },
+  runtime: {
+    validConfig: { enforcement: { mode: 'local', remote: { endpoint: 'https://judge.example.com/' } } },
+  },
   privacy: { validConfig: { redact_identities: true } },
   brokers: {
     validConfig: (directory: string) => {

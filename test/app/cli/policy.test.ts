@@ -72,6 +72,7 @@ describe('svc policy explain', () => {
       'authn',
       'entitlements',
       'security',
+      'runtime',
       'enforcement',
       'dedupe',
       'quotas',

@@ -1,6 +1,5 @@
 import type { Plugin } from '@svc/core'
 import { ap2Plugin } from '@svc/plugin-ap2'
-import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
@@ -12,12 +11,6 @@ const later: readonly (readonly [Plugin, string, object, object])[] = [
     'INTERNAL',
     { enabled: true, headers: { intent: 'x-ap2-intent' }, mode: '', trust: { clockSkewSec: 5 } },
     { mode: 'some' },
-  ],
-  [
-    runtimePlugin,
-    'RUNTIME_UNAVAILABLE',
-    { enforcement: { mode: 'remote', remote: { endpoint: 'https://judge.example.com/', maxRetries: 0 } } },
-    { enforcement: { remote: { endpoint: 'judge' } } },
   ],
 ]
 

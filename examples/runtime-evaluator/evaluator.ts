@@ -1,0 +1,90 @@
+// A runtime on loopback: `POST /evaluate` answers with a decision.
+import { timingSafeEqual } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type EvaluateRequest, PROTOCOL_VERSION, requestIn } from './protocol.js'
+import { decide, type Rule } from './rules.js'
+
+const MAX_BODY_BYTES = 1_048_576
+
+export interface EvaluatorOptions {
+  /** 0 picks a free one. */
+  readonly port?: number
+  readonly rules?: readonly Rule[]
+  /** What gateways must show; absent: nothing. */
+  readonly apiKey?: string
+}
+
+export interface Evaluator {
+  /** What goes into `runtime.enforcement.remote.endpoint` of the policy. */
+  readonly url: string
+  /** What was asked, the oldest first. */
+  readonly asked: readonly EvaluateRequest[]
+  close(): Promise<void>
+}
+
+export async function startEvaluator({
+  port = 0,
+  rules = [],
+  apiKey,
+}: EvaluatorOptions = {}): Promise<Evaluator> {
+  const asked: EvaluateRequest[] = []
+
+  async function serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (message.method !== 'POST' || message.url !== '/evaluate')
+      return answer(response, 404, { error: 'not here' })
+    if (!isKnown(message, apiKey)) return answer(response, 401, { error: 'no such key' })
+    const text = await bodyOf(message)
+    const request = text === undefined ? undefined : requestIn(text)
+    if (request === undefined) {
+      return answer(response, 400, {
+        error: `expected a request in the protocol version ${PROTOCOL_VERSION}`,
+      })
+    }
+    asked.push(request)
+    answer(response, 200, { protocolVersion: PROTOCOL_VERSION, decision: decide(request, rules) })
+  }
+
+  const http = createServer((message, response) => {
+    serve(message, response).catch((fault: unknown) => {
+      console.error('evaluator:', fault)
+      response.destroy()
+    })
+  })
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', reject)
+    http.listen(port, '127.0.0.1', resolve)
+  })
+  return {
+    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/evaluate`,
+    asked,
+    async close() {
+      const closed = new Promise((resolve) => http.close(resolve))
+      http.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+function isKnown({ headers }: IncomingMessage, apiKey: string | undefined): boolean {
+  if (apiKey === undefined) return true
+  const shown = Buffer.from(headers.authorization ?? '')
+  const wanted = Buffer.from(`Bearer ${apiKey}`)
+  return shown.length === wanted.length && timingSafeEqual(shown, wanted)
+}
+
+/** Undefined for a body that is too large. */
+async function bodyOf(message: IncomingMessage): Promise<string | undefined> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of message as AsyncIterable<Buffer>) {
+    size += piece.byteLength
+    if (size > MAX_BODY_BYTES) return undefined
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+function answer(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
