@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import { canonicalize, sha256Hex } from '@svc/core'
 import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
 import type { UpstreamCall } from '../../support/upstream.js'
-import { decide, type Rig, startRig } from './rig.js'
+import { decide, type Rig, type RuntimeAnswer, startRig } from './rig.js'
 
 type Tool = (call: UpstreamCall, response: ServerResponse) => void
 
@@ -380,5 +381,43 @@ describe('require_approval', () => {
       expect(await (await rig.call()).json()).to.include({ denial_reason: reason })
       expect(rig.served).to.deep.equal([])
     }
+  })
+})
+
+describe('a runtime that wants a person to decide', () => {
+  const people = (strategy: string) => ({
+    enforcement: { escalations: { adapter: 'memory' } },
+    security: {
+      side_effects: { approve_high_risk: true, human_escalation: { approval_strategy: strategy } },
+    },
+  })
+  const runtime: RuntimeAnswer = (response) =>
+    decide(response, {
+      action: 'escalate',
+      reason: 'much money',
+      obligations: [{ type: 'redact_output', params: { paths: ['$.customer'] } }],
+    })
+
+  it('has the call wait for one', async () => {
+    await using rig = await startRig({ runtime, options: people('single_approver') as GatewayOptions })
+    const response = await rig.call()
+    expect(response.status).to.equal(403)
+    const body = (await response.json()) as object
+    expect(body).to.include({ error: 'ESCALATION_PENDING', escalation_status: 'pending' })
+    expect(body).to.have.property('escalation_id').that.is.a('string')
+    expect(rig.served).to.deep.equal([])
+  })
+
+  it('has its obligations kept once the call is let through', async () => {
+    await using rig = await startRig({
+      runtime,
+      tool: answer(invoice),
+      options: people('auto_allow') as GatewayOptions,
+    })
+    expect(await (await rig.call()).json()).to.include({ id: 'INV-1', customer: '[redacted]' })
+    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+      ['output_redacted', 'reported'],
+      ['runtime_escalated', 'escalate'],
+    ])
   })
 })

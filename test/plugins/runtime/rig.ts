@@ -72,6 +72,10 @@ export async function startRig(given: RigOptions = {}): Promise<Rig> {
   const meter = new KeepingMeter()
   const endpoint = given.endpoint ?? `${judge.url}/evaluate`
   const { configure, ...rest } = given.options ?? {}
+  const stop = async (): Promise<void> => {
+    await judge[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+  }
   const gateway = await startTestGateway({
     targets: { files: upstream.url },
     runtime: {
@@ -87,6 +91,9 @@ export async function startRig(given: RigOptions = {}): Promise<Rig> {
       if (given.clock !== undefined) bind(container, tokens.Clock, { useValue: given.clock })
       configure?.(container)
     },
+  }).catch(async (fault: unknown) => {
+    await stop()
+    throw fault
   })
   return {
     gateway,
@@ -102,8 +109,7 @@ export async function startRig(given: RigOptions = {}): Promise<Rig> {
     },
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]()
-      await judge[Symbol.asyncDispose]()
-      await upstream[Symbol.asyncDispose]()
+      await stop()
     },
   }
 }
