@@ -64,4 +64,15 @@ export const stageMetrics: Readonly<Record<string, StageMetric>> = {
     kind: 'counter',
     help: 'Vendor keys set aside after the upstream refused them.',
   },
+  svc_runtime_evaluations_total: {
+    kind: 'counter',
+    help: 'Calls about which the runtime was asked.',
+  },
+  svc_runtime_failures_total: { kind: 'counter', help: 'Evaluations that gave no decision.' },
+  svc_runtime_retries_total: { kind: 'counter', help: 'Repeated tries of an evaluation.' },
+  svc_runtime_skipped_total: {
+    kind: 'counter',
+    help: 'Calls about which nobody was asked, as the runtime had failed again and again.',
+  },
+  svc_runtime_circuit_open: { kind: 'gauge', help: '1 while the runtime is left alone; else 0.' },
 }
