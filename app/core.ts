@@ -69,6 +69,7 @@ export {
   type Logger,
   limits,
   type Meter,
+  type MetricEntry,
   messageOf,
   type Next,
   notYet,

@@ -10,6 +10,14 @@ import type { Token } from './tokens.js'
 /** The version of the contract in this package that plugins are written against (semver). */
 export const CORE_VERSION = '1.0.0'
 
+/** A figure that a stage counts or levels through `Meter`. */
+export interface MetricEntry {
+  /** A counter only rises, and its name ends in `_total`; a gauge is what is now so much. */
+  readonly kind: 'counter' | 'gauge'
+  /** What it means, for operators. */
+  readonly help: string
+}
+
 /** What a plugin may know of the gateway it is created for. */
 export interface PluginContext {
   readonly container: DependencyContainer
@@ -64,6 +72,8 @@ export interface Plugin<Config = unknown> {
    * absent: `runtime`, or `enforcement` where no runtime judges.
    */
   readonly before?: string
+  /** What its stage counts and levels through `Meter`, by name; operators are shown it from the start. */
+  readonly metrics?: Readonly<Record<string, MetricEntry>>
   /** What the section says that other plugins have to know. */
   facts?(config: Config): PolicyFacts
   /** What of the section does not go with the rest of the policy. Asked when every part is right by itself. */

@@ -1,7 +1,7 @@
 // What the gateway counts, as Prometheus reads it: the figures of stages, of calls, and of the process.
-import { type Logger, type Meter, type Token, token } from '@svc/core'
+import { type Logger, type Meter, type MetricEntry, type Token, token } from '@svc/core'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
-import { stageMetrics } from './metric-table.js'
+import { ownMetrics } from './metric-table.js'
 
 /** Names beyond ours: stages of one's own may bring some, and none may bring one for every caller. */
 const maxNames = 200
@@ -18,7 +18,13 @@ export class GatewayMetrics implements Meter {
   constructor(logger: Logger) {
     this.#logger = logger
     processMetrics()
-    for (const [name, { kind }] of Object.entries(stageMetrics)) this.#register(name, kind)
+  }
+
+  /** Shows, at 0, what the stages of a policy count; what another has named is left as it is. */
+  declare(metrics: Readonly<Record<string, MetricEntry>>): void {
+    for (const [name, { kind, help }] of Object.entries(metrics)) {
+      if (this.#fits(name)) this.#register(name, kind, help)
+    }
   }
 
   /** Nothing here throws: a stage that counts must not fail by it. */
@@ -49,9 +55,8 @@ export class GatewayMetrics implements Meter {
 
   #made<T>(name: string, kind: 'counter' | 'gauge', made: ReadonlyMap<string, T>): T | undefined {
     if (this.#refused.has(name)) return undefined
-    const isTaken = this.registry.getSingleMetric(name) !== undefined
-    if (metricName.test(name) && !isTaken && this.#counters.size + this.#gauges.size < maxNames) {
-      this.#register(name, kind)
+    if (this.#fits(name)) {
+      this.#register(name, kind, 'Of a stage of your own.')
       return made.get(name)
     }
     if (this.#refused.size < maxNames) {
@@ -64,8 +69,14 @@ export class GatewayMetrics implements Meter {
     return undefined
   }
 
-  #register(name: string, kind: 'counter' | 'gauge'): void {
-    const help = stageMetrics[name]?.help ?? 'Of a stage of your own.'
+  #fits(name: string): boolean {
+    const isTaken =
+      Object.hasOwn(ownMetrics, name) ||
+      [this.registry, processMetrics()].some((registry) => registry.getSingleMetric(name) !== undefined)
+    return metricName.test(name) && !isTaken && this.#counters.size + this.#gauges.size < maxNames
+  }
+
+  #register(name: string, kind: 'counter' | 'gauge', help: string): void {
     const options = { name, help, registers: [this.registry] }
     if (kind === 'counter') this.#counters.set(name, new Counter(options))
     else this.#gauges.set(name, new Gauge(options))

@@ -15,11 +15,13 @@ import {
   type PolicyLayer,
   Resources,
   resolve,
+  resolveOptional,
   tokens,
 } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { AdminToken } from '../admin/admin-token.js'
 import { Authority } from '../admin/authority.js'
+import { gatewayMetrics } from '../admin/metrics.js'
 import { bindDefaults, createContainer } from '../container.js'
 import { KnownHosts } from '../http/known-hosts.js'
 import { canonicalBase } from '../http/public-url.js'
@@ -127,6 +129,8 @@ export class Assembly {
     const { host } = policy
     const { publicUrl } = host.server
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
+    const figures = resolveOptional(this.container, gatewayMetrics)
+    for (const { metrics = {} } of policy.plugins) figures?.declare(metrics)
     return buildPipeline(
       policy,
       {

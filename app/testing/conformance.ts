@@ -53,7 +53,7 @@ export function conformance(plugin: Plugin, options: ConformanceOptions = {}): C
 const sectionName = /^[a-z][a-z0-9_]*$/
 
 function metadata(plugin: Plugin): ConformanceTest[] {
-  const { name, version, core, before, requires = [], uses = [], provides = [] } = plugin
+  const { name, version, core, before, requires = [], uses = [], provides = [], metrics = {} } = plugin
   return [
     test('is named like a section: lower-case letters, digits and underscores', () => {
       assert.match(name, sectionName)
@@ -68,6 +68,13 @@ function metadata(plugin: Plugin): ConformanceTest[] {
     test('names the slots it reads and fills once each, and reads none that it fills', () => {
       const slots = [...requires, ...uses, ...provides].map(({ index }) => index)
       assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
+    }),
+    test('names its figures as operators expect them: counters, and only they, end in _total', () => {
+      for (const [metric, { kind, help }] of Object.entries(metrics)) {
+        assert.match(metric, /^[a-z_:][a-z0-9_:]*$/)
+        assert.equal(metric.endsWith('_total'), kind === 'counter', metric)
+        assert.notEqual(help.trim(), '', metric)
+      }
     }),
     test('asks for a place before another stage, not itself', () => {
       if (before === undefined) return

@@ -1,6 +1,7 @@
 // The audit plugin owns the writer and the signer behind their tokens.
 import { definePlugin, resolve, services, tokens } from '@svc/core'
 import { type AuditConfig, auditSchema } from './config.js'
+import { metrics } from './metrics.js'
 import { openLog } from './open-log.js'
 import { AuditStage } from './stage.js'
 
@@ -10,6 +11,7 @@ export const auditPlugin = definePlugin<AuditConfig>({
   core: '^1.0.0',
   schema: auditSchema,
   presence: 'required',
+  metrics,
   create(config, context) {
     const { container } = context
     return new AuditStage({

@@ -15,6 +15,7 @@ import { credentialSource } from './credential-source.js'
 import { HeaderWriter } from './header.js'
 import { Keys } from './keys.js'
 import { type Making, onBehalfFrom, poolFrom } from './make.js'
+import { metrics } from './metrics.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
 
@@ -23,6 +24,7 @@ export const brokersPlugin = definePlugin<BrokersConfig>({
   version: '0.1.0',
   core: '^1.0.0',
   schema: brokersSchema,
+  metrics,
   uses: [identity],
   provides: [credential],
 

@@ -9,6 +9,7 @@ import {
   tokens,
 } from '@svc/core'
 import { type DedupeConfig, dedupeSchema } from './config.js'
+import { metrics } from './metrics.js'
 import { DedupeStage } from './stage.js'
 import { claimsSource } from './stores.js'
 import { SwitchedOff } from './switched-off.js'
@@ -23,6 +24,7 @@ export const dedupePlugin = definePlugin<DedupeConfig>({
   version: '0.1.0',
   core: '^1.0.0',
   schema: dedupeSchema,
+  metrics,
   uses: [identity],
   create: (config, context) => (config.enabled ? stageOf(config, context) : new SwitchedOff()),
 })

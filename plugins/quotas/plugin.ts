@@ -14,6 +14,7 @@ import { type AdapterSource, chooseAdapter } from './adapters.js'
 import { type QuotasConfig, quotasSchema } from './config.js'
 import { GuardedStore } from './guarded-store.js'
 import { MemoryQuotaAdapter } from './memory/adapter.js'
+import { metrics } from './metrics.js'
 import { QuotasStage, type StoreSource } from './stage.js'
 
 const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
@@ -24,6 +25,7 @@ export const quotasPlugin = definePlugin<QuotasConfig>({
   core: '^1.0.0',
   schema: quotasSchema,
   presence: 'required',
+  metrics,
   uses: [identity, limits],
   create(config, context) {
     const clock = resolveOptional(context.container, tokens.Clock) ?? systemClock

@@ -2,6 +2,7 @@
 import { definePlugin, identity, judgement, redactor, sideEffects } from '@svc/core'
 import { type RuntimeConfig, runtimeSchema } from './config.js'
 import { judgeFrom } from './make.js'
+import { metrics } from './metrics.js'
 import { RuntimeStage } from './stage.js'
 
 export const runtimePlugin = definePlugin<RuntimeConfig>({
@@ -9,6 +10,7 @@ export const runtimePlugin = definePlugin<RuntimeConfig>({
   version: '0.1.0',
   core: '^1.0.0',
   schema: runtimeSchema,
+  metrics,
   uses: [identity, redactor, sideEffects],
   provides: [judgement],
 

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bind, definePlugin, type Meter, resolve, tokens } from '@svc/core'
 import { expect } from 'chai'
-import { stageMetrics } from 'svc-sdk/internal/admin/metric-table'
 import { GatewayMetrics } from 'svc-sdk/internal/admin/metrics'
 import { Counters } from 'svc-sdk/internal/container'
+import { builtinPlugins } from 'svc-sdk/internal/plugins'
 import { z } from 'zod'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -30,13 +30,17 @@ describe('the figures', () => {
     }
   })
 
-  it('hold those of stages from the start, and of the process', async () => {
+  it('hold those of the stages that run from the start, and of the process', async () => {
     await using rig = await startAdminRig()
     const families = await figures(rig)
-    for (const [name, { kind }] of Object.entries(stageMetrics)) {
-      expect(families.get(name)?.type, name).to.equal(kind)
+    const running = builtinPlugins.filter(({ name }) => ['audit', 'quotas'].includes(name))
+    const counted = running.flatMap(({ metrics = {} }) => Object.entries(metrics))
+    expect(counted.length).to.be.greaterThan(5)
+    for (const [name, { kind, help }] of counted) {
+      expect(families.get(name), name).to.include({ type: kind, help })
       if (kind === 'counter') expect(sampled(families, name), name).to.equal(0)
     }
+    expect(families.has('svc_broker_exchanges_total')).to.equal(false)
     expect(sampled(families, 'process_cpu_user_seconds_total')).to.be.greaterThan(0)
     expect(sampled(families, 'process_resident_memory_bytes')).to.be.greaterThan(1e6)
     expect(families.has('nodejs_eventloop_lag_p99_seconds')).to.equal(true)
@@ -183,13 +187,16 @@ describe('the meter behind them', () => {
   it('never throws at a stage, and says once which name it cannot show', async () => {
     const log = keepingLogger()
     const metrics = new GatewayMetrics(log)
-    const unfit = ['', '7_up', 'with space', 'ümlaut', 'new\nline', 'svc_audit_disk_free_bytes']
+    metrics.gauge('a_level', 1)
+    metrics.count('a_total')
+    const taken = ['a_level', 'svc_call_duration_seconds', 'svc_ready', 'process_cpu_seconds_total']
+    const unfit = ['', '7_up', 'with space', 'ümlaut', 'new\nline', ...taken]
     for (const name of [...unfit, ...unfit]) metrics.count(name)
-    metrics.gauge('svc_audit_append_failures_total', 1)
+    metrics.gauge('a_total', 1)
     metrics.count('fine_total', -1)
     metrics.count('fine_total', Number.NaN)
     metrics.gauge('level', Number.NaN)
-    expect(log.lines.map(({ level }) => level)).to.deep.equal(Array(7).fill('warn'))
+    expect(log.lines.map(({ level }) => level)).to.deep.equal(Array(10).fill('warn'))
     const families = parseMetrics(await metrics.text())
     expect(sampled(families, 'fine_total')).to.equal(0)
   })
@@ -203,16 +210,30 @@ describe('the meter behind them', () => {
     expect(log.lines.length).to.be.within(1, 200)
   })
 
-  it('knows every name that the stages which ship count under', () => {
-    const plugins = fileURLToPath(new URL('../../../../plugins', import.meta.url))
-    const sources = readdirSync(plugins, { recursive: true, encoding: 'utf8' }).filter(
-      (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
-    )
-    const counted = sources.flatMap((file) =>
-      [...readFileSync(join(plugins, file), 'utf8').matchAll(/\.(?:count|gauge)(?:\?\.)?\(\s*'(\w+)'/g)].map(
-        ([, name]) => name,
-      ),
-    )
-    expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(stageMetrics).sort())
+  it('keeps the meaning that was told first, through every reload', async () => {
+    const metrics = new GatewayMetrics(keepingLogger())
+    metrics.declare({ a_total: { kind: 'counter', help: 'First.' } })
+    metrics.count('a_total')
+    metrics.declare({ a_total: { kind: 'gauge', help: 'Second.' }, 'b c': { kind: 'gauge', help: 'Unfit.' } })
+    const families = parseMetrics(await metrics.text())
+    expect(families.get('a_total')).to.include({ type: 'counter', help: 'First.' })
+    expect(sampled(families, 'a_total')).to.equal(1)
   })
+})
+
+describe('the plugins that ship', () => {
+  const root = fileURLToPath(new URL('../../../../plugins', import.meta.url))
+  for (const { name, metrics = {} } of builtinPlugins) {
+    it(`name every figure that they count, in \`metrics\`: ${name}`, () => {
+      const sources = readdirSync(join(root, name), { recursive: true, encoding: 'utf8' }).filter(
+        (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
+      )
+      const counted = sources.flatMap((file) =>
+        [
+          ...readFileSync(join(root, name, file), 'utf8').matchAll(/\.(?:count|gauge)(?:\?\.)?\(\s*'(\w+)'/g),
+        ].map(([, figure]) => figure),
+      )
+      expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(metrics).sort())
+    })
+  }
 })

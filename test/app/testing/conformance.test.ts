@@ -125,7 +125,7 @@ describe('the plugin conformance suite', () => {
 
   it('asks only the metadata of a plugin that is not available yet', () => {
     const titles = conformance({ ...sound, available: false }).map(({ title }) => title)
-    expect(titles).to.have.length(5)
+    expect(titles).to.have.length(6)
     expect(titles.join()).not.to.include('stop')
   })
 
