@@ -136,6 +136,8 @@ export class Call {
   #settle: SettleHandler[] = []
   #leaving: Set<() => void> | undefined
   #hasLeft = false
+  #isPatient = false
+  #isHurried = false
   #isSettled = false
   #abort = new CallAbort()
 
@@ -199,6 +201,21 @@ export class Call {
       this.#leaving.add(listener)
     }
     return () => this.#leaving?.delete(listener)
+  }
+
+  /** From here on until what it returns is called, the call only waits for people: a hurried one stops. */
+  waits(): () => void {
+    this.#isPatient = true
+    if (this.#isHurried) this.hurry()
+    return () => {
+      this.#isPatient = false
+    }
+  }
+
+  /** For the gateway that shuts down: people, who take their time, are not waited for. */
+  hurry(): void {
+    this.#isHurried = true
+    if (this.#isPatient) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
   }
 
   get<T>(slot: Slot<T>): T | undefined {

@@ -74,10 +74,14 @@ export class Generation {
     }
   }
 
-  /** Ends the streams on which callers only listen: they never end of themselves, and clients open them anew. */
+  /**
+   * Ends the streams on which callers only listen, as they never end of themselves and clients open them anew, and the
+   * waiting for people, who take their time.
+   */
   endStreams(): void {
     for (const call of this.#calls) {
       if (isListening(call)) call.abort('DRAINING', 'The gateway is shutting down; open the stream again.')
+      else call.hurry()
     }
   }
 

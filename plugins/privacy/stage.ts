@@ -36,8 +36,9 @@ export class PrivacyStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
+    if (service !== services.redactor || !this.#parts.isOn) return undefined
     const pseudonyms = this.#pseudonyms
-    if (service !== services.redactor || pseudonyms === undefined) return undefined
+    if (pseudonyms === undefined) throw new Error('the privacy stage has not started')
     const redacts: Redactor = {
       pseudonym: (name) => pseudonyms.of(name),
       text: (text) => pseudonyms.inPlaceOfAddresses(text),

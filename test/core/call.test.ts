@@ -36,6 +36,40 @@ describe('Call', () => {
     expect(call.mayUse('mcp://s/t@1', 'tool')).to.equal(true)
   })
 
+  it('lets people be asked for what only they stand in the way of', () => {
+    const call = makeCall()
+    const effects = { held: 'escalate', banned: 'deny', seen: 'reported' } as const
+    for (const [name, reason] of Object.entries({ held: 'held', banned: 'held', seen: 'seen' })) {
+      call.rule((reference) => (reference.includes(name) ? { reason, stage: 's' } : undefined))
+    }
+    call.rule((reference) => (reference.includes('banned') ? { reason: 'banned', stage: 's' } : undefined))
+    const effectOf = (reason: string) => effects[reason as keyof typeof effects]
+    call.set(verdict, { mode: 'enforce', effectOf })
+    const said = (name: string) => [
+      call.mayUse(`mcp://s/${name}@1`, 'tool'),
+      call.mayAskFor(`mcp://s/${name}@1`, 'tool'),
+    ]
+    expect(said('held')).to.deep.equal([false, true])
+    expect(said('banned')).to.deep.equal([false, false])
+    expect(said('seen')).to.deep.equal([true, true])
+  })
+
+  it('stops when it is hurried while it waits for people, before or after, and not otherwise', () => {
+    const before = makeCall()
+    before.hurry()
+    expect(before.stopping.aborted).to.equal(false)
+    before.waits()
+    expect(before.stopping.reason).to.have.property('code', 'DRAINING')
+    const during = makeCall()
+    during.waits()
+    during.hurry()
+    expect(during.stopping.aborted).to.equal(true)
+    const after = makeCall()
+    after.waits()()
+    after.hurry()
+    expect(after.stopping.aborted).to.equal(false)
+  })
+
   it('commits the hold that is to be last after those of the stages inside it', async () => {
     const call = makeCall()
     const log: string[] = []

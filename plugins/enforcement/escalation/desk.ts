@@ -22,8 +22,8 @@ export interface DeskParts {
   readonly steps: Steps
   readonly waiters: Waiters
   readonly facts: PolicyFacts
-  /** Present where what is kept must not tell who voted. */
-  readonly redactor: Redactor | undefined
+  /** Asked when something is written; undefined where it may tell who voted. */
+  redactor(): Redactor | undefined
 }
 
 export class Desk implements EscalationDesk {
@@ -103,14 +103,14 @@ export class Desk implements EscalationDesk {
     reviewer: Reviewer,
     { vote, comment }: Pick<EscalationVote, 'vote' | 'comment'>,
   ): CaseVote {
-    const { cases, redactor } = this.#parts
+    const { cases } = this.#parts
     const said = comment?.toWellFormed().slice(0, LONGEST_COMMENT)
     return {
       reviewer: this.#nameOf(reviewer),
       person: personOf(id, reviewer),
       roles: reviewer.kind === 'admin' ? [] : reviewer.identity.roles,
       vote,
-      ...(said === undefined || said === '' ? {} : { comment: redactor?.text(said) ?? said }),
+      ...(said === undefined || said === '' ? {} : { comment: this.#parts.redactor()?.text(said) ?? said }),
       at: cases.now,
     }
   }
@@ -118,6 +118,6 @@ export class Desk implements EscalationDesk {
   #nameOf(reviewer: Reviewer): string {
     if (reviewer.kind === 'admin') return 'the admin token'
     const { user = '', tenant } = reviewer.identity
-    return `${this.#parts.redactor?.pseudonym(user) ?? user} of ${tenant}`
+    return `${this.#parts.redactor()?.pseudonym(user) ?? user} of ${tenant}`
   }
 }

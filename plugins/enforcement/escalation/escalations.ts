@@ -55,7 +55,7 @@ export class Escalations {
     const { store, waiters } = lease.value
     const steps = new Steps(record)
     const cases = new Cases({ store, clock, steps, waiters, logger })
-    const desk = new Desk({ cases, steps, waiters, facts, redactor: service?.(services.redactor) })
+    const desk = new Desk({ cases, steps, waiters, facts, redactor: () => service?.(services.redactor) })
     const gate = new Gate({
       rule: this.#rule,
       cases,

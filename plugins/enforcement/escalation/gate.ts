@@ -129,8 +129,17 @@ export class Gate {
 
   async #wait(found: Case, waitMs: number, call: Call): Promise<Case> {
     const { desk, cases } = this.#parts
-    await desk.wait(found.id, waitMs, call.signal)
-    return (await cases.find(found.id))?.value ?? found
+    const stay = call.onLeave(() => {
+      call.abort('UPSTREAM_UNREACHABLE', 'The caller left before a person had decided.')
+    })
+    const done = call.waits()
+    try {
+      await desk.wait(found.id, waitMs, call.signal)
+      return (await cases.find(found.id))?.value ?? found
+    } finally {
+      done()
+      stay()
+    }
   }
 
   #answer(value: Case, asked: Asked): Denied | undefined {

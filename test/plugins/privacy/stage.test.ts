@@ -19,6 +19,7 @@ import {
   redactedFault,
   redactedValue,
   redactor,
+  services,
 } from '@svc/core'
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { expect } from 'chai'
@@ -193,6 +194,21 @@ describe('privacy', () => {
         expect(performance.now() - begun).to.be.lessThan(1000)
       }
     })
+  })
+
+  it('offers pseudonyms for what is written outside calls: the same ones', async () => {
+    const context = makeContext({ baseDir: home, stateDir: state })
+    const stageOf = (section: object) => privacyPlugin.create(privacyPlugin.schema.parse(section), context)
+    expect(stageOf({ redact_identities: false }).offer?.(services.redactor)).to.equal(undefined)
+    const stage = stageOf({ redact_identities: true })
+    expect(() => stage.offer?.(services.redactor)).to.throw('the privacy stage has not started')
+    await stage.start?.(new AbortController().signal)
+    const call = makeCall()
+    await stage.handle(call, async () => served)
+    const offered = stage.offer?.(services.redactor)
+    expect(offered?.pseudonym('ann')).to.equal(call.need(redactor).pseudonym('ann'))
+    expect(offered?.text('of ann@acme.example')).to.match(/^of hmac-sha256:/)
+    expect(stage.offer?.(services.escalations)).to.equal(undefined)
   })
 
   it('leaves everything as it is where it is not asked for', async () => {

@@ -74,8 +74,17 @@ describe('a caller who waits', () => {
     const call = office.make({ headers })
     const calling = office.through(call, () => Promise.reject(new Error('it is not sent')))
     const id = await pendingId(office)
-    call.abort('UPSTREAM_UNREACHABLE', 'The caller left.')
+    call.leave()
     expect(told(await calling)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'pending' })
+  })
+
+  it('is not let through when it left before the approval', async () => {
+    await using office = await openOffice()
+    const call = office.make({ headers })
+    call.leave()
+    const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
+    await office.desk.vote(idOf(outcome), reviewer('ann'), { vote: 'approve' })
+    expect(await office.desk.find(idOf(outcome))).to.include({ isUsed: false })
   })
 
   for (const wait of ['-1', '1.5', 'long', '1e3', '']) {

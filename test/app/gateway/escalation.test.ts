@@ -1,0 +1,365 @@
+// A call is held for people, decided by them, and served exactly once: through the ports of a whole gateway.
+import type { SignedEnvelope } from '@svc/plugin-audit'
+import { expect } from 'chai'
+import { type GatewayOptions, startGatewayServer } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
+import { until } from '../../support/redis.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { type Answer, ask } from '../admin/rig.js'
+
+const adminToken = 'a-token-of-the-tests-0123456789'
+const fetchEvil = ['/mcp/files/fetch@1.0.0', { url: 'https://evil.example/' }] as const
+
+function holding(more: Partial<GatewayOptions> = {}) {
+  return (home: string): GatewayOptions => ({
+    sec0Dir: home,
+    admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
+    env: { SVC_ADMIN: adminToken },
+    security: {
+      egress_allowlist: ['good.example'],
+      side_effects: { approve_high_risk: true, human_escalation: { approval_strategy: 'single_approver' } },
+    },
+    enforcement: { escalate_on: ['egress_violation'] },
+    ...more,
+  })
+}
+
+interface Office {
+  readonly gateway: TestGateway
+  vote(id: string, vote: string, bearer?: string): Promise<Answer>
+  pending(): Promise<string>
+}
+
+async function officeOf(gateway: TestGateway): Promise<Office> {
+  const { adminUrl = '' } = await gateway.handle.ready()
+  const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' }
+  return {
+    gateway,
+    vote: (id, vote, bearer = adminToken) =>
+      ask(adminUrl, `/api/escalations/${id}/votes`, {
+        method: 'POST',
+        headers: { ...headers, authorization: `Bearer ${bearer}` },
+        body: JSON.stringify({ vote }),
+      }),
+    async pending() {
+      for (;;) {
+        const { json } = await ask(adminUrl, '/api/escalations?status=pending', { headers })
+        const [found] = json['escalations'] as { id: string }[]
+        if (found !== undefined) return found.id
+      }
+    },
+  }
+}
+
+async function refusalOf(response: Response) {
+  return { status: response.status, ...((await response.json()) as { error: string; escalation_id: string }) }
+}
+
+const steps = (records: readonly SignedEnvelope[]) =>
+  records.map(({ tool, status, policy: { decision } }) => `${tool} ${status} ${decision}`)
+
+describe('a call that people decide of', () => {
+  let upstream: TestUpstream
+
+  beforeEach(async () => {
+    upstream = await startUpstream()
+  })
+
+  afterEach(() => upstream[Symbol.asyncDispose]())
+
+  const start = (more: Partial<GatewayOptions> = {}) =>
+    startTestGateway(holding({ targets: { files: upstream.url }, ...more }))
+
+  it('is held, approved on the admin listener, and served once', async () => {
+    await using gateway = await start()
+    const office = await officeOf(gateway)
+    const held = await refusalOf(await gateway.invoke(...fetchEvil))
+    expect(held).to.include({
+      status: 403,
+      error: 'ESCALATION_PENDING',
+      escalation_status: 'pending',
+      sent: false,
+    })
+    const id = held.escalation_id
+    const poll = await fetch(`${gateway.url}/escalations/${id}`)
+    expect(await poll.json()).to.include({ escalation_id: id, escalation_status: 'pending' })
+
+    expect((await office.vote(id, 'approve')).status).to.equal(200)
+    const headers = { 'x-escalation-id': id }
+    const served = await gateway.invoke(...fetchEvil, headers)
+    expect(served.status).to.equal(200)
+    const again = await refusalOf(await gateway.invoke(...fetchEvil, headers))
+    expect(again).to.include({ status: 403, error: 'ESCALATION_REJECTED', escalation_id: id })
+    expect(upstream.calls).to.have.length(1)
+
+    const records = gateway.records()
+    expect(steps(records)).to.deep.equal([
+      'escalations/open@1 ok deny',
+      'fetch@1.0.0 error deny',
+      'escalations/vote@1 ok allow',
+      'escalations/decide@1 ok allow',
+      'escalations/use@1 ok allow',
+      'fetch@1.0.0 ok allow',
+      'fetch@1.0.0 error deny',
+    ])
+    for (const record of records) {
+      expect(record).to.include({ escalation_id: id, tenant: 'acme' })
+      expect(record.findings?.[0]).to.include({ reason: 'egress_violation', effect: 'escalate' })
+    }
+    expect(records.filter(({ server }) => server === 'gw@1.0.0')).to.have.length(4)
+    expect(records[0]).to.include({ trace_id: records[1]?.trace_id, cause_span_id: records[1]?.span_id })
+    expect(new Set(records.map(({ span_id }) => span_id)).size).to.equal(records.length)
+  })
+
+  it('is answered when it waits and is decided', async () => {
+    await using gateway = await start()
+    const office = await officeOf(gateway)
+    for (const [vote, status] of [
+      ['approve', 200],
+      ['reject', 403],
+    ] as const) {
+      const calling = gateway.invoke(...fetchEvil, { 'x-escalation-wait': '30' })
+      await office.vote(await office.pending(), vote)
+      expect((await calling).status).to.equal(status)
+    }
+    expect(upstream.calls).to.have.length(1)
+  })
+
+  it('is no longer waited for when its caller has left: the approval stays', async () => {
+    await using gateway = await start()
+    const office = await officeOf(gateway)
+    const leaving = new AbortController()
+    const calling = fetch(`${gateway.url}${fetchEvil[0]}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-escalation-wait': '60' },
+      body: JSON.stringify(fetchEvil[1]),
+      signal: leaving.signal,
+    })
+    const id = await office.pending()
+    leaving.abort()
+    await calling.catch(() => undefined)
+    await until(async () => gateway.records().some(({ tool }) => tool === 'fetch@1.0.0'))
+    await office.vote(id, 'approve')
+    expect(upstream.calls).to.deep.equal([])
+    expect((await gateway.invoke(...fetchEvil, { 'x-escalation-id': id })).status).to.equal(200)
+  })
+
+  it('is no longer waited for when the gateway shuts down', async () => {
+    await using gateway = await start()
+    const office = await officeOf(gateway)
+    const calling = gateway.invoke(...fetchEvil, { 'x-escalation-wait': '60' })
+    const id = await office.pending()
+    await gateway.handle.close()
+    expect(await refusalOf(await calling)).to.include({ error: 'ESCALATION_PENDING', escalation_id: id })
+  })
+
+  it('runs once under its idempotency key, and is replayed under the approval it used', async () => {
+    await using gateway = await start({ dedupe: { enabled: true } })
+    const office = await officeOf(gateway)
+    const key = { 'idempotency-key': 'k-1' }
+    const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil, key))
+    await office.vote(id, 'approve')
+    const named = { ...key, 'x-escalation-id': id }
+    const answers = [
+      await gateway.invoke(...fetchEvil, named),
+      await gateway.invoke(...fetchEvil, named),
+      await gateway.invoke(...fetchEvil, key),
+    ]
+    expect(answers.map(({ status, headers }) => `${status} ${headers.get('x-dedupe')}`)).to.deep.equal([
+      '200 first',
+      '200 replay',
+      '200 replay',
+    ])
+    expect(upstream.calls).to.have.length(1)
+    expect((await gateway.invoke(...fetchEvil, { 'x-escalation-id': id })).status).to.equal(403)
+  })
+
+  it('is decided by users, but not by its own caller', async () => {
+    const issuer = await TestIssuer.start()
+    await using _ = { [Symbol.asyncDispose]: () => issuer.stop() }
+    await using gateway = await start({
+      authn: { oidc: issuer.oidc },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['reviewer'] },
+    })
+    const office = await officeOf(gateway)
+    const token = (name: string) =>
+      issuer.sign({ org: 'acme', sub: `u-${name}`, email: `${name}@acme.example`, roles: ['reviewer'] })
+    const [cal, ann] = await Promise.all([token('cal'), token('ann')])
+    const as = { authorization: `Bearer ${cal}` }
+    const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil, as))
+    expect((await office.vote(id, 'approve', cal)).status).to.equal(403)
+    expect((await office.vote(id, 'approve', ann)).status).to.equal(200)
+    expect((await gateway.invoke(...fetchEvil, as)).status).to.equal(200)
+    const vote = gateway.records().find(({ tool }) => tool === 'escalations/vote@1')
+    expect(vote?.principal).to.include({ user: 'ann@acme.example', user_id: 'u-ann' })
+  })
+
+  it('leaves no name where identities are redacted', async () => {
+    const issuer = await TestIssuer.start()
+    await using _ = { [Symbol.asyncDispose]: () => issuer.stop() }
+    await using gateway = await start({
+      authn: { oidc: issuer.oidc },
+      admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['reviewer'] },
+      privacy: { redact_identities: true },
+    })
+    const office = await officeOf(gateway)
+    const token = (name: string) =>
+      issuer.sign({ org: 'acme', sub: `u-${name}`, email: `${name}@acme.example`, roles: ['reviewer'] })
+    const as = { authorization: `Bearer ${await token('cal')}` }
+    const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil, as))
+    expect((await office.vote(id, 'approve', await token('ann'))).text).to.not.match(/cal@|ann@|u-cal|u-ann/)
+    expect((await gateway.invoke(...fetchEvil, as)).status).to.equal(200)
+    expect(JSON.stringify(gateway.records())).to.not.match(/cal@|ann@|u-cal|u-ann/)
+  })
+
+  it('is still there after a restart, with its approval', async () => {
+    const home: string[] = []
+    const before = await startTestGateway((dir) => {
+      home.push(dir)
+      return holding({ targets: { files: upstream.url } })(dir)
+    })
+    const office = await officeOf(before)
+    const { escalation_id: id } = await refusalOf(await before.invoke(...fetchEvil))
+    await office.vote(id, 'approve')
+    await before.handle.close()
+    await using after = await startTestGateway((dir) => ({
+      ...holding({ targets: { files: upstream.url } })(dir),
+      sec0Dir: home[0] ?? '',
+    }))
+    expect((await after.invoke(...fetchEvil, { 'x-escalation-id': id })).status).to.equal(200)
+    await after.handle.close()
+    await before[Symbol.asyncDispose]()
+  })
+
+  it('stays held when the policy is taken up anew, and is decided under the rule it came under', async () => {
+    await using gateway = await start()
+    const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil))
+    await gateway.handle.reload({
+      enforcement: { escalate_on: ['egress_violation'] },
+      security: {
+        egress_allowlist: ['good.example'],
+        side_effects: { approve_high_risk: true, human_escalation: { timeout_action: 'auto_approve' } },
+      },
+    })
+    const office = await officeOf(gateway)
+    expect((await office.vote(id, 'approve')).json).to.include({
+      strategy: 'single_approver',
+      status: 'approved',
+    })
+    expect((await gateway.invoke(...fetchEvil)).status).to.equal(200)
+  })
+
+  it('goes through in observe mode, and is only recorded', async () => {
+    await using gateway = await start({ enforcement: { mode: 'observe', escalate_on: ['egress_violation'] } })
+    expect((await gateway.invoke(...fetchEvil)).status).to.equal(200)
+    const records = gateway.records()
+    expect(steps(records)).to.deep.equal(['fetch@1.0.0 ok allow'])
+    expect(records[0]?.findings?.[0]).to.include({ effect: 'would_deny' })
+  })
+
+  it('is denied after the send where it can no longer wait', async () => {
+    await using gateway = await start({
+      enforcement: { escalate_on: ['payload_too_large'] },
+      security: {
+        limits: { max_payload_kb: 0.05 },
+        side_effects: { approve_high_risk: true },
+      },
+    })
+    const text = 'x'.repeat(45)
+    expect(await refusalOf(await gateway.invoke('/mcp/files/echo@1.0.0', { t: text }))).to.include({
+      error: 'ESCALATION_PENDING',
+    })
+    const late = await refusalOf(await gateway.invoke('/mcp/files/echo@1.0.0', { t: text.slice(10) }))
+    expect(late).to.include({ error: 'PAYLOAD_TOO_LARGE', sent: true })
+    expect(gateway.records().at(-1)?.findings?.[0]).to.include({
+      reason: 'payload_too_large',
+      effect: 'deny',
+    })
+  })
+
+  it('is refused at load where nobody could approve it', () => {
+    const options = {
+      ...holding({ targets: { files: upstream.url } })('/nowhere'),
+      tenant: 'acme',
+      port: 0,
+      audit: { gatewayName: 'gw', gatewayVersion: '1' },
+      quotas: { adapter: 'memory' },
+      security: {
+        side_effects: { approve_high_risk: true, humanEscalation: { min_approvals: 2 } },
+      },
+    }
+    expect(() => startGatewayServer(options as GatewayOptions)).to.throw(
+      'security.side_effects.humanEscalation.min_approvals: never reached: without authn.oidc only the admin token votes',
+    )
+  })
+})
+
+describe('an MCP call that people decide of', () => {
+  it('is a JSON-RPC error until it is approved, and names its escalation in _meta', async () => {
+    const { upstream } = await serverOf((message, response) => json(response, result(message)))
+    await using _ = upstream
+    await using gateway = await startTestGateway(
+      holding({
+        targets: { files: `${upstream.url}/mcp` },
+        enforcement: { escalate_on: ['egress_violation'] },
+      }),
+    )
+    const office = await officeOf(gateway)
+    const call = async (meta: object = {}, headers: Record<string, string> = {}) => {
+      const params = { name: 'echo', arguments: { url: 'https://evil.example' }, _meta: meta }
+      const response = await gateway.invoke(
+        '/mcp/files',
+        { ...callEcho, params },
+        {
+          accept: 'application/json, text/event-stream',
+          ...headers,
+        },
+      )
+      return (await response.json()) as {
+        result?: object
+        error?: { code: number; data: { error: string; escalation_id: string } }
+      }
+    }
+    const { error } = await call()
+    expect(error?.code).to.equal(403)
+    expect(error?.data).to.include({ error: 'ESCALATION_PENDING', escalation_status: 'pending' })
+    const id = error?.data.escalation_id ?? ''
+    await office.vote(id, 'approve')
+    const named = { 'svc/escalation-id': id }
+    expect((await call(named, { 'x-escalation-id': 'esc_other' })).error?.code).to.equal(-32602)
+    expect((await call({ 'svc/escalation-id': 7 })).error?.code).to.equal(-32602)
+    expect((await call(named)).result).to.have.property('content')
+    expect((await call(named)).error?.data).to.include({ error: 'ESCALATION_REJECTED', escalation_id: id })
+    const sent = upstream.calls.filter(({ body }) => body.includes('tools/call'))
+    expect(sent).to.have.length(1)
+  })
+
+  it('is listed, where only people stand in its way', async () => {
+    const tools = [{ name: 'echo' }, { name: 'held' }, { name: 'banned' }].map((tool) => ({
+      ...tool,
+      inputSchema: { type: 'object' },
+    }))
+    const { upstream } = await serverOf((message, response) => json(response, result(message, { tools })))
+    await using _ = upstream
+    const entitlements = {
+      default_plan: 'free',
+      plans: { free: {} },
+      tenants: { acme: { plan: 'free', allowlist: ['files/echo'], denylist: ['files/banned'] } },
+    }
+    const names = async (escalate_on: string[]) => {
+      await using gateway = await startTestGateway(
+        holding({ targets: { files: `${upstream.url}/mcp` }, entitlements, enforcement: { escalate_on } }),
+      )
+      const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+      const response = await gateway.invoke('/mcp/files', list, {
+        accept: 'application/json, text/event-stream',
+      })
+      const { result: listed } = (await response.json()) as { result: { tools: { name: string }[] } }
+      return listed.tools.map(({ name }) => name)
+    }
+    expect(await names(['tool_not_in_allowlist'])).to.deep.equal(['echo', 'held'])
+    expect(await names(['egress_violation'])).to.deep.equal(['echo'])
+  })
+})
