@@ -3,6 +3,7 @@ import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
+import { idOf, openOffice } from './escalation/office.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
@@ -70,4 +71,52 @@ describe('enforcement of a call that a runtime has judged', () => {
       expect(effects[1]).to.match(/^runtime_(denied|clarify|escalated): would_deny$/)
     })
   }
+
+  describe('where people decide', () => {
+    const escalate: Judgement = { action: 'escalate', reason: 'unusual amount', told }
+
+    it('puts to them what the runtime escalates, beside what it was told of', async () => {
+      await using office = await openOffice({ section: { escalate_on: [] } })
+      const call = office.make({ findings: [notListed] })
+      call.set(judgement, escalate)
+      const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
+      expect(await office.desk.find(idOf(outcome))).to.include({
+        reason: 'runtime_escalated',
+        detail: 'unusual amount',
+      })
+      expect(call.need(verdict).effectOf('runtime_escalated')).to.equal('escalate')
+      expect(call.need(verdict).effectOf('tool_not_in_allowlist')).to.equal('reported')
+    })
+
+    it('denies what the runtime was not told of, whatever it escalates', async () => {
+      await using office = await openOffice()
+      const call = office.make({ findings: [{ reason: 'fs_violation', stage: 'security' }] })
+      call.set(judgement, escalate)
+      const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    })
+
+    it('puts to them what escalate_on names, though the runtime allows it', async () => {
+      await using office = await openOffice()
+      const call = office.make()
+      call.set(judgement, { action: 'allow', told: ['egress_violation'] })
+      const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
+    })
+
+    it('denies what the runtime denies, though escalate_on names what was found', async () => {
+      await using office = await openOffice()
+      const call = office.make()
+      call.set(judgement, { action: 'deny', told: ['egress_violation'] })
+      const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    })
+  })
+
+  it('denies what the runtime escalates where nothing escalates', async () => {
+    const { outcome, effects } = await handle({}, { action: 'escalate', told: [] })
+    expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    expect(effects).to.deep.equal(['runtime_escalated: deny'])
+  })
 })

@@ -1,8 +1,9 @@
-import { type Call, denied, type Finding, type Outcome, verdict } from '@svc/core'
-import { enforcementPlugin } from '@svc/plugin-enforcement'
+import { type Call, denied, type Finding, type Outcome, services, verdict } from '@svc/core'
+import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
+import { openOffice, risky, rule } from './escalation/office.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
@@ -142,5 +143,92 @@ describe('enforcement', () => {
       const { lines } = await explain({}, callWith())
       expect(lines[0]).to.equal('mode enforce: every finding denies (deny_on is absent)')
     })
+
+    describe('of what people decide', () => {
+      const explained = async (rule: object = {}, findings = [risky]) => {
+        await using office = await openOffice({ rule })
+        const lines: string[] = []
+        const call = office.make({ findings })
+        const outcome = await office.stage.explain?.(
+          call,
+          async () => served,
+          (line) => lines.push(line),
+        )
+        expect(await office.desk.list({ limit: 1 })).to.deep.equal([])
+        expect(office.events).to.deep.equal([])
+        return { lines, outcome }
+      }
+
+      it('says who would decide how, and opens nothing', async () => {
+        const rule = { minApprovals: 2, requiredRoles: ['legal'], vetoRoles: ['ops'] }
+        const { lines, outcome } = await explained(rule)
+        const words =
+          'human_quorum of the reviewers of its tenant, 2 to approve, among them the roles legal, 1 to reject, or one of the roles ops; undecided after 900 s it is rejected'
+        expect(lines).to.deep.equal([
+          'mode enforce: every finding denies (deny_on is absent)',
+          `escalates instead for egress_violation: ${words}`,
+          'escalate: egress_violation (security, gateway): args.url is at evil.example',
+          `would be put to people: ${words}`,
+        ])
+        expect(outcome).to.deep.include({
+          code: 'ESCALATION_PENDING',
+          denial: { level: 'gateway', type: 'security', reason: 'egress_violation' },
+        })
+      })
+
+      it('says that nobody would be asked', async () => {
+        const { lines, outcome } = await explained({ strategy: 'auto_allow' })
+        expect(lines.at(-1)).to.equal('would be put to people: auto_allow, approved at once and recorded')
+        expect(outcome).to.equal(served)
+      })
+
+      it('says which set decides, and what the time does', async () => {
+        const rule = { strategy: 'single_approver', approvalSetId: 'sec', timeoutAction: 'auto_approve' }
+        const { lines } = await explained(rule)
+        expect(lines.at(-1)).to.equal(
+          'would be put to people: single_approver, one vote of the approval set "sec" decides; undecided after 900 s it is approved',
+        )
+      })
+
+      it('lets another finding deny, and none pass', async () => {
+        expect((await explained({}, [risky, tooLarge])).outcome).to.include({ code: 'PAYLOAD_TOO_LARGE' })
+        expect((await explained({}, [])).outcome).to.equal(served)
+      })
+    })
+  })
+
+  it('opens nothing and offers no desk where nothing escalates', async () => {
+    const context = makeContext({ stateDir: '/nowhere/at/all' })
+    const stage = enforcementPlugin.create(
+      enforcementPlugin.schema.parse({ escalate_on: ['egress_violation'] }),
+      context,
+    )
+    await stage.start?.(new AbortController().signal)
+    expect(stage.ready?.()).to.equal(undefined)
+    expect(stage.offer?.(services.escalations)).to.equal(undefined)
+    expect(context.resources.size).to.equal(0)
+    await stage.stop?.()
+  })
+
+  it('is not ready, and lets nothing that escalates through, while its store cannot be asked', async () => {
+    const down = new Error('down')
+    const store = Object.assign(new MemoryEscalationStore(), { latest: () => Promise.reject(down) })
+    await using office = await openOffice({ store })
+    expect(office.stage.ready?.()).to.equal(undefined)
+    const [call] = await Promise.allSettled([office.call()])
+    expect(call).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
+    expect((await office.call({ findings: [] })).kind).to.equal('completed')
+    await office.stage.stop?.()
+    expect(office.stage.ready?.()).to.equal('the escalation store is not open')
+  })
+
+  it('does not start where nobody records what people decide', async () => {
+    const context = makeContext({ facts: { escalation: rule } })
+    const stage = enforcementPlugin.create(enforcementPlugin.schema.parse({}), context)
+    const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
+    expect(start).to.have.nested.property(
+      'reason.message',
+      'escalations must be recorded, and no stage records them',
+    )
   })
 })
