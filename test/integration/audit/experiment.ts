@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { type LocalDevSigner, type VerifyReport, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { signer } from '../../plugins/audit/appender/records.js'
-import { Chance } from './chance.js'
+import { Chance } from '../../support/chance.js'
 
 /** What was counted, by name. */
 export type Figures = Readonly<Record<string, number | string>>

@@ -3,7 +3,7 @@
 import { type FileSystem, nodeFileSystem } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { appenderIn, DAY, diskWith, envelope, fault, spansOf } from '../../plugins/audit/appender/records.js'
-import type { Chance } from './chance.js'
+import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 
 const BURSTS = 12

@@ -8,9 +8,9 @@ import { LocalDevSigner, type SignedEnvelope, SvcAppender } from '@svc/plugin-au
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
 import { memoryLogger } from '../../plugins/audit/appender/records.js'
+import type { Chance } from '../../support/chance.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
-import type { Chance } from './chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 import { type SmallDisk, smallDisk } from './small-disk.js'
 

@@ -7,7 +7,7 @@ import { expect } from 'chai'
 import { DAY, linesOf, spansOf } from '../../plugins/audit/appender/records.js'
 import { startWriter, type Writer } from '../../plugins/audit/appender/writers.js'
 import { type Cloud, startCloud } from '../../plugins/audit/upload/cloud.js'
-import type { Chance } from './chance.js'
+import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 
 const DAYS = [DAY, '2026-11-22']

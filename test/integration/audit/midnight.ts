@@ -3,7 +3,7 @@
 
 import { expect } from 'chai'
 import { appenderIn, envelope, fixedClock, recordsOf } from '../../plugins/audit/appender/records.js'
-import type { Chance } from './chance.js'
+import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 
 const MIDNIGHT = Date.parse('2026-11-22T00:00:00Z')
