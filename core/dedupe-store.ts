@@ -52,5 +52,7 @@ export interface DedupeStore {
   open?(signal: AbortSignal): Promise<void>
   /** Why it could not be asked now; undefined while it could. Optional, for `/readyz`. */
   ready?(): string | undefined
+  /** What an operator should mend though it can be asked. Optional. */
+  warning?(): string | undefined
   close?(): Promise<void>
 }

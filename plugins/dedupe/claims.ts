@@ -62,6 +62,10 @@ export class Claims {
     return this.#store.ready?.()
   }
 
+  warning(): string | undefined {
+    return this.#store.warning?.()
+  }
+
   /** Rejects when the store cannot be asked. A claim that is had has to be ended. */
   async claim(claim: DedupeClaim): Promise<DedupeStanding> {
     const standing = await this.#ask(

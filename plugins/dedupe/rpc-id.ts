@@ -4,7 +4,7 @@
 /** JSON-RPC 2.0 §5. Text that is no JSON object comes back as it is. */
 export function withRpcId(text: string, id: string | number): string {
   let at = skipSpace(text, 0)
-  if (text[at] !== '{') return text
+  if (text[at] !== '{' || !isJson(text)) return text
   let shown = ''
   let copied = 0
   at = skipSpace(text, at + 1)
@@ -24,10 +24,24 @@ export function withRpcId(text: string, id: string | number): string {
   return shown + text.slice(copied)
 }
 
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch (fault) {
+    if (fault instanceof SyntaxError) return false
+    throw fault
+  }
+}
+
 function skipSpace(text: string, from: number): number {
   let at = from
-  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++
+  while (isSpace(text[at])) at++
   return at
+}
+
+function isSpace(sign: string | undefined): boolean {
+  return sign === ' ' || sign === '\n' || sign === '\r' || sign === '\t'
 }
 
 /** From an opening quote to behind the closing one. */
@@ -47,7 +61,7 @@ function skipValue(text: string, from: number): number {
       if (depth === 0) return at
       continue
     }
-    if (depth === 0 && (sign === ',' || sign === '}' || sign === ']')) return at
+    if (depth === 0 && (sign === ',' || sign === '}' || isSpace(sign))) return at
     if (sign === '{' || sign === '[') depth++
     else if ((sign === '}' || sign === ']') && --depth === 0) return at + 1
     at++

@@ -65,6 +65,10 @@ export class DedupeStage implements Stage {
     return this.#lease?.value.ready()
   }
 
+  warning(): string | undefined {
+    return this.#lease?.value.warning()
+  }
+
   handle(call: Call, next: Next): Promise<Outcome> {
     const { understood } = call
     return understood !== undefined && !hasKey(understood) ? next() : this.#handleKeyed(call, next)

@@ -111,6 +111,15 @@ export class RedisConnection {
     return { answer, replicas: Number(count) }
   }
 
+  /** What INFO says in a section, by name; of a cluster, what one of its nodes says. */
+  async info(section: string): Promise<ReadonlyMap<string, string>> {
+    const text = await this.#client.info(section).catch((fault: unknown) => {
+      throw new Error(`Redis: ${plain(fault)}`)
+    })
+    const lines = text.split('\r\n').filter((line) => line.includes(':'))
+    return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
+  }
+
   close(): void {
     this.#client.disconnect()
   }

@@ -17,6 +17,7 @@ export class RedisDedupeStore implements DedupeStore {
   #namespace: string
   #replicas: number
   #waitMs: number
+  #evicts: string | undefined
 
   constructor({ namespace, waitReplicas = 0, waitMs = 800, ...connection }: RedisDedupeOptions) {
     this.#namespace = namespace
@@ -25,8 +26,16 @@ export class RedisDedupeStore implements DedupeStore {
     this.#connection = new RedisConnection(connection)
   }
 
-  open(signal: AbortSignal): Promise<void> {
-    return this.#connection.open(signal)
+  async open(signal: AbortSignal): Promise<void> {
+    await this.#connection.open(signal)
+    const memory = await this.#connection.info('memory')
+    const policy = memory.get('maxmemory_policy') ?? 'noeviction'
+    this.#evicts = memory.get('maxmemory') !== '0' && policy !== 'noeviction' ? policy : undefined
+  }
+
+  warning(): string | undefined {
+    if (this.#evicts === undefined) return undefined
+    return `Redis may evict keys (maxmemory-policy ${this.#evicts}): a call whose key it has evicted can run again`
   }
 
   ready(): string | undefined {
