@@ -31,7 +31,8 @@ export function redactInvokeBody(
   rules: readonly OutputRule[],
 ): Completed {
   const headers = headersOfTheRest(answer)
-  const left = { ...answer, headers }
+  const { digest: _ofTheOriginal, ...rest } = answer
+  const left = { ...rest, headers }
   if (body.byteLength === 0) return left
   const shown = shownBody(answer, body, rules)
   if (shown !== undefined) return { ...left, body: Buffer.from(shown) }

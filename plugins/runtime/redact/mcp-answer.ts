@@ -62,7 +62,9 @@ export class McpEvents implements AnswerStream {
   #answer(bytes: Uint8Array, answer: NonNullable<AnswerChunk['answer']>): AnswerChunk {
     const shown = this.#response(bytes)
     if (shown !== undefined) {
-      return { bytes: eventOf(shown.text), answer: { ...answer, digest: shown.digest } }
+      // Whoever keeps the answer keeps what the caller saw.
+      const content = shown.text
+      return { bytes: eventOf(content), answer: { ...answer, digest: shown.digest, content } }
     }
     // The stream ended early, and a client that knows no event's id cannot come back for the rest.
     const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without an answer.', {

@@ -1,5 +1,12 @@
 // Redacts an answer on its way out, whole or streamed, on both faces; the record's digest is of what is left.
-import { type Call, type CallRequest, isStream, type Outcome } from '@svc/core'
+import {
+  type AnswerStream,
+  type Call,
+  type CallRequest,
+  type Completed,
+  isStream,
+  type Outcome,
+} from '@svc/core'
 import { gatheredInvoke, redactInvokeBody, redactInvokeEvents } from './invoke-answer.js'
 import { McpEvents, redactMcpBody } from './mcp-answer.js'
 import type { OutputRule } from './rule.js'
@@ -12,14 +19,26 @@ export async function redactOutcome(
   rules: readonly OutputRule[],
 ): Promise<Outcome> {
   if (outcome.kind !== 'completed') return outcome
-  const { body, headers } = outcome
-  if (!isStream(body)) {
-    return call.face === 'mcp'
-      ? redactMcpBody(outcome, body, request, rules)
-      : redactInvokeBody(outcome, body, rules)
+  const { body } = outcome
+  if (call.face === 'mcp') {
+    // Only as events does an answer stream there.
+    return isStream(body)
+      ? { ...outcome, body: new McpEvents(body, request, rules) }
+      : redactMcpBody(outcome, body, request, rules)
   }
-  // Only as events does an answer stream on the MCP face.
-  if (call.face === 'mcp') return { ...outcome, body: new McpEvents(body, request, rules) }
-  const isEvents = /^text\/event-stream\b/i.test(String(headers['content-type']))
-  return isEvents ? redactInvokeEvents(outcome, body, rules) : gatheredInvoke(outcome, body, rules)
+  // Also where they come whole, as in a replay.
+  if (isEvents(outcome)) return redactInvokeEvents(outcome, isStream(body) ? body : streamOf(body), rules)
+  return isStream(body) ? gatheredInvoke(outcome, body, rules) : redactInvokeBody(outcome, body, rules)
+}
+
+function isEvents({ headers }: Completed): boolean {
+  return /^text\/event-stream\b/i.test(String(headers['content-type']))
+}
+
+function streamOf(bytes: Uint8Array): AnswerStream {
+  return {
+    async *[Symbol.asyncIterator]() {
+      yield { bytes }
+    },
+  }
 }

@@ -1,4 +1,7 @@
+import { mkdtempSync, rmSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
@@ -365,6 +368,80 @@ describe('redact_output on the MCP face', () => {
       serving((_id, response) => response.end('rubbish')),
     )
     expect(JSON.parse(text)).to.have.nested.property('error.data.error', 'UPSTREAM_UNREACHABLE')
+  })
+})
+
+describe('redact_output of an answer that is replayed', () => {
+  const key = { 'idempotency-key': 'k-1' }
+  let dir: string
+
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'svc-test-'))
+  })
+
+  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+
+  /** The first call is allowed as it is, the second with the obligation. */
+  const twice = (tool: Tool, params: object): Promise<Rig> =>
+    startRig({
+      runtime: (response, _call, nth) =>
+        decide(response, {
+          action: 'allow',
+          ...(nth === 1 ? {} : { obligations: [{ type: 'redact_output', params }] }),
+        }),
+      tool,
+      options: { dedupe: { dir } },
+    })
+
+  const cases: readonly (readonly [string, Tool, object, string])[] = [
+    ['JSON', answer(invoice), { paths: ['$.customer', '$.lines'] }, '"customer":"[redacted]"'],
+    [
+      'events, by paths',
+      answer('data: {"email":"ada@example.com"}\n\n', 'text/event-stream'),
+      { paths: ['$.email'] },
+      'event: message\ndata: {"email":"[redacted]"}\n\n',
+    ],
+    [
+      'events, by a pattern',
+      answer('data: ada@exam\n\ndata: ple.com\n\n', 'text/event-stream'),
+      { patterns: ['email'] },
+      'data: "[redacted]"\n\n',
+    ],
+  ]
+  for (const [what, tool, params, expected] of cases) {
+    it(`is done under the verdict on the call that gets it: ${what}`, async () => {
+      await using rig = await twice(tool, params)
+      expect(await (await rig.call({}, key)).text()).to.include('ada@exam')
+      const replayed = await rig.call({}, key)
+      expect(replayed.headers.get('x-dedupe')).to.equal('replay')
+      const text = await replayed.text()
+      expect(text).to.include(expected).and.not.include('ada')
+      expect(rig.served).to.have.length(1)
+      expect(rig.lastRecord().output_sha256).to.equal(sha256Hex(text))
+    })
+  }
+
+  it('is done under the verdict on the call that gets it: a stream of the MCP face', async () => {
+    const tool: Tool = (call, response) => {
+      const { id, method } = JSON.parse(call.body) as { id: unknown; method: string }
+      const info = {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        serverInfo: { name: 's', version: '1' },
+      }
+      const result = method === 'initialize' ? info : { content: [{ type: 'text', text: 'ada@example.com' }] }
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result })}\n\n`)
+    }
+    await using rig = await twice(tool, { patterns: ['email'] })
+    const ask = async (id: number) => {
+      const body = { jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'echo', arguments: {} } }
+      return (await rig.gateway.invoke('/mcp/files', body, key)).text()
+    }
+    expect(await ask(1)).to.include('ada@example.com')
+    const result = { content: [{ type: 'text', text: '[redacted]' }] }
+    expect(JSON.parse(await ask(2))).to.deep.equal({ jsonrpc: '2.0', id: 2, result })
+    expect(rig.lastRecord()).to.include({ dedupe: 'replay', output_sha256: sha256Hex(canonicalize(result)) })
   })
 })
 
