@@ -1,18 +1,7 @@
 // Seals one daily log: keeps its tree and adds checkpoints, each extending the one before.
 
 import { join } from 'node:path'
-import type { Logger } from '@svc/core'
-import type { DirectoryLock } from '../appender/directory-lock.js'
-import {
-  APPEND_CREATE,
-  FILE_MODE,
-  type FileSystem,
-  READ,
-  READ_WRITE_CREATE,
-  syncDirectorySync,
-  syncFile,
-  writeFully,
-} from '../appender/file-system.js'
+import { FILE_MODE, READ, READ_WRITE_CREATE, syncFile } from '../appender/file-system.js'
 import { endOfLastLine } from '../appender/log-file.js'
 import { checkpointFile, dailyLog, treeFile } from '../appender/paths.js'
 import { AuditError } from '../errors.js'
@@ -20,15 +9,13 @@ import { checkpointText, type Head, originOf } from './checkpoint.js'
 import { CompactRange } from './compact-range.js'
 import { newestCheckpoint } from './head-file.js'
 import { judgeNote, type NoteSigner, signNote } from './note.js'
+import { appendNote, type NoteFileParts } from './note-tail.js'
 import { hashLines } from './read-lines.js'
 import { ENTRY_BYTES, entriesOf, entryIndex, readEntry, readRange, TreeWriter } from './tree-file.js'
 import { type Digest, leafHash } from './tree-hash.js'
 
-export interface SealParts {
-  readonly port: FileSystem
+export interface SealParts extends NoteFileParts {
   readonly signer: NoteSigner
-  readonly lock: DirectoryLock
-  readonly logger: Logger
 }
 
 interface Tree {
@@ -108,26 +95,9 @@ export class DaySeal {
     const origin = originOf(signer.keyId, this.day)
     const head = { day: this.day, size: tree.range.size, root: tree.range.root() }
     const text = checkpointText(origin, head, this.#head === undefined ? prev() : undefined)
-    await this.#addNote(await signNote(text, origin, signer))
+    const note = await signNote(text, origin, signer)
+    await appendNote(this.#parts, this.#dir, checkpointFile(this.day), note)
     this.#head = head
-  }
-
-  async #addNote(note: string): Promise<void> {
-    const { port } = this.#parts
-    const fd = port.openSync(this.#path(checkpointFile(this.day)), APPEND_CREATE, FILE_MODE)
-    try {
-      const { size } = port.fstatSync(fd)
-      try {
-        writeFully(port, fd, Buffer.from(note))
-      } catch (error) {
-        port.ftruncateSync(fd, size)
-        throw error
-      }
-      await syncFile(port, fd)
-      if (size === 0) syncDirectorySync(port, this.#dir)
-    } finally {
-      port.closeSync(fd)
-    }
   }
 
   /** The tree that the last checkpoint was signed over. */
@@ -135,7 +105,6 @@ export class DaySeal {
     const newest = newestCheckpoint(this.#parts.port, this.#path(checkpointFile(this.day)))
     if (newest === undefined) return this.#rebuild(log, undefined)
     if (newest.damaged) throw changed(this.day, 'its checkpoint file does not end in a checkpoint')
-    this.#cutTornNote(newest.end)
     const { checkpoint, note } = newest
     if (checkpoint !== undefined && note !== undefined) {
       // Other keys sealed before ours are judged by verification, which knows them all.
@@ -147,20 +116,6 @@ export class DaySeal {
     const resumed = tree ?? (await this.#rebuild(log, checkpoint))
     this.#head = checkpoint
     return resumed
-  }
-
-  #cutTornNote(end: number): void {
-    const { port, logger } = this.#parts
-    const path = this.#path(checkpointFile(this.day))
-    const fd = port.openSync(path, READ_WRITE_CREATE, FILE_MODE)
-    try {
-      const bytes = port.fstatSync(fd).size - end
-      if (bytes === 0) return
-      port.ftruncateSync(fd, end)
-      logger.warn({ file: path, offset: end, bytes }, 'cut off a torn checkpoint, left by a sealer that died')
-    } finally {
-      port.closeSync(fd)
-    }
   }
 
   /** The tree as its file has it, if that leads to the signed root and fits the log. */

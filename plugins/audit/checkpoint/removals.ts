@@ -37,6 +37,11 @@ export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
   }
 }
 
+/** The day that the first statement names first; undefined while there is none. */
+export function firstRemovedDay(port: FileSystem, dir: string): string | undefined {
+  return readRemovals(port, dir).find(({ removal }) => removal !== undefined)?.removal?.heads[0]?.day
+}
+
 /** The heads that the statements name, by day. */
 export function removedHeads(port: FileSystem, dir: string): Head[] {
   const heads = readRemovals(port, dir).flatMap(({ removal }) => removal?.heads ?? [])

@@ -4,14 +4,7 @@
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
 import { tryLock, unlock } from 'fs-native-extensions'
-import {
-  APPEND_CREATE,
-  FILE_MODE,
-  READ_WRITE_CREATE,
-  syncDirectorySync,
-  syncFile,
-  writeFully,
-} from '../appender/file-system.js'
+import { FILE_MODE, READ_WRITE_CREATE } from '../appender/file-system.js'
 import {
   checkpointFile,
   dayOfCheckpointFile,
@@ -23,6 +16,7 @@ import { type Head, removalOriginOf, removalText } from './checkpoint.js'
 import { DaySeal, type SealParts } from './day-seal.js'
 import { newestCheckpoint } from './head-file.js'
 import { signNote } from './note.js'
+import { appendNote } from './note-tail.js'
 import { removedHeads } from './removals.js'
 import { sealedState } from './sealed-state.js'
 
@@ -158,17 +152,10 @@ export class Sealer {
   }
 
   async #addStatement(heads: readonly Head[]): Promise<void> {
-    const { port, signer } = this.#parts
+    const { signer } = this.#parts
     const origin = removalOriginOf(signer.keyId)
     const note = await signNote(removalText(origin, heads), origin, signer)
-    const fd = port.openSync(join(this.#dir, REMOVALS_FILE), APPEND_CREATE, FILE_MODE)
-    try {
-      writeFully(port, fd, Buffer.from(note))
-      await syncFile(port, fd)
-      syncDirectorySync(port, this.#dir)
-    } finally {
-      port.closeSync(fd)
-    }
+    await appendNote(this.#parts, this.#dir, REMOVALS_FILE, note)
   }
 
   #daysOf(dayOf: (name: string) => string | undefined): string[] {

@@ -33,7 +33,7 @@ export class ControlPlane {
   readonly #timeoutMs: number
   readonly #idleMs: number
   readonly #client = new HttpClient()
-  #metadata: UploadMetadata | undefined
+  #metadata: Promise<UploadMetadata> | undefined
 
   /** `idleMs`: how long a PUT may stand still. */
   constructor(config: PresignConfig, idleMs: number) {
@@ -45,8 +45,16 @@ export class ControlPlane {
 
   /** As whom to upload; the control plane is asked once, and only for what the configuration lacks. */
   async metadata(signal: AbortSignal): Promise<UploadMetadata> {
-    this.#metadata ??= complete(configuredMetadata(this.#config)) ?? (await this.#validateKey(signal))
-    return this.#metadata
+    const configured = complete(configuredMetadata(this.#config))
+    if (configured !== undefined) return configured
+    this.#metadata ??= this.#validateKey(signal)
+    try {
+      return await this.#metadata
+    } catch (error) {
+      // The next attempt asks again.
+      this.#metadata = undefined
+      throw error
+    }
   }
 
   async uploadUrl(request: PutRequest, signal: AbortSignal): Promise<PresignedUrl> {

@@ -1,6 +1,7 @@
 // The upload of one directory, round by round: looks for new bytes, sends them, and lets go of what is past its
 // retention. It runs on a thread of its own, so it may read, hash and wait without an append noticing.
 
+import { REMOVALS_FILE } from '../appender/paths.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import { AppendCounter, Pace } from './pace.js'
@@ -64,21 +65,25 @@ export class DirectoryUpload {
     const state = this.#state
     const found = scan(dir, isFull ? undefined : new Set(days))
     this.#host.pending(pendingIn(found, state))
-    await uploadRound(
-      {
-        dir,
-        state,
-        controlPlane: this.#controlPlane,
-        rangeBytes,
-        pace: this.#pace,
-        sizes: (sources) => this.#sizes(sources),
-        onUploaded: (bytes) => this.#host.uploaded(bytes),
-        onFailure: (error, source) => this.#host.failed(error, source),
-      },
-      found.filter(({ source }) => !stopped.includes(source.path)),
-      this.#signal,
-    )
-    if (isFull) await this.#tidy(state, found)
+    const send = (files: readonly FoundFile[]) =>
+      uploadRound(
+        {
+          dir,
+          state,
+          controlPlane: this.#controlPlane,
+          rangeBytes,
+          pace: this.#pace,
+          sizes: (sources) => this.#sizes(sources),
+          onUploaded: (bytes) => this.#host.uploaded(bytes),
+          onFailure: (error, source) => this.#host.failed(error, source),
+        },
+        files.filter(({ source }) => !stopped.includes(source.path)),
+        this.#signal,
+      )
+    await send(found)
+    if (!isFull || !(await this.#tidy(state, found))) return
+    // The statement of what has just been removed goes out at once: this may be the last round for long.
+    await send(scan(dir, new Set()).filter(({ source }) => source.path === REMOVALS_FILE))
   }
 
   async #sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]> {
@@ -87,17 +92,19 @@ export class DirectoryUpload {
     return sizes
   }
 
-  /** Retention, and forgetting what is no longer there. */
-  async #tidy(state: UploadState, found: readonly FoundFile[]): Promise<void> {
+  /** Retention, and forgetting what is no longer there. Whether anything was removed. */
+  async #tidy(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
     const there = new Set(found.map(({ source }) => source.path))
     for (const path of state.paths()) if (!there.has(path)) state.forget(path)
     const offsets = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
-    for (const removed of await this.#host.retain(offsets)) {
+    const gone = await this.#host.retain(offsets)
+    for (const removed of gone) {
       for (const path of state.paths()) {
         if (path === removed || path.startsWith(`${removed}/`)) state.forget(path)
       }
     }
     state.save()
+    return gone.length > 0
   }
 }
 

@@ -2,6 +2,8 @@
 
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { nodeFileSystem } from '../appender/file-system.js'
+import { endOfNotes } from '../checkpoint/note-tail.js'
 import type { SizeQuestion } from './thread-messages.js'
 
 export interface UploadedLog {
@@ -14,7 +16,7 @@ export interface UploadedLog {
 }
 
 /**
- * Sizes of the files under the log's lock, where a file holds whole batches; undefined for one that is gone,
+ * Sizes of the files under the log's lock, where a file holds whole batches, and of notes only whole ones; undefined for one that is gone,
  * and for agents' files while they are being completed, since that may rewrite their ends.
  */
 export async function sizesIn(
@@ -27,6 +29,8 @@ export async function sizesIn(
     const { isComplete } = derived
     return files.map(({ path, mode }) => {
       if (mode === 'agent' && !isComplete) return undefined
+      // A note that is not whole is cut off again, so nothing of it may leave.
+      if (mode === 'checkpoint') return endOfNotes(nodeFileSystem, join(dir, path))
       return statSync(join(dir, path), { throwIfNoEntry: false })?.size
     })
   })

@@ -134,7 +134,8 @@ async function putAll(
         if (range.end < size) queue.push(one.found)
       } catch (error) {
         const failure = asUploadError(error, source)
-        parts.onFailure(failure, source)
+        // What is wrong for all is told once, however many met it.
+        if (failure.reach === 'file' || goesOn) parts.onFailure(failure, source)
         if (failure.reach === 'all') goesOn = false
       }
     }

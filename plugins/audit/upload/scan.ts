@@ -3,8 +3,11 @@
 
 import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { nodeFileSystem } from '../appender/file-system.js'
+import { REMOVALS_FILE } from '../appender/paths.js'
+import { firstRemovedDay } from '../checkpoint/removals.js'
 import { systemCode } from '../errors.js'
-import { type Source, sourceOf } from './source.js'
+import { removalsSource, type Source, sourceOf } from './source.js'
 
 export interface FoundFile {
   readonly source: Source
@@ -24,12 +27,18 @@ export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
   }
   const found: FoundFile[] = []
   for (const path of paths) {
-    const source = sourceOf(path)
+    const source = path === REMOVALS_FILE ? removals(dir) : sourceOf(path)
     const size = source === undefined ? undefined : sizeOf(join(dir, path))
     if (source !== undefined && size !== undefined) found.push({ source, size })
   }
   const rank = ({ source }: FoundFile) => `${ORDER.indexOf(source.mode)} ${source.date} ${source.path}`
   return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
+}
+
+/** Undefined while there is no whole statement in the file. */
+function removals(dir: string): Source | undefined {
+  const day = firstRemovedDay(nodeFileSystem, dir)
+  return day === undefined ? undefined : removalsSource(day)
 }
 
 /** Undefined for what is no file, or no longer there. */

@@ -1,6 +1,12 @@
 // Which files are uploaded, as which dataset, under which keys (decisions.md §4 "Upload").
 
-import { dayOfDailyLog, dayOfRawLog, pathSegment } from '../appender/paths.js'
+import {
+  dayOfCheckpointFile,
+  dayOfDailyLog,
+  dayOfRawLog,
+  pathSegment,
+  REMOVALS_FILE,
+} from '../appender/paths.js'
 import type { UploadMetadata } from './presign.js'
 
 export type UploadMode = 'audit' | 'agent' | 'raw' | 'checkpoint'
@@ -19,7 +25,6 @@ export interface Source {
 }
 
 const AGENT_LOG = /^agents\/([A-Za-z0-9._%-]+)\/(\d{4}-\d\d-\d\d)\/([A-Za-z0-9._%-]+)\.ndjson$/
-const CHECKPOINTS = /^(audit-(\d{4}-\d\d-\d\d))\.checkpoint$/
 
 /** Undefined for a file that no dataset holds: locks, keys, torn tails, the state itself. */
 export function sourceOf(path: string): Source | undefined {
@@ -27,9 +32,15 @@ export function sourceOf(path: string): Source | undefined {
   if (daily !== undefined) {
     return { path, mode: 'audit', date: daily, folder: `ingest/${daily}`, stem: `audit-${daily}` }
   }
-  const [, stem = '', sealed] = CHECKPOINTS.exec(path) ?? []
+  const sealed = dayOfCheckpointFile(path)
   if (sealed !== undefined) {
-    return { path, mode: 'checkpoint', date: sealed, folder: `checkpoints/${sealed}`, stem }
+    return {
+      path,
+      mode: 'checkpoint',
+      date: sealed,
+      folder: `checkpoints/${sealed}`,
+      stem: `audit-${sealed}`,
+    }
   }
   const raw = path.startsWith('raw/') ? dayOfRawLog(path.slice('raw/'.length)) : undefined
   if (raw !== undefined) return { path, mode: 'raw', date: raw, folder: `raw/${raw}`, stem: `raw-${raw}` }
@@ -37,6 +48,20 @@ export function sourceOf(path: string): Source | undefined {
   if (node === undefined || date === undefined || agent === undefined) return undefined
   // Both are path segments already: the writer encoded them.
   return { path, mode: 'agent', date, folder: `agents/${node}/${date}`, stem: agent }
+}
+
+/**
+ * The statements of what retention removed, of which the first tells of `firstDay`: in the folder of that day, since
+ * the file has none of its own and its objects should lie together.
+ */
+export function removalsSource(firstDay: string): Source {
+  return {
+    path: REMOVALS_FILE,
+    mode: 'checkpoint',
+    date: firstDay,
+    folder: `checkpoints/${firstDay}`,
+    stem: 'audit-removed',
+  }
 }
 
 /** Bytes `[start, end)` of a file, all of them whole lines. */

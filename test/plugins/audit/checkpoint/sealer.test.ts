@@ -1,12 +1,16 @@
 import {
   appendFileSync,
+  closeSync,
+  constants,
   existsSync,
+  openSync,
   readFileSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import {
   type Checkpoint,
@@ -16,6 +20,7 @@ import {
   parseCheckpoint,
   parseRemoval,
   SvcAppender,
+  verifyLog,
 } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -34,6 +39,9 @@ import {
 import { temporaryDir } from '../temporary.js'
 import { openNote, treeRoot } from './independent-verifier.js'
 
+const locks = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-audit'))(
+  'fs-native-extensions',
+)
 const BEFORE = '2026-11-20'
 const on = (day: string) => envelope({ ts: `${day}T10:00:00Z` })
 
@@ -243,6 +251,54 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2, 3])
   })
 
+  it('writes and cuts back a checkpoint while nobody else may look at its file', async () => {
+    const writers = openSync(path('.svc-lock'), 'a+')
+    const states: [string, boolean][] = []
+    let checkpoints: number | undefined
+    const isFree = () => {
+      const got: boolean = locks.tryLock(writers)
+      if (got) locks.unlock(writers)
+      return got
+    }
+    const fileSystem = diskWith({
+      openSync: (file, flags, mode) => {
+        const fd = nodeFileSystem.openSync(file, flags, mode)
+        if (file.endsWith('.checkpoint') && flags !== constants.O_RDONLY) checkpoints = fd
+        return fd
+      },
+      writeSync: (fd, bytes, offset, length, position) => {
+        if (fd !== checkpoints) return nodeFileSystem.writeSync(fd, bytes, offset, length, position)
+        states.push(['write', isFree()])
+        // Half of it, then nothing more; the next one is written.
+        if (states.length > 2) return nodeFileSystem.writeSync(fd, bytes, offset, length, position)
+        if (states.length > 1) throw fault('ENOSPC')
+        return nodeFileSystem.writeSync(fd, bytes, offset, length >> 1, position)
+      },
+      ftruncateSync: (fd, length) => {
+        if (fd === checkpoints) states.push(['cut back', isFree()])
+        nodeFileSystem.ftruncateSync(fd, length)
+      },
+      closeSync: (fd) => {
+        if (fd === checkpoints) checkpoints = undefined
+        nodeFileSystem.closeSync(fd)
+      },
+    })
+    const errors: Error[] = []
+    const appender = appenderIn(dir.path, { fileSystem, onAsyncError: (error) => errors.push(error) })
+    await append(appender, 2)
+    await appender.seal()
+    expect(states.slice(0, 3)).to.deep.equal([
+      ['write', false],
+      ['write', false],
+      ['cut back', false],
+    ])
+    expect(errors.map(({ message }) => message)).to.deep.equal(['ENOSPC: made by a test'])
+    expect(statSync(path(`audit-${DAY}.checkpoint`)).size).to.equal(0)
+    await appender.close()
+    closeSync(writers)
+    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2])
+  })
+
   it('seals long lines, and lines of another size than its chunks', async () => {
     const appender = appenderIn(dir.path)
     for (const length of [1, 131_000, 400_000, 5, 131_072]) {
@@ -374,6 +430,22 @@ describe('the sealer', () => {
     const { size, root } = head!
     expect(parseRemoval(text)?.heads).to.deep.equal([{ day: BEFORE, size, root }])
     expect(checkpointsOf()[0]?.prev).to.deep.equal({ day: BEFORE, size, root })
+  })
+
+  it('cuts off a statement of removal that a dying writer left torn, so that the next one is read', async () => {
+    const clock = fixedClock(`${BEFORE}T12:00:00Z`)
+    const first = appenderIn(dir.path, { clock })
+    await append(first, 3, BEFORE)
+    await first.close()
+    writeFileSync(path('audit-removed.notes'), `svc-audit/${signer.keyId}/retention\nremoved 2026-01-0`)
+    const second = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    await append(second, 1)
+    await second.close()
+    const pieces = notePieces(readFileSync(path('audit-removed.notes')))
+    expect(pieces.map(({ torn, note }) => [torn, parseRemoval(note!.text)?.heads[0]?.day])).to.deep.equal([
+      [false, BEFORE],
+    ])
+    expect((await verifyLog(dir.path)).removedDays).to.deep.equal([BEFORE])
   })
 
   it('lets nothing be removed by another process before it is sealed to its end', async () => {

@@ -1,7 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { appenderIn, DAY, envelope } from '../appender/records.js'
+import { appenderIn, DAY, envelope, fixedClock } from '../appender/records.js'
 import { temporaryDir } from '../temporary.js'
 import { type Cloud, METADATA, OWNER, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading, uploadingSoon } from './rig.js'
@@ -99,7 +99,7 @@ describe('upload', () => {
     mkdirSync(join(dir.path, 'raw'))
     writeFileSync(join(dir.path, `${daily}.torn-1`), 'torn\n')
     writeFileSync(join(dir.path, 'notes.ndjson'), '{}\n')
-    writeFileSync(join(dir.path, `audit-${DAY}.checkpoint`), 'whole line\nbegun')
+    writeFileSync(join(dir.path, daily), 'whole line\nbegun')
     const { appender } = uploading(dir.path, cloud)
     await appender.ready()
     await appender.close()
@@ -153,7 +153,7 @@ describe('upload', () => {
       }
       const bare = appenderIn(dir.path, { config: { presign } })
       for (let i = 0; i < 2; i++) {
-        await bare.append(envelope())
+        for (const agentRef of ['a', 'b', 'c']) await bare.append(envelope({ nodeId: 'n', agentRef }))
         await bare.flush()
       }
       await bare.close()
@@ -254,6 +254,22 @@ describe('upload', () => {
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(checkpoints)
   })
 
+  it('sends no note that has not ended', async () => {
+    const { appender } = uploading(dir.path, cloud, {}, { sealed: true })
+    await appender.append(envelope())
+    await appender.seal()
+    const whole = textOf(dir.path, `audit-${DAY}.checkpoint`)
+    // Some lines of the next one, as a sealer that dies may leave them.
+    appendFileSync(join(dir.path, `audit-${DAY}.checkpoint`), whole.slice(0, -20))
+    await appender.flush()
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(whole)
+    await appender.append(envelope())
+    await appender.close()
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(
+      textOf(dir.path, `audit-${DAY}.checkpoint`),
+    )
+  })
+
   describe('retention', () => {
     const old = 'audit-2026-10-01.ndjson'
 
@@ -271,7 +287,26 @@ describe('upload', () => {
       }
       expect(cloud.assembled('checkpoints/2026-10-01', 'audit-2026-10-01')).to.equal(checkpoint)
       const [, size, root] = checkpoint.split('\n')
-      expect(textOf(dir.path, 'audit-removed.notes')).to.include(`\nremoved 2026-10-01 ${size} ${root}\n`)
+      const statement = textOf(dir.path, 'audit-removed.notes')
+      expect(statement).to.include(`\nremoved 2026-10-01 ${size} ${root}\n`)
+      expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statement)
+      const told = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)))
+      const { mode, date } = told.find(({ key }) => key.includes('audit-removed'))
+      expect([mode, date]).to.deep.equal(['checkpoint', '2026-10-01'])
+    })
+
+    it('sends its later statements to where the first went', async () => {
+      for (const day of ['2026-10-01', '2026-10-02'])
+        writeFileSync(join(dir.path, `audit-${day}.ndjson`), '{}\n')
+      const clock = fixedClock('2026-10-20T12:00:00Z')
+      for (const retentionDays of [18, 17]) {
+        const { appender } = uploading(dir.path, cloud, {}, { sealed: true, retentionDays, clock })
+        await appender.seal()
+        await appender.close()
+      }
+      const statements = textOf(dir.path, 'audit-removed.notes')
+      expect(statements.match(/^removed /gm)).to.have.length(2)
+      expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statements)
     })
 
     it('removes old files once they are wholly uploaded, and forgets them', async () => {
