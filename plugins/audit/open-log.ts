@@ -28,6 +28,12 @@ export interface OpenLog {
   readonly keyId: string | null
 }
 
+/** Whether calls can have intents: a writer of the user's has a place for them only where `audit.dir` names one. */
+export function keepsIntents({ append, dir }: AuditConfig, { container }: PluginContext): boolean {
+  const isForeign = append !== undefined || resolveOptional(container, tokens.SvcAppender) !== undefined
+  return !isForeign || dir !== undefined
+}
+
 /** A bound writer wins, then `audit.append` from code, then a log of our own. */
 export function openLog(config: AuditConfig, context: PluginContext): OpenLog {
   const bound = resolveOptional(context.container, tokens.SvcAppender)

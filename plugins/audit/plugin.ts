@@ -2,7 +2,7 @@
 import { definePlugin, resolve, services, tokens } from '@svc/core'
 import { type AuditConfig, auditSchema } from './config.js'
 import { metrics } from './metrics.js'
-import { openLog } from './open-log.js'
+import { keepsIntents, openLog } from './open-log.js'
 import { AuditStage } from './stage.js'
 
 export const auditPlugin = definePlugin<AuditConfig>({
@@ -21,6 +21,7 @@ export const auditPlugin = definePlugin<AuditConfig>({
       meter: resolve(container, tokens.Meter),
       failureMode: config.failure_mode,
       intent: config.intent,
+      keepsIntents: keepsIntents(config, context),
       ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
       facts: {
         environment: config.environment,

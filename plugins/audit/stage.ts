@@ -22,7 +22,7 @@ import {
   type Token,
 } from '@svc/core'
 import { FloodGate } from './flood.js'
-import { CallIntent, type IntentRule } from './intent/call-intent.js'
+import { CallIntent, type IntentRule, intentInWords } from './intent/call-intent.js'
 import type { Intents } from './intent/intents.js'
 import type { OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
@@ -37,6 +37,8 @@ export interface AuditStageParts {
   readonly failureMode: 'block' | 'continue'
   /** Which calls have their intent written before they are sent. */
   readonly intent: 'off' | 'side_effects' | 'all'
+  /** False where the writer is the user's and nothing says where intents go. */
+  readonly keepsIntents: boolean
   readonly facts: Omit<RecordFacts, 'keyId'>
   /** Bytes of each raw payload's preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
@@ -130,9 +132,23 @@ export class AuditStage implements Stage {
     return payloads === undefined ? next() : next().then((outcome) => payloads.listen(call, outcome))
   }
 
-  explain(_call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    say(`would record the call; when the log cannot be written: ${this.#parts.failureMode}`)
-    return next()
+  async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+    const { failureMode, intent, keepsIntents, rawPreviewBytes } = this.#parts
+    say(`would record the call; when the log cannot be written: ${failureMode}`)
+    if (rawPreviewBytes !== undefined) {
+      say(`would keep redacted previews of both directions, of at most ${rawPreviewBytes} bytes`)
+    }
+    const outcome = await next()
+    // What the call may change is told by the stages within.
+    const isSent = outcome.kind === 'completed'
+    say(
+      intentInWords(
+        { which: keepsIntents ? intent : 'nowhere', failureMode, isSent },
+        await call.request(),
+        call,
+      ),
+    )
+    return outcome
   }
 
   #ruleOf(intents: Intents | undefined): IntentRule | undefined {

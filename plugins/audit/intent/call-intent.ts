@@ -1,6 +1,14 @@
 // The intent of one call, as a hold: committed after all others, directly before the first byte goes upstream.
 
-import { type Call, type Denied, denied, type Hold, isSideEffecting, sideEffects } from '@svc/core'
+import {
+  type Call,
+  type CallRequest,
+  type Denied,
+  denied,
+  type Hold,
+  isSideEffecting,
+  sideEffects,
+} from '@svc/core'
 import type { AuditEnvelope } from '../envelope.js'
 import type { Intent } from './entry.js'
 import type { Intents } from './intents.js'
@@ -31,7 +39,7 @@ export class CallIntent implements Hold {
   async commit(): Promise<Denied | undefined> {
     const { intents, which, failureMode, onFailure } = this.#rule
     const request = this.#call.understood ?? (await this.#call.request())
-    if (which === 'side_effects' && !isSideEffecting(request, this.#call.get(sideEffects))) return undefined
+    if (!hasIntent(which, request, this.#call)) return undefined
     try {
       this.#intent ??= await intents.begin(this.#record())
       return undefined
@@ -58,4 +66,29 @@ export class CallIntent implements Hold {
     if (isRecorded) this.#rule.intents.end(intent)
     else this.#rule.intents.abandon(intent)
   }
+}
+
+function hasIntent(which: IntentRule['which'], request: CallRequest, call: Call): boolean {
+  return which === 'all' || isSideEffecting(request, call.get(sideEffects))
+}
+
+/** For `svc policy explain`, once the stages within have said what the call may change. */
+export function intentInWords(
+  rule: {
+    which: IntentRule['which'] | 'off' | 'nowhere'
+    failureMode: IntentRule['failureMode']
+    isSent: boolean
+  },
+  request: CallRequest,
+  call: Call,
+): string {
+  const { which, failureMode, isSent } = rule
+  if (which === 'nowhere') return 'no intent: the writer is yours, and no audit.dir says where intents go'
+  if (which === 'off') return 'no intent: audit.intent is off'
+  if (!isSent) return 'no intent: the call would not be sent'
+  if (!hasIntent(which, request, call)) {
+    return 'no intent: the call is not taken to change anything (audit.intent: side_effects)'
+  }
+  const otherwise = failureMode === 'block' ? 'it is not sent' : 'it is sent all the same'
+  return `its intent would be on disk before it is sent (audit.intent: ${which}); where that fails, ${otherwise}`
 }

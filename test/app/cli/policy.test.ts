@@ -82,6 +82,27 @@ describe('svc policy explain', () => {
     expect(exit).to.equal(0)
   })
 
+  it('says whether the intent of the call would be written before it is sent', async () => {
+    const intentOf = async (name: string, server: string, tool: string, ...more: string[]) => {
+      const asked = ['--tenant', 'acme', '--server', server, '--tool', tool, ...more]
+      const { lines } = await policy('explain', `${fixtures}valid/${name}.yaml`, ...asked)
+      return lines.findLast((line) => line.startsWith('audit: '))?.slice('audit: '.length)
+    }
+    const sent = 'its intent would be on disk before it is sent (audit.intent: '
+    expect(await intentOf('every-section', 'files', 'read@1.2')).to.equal(
+      `${sent}all); where that fails, it is not sent`,
+    )
+    expect(await intentOf('every-section', 'files', 'delete_file@1.0')).to.equal(
+      'no intent: the call would not be sent',
+    )
+    expect(await intentOf('environment', 'files', 'read')).to.equal(
+      'no intent: the call is not taken to change anything (audit.intent: side_effects)',
+    )
+    expect(await intentOf('environment', 'files', 'read', '--args', '{"method":"PUT"}')).to.equal(
+      `${sent}side_effects); where that fails, it is not sent`,
+    )
+  })
+
   it('names code, reason, stage and rule of a denial', async () => {
     const { lines, exit } = await explain('delete_file@1.0', '--user', 'bob@acme.example')
     expect(lines.at(-1)).to.match(
