@@ -199,7 +199,7 @@ describe('upload, when things fail', () => {
       const { appender } = uploading(
         dir.path,
         cloud,
-        { timeoutMs: 300 },
+        { timeoutMs: 1_000 },
         { limits: { uploadTriggerBytes: 100 } },
       )
       await appender.append(envelope())
@@ -208,8 +208,8 @@ describe('upload, when things fail', () => {
       for (let i = 0; i < 50; i++) await appender.append(envelope())
       const appended = performance.now() - start
       await appender.close()
-      expect(appended, '50 appends, one after another').to.be.below(300)
-      expect(performance.now() - start - appended).to.be.below(1_000)
+      expect(appended, '50 appends, one after another').to.be.below(1_000)
+      expect(performance.now() - start - appended).to.be.below(3_000)
       expect(spansOf(dir.path)).to.have.length(51)
     })
   }
