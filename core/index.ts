@@ -162,3 +162,4 @@ export {
   token,
   tokens,
 } from './tokens.js'
+export type { ToolAnnotations } from './tool-annotations.js'

@@ -7,6 +7,7 @@ import type { EscalationStore } from './escalation-store.js'
 import type { DecisionEvaluator } from './evaluation.js'
 import type { QuotaAdapter } from './quota-adapter.js'
 import type { Signer } from './signer.js'
+import type { ToolAnnotations } from './tool-annotations.js'
 
 export type Token<T> = symbol & { readonly type?: T }
 
@@ -85,6 +86,7 @@ export const tokens = {
   SvcAppender: token<Appender>('SvcAppender'),
   QuotaAdapter: token<QuotaAdapter>('QuotaAdapter'),
   DecisionEvaluator: token<DecisionEvaluator>('DecisionEvaluator'),
+  ToolAnnotations: token<ToolAnnotations>('ToolAnnotations'),
   EscalationStore: token<EscalationStore>('EscalationStore'),
   DedupeStore: token<DedupeStore>('DedupeStore'),
   Clock: token<Clock>('Clock'),

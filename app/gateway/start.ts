@@ -6,6 +6,7 @@ import { GatewayHandler } from '../http/handler.js'
 import { invokePath } from '../http/invoke.js'
 import { HttpServer } from '../http/server.js'
 import { McpFace } from '../mcp/face.js'
+import { LearnedAnnotations } from '../mcp/tool-annotations.js'
 import { Certificates } from '../tls/certificates.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
@@ -139,9 +140,13 @@ class Gateway implements GatewayHandle {
   }
 
   #mcpFace(dispatcher: UpstreamDispatcher, { server }: HostConfig): McpFace {
+    const clock = resolve(this.container, tokens.Clock)
+    const annotations = new LearnedAnnotations(clock)
+    bindDefault(this.container, tokens.ToolAnnotations, { useValue: annotations })
     return new McpFace({
       dispatcher,
-      clock: resolve(this.container, tokens.Clock),
+      clock,
+      annotations,
       caps: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
       client: mcpClient,
       probeTimeoutMs: server.upstreamTimeoutMs,

@@ -22,11 +22,14 @@ import { encodeRefusal, rpcError } from './refusal.js'
 import { Review } from './review.js'
 import { ServerVersions } from './server-versions.js'
 import { LISTEN, resourceSubscriptions } from './subject.js'
+import type { LearnedAnnotations } from './tool-annotations.js'
 import { headersUpstream } from './wire-headers.js'
 
 export interface McpFaceParts {
   readonly dispatcher: UpstreamDispatcher
   readonly clock: Clock
+  /** Learns from lists. */
+  readonly annotations: LearnedAnnotations
   readonly caps: AnswerCaps
   /** Who asks servers for their version. */
   readonly client: { readonly name: string; readonly version: string }
@@ -90,7 +93,10 @@ export class McpFace {
       id,
       isStanding,
       drainWhenAbandoned: !isStanding && !leavingCancels(exchange),
-      review: new Review(call, request, exchange, this.#versions),
+      review: new Review(call, request, exchange, {
+        versions: this.#versions,
+        annotations: this.#parts.annotations,
+      }),
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
     }
   }

@@ -7,18 +7,27 @@ import { referenceOf } from './read.js'
 import type { Fields } from './rpc-answer.js'
 import { tellsVersion, versionIn } from './server-info.js'
 import type { ServerVersions } from './server-versions.js'
+import type { LearnedAnnotations } from './tool-annotations.js'
+
+/** What is learned of servers from what they answer. */
+export interface Learning {
+  readonly versions: ServerVersions
+  readonly annotations: LearnedAnnotations
+}
 
 export class Review {
   #call: Call
   #request: CallRequest
   #exchange: McpExchange
   #versions: ServerVersions
+  #annotations: LearnedAnnotations
 
-  constructor(call: Call, request: CallRequest, exchange: McpExchange, versions: ServerVersions) {
+  constructor(call: Call, request: CallRequest, exchange: McpExchange, learning: Learning) {
     this.#call = call
     this.#request = request
     this.#exchange = exchange
-    this.#versions = versions
+    this.#versions = learning.versions
+    this.#annotations = learning.annotations
   }
 
   /** The same object when nothing had to be taken out. Rejects with `Refusal` when no version can be had. */
@@ -29,6 +38,7 @@ export class Review {
     if (this.#request.kind !== 'protocol' || !isListing(result)) return message
     const version = await this.#versions.of(this.#exchange.upstream())
     this.#tell(version)
+    this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayAskFor(kind, name, version))
     return filtered === result ? message : { ...message, result: filtered }
   }
@@ -38,6 +48,13 @@ export class Review {
     if (version === undefined) return
     this.#versions.learn(this.#exchange.upstream(), version)
     this.#tell(version)
+  }
+
+  /** From the answer to that question alone: others hold what they hold. */
+  #learnTools(version: string, result: unknown): void {
+    if (this.#request.method !== 'tools/list') return
+    const { server, upstream } = this.#exchange
+    this.#annotations.learn({ server, upstream: upstream(), version }, result)
   }
 
   /** For the record: it is written after the answer was read. */

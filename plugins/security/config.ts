@@ -1,5 +1,5 @@
 // The `security` section (contract.md §2.12).
-import { compilePattern, notYet, PatternError } from '@svc/core'
+import { compilePattern, PatternError } from '@svc/core'
 import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
 import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'
@@ -55,7 +55,12 @@ const sideEffects = z
       })
       .optional()
       .describe('Pattern to whether such tools change something; the most specific pattern wins.'),
-    trust_annotations: notYet('trust_annotations'),
+    trust_annotations: z
+      .boolean()
+      .optional()
+      .describe(
+        'Whether the `readOnlyHint` and `destructiveHint` of MCP servers say which of their tools change something.',
+      ),
     approve_high_risk: z
       .boolean()
       .optional()

@@ -8,6 +8,7 @@ import {
   resolveOptional,
   sideEffectPolicy,
   sideEffects,
+  tokens,
 } from '@svc/core'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
@@ -53,7 +54,7 @@ export const securityPlugin = definePlugin<SecurityConfig>({
       {
         versions,
         content: contentRules(config),
-        sideEffects: sideEffectRule(config),
+        sideEffects: sideEffectRule(config, context),
         maxBytes,
         maxMs: max_duration_ms,
       },
@@ -62,10 +63,17 @@ export const securityPlugin = definePlugin<SecurityConfig>({
   },
 })
 
-function sideEffectRule({ side_effects: section }: SecurityConfig): SideEffectRule | undefined {
+function sideEffectRule(
+  { side_effects: section }: SecurityConfig,
+  { container, targets }: PluginContext,
+): SideEffectRule | undefined {
   if (section === undefined) return undefined
-  const { tools, require_idempotency_key } = section
-  const knowledge = tools === undefined ? {} : { policy: sideEffectPolicy(tools) }
+  const { tools, require_idempotency_key, trust_annotations } = section
+  const learned = trust_annotations === true ? resolveOptional(container, tokens.ToolAnnotations) : undefined
+  const knowledge = {
+    ...(tools === undefined ? {} : { policy: sideEffectPolicy(tools) }),
+    ...(learned === undefined ? {} : { annotations: learned.among(targets) }),
+  }
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }
 

@@ -24,9 +24,15 @@ export class SideEffectRule {
   inWords(request: CallRequest): string {
     const { kind, reference } = request
     if (kind !== 'tool') return 'side_effects: only tools have any'
-    const said = this.knowledge.policy?.(reference)
+    const { policy, annotations } = this.knowledge
     const may = isSideEffecting(request, this.knowledge) ? 'may change something' : 'changes nothing'
-    const by = said === undefined ? 'by its name and its argument "method"' : 'by side_effects.tools'
+    const isInPolicy = policy?.(reference) !== undefined
+    const isAnnotated = !isInPolicy && annotations?.(reference) !== undefined
+    const by = isInPolicy
+      ? 'by side_effects.tools'
+      : isAnnotated
+        ? "by its server's annotations"
+        : 'by its name and its argument "method"'
     const key = this.#isKeyRequired ? 'a side-effecting call must carry a key' : 'no key is required'
     return `side_effects: the call ${may}, ${by}; ${key}`
   }

@@ -15,6 +15,7 @@ import {
 } from '@svc/core'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpFace } from 'svc-sdk/internal/mcp/face'
+import { LearnedAnnotations } from 'svc-sdk/internal/mcp/tool-annotations'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 
 export interface Asking {
@@ -51,9 +52,11 @@ export class TestFace implements AsyncDisposable {
   constructor(upstream: string, over: { maxBytes?: number; probeTimeoutMs?: number } = {}) {
     this.#upstream = new URL(upstream)
     const { maxBytes = 100_000, probeTimeoutMs = 5_000 } = over
+    const clock = { now: Date.now, monotonic: () => performance.now() }
     this.face = new McpFace({
       dispatcher: this.#dispatcher,
-      clock: { now: Date.now, monotonic: () => performance.now() },
+      clock,
+      annotations: new LearnedAnnotations(clock),
       caps: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,

@@ -1,8 +1,9 @@
-import { isSideEffecting, type JsonValue, sideEffects } from '@svc/core'
+import { bind, isSideEffecting, type JsonValue, sideEffects, tokens } from '@svc/core'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { makeCall } from '../../support/call.js'
+import { makeContext } from '../../support/context.js'
 import { run, securityStage, served } from './run.js'
 
 interface Asked {
@@ -142,10 +143,30 @@ describe('security: side effects', () => {
     expect(call.findings).to.deep.equal([])
   })
 
-  it('refuse trust_annotations as not available yet', () => {
-    const { error } = securityPlugin.schema.safeParse({ side_effects: { trust_annotations: true } })
-    expect(error?.issues.map(({ message }) => message)).to.deep.equal([
-      'trust_annotations is not available yet; leave it out',
+  it('are told by annotations where the policy trusts them and says nothing itself', async () => {
+    const context = makeContext()
+    const said: Readonly<Record<string, boolean>> = {
+      'mcp://files/send@1.0.0': false,
+      'mcp://files/echo@1.0.0': true,
+    }
+    bind(context.container, tokens.ToolAnnotations, { useValue: { among: () => (tool) => said[tool] } })
+    const knowledgeOf = async (section: object) => {
+      const parsed = securityPlugin.schema.parse({ side_effects: section })
+      const call = makeCall()
+      await securityPlugin.create(parsed, context).handle(call, async () => served())
+      return ['send', 'echo', 'delete'].map((name) =>
+        isSideEffecting(
+          { kind: 'tool', name, reference: `mcp://files/${name}@1.0.0`, args: {} },
+          call.get(sideEffects),
+        ),
+      )
+    }
+    expect(await knowledgeOf({ trust_annotations: true })).to.deep.equal([false, true, true])
+    expect(await knowledgeOf({ trust_annotations: false })).to.deep.equal([true, false, true])
+    expect(await knowledgeOf({ trust_annotations: true, tools: { send: true } })).to.deep.equal([
+      true,
+      true,
+      true,
     ])
   })
 
