@@ -6,6 +6,7 @@ import { svc } from './svc.js'
 interface Line {
   readonly msg: string
   readonly url?: string
+  readonly adminUrl?: string
   readonly reason?: string
 }
 

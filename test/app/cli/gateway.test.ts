@@ -46,6 +46,19 @@ describe('svc gateway', () => {
     ).to.equal(true)
   })
 
+  it('says where operators reach it, and tells them figures', async () => {
+    writeFileSync(join(home, 'token'), 'the-token-of-this-one-test', { mode: 0o600 })
+    const admin = 'admin: { port: 0, tokenRef: file://token }\n'
+    writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}${admin}`)
+    await using gateway = new Running(['--policy', policy, '--port', '0'])
+    const { adminUrl } = await gateway.line('listening')
+    const headers = { authorization: 'Bearer the-token-of-this-one-test' }
+    const answer = await fetch(`${adminUrl}/metrics`, { headers })
+    expect(await answer.text()).to.match(/^svc_ready 1$/m)
+    gateway.child.kill('SIGTERM')
+    expect(await gateway.exit).to.equal(0)
+  })
+
   it('takes up a changed certificate on SIGHUP, for clients that trust its authority by NODE_EXTRA_CA_CERTS', async () => {
     const authority = new TestAuthority(home)
     const other = new TestAuthority(home, 'Other Root')

@@ -1,0 +1,102 @@
+// Whatever is sent to the admin listener without a token: it is told that the gateway is alive, or refused.
+import { connect } from 'node:net'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { type AdminRig, ask, startAdminRig } from './rig.js'
+
+/** Sends `text` as it is, and gives all that comes back until the connection closes. */
+function raw(url: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url)
+    const socket = connect(Number(port), hostname)
+    let answer = ''
+    socket.on('data', (piece) => {
+      answer += piece.toString('latin1')
+    })
+    socket.once('error', reject)
+    socket.once('close', () => resolve(answer))
+    socket.write(text, 'latin1')
+  })
+}
+
+describe('the admin listener, to whoever has no token', () => {
+  let rig: AdminRig
+
+  beforeEach(async () => {
+    rig = await startAdminRig()
+    rig.desk.open('E1')
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  const pieces = fc.constantFrom(
+    ...[
+      'api',
+      'escalations',
+      'E1',
+      'votes',
+      'metrics',
+      'healthz',
+      'console',
+      '..',
+      '.',
+      '%2e%2e',
+      '',
+      '//',
+      '%00',
+    ],
+    ...['?status=pending', '?', '#', '%2F', 'METRICS', ';', '__proto__'],
+  )
+  const path = fc.array(pieces, { maxLength: 5 }).map((parts) => `/${parts.join('/')}`)
+  const method = fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE')
+  const authorization = fc.oneof(
+    fc.constantFrom('', 'Bearer', 'Bearer ', 'Bearer undefined', 'Bearer null', 'bearer ==', 'Basic YTpi'),
+    fc.base64String({ maxLength: 60 }).map((token) => `Bearer ${token}`),
+  )
+
+  it('tells no more than health, on any path and by any method', async () => {
+    await fc.assert(
+      fc.asyncProperty(path, method, authorization, async (target, by, bearer) => {
+        const headers = { authorization: bearer, 'content-type': 'application/json' }
+        const { status, text } = await ask(rig.adminUrl, target, { method: by, headers })
+        expect(text).not.to.match(/svc_|refund/)
+        if (status === 200) expect(target.split('?')[0]).to.equal('/healthz')
+        else expect(status).to.be.within(400, 404)
+        expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  const shapes: [string, string][] = [
+    [
+      'two Authorization headers',
+      'GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\nConnection: close\r\n\r\n',
+    ],
+    ['no Host', 'GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n'],
+    ['two Hosts', 'GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
+    ['HTTP/1.0 without a Host', 'GET /metrics HTTP/1.0\r\n\r\n'],
+    [
+      'an absolute target of another host',
+      'GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+    ],
+    [
+      'both length headers',
+      'POST /api/escalations/E1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    [
+      'a body that a GET smuggles',
+      'GET /healthz HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 30\r\n\r\nGET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+    ],
+    ['headers over 16 KiB', `GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`],
+    ['no HTTP', '\x16\x03\x01\x00\xa5\x01\x00\x00\r\n\r\n'],
+  ]
+  for (const [name, text] of shapes) {
+    it(`refuses a request with ${name}`, async () => {
+      const answer = await raw(rig.adminUrl, text)
+      expect(answer)
+        .to.match(/^HTTP\/1\.1 4\d\d /)
+        .and.not.match(/HTTP\/1\.1 200|svc_calls/)
+    })
+  }
+})
