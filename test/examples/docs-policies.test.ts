@@ -1,4 +1,4 @@
-// The policies that the pages on authn, limits, brokers, privacy and the runtime show, loaded as they stand there.
+// The policies that the pages on authn, limits, brokers, privacy, the runtime and escalation show, loaded as they stand there.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,9 +16,9 @@ const policiesIn = (page: string) =>
 const page = read('brokers.md')
 const policies = policiesIn(page)
 
-const pages = ['authn.md', 'limits.md', 'brokers.md', 'privacy.md', 'runtime.md']
+const pages = ['authn.md', 'limits.md', 'brokers.md', 'privacy.md', 'runtime.md', 'escalation.md']
 
-describe('docs/authn.md, limits.md, brokers.md, privacy.md and runtime.md', () => {
+describe('docs/authn.md, limits.md, brokers.md, privacy.md, runtime.md and escalation.md', () => {
   let home: string
 
   beforeEach(() => {
@@ -43,6 +43,14 @@ describe('docs/authn.md, limits.md, brokers.md, privacy.md and runtime.md', () =
     const [, command, line] = /`npx svc policy (explain [^`]*)` says\s+`([^`]*)`/.exec(page) ?? []
     const said = await run(...(command ?? '').split(/\s+/))
     expect(said.split('\n')).to.include(line)
+  })
+
+  it('shows what policy explain says of people', async () => {
+    const text = read('escalation.md')
+    writeFileSync(join(home, 'policy.yaml'), policiesIn(text)[0] ?? '')
+    const [, command, line] = /`npx svc policy (explain [^`]*)` says\s+```\n([^`]*)\n```/.exec(text) ?? []
+    const args = (command ?? '').replace('FILE', 'policy.yaml').split(/\s+/)
+    expect((await run(...args)).split('\n')).to.include(line)
   })
 
   it('shows what policy explain says of a runtime', async () => {
