@@ -9,6 +9,7 @@ const built = (path) => import(new URL(`../${path}`, import.meta.url))
 
 const { errorTable, keysReference } = await built('core/dist/index.js')
 const { hostSchema } = await built('app/dist/gateway/config.js')
+const { serverMetrics } = await built('app/dist/http/metrics.js')
 const { ownMetrics } = await built('app/dist/admin/metric-table.js')
 const { builtinPlugins, defaultOrder } = await built('app/dist/plugins.js')
 
@@ -105,7 +106,7 @@ the lag of the event loop.
 
 ## Of the gateway
 
-${markdown(heads, rows(ownMetrics))}
+${markdown(heads, rows({ ...ownMetrics, ...serverMetrics }))}
 ## Of its stages
 
 Those of the sections that run, and those that a plugin of your own names.

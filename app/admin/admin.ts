@@ -3,6 +3,7 @@ import { resolve, tokens } from '@svc/core'
 import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
 import type { Generation } from '../gateway/generation.js'
+import { serverMetrics } from '../http/metrics.js'
 import { CallMetrics } from './call-metrics.js'
 import type { AdminConfig } from './config.js'
 import { AdminListener } from './listener.js'
@@ -25,6 +26,7 @@ export class Admin {
   constructor(config: AdminConfig, container: DependencyContainer, watched: Watched) {
     const metrics = resolve(container, gatewayMetrics)
     const registers = [metrics.registry]
+    metrics.declare(serverMetrics)
     this.calls = new CallMetrics(metrics.registry, resolve(container, tokens.Clock))
     metrics.add(() => this.calls.text())
     this.#reloads = new Counter({

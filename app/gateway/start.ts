@@ -173,6 +173,7 @@ class Gateway implements GatewayHandle {
       this.#assembly.logger,
       {
         knowsHost: (name) => started(this.#generation).hosts.has(name),
+        meter: resolve(this.container, tokens.Meter),
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
     )

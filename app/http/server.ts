@@ -11,7 +11,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { SecureContextOptions, TlsOptions } from 'node:tls'
-import { denied, type Logger, messageOf } from '@svc/core'
+import { denied, type Logger, type Meter, messageOf } from '@svc/core'
 import { refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
@@ -47,6 +47,8 @@ export interface ServerParts {
   readonly hostsKey?: string
   /** Key, certificate and who may connect; absent: plain HTTP. */
   readonly tls?: TlsOptions
+  /** Counts what never became a request, so that an attack can be seen. */
+  readonly meter?: Meter
 }
 
 export type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void>
@@ -104,13 +106,13 @@ export class HttpServer {
       this.#serve(message, response)
     })
     // Without a listener node hangs up.
-    server.on('connect', (_message, socket) => answerUnreadable(socket, 'CONNECT is not served here.'))
+    server.on('connect', (_message, socket) => this.#answerUnreadable(socket, 'CONNECT is not served here.'))
     server.on('clientError', (error, socket) => {
       const message = unreadable(error)
       // What follows a request that is being answered must not be told as that request's answer, or in its midst.
       if (message === undefined || this.#isRunning(socket)) socket.destroy()
       else if (this.#connections.isAnswering(socket as Socket)) endSoon(socket)
-      else answerUnreadable(socket, message)
+      else this.#answerUnreadable(socket, message)
     })
     // Nothing came and nothing could be sent: a client that is idle, or that does not take its answer. One that waits
     // for its answer is neither.
@@ -125,6 +127,7 @@ export class HttpServer {
     const place = this.#connections.begin(socket, response)
     if (place === 'none') return
     if (place === 'flood') {
+      this.#connections.seal(socket)
       this.#cut(socket, 'the client sends requests without waiting for answers')
       return
     }
@@ -132,6 +135,7 @@ export class HttpServer {
     if (place === 'last') response.setHeader('connection', 'close')
     const refusal = this.#refusal(message)
     if (refusal !== undefined) {
+      this.#parts.meter?.count('svc_http_refusals_total')
       // What follows on the connection is as doubtful, and may have been read already.
       this.#connections.seal(socket)
       response.setHeader('connection', 'close')
@@ -161,7 +165,19 @@ export class HttpServer {
     return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in ${hostsKey}.`
   }
 
+  /** What the HTTP parser refuses never becomes a call: it is answered in the error shape and closed. */
+  #answerUnreadable(socket: Duplex, message: string): void {
+    if (!socket.writable) {
+      socket.destroy()
+      return
+    }
+    this.#parts.meter?.count('svc_http_refusals_total')
+    socket.write(unreadableAnswer(message))
+    endSoon(socket)
+  }
+
   #cut(socket: Socket, reason: string): void {
+    this.#parts.meter?.count('svc_http_connections_cut_total')
     this.#logger.debug({ reason }, 'connection closed')
     socket.destroy()
   }
@@ -245,19 +261,13 @@ function unreadable(error: Error & { code?: string }): string | undefined {
   return code.startsWith('HPE_') ? 'The request is not HTTP that can be read.' : undefined
 }
 
-/** What the HTTP parser refuses never becomes a call: it is answered in the error shape and closed. */
-function answerUnreadable(socket: Duplex, message: string): void {
-  if (!socket.writable) {
-    socket.destroy()
-    return
-  }
+function unreadableAnswer(message: string): string {
   const traceId = newTraceId()
   const { body } = refusalAnswer(denied('BAD_REQUEST', message), traceId)
-  socket.write(
+  return (
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-trace-id: ${traceId}\r\nconnection: close\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\n\r\n${String(body)}`,
+    `content-length: ${Buffer.byteLength(body)}\r\n\r\n${String(body)}`
   )
-  endSoon(socket)
 }
 
 /** A client that does not close its half would have the connection for ever. */

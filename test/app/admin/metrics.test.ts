@@ -5,6 +5,7 @@ import { bind, definePlugin, type Meter, resolve, tokens } from '@svc/core'
 import { expect } from 'chai'
 import { GatewayMetrics } from 'svc-sdk/internal/admin/metrics'
 import { Counters } from 'svc-sdk/internal/container'
+import { serverMetrics } from 'svc-sdk/internal/http/metrics'
 import { builtinPlugins } from 'svc-sdk/internal/plugins'
 import { z } from 'zod'
 import { startTestGateway } from '../../support/gateway.js'
@@ -218,6 +219,16 @@ describe('the meter behind them', () => {
     const families = parseMetrics(await metrics.text())
     expect(families.get('a_total')).to.include({ type: 'counter', help: 'First.' })
     expect(sampled(families, 'a_total')).to.equal(1)
+  })
+})
+
+describe('the server in front of the stages', () => {
+  it('names every figure that it counts', () => {
+    const server = fileURLToPath(new URL('../../../../app/http/server.ts', import.meta.url))
+    const counted = [...readFileSync(server, 'utf8').matchAll(/\.count\('(\w+)'/g)].map(
+      ([, figure]) => figure,
+    )
+    expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(serverMetrics).sort())
   })
 })
 

@@ -227,3 +227,25 @@ async function statusOnceFree(url: string): Promise<number> {
     if (status !== undefined) return status
   }
 }
+
+describe('what a gateway counts of clients that it gives no call', () => {
+  it('is each request that is none, and each connection that it cuts', async () => {
+    const counts = new Map<string, number>()
+    const count = (name: string): void => void counts.set(name, (counts.get(name) ?? 0) + 1)
+    await using upstream = await startUpstream(() => undefined)
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      server: { drainMs: 0 },
+      configure: (container) => bind(container, tokens.Meter, { useValue: { count } }),
+    })
+    await sendRaw(gateway.url, 'no request\r\n\r\n')
+    await sendRaw(gateway.url, `${head}content-length: 2, 2\r\n\r\n{}`)
+    await sendRaw(gateway.url, 'GET /healthz HTTP/1.1\r\nhost: evil.example\r\n\r\n')
+    await sendRaw(gateway.url, 'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n')
+    await sendRaw(gateway.url, call.repeat(100))
+    expect(Object.fromEntries(counts)).to.deep.equal({
+      svc_http_refusals_total: 3,
+      svc_http_connections_cut_total: 1,
+    })
+  })
+})
