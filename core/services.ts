@@ -8,11 +8,15 @@ import type { Identity } from './slots.js'
 import { token } from './tokens.js'
 
 /**
- * Tells who sends a request that is no call, by the same rules as a call's.
+ * Tells who sends a request that is no call, by the same rules as a call's. A token that is meant for single servers
+ * only is good where `isMeant` says so of these; without it, nowhere.
  *
  * @throws {Refusal} `UNAUTHENTICATED`, `UNAUTHORIZED_TENANT` or `STORE_UNAVAILABLE`
  */
-export type Identify = (headers: IncomingHttpHeaders) => Promise<Identity>
+export type Identify = (
+  headers: IncomingHttpHeaders,
+  isMeant?: (servers: ReadonlySet<string>) => Promise<boolean>,
+) => Promise<Identity>
 
 /** Something that happened in the gateway and is no call. */
 export interface GatewayEvent {

@@ -43,8 +43,13 @@ export class EscalationPolls {
       const identify = generation.pipeline.offer(services.identify)
       const desk = generation.pipeline.offer(services.escalations)
       if (identify === undefined || desk === undefined) throw notFound()
-      const { tenant } = await identify(headers)
-      const found = await asked(() => desk.find(id))
+      const find = () => asked(() => desk.find(id))
+      // A client of one MCP server may have a token for that server alone (RFC 8707).
+      const { tenant } = await identify(headers, async (servers) => {
+        const { server } = (await find()) ?? {}
+        return server !== undefined && servers.has(server.normalize('NFC'))
+      })
+      const found = await find()
       if (found === undefined || found.tenant !== tenant) throw notFound()
       return callersView(found)
     })

@@ -1,5 +1,4 @@
 // Lets a call in with an identity, or says why not. Nothing further in is asked before that.
-import type { IncomingHttpHeaders } from 'node:http'
 import {
   type Call,
   type Clock,
@@ -104,7 +103,7 @@ export class AuthnStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: Token<unknown>): Identify | DescribeResource | undefined {
-    if (service === services.identify) return (headers: IncomingHttpHeaders) => this.#identify(headers)
+    if (service === services.identify) return this.#identify
     if (service !== services.describeResource || this.#config.oidc === undefined) return undefined
     const { issuer } = this.#config.oidc
     return (server?: string) => this.#admission.describe(issuer, server)
@@ -176,15 +175,14 @@ export class AuthnStage implements Stage {
     return token
   }
 
-  /** A token that opens single servers only says nothing of its bearer where none of them is used. */
-  async #identify(headers: IncomingHttpHeaders): Promise<Identity> {
-    const who = await this.#caller(headers.authorization)
+  #identify: Identify = async (headers, isMeant) => {
+    const who = await this.#caller(headers.authorization, isMeant)
     const fault = disagreement(headers['x-tenant'], who)
     if (fault !== undefined) throw fault
     return who
   }
 
-  async #caller(authorization: unknown): Promise<Identity> {
+  async #caller(authorization: unknown, isMeant: Parameters<Identify>[1]): Promise<Identity> {
     if (authorization === undefined) {
       if (this.#config.allowUnauthenticated) return this.#anonymous
       throw new Refusal('UNAUTHENTICATED', this.#whatIsMissing())
@@ -196,7 +194,8 @@ export class AuthnStage implements Stage {
       if (!(fault instanceof KeysUnavailable)) throw fault
       throw new Refusal('STORE_UNAVAILABLE', notNow, { cause: fault })
     }
-    if (token.servers === undefined) return token.identity
+    const { servers } = token
+    if (servers === undefined || (await isMeant?.(servers)) === true) return token.identity
     throw new Refusal('UNAUTHENTICATED', 'The token is meant for a single server of this gateway.')
   }
 

@@ -58,6 +58,21 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     )
   })
 
+  it('tells the holder of a token for one server of what is on that server', async () => {
+    await using issuer = await disposable(TestIssuer.start())
+    const publicUrl = 'https://gateway.example.com'
+    await using rig = await startAdminRig({ ...trusting(issuer.it), server: { publicUrl } })
+    rig.desk.open('E1')
+    rig.desk.open('E2', { server: 'mail' })
+    const bound = { authorization: `Bearer ${await issuer.it.sign({ aud: `${publicUrl}/mcp/billing` })}` }
+    const statuses = []
+    for (const id of ['E1', 'E2', 'E9']) statuses.push((await rig.own(`/escalations/${id}`, bound)).status)
+    expect(statuses).to.deep.equal([200, 401, 401])
+    const globex = { org: 'globex', aud: `${publicUrl}/mcp/billing` }
+    const foreign = { authorization: `Bearer ${await issuer.it.sign(globex)}` }
+    expect((await rig.own('/escalations/E1', foreign)).status).to.equal(404)
+  })
+
   it('does not take the admin token for a caller', async () => {
     await using issuer = await disposable(TestIssuer.start())
     await using rig = await startAdminRig(trusting(issuer.it))

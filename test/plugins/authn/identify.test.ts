@@ -75,6 +75,24 @@ describe('authn: who sends a request that is no call', () => {
     expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.match(/^STORE_UNAVAILABLE: /)
   })
 
+  it('is told by a token for a single server where it is meant for what is asked', async () => {
+    const publicUrl = 'https://gw.example'
+    const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
+    const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
+    const asked: string[][] = []
+    const told = (answer: boolean) =>
+      identifyOf(stage)({ authorization }, async (servers) => {
+        asked.push([...servers])
+        return answer
+      })
+    expect(await told(true)).to.include({ user: 'ada@example.com' })
+    expect(await told(false).catch(String)).to.match(/meant for a single server/)
+    expect(asked).to.deep.equal([['files'], ['files']])
+    const whole = `Bearer ${await rig.issuer.sign()}`
+    const never = async () => expect.fail('asked of a token for every server')
+    expect(await identifyOf(stage)({ authorization: whole }, never)).to.include({ user: 'ada@example.com' })
+  })
+
   it('is not told by a token that is meant for a single server', async () => {
     const publicUrl = 'https://gw.example'
     const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
