@@ -1,5 +1,5 @@
 // Key and certificates as they were read, proven to belong together before a connection depends on them.
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import { messageOf } from '@svc/core'
 
@@ -30,6 +30,8 @@ export function materialOf({ key, cert, clientCa }: PemTexts, minVersion: 'TLSv1
     cert,
     ...(clientCa === undefined ? {} : { ca: clientCa }),
     minVersion,
+    // A handshake costs the server more than the client, who could ask for one after the other.
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   }
   try {
     createSecureContext(context)

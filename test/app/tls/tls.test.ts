@@ -185,6 +185,23 @@ describe('TLS on the port of the gateway', () => {
       )
     }))
 
+  it('shakes hands once on a connection', () =>
+    withSite({}, async ({ gateway, install }) => {
+      const again = async (): Promise<Error | null> => {
+        const socket = await shake(gateway, { maxVersion: 'TLSv1.2' })
+        const error = await new Promise<Error | null>((resolve) => {
+          socket.once('error', resolve)
+          socket.renegotiate({ rejectUnauthorized: true }, resolve)
+        })
+        socket.destroy()
+        return error
+      }
+      expect(await again()).to.be.instanceOf(Error)
+      install(second)
+      await gateway.handle.reload({})
+      expect(await again()).to.be.instanceOf(Error)
+    }))
+
   it('agrees on HTTP/1.1 and on no other protocol', () =>
     withSite({}, async ({ gateway }) => {
       const socket = await shake(gateway, { ALPNProtocols: ['h2', 'http/1.1'] })
