@@ -1,10 +1,12 @@
 // From options to a pipeline: the part that the gateway and an embedded pipeline share.
+import { randomBytes } from 'node:crypto'
 import { dirname, resolve as resolvePath } from 'node:path'
 import {
   buildPipeline,
   type Dispatch,
   type EffectivePolicy,
   KeyReader,
+  keptKey,
   type Logger,
   loadPolicy,
   messageOf,
@@ -25,6 +27,7 @@ import { gatewayMetrics } from '../admin/metrics.js'
 import { bindDefaults, createContainer } from '../container.js'
 import { KnownHosts } from '../http/known-hosts.js'
 import { canonicalBase } from '../http/public-url.js'
+import { Sessions } from '../mcp/sessions.js'
 import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type HostConfig, hostSchema } from './config.js'
 import { importPlugins } from './custom-plugins.js'
@@ -115,6 +118,22 @@ export class Assembly {
   /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
   keyReader(host: HostConfig, directories?: readonly string[]): KeyReader {
     return new KeyReader(this.#place(host), directories)
+  }
+
+  /**
+   * With the key that the policy names, else one kept in the gateway's directory; where that cannot be, sessions last
+   * as long as this process. Rejects when the named key cannot be had.
+   */
+  async sessions(host: HostConfig): Promise<Sessions> {
+    const { sessionKeyRef: ref } = host.server
+    const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
+    try {
+      return new Sessions(await keptKey(key, this.#place(host)))
+    } catch (err) {
+      if (ref !== undefined) throw err
+      this.logger.warn({ err }, 'the key of MCP sessions cannot be kept: they end with this process')
+      return new Sessions(randomBytes(32).toString('base64'))
+    }
   }
 
   /** Where the paths and references of a policy start from. */

@@ -75,6 +75,13 @@ const serverSchema = z
     upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
     upstreamIdleMs: milliseconds(1, 300_000, "Silence allowed within an upstream's answer"),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
+    sessionKeyRef: z
+      .string()
+      .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+      .optional()
+      .describe(
+        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default `mcp-sessions.key` in sec0Dir, made on first use. Gateways on several hosts need the same.',
+      ),
     tls: tlsSchema,
   })
   .prefault({})

@@ -6,6 +6,7 @@ import { GatewayHandler } from '../http/handler.js'
 import { invokePath } from '../http/invoke.js'
 import { HttpServer } from '../http/server.js'
 import { McpFace } from '../mcp/face.js'
+import type { Sessions } from '../mcp/sessions.js'
 import { LearnedAnnotations } from '../mcp/tool-annotations.js'
 import { Certificates } from '../tls/certificates.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
@@ -64,6 +65,7 @@ class Gateway implements GatewayHandle {
   #server: HttpServer | undefined
   #upstream: UpstreamDispatcher | undefined
   #mcp: McpFace | undefined
+  #sessions: Promise<Sessions> | undefined
   #tls: Certificates | undefined
   #started: HostConfig | undefined
   #admin: Admin | undefined
@@ -109,6 +111,7 @@ class Gateway implements GatewayHandle {
     this.#upstream = resolve(this.container, upstreamDispatcher)
     this.#mcp = this.#mcpFace(this.#upstream, policy.host)
     try {
+      if (policy.host.server.sessionKeyRef !== undefined) await this.#sessionsOf(policy.host)
       this.#generation = await this.#startStages(policy)
       const adminUrl = await this.#admin?.listen()
       const listening = await this.#listen(policy.host)
@@ -139,11 +142,19 @@ class Gateway implements GatewayHandle {
     })
   }
 
-  #mcpFace(dispatcher: UpstreamDispatcher, { server }: HostConfig): McpFace {
+  /** One key for the gateway's life, made when the first session begins. */
+  #sessionsOf(host: HostConfig): Promise<Sessions> {
+    this.#sessions ??= this.#assembly.sessions(host)
+    return this.#sessions
+  }
+
+  #mcpFace(dispatcher: UpstreamDispatcher, host: HostConfig): McpFace {
+    const { server } = host
     const clock = resolve(this.container, tokens.Clock)
     const annotations = new LearnedAnnotations(clock)
     bindDefault(this.container, tokens.ToolAnnotations, { useValue: annotations })
     return new McpFace({
+      sessions: () => this.#sessionsOf(host),
       dispatcher,
       clock,
       annotations,

@@ -22,6 +22,7 @@ import type { Generation } from '../gateway/generation.js'
 import type { TenantCalls } from '../gateway/tenant-calls.js'
 import { leavingCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpFace } from '../mcp/face.js'
+import { takeMark } from '../mcp/sessions.js'
 import { refusalAnswer, type WholeAnswer, writeOutcome, writeRefusal, writeWhole } from './answer.js'
 import { readBody } from './body.js'
 import { EscalationPolls } from './escalation-polls.js'
@@ -171,7 +172,10 @@ export class GatewayHandler {
         const upstream = (): URL => generation.target(server)
         const credential = () => generation.pipeline.ownCredential(server)
         const { headers } = message
-        const exchange = openExchange({ method, server, target, upstream, credential, headers })
+        // In place, so that all who read the call's headers see one session.
+        const sessionMark = takeMark(headers)
+        const head = { method, server, target, upstream, credential, headers, sessionMark }
+        const exchange = openExchange(head)
         return {
           face: 'mcp',
           target,

@@ -42,6 +42,10 @@ export interface StreamParts {
   readonly review: Review
   /** A JSON-RPC error in place of the response. */
   encodeError(outcome: Denied | Failed): string
+  /** The response is kept back: it must not be had by coming back for it either. */
+  withhold(): void
+  /** What stands in place of a response that comes once more; undefined where that may be told. */
+  inPlaceOf(response: Fields): string | undefined
 }
 
 export class McpAnswerStream implements AnswerStream {
@@ -63,18 +67,26 @@ export class McpAnswerStream implements AnswerStream {
     if (this.#parts.isStanding) yield this.#opening()
     if (this.#isUnrecorded) return
     const { body } = this.#parts
+    let isRead = false
     try {
       for await (const piece of body instanceof Uint8Array ? [body] : body) {
         for (const block of this.#splitter.push(piece)) {
           yield block.isEvent ? await this.#event(block.bytes) : block
         }
       }
+      isRead = true
     } catch (fault) {
+      isRead = true
       const outcome = failureOf(fault)
+      // An answer that was only interrupted is there to be come back for.
+      if (fault instanceof Refusal && !interruptions.has(fault.code)) this.#parts.withhold()
       // A standing stream can only break off; a call that waits is told why.
       if (!this.#isOpen) throw new Refusal(outcome.code, outcome.message, { cause: fault })
       yield this.#inPlace(outcome)
       return
+    } finally {
+      // Whoever reads has broken the answer off.
+      if (!isRead && this.#isOpen) this.#parts.withhold()
     }
     if (this.#isOpen) yield this.#unanswered()
   }
@@ -100,13 +112,18 @@ export class McpAnswerStream implements AnswerStream {
     const isReplay = id === undefined
     if (!isReplay) checkResponse(message, id)
     if (this.#isAnswered) throw new Rubbish('The upstream answered twice.')
+    const other = isReplay ? this.#parts.inPlaceOf(message) : undefined
+    if (other !== undefined) return { bytes: withData(bytes, other) }
     const reviewed = await review.response(message)
     const content = reviewed === message ? event.data : JSON.stringify(reviewed)
     const shown = reviewed === message ? bytes : withData(bytes, content)
     if (isStanding) return { bytes: shown }
     const { digest, error } = verdictOf(reviewed)
     this.#isAnswered = true
-    const instead = (outcome: Failed): Uint8Array => withData(bytes, this.#parts.encodeError(outcome))
+    const instead = (outcome: Failed): Uint8Array => {
+      this.#parts.withhold()
+      return withData(bytes, this.#parts.encodeError(outcome))
+    }
     return { bytes: shown, answer: { digest, ...(error === undefined ? {} : { error }), content, instead } }
   }
 
@@ -128,6 +145,8 @@ export class McpAnswerStream implements AnswerStream {
     return { bytes, answer: { digest: null, error: outcome.code, instead } }
   }
 }
+
+const interruptions: ReadonlySet<string> = new Set(['UPSTREAM_UNREACHABLE', 'DRAINING'])
 
 function read(bytes: Uint8Array): SseEvent {
   try {

@@ -35,6 +35,8 @@ export interface Question {
   readonly drainWhenAbandoned: boolean
   readonly review: Review
   encodeError(outcome: Denied | Failed): string
+  withhold(): void
+  inPlaceOf(response: Fields): string | undefined
 }
 
 /** Never rejects but for faults of ours; an answer that breaks the protocol is a failure of the upstream's. */
@@ -127,6 +129,8 @@ function streamed(answer: UpstreamAnswer, question: Question, caps: AnswerCaps):
     review,
     maxEventBytes: caps.maxEventBytes,
     encodeError: (outcome) => question.encodeError(outcome),
+    withhold: () => question.withhold(),
+    inPlaceOf: (response) => question.inPlaceOf(response),
   })
   return completed(answer, stream, { digest: null })
 }

@@ -15,21 +15,29 @@ export interface McpExchange {
   readonly credential?: () => Promise<Credential | undefined>
   /** The call's own: versions are filled in as they are learned. */
   readonly target: CallTarget
+  /** What came with the id of a session, which `headers` have as the server gave it; undefined without one. */
+  readonly sessionMark: string | undefined
   /** Known once the body was read. */
   message: Message | undefined
   /** The id a refusal is answered under. */
   id: RequestId | undefined
   /** Set where the request broke the protocol itself. */
   protocolError: RpcCode | undefined
+  /** Set where the session is not the caller's: its client begins a new one when HTTP says 404. */
+  isForeignSession: boolean
 }
 
 export const mcpExchange = slot<McpExchange>('mcpExchange')
 
 /** An exchange of which nothing is known but its head. */
 export function openExchange(
-  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'target'>,
+  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'target'> & {
+    readonly sessionMark?: string | undefined
+  },
 ): McpExchange {
-  return { ...head, message: undefined, id: undefined, protocolError: undefined }
+  const { sessionMark } = head
+  const unread = { message: undefined, id: undefined, protocolError: undefined, isForeignSession: false }
+  return { ...head, sessionMark, ...unread }
 }
 
 /**

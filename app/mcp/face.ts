@@ -7,6 +7,7 @@ import {
   type Denied,
   denied,
   type Failed,
+  failed,
   type Outcome,
 } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
@@ -21,9 +22,15 @@ import { readRequest, referenceOf } from './read.js'
 import { encodeRefusal, rpcError } from './refusal.js'
 import { Review } from './review.js'
 import { ServerVersions } from './server-versions.js'
+import type { Sessions } from './sessions.js'
 import { LISTEN, resourceSubscriptions } from './subject.js'
 import type { LearnedAnnotations } from './tool-annotations.js'
 import { headersUpstream } from './wire-headers.js'
+import { Withheld } from './withheld.js'
+
+const answerWithheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
+  sent: 'yes',
+})
 
 export interface McpFaceParts {
   readonly dispatcher: UpstreamDispatcher
@@ -35,11 +42,14 @@ export interface McpFaceParts {
   readonly client: { readonly name: string; readonly version: string }
   /** For asking one server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
+  /** Asked when a session comes up; rejects where their key cannot be had. */
+  sessions(): Promise<Sessions>
 }
 
 export class McpFace {
   #parts: McpFaceParts
   #versions: ServerVersions
+  #withheld = new Withheld()
 
   constructor(parts: McpFaceParts) {
     this.#parts = parts
@@ -62,6 +72,8 @@ export class McpFace {
   async dispatch(call: Call): Promise<Outcome> {
     const exchange = call.need(mcpExchange)
     const request = await call.request()
+    const foreign = await this.#checkSession(call, exchange)
+    if (foreign !== undefined) return foreign
     const upstream = exchange.upstream()
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
@@ -73,7 +85,8 @@ export class McpFace {
     try {
       const sending = { method, path: pathOf(upstream), headers, ...body, signal: call.stopping }
       const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
-      return await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.caps)
+      const outcome = await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.caps)
+      return await this.#withMark(call, outcome)
     } catch (fault) {
       return outcomeOfFault(call, fault)
     }
@@ -98,7 +111,32 @@ export class McpFace {
         annotations: this.#parts.annotations,
       }),
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
+      withhold: () => id !== undefined && this.#withheld.add(exchange, id),
+      inPlaceOf: (response) => {
+        const { id: replayed } = response
+        return (typeof replayed === 'string' || typeof replayed === 'number') &&
+          this.#withheld.has(exchange, replayed)
+          ? rpcError(replayed, answerWithheld, traceId)
+          : undefined
+      },
     }
+  }
+
+  async #checkSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
+    const { headers, sessionMark } = exchange
+    if (sessionMark === undefined) return undefined
+    const sessions = await this.#parts.sessions()
+    if (sessions.holds(call, String(headers['mcp-session-id']), sessionMark)) return undefined
+    exchange.isForeignSession = true
+    return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+
+  async #withMark(call: Call, outcome: Outcome): Promise<Outcome> {
+    if (outcome.kind !== 'completed') return outcome
+    const id = outcome.headers['mcp-session-id']
+    if (typeof id !== 'string') return outcome
+    const sessions = await this.#parts.sessions()
+    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': sessions.marked(call, id) } }
   }
 
   /** A `subscriptions/listen` may name only resources that the caller may use. */

@@ -13,7 +13,7 @@ export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, t
     const status = statusOfProtocolError(protocolError, exchange)
     return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError) }
   }
-  if (id === undefined || isForTheTransport(outcome)) return plain
+  if (id === undefined || exchange.isForeignSession || isForTheTransport(outcome)) return plain
   return { ...plain, status: 200, body: rpcError(id, outcome, traceId) }
 }
 

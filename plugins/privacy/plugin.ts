@@ -1,7 +1,6 @@
 // The `privacy` section: what is written of the people behind a call.
-import { definePlugin, redactor } from '@svc/core'
+import { definePlugin, keptKey, redactor } from '@svc/core'
 import { type PrivacyConfig, privacySchema } from './config.js'
-import { privacyKey } from './key.js'
 import { PrivacyStage } from './stage.js'
 
 export const privacyPlugin = definePlugin<PrivacyConfig>({
@@ -13,6 +12,7 @@ export const privacyPlugin = definePlugin<PrivacyConfig>({
   create: (config, context) =>
     new PrivacyStage({
       isOn: config.redact_identities,
-      key: () => privacyKey(config.key_ref, context),
+      // Without it nobody can hash a list of e-mail addresses and compare.
+      key: () => keptKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
     }),
 })

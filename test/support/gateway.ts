@@ -36,6 +36,7 @@ export async function startTestGateway(
     const handle = startGatewayServer({
       port: 0,
       tenant: 'acme',
+      sec0Dir: join(home, 'state'),
       audit: {
         gatewayName: 'gw',
         gatewayVersion: '1.0.0',

@@ -15,6 +15,7 @@ import {
 } from '@svc/core'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpFace } from 'svc-sdk/internal/mcp/face'
+import { Sessions } from 'svc-sdk/internal/mcp/sessions'
 import { LearnedAnnotations } from 'svc-sdk/internal/mcp/tool-annotations'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 
@@ -60,6 +61,7 @@ export class TestFace implements AsyncDisposable {
       caps: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,
+      sessions: async () => new Sessions('a key of the test that is long enough'),
     })
   }
 
@@ -74,6 +76,8 @@ export class TestFace implements AsyncDisposable {
       message: undefined,
       id: undefined,
       protocolError: undefined,
+      sessionMark: undefined,
+      isForeignSession: false,
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null

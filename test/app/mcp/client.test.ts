@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import {
@@ -286,10 +285,11 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
 
   it('ends its session, after which the server knows it no more', async () => {
     const { client, transport } = await connect()
+    const session = transport.sessionId ?? ''
     const records = await recorded(() => transport.terminateSession())
     expect(records.at(-1)).to.include({ tool: 'DELETE@2.0.0', status: 'ok' })
     expect(transport.sessionId).to.equal(undefined)
-    const stale = transportTo('everything', { 'mcp-session-id': randomUUID() })
+    const stale = transportTo('everything', { 'mcp-session-id': session })
     const fault = await stale
       .start()
       .then(() => stale.send({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))

@@ -16,6 +16,8 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
     message: undefined,
     id: 7,
     protocolError: undefined,
+    sessionMark: undefined,
+    isForeignSession: false,
     ...over,
   }
 }

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { chunksOf } from '../../support/mcp-face.js'
-import { callEcho, event, events, result, withFace } from '../../support/mcp-server.js'
+import { type Answer, callEcho, event, events, result, withFace } from '../../support/mcp-server.js'
 
 describe('a streamed answer on the MCP face', () => {
   const progress = {
@@ -165,5 +165,74 @@ describe('a streamed answer on the MCP face', () => {
         expect(text).to.include('OUTCOME_UNRECORDED').and.not.include('progress')
       },
     )
+  })
+
+  describe('that a client comes back for, with an answer that was kept back', () => {
+    const session = { 'mcp-session-id': 's' }
+    /** Keeps its events, and tells them all to whoever takes up the stream. */
+    const keeping: Answer = (message, response, call) => {
+      const id = call.method === 'GET' ? 1 : message['id']
+      events(response, `id: 1\n${event(result({ id }, { content: [{ type: 'text', text: 'secret' }] }))}`)
+    }
+    const resume = { method: 'GET', headers: { ...session, 'last-event-id': '0' } } as const
+
+    it('tells that it is withheld, where its record failed', async () => {
+      await withFace(keeping, async (face) => {
+        const first = await face.answer({ body: callEcho, headers: session, unrecordable: true })
+        expect(first.text).to.include('OUTCOME_UNRECORDED').and.not.include('secret')
+        const { text } = await face.answer(resume)
+        expect(text).to.include('The answer to this request was withheld.').and.not.include('secret')
+        expect(text).to.match(/^id: 1$/m)
+      })
+    })
+
+    /** Keeps its answer until the client comes back for it. */
+    const slow: Answer = (message, response, call) => {
+      if (call.method === 'GET') return keeping(message, response, call)
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`id: 0\n${event(progress)}`)
+    }
+
+    it('tells that it is withheld, where it was broken off for its size', async () => {
+      await withFace(slow, async (face) => {
+        const { outcome } = await face.ask({ body: callEcho, headers: session })
+        const chunks = chunksOf(outcome)
+        await chunks.next()
+        await chunks.return?.()
+        const { text } = await face.answer(resume)
+        expect(text).to.include('withheld').and.not.include('secret')
+      })
+    })
+
+    it('tells that it is withheld, where it took too long', async () => {
+      await withFace(slow, async (face) => {
+        const { call, outcome } = await face.ask({ body: callEcho, headers: session })
+        const chunks = chunksOf(outcome)
+        await chunks.next()
+        call.abort('DURATION_EXCEEDED', 'Too long.')
+        await chunks.next()
+        const { text } = await face.answer(resume)
+        expect(text).to.include('withheld').and.not.include('secret')
+      })
+    })
+
+    it('tells an answer that was only interrupted', async () => {
+      await withFace(slow, async (face) => {
+        const { call, outcome } = await face.ask({ body: callEcho, headers: session })
+        const chunks = chunksOf(outcome)
+        await chunks.next()
+        call.abort('UPSTREAM_UNREACHABLE', 'The gateway is shutting down.')
+        await chunks.next()
+        expect((await face.answer(resume)).text).to.include('secret')
+      })
+    })
+
+    it('tells the answers of other sessions and requests', async () => {
+      await withFace(keeping, async (face) => {
+        await face.answer({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
+        await face.answer({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })
+        expect((await face.answer(resume)).text).to.include('secret')
+      })
+    })
   })
 })

@@ -1,30 +1,39 @@
-// The key that makes pseudonyms impossible to guess: without it nobody can hash a list of e-mail addresses and
-// compare.
+// A key that the gateway needs and nobody else: made by the first process that wants it, kept in the gateway's
+// directory, or given by reference where several hosts have to have the same.
 import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { KeyReader, makeDirectories, type PluginContext } from '@svc/core'
+import { makeDirectories } from '../directories.js'
+import type { PluginContext } from '../plugin.js'
+import { KeyReader } from './key-reader.js'
 
-const fileName = 'privacy.key'
 /** Base64 of 24 random bytes; anything shorter was typed by a person. */
 const leastLength = 32
 const FOR_OTHERS = 0o077
 
-/**
- * The key's text, whose bytes are the HMAC key. Without `ref` it is kept in the gateway's directory, where the
- * first process that needs it makes it. Rejects with `KeyError`, or an error that says what is wrong.
- */
-export async function privacyKey(ref: string | undefined, context: PluginContext): Promise<string> {
-  const path = join(context.stateDir, fileName)
+type Place = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+
+export interface KeptKey {
+  /** Its name in the gateway's directory. */
+  readonly fileName: string
+  /** `env:NAME` or `file://PATH`, in place of that file. */
+  readonly ref?: string | undefined
+  /** Whose key it is, for messages: `privacy`. */
+  readonly owner: string
+}
+
+/** The key's text, whose bytes are the key. Rejects with `KeyError`, or an error that says what is wrong. */
+export async function keptKey({ fileName, ref, owner }: KeptKey, place: Place): Promise<string> {
+  const path = join(place.stateDir, fileName)
   if (ref === undefined) {
-    await makeUnlessThere(path, context.stateDir)
-    await checkMode(path)
+    await makeUnlessThere(path, place.stateDir)
+    await checkMode(path, owner)
   }
-  const reader = ref === undefined ? new KeyReader(context, [context.stateDir]) : new KeyReader(context)
+  const reader = ref === undefined ? new KeyReader(place, [place.stateDir]) : new KeyReader(place)
   const key = await reader.read(ref ?? `file://${encodeURI(path)}`)
   if (key.length >= leastLength) return key
   throw new Error(
-    `privacy: the key has ${key.length} characters; at least ${leastLength} random ones are wanted`,
+    `${owner}: the key has ${key.length} characters; at least ${leastLength} random ones are wanted`,
   )
 }
 
@@ -61,10 +70,10 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-async function checkMode(path: string): Promise<void> {
+async function checkMode(path: string, owner: string): Promise<void> {
   if (process.platform === 'win32') return
   const { mode } = await stat(path)
-  if ((mode & FOR_OTHERS) !== 0) throw new Error(`privacy: others may read the key ${path}: chmod 600 it`)
+  if ((mode & FOR_OTHERS) !== 0) throw new Error(`${owner}: others may read the key ${path}: chmod 600 it`)
 }
 
 function codeOf(fault: unknown): string | undefined {
