@@ -21,7 +21,7 @@ import { type ClaimRule, claimOf } from './claim.js'
 import { ClaimHold } from './claim-hold.js'
 import type { Claims } from './claims.js'
 import type { DedupeConfig } from './config.js'
-import { decodeAnswer, replayOf } from './kept-answer.js'
+import { decodeAnswer, type KeptAnswer, replayOf } from './kept-answer.js'
 import { Patience } from './patience.js'
 import { withRpcId } from './rpc-id.js'
 
@@ -93,8 +93,10 @@ export class DedupeStage implements Stage {
     const claims = this.#claims()
     const claim = claimOf(call, request, this.#parts.rule)
     let standing: DedupeStanding
+    let kept: KeptAnswer | undefined
     try {
       standing = await this.#stand(call, claims, claim)
+      kept = this.#toReplay(standing)
     } catch (cause) {
       return failed(
         'STORE_UNAVAILABLE',
@@ -106,10 +108,13 @@ export class DedupeStage implements Stage {
       )
     }
     if (standing.state === 'claimed') return this.#run(call, claim, next)
-    if (standing.state === 'answered' && standing.answer !== null && this.#parts.policy === 'replay') {
-      return this.#replay(call, request, standing.answer)
-    }
-    return this.#refuse(call, standing)
+    return kept === undefined ? this.#refuse(call, standing) : this.#replay(call, request, kept)
+  }
+
+  /** Throws for an answer that is not ours. */
+  #toReplay(standing: DedupeStanding): KeptAnswer | undefined {
+    if (this.#parts.policy === 'reject' || standing.state !== 'answered') return undefined
+    return standing.answer === null ? undefined : decodeAnswer(standing.answer)
   }
 
   async #stand(call: Call, claims: Claims, claim: DedupeClaim): Promise<DedupeStanding> {
@@ -148,8 +153,7 @@ export class DedupeStage implements Stage {
     else await claims.complete(claim, ending.answer)
   }
 
-  #replay(call: Call, { rpcId }: CallRequest, answer: Uint8Array): Outcome {
-    const kept = decodeAnswer(answer)
+  #replay(call: Call, { rpcId }: CallRequest, kept: KeptAnswer): Outcome {
     call.set(dedupe, 'replay')
     this.#parts.meter?.count('svc_dedupe_replays_total')
     if (rpcId === undefined) return replayOf(kept)

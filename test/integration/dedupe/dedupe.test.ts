@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
 import { Fleet } from './fleet.js'
-import { killedGateways } from './killed-gateway.js'
+import { mishaps } from './mishaps.js'
 
 describe('several gateways', () => {
   for (const store of ['redis', 'lmdb'] as const) {
@@ -19,7 +19,17 @@ describe('several gateways', () => {
     // A failure names the seed; `npm run chaos:dedupe` repeats it.
     it(`never ask it twice when one is killed in the middle of a call, with ${store}`, async function () {
       this.timeout(120_000)
-      await killedGateways(4, randomInt(2 ** 30), store)
+      await mishaps('kill', 3, randomInt(2 ** 30), store)
+    })
+
+    it(`never ask it twice when one is stopped until its leases are over, with ${store}`, async function () {
+      this.timeout(120_000)
+      await mishaps('pause', 1, randomInt(2 ** 30), store)
     })
   }
+
+  it('never ask it twice when their Redis is killed in the middle of a call', async function () {
+    this.timeout(120_000)
+    await mishaps('store', 2, randomInt(2 ** 30), 'redis')
+  })
 })

@@ -93,6 +93,20 @@ export class Fleet implements AsyncDisposable {
     await this.#spawn(member)
   }
 
+  /** Stops a member where it is, for longer than its leases last. */
+  async pause(member: number, ms: number): Promise<void> {
+    const { child } = this.#member(member).process
+    child.kill('SIGSTOP')
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    child.kill('SIGCONT')
+  }
+
+  /** Kills Redis, which has everything on disk, and starts it again. */
+  async restartStore(): Promise<void> {
+    await this.#redis?.kill('SIGKILL')
+    await this.#redis?.restart()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#agent.destroy()
     await Promise.all(this.#members.map(({ process }) => process[Symbol.asyncDispose]()))

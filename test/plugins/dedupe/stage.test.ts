@@ -299,7 +299,7 @@ describe('the dedupe stage', () => {
       '{"status":"200","headers":{},"digest":null,"error":null}\n',
     ]) {
       await store.complete(claim, Buffer.from(bytes))
-      expect(await running.run(keyed()), bytes).to.deep.include({ kind: 'failed', sent: 'no' })
+      expect(await running.run(keyed()), bytes).to.deep.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
     }
     expect(sent).to.equal(1)
   })

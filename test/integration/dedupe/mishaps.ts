@@ -1,8 +1,11 @@
-// Rounds in which duplicates come by several gateways and one of these is killed at a moment chosen by chance: the
-// upstream must never see a key twice, and every key comes to a definite end.
+// Rounds in which duplicates come by several gateways and something happens at a moment chosen by chance: the upstream
+// must never see a key twice, and every key comes to a definite end.
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
 import { type Answer, Fleet, type StoreName } from './fleet.js'
+
+/** A gateway is killed, or stopped for longer than its leases last; or the store is killed. */
+export type Mishap = 'kill' | 'pause' | 'store'
 
 export interface Figures {
   /** Rounds in which a caller lost its connection, or found none. */
@@ -16,22 +19,28 @@ export interface Figures {
 const GATEWAYS = 3
 const CALLERS = 6
 
-/** Longest work of the upstream and latest moment of the kill, in milliseconds. */
+/** Longest work of the upstream, latest moment of the mishap, and longest stop, in milliseconds. */
 const WORK = 30
-const KILL = 60
+const LATEST = 60
+const STOPPED = 1500
 
 /** Milliseconds within which a key must have come to its end: leases are of a second. */
 const PATIENCE = 20_000
 
 /** Runs `count` rounds; the first has `seed`, each next one a seed higher. Rejects with the seed that failed. */
-export async function killedGateways(count: number, seed: number, store: StoreName): Promise<Figures> {
+export async function mishaps(
+  mishap: Mishap,
+  count: number,
+  seed: number,
+  store: StoreName,
+): Promise<Figures> {
   const figures: Figures = { broken: 0, answered: 0, unknown: 0, heard: 0 }
   let chance = new Chance(seed)
   await using fleet = await Fleet.start(GATEWAYS, store, () => chance.int(0, WORK))
   for (let each = seed; each < seed + count; each++) {
     chance = new Chance(each)
     try {
-      await round(fleet, chance, `key-${each}`, figures)
+      await round(fleet, chance, { mishap, key: `key-${each}` }, figures)
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause)
       throw new Error(`the round with seed ${each} failed: ${reason}`, { cause })
@@ -43,16 +52,21 @@ export async function killedGateways(count: number, seed: number, store: StoreNa
   return figures
 }
 
-async function round(fleet: Fleet, chance: Chance, key: string, figures: Figures): Promise<void> {
+interface Round {
+  readonly mishap: Mishap
+  readonly key: string
+}
+
+async function round(fleet: Fleet, chance: Chance, { mishap, key }: Round, figures: Figures): Promise<void> {
   const victim = chance.int(0, GATEWAYS - 1)
-  const killAt = chance.int(0, KILL)
+  const at = chance.int(0, LATEST)
   let broken = 0
   const callers = Array.from({ length: CALLERS }, (_, caller) =>
     untilItEnds(fleet, { key, first: caller % GATEWAYS, after: chance.int(0, 20) }, () => broken++),
   )
-  const killing = pause(killAt).then(() => fleet.replace(victim))
+  const happening = pause(at).then(() => happen(fleet, mishap, victim))
   const answers = await Promise.all(callers)
-  await killing
+  await happening
   // One more, to whom the round is long over.
   answers.push(await untilItEnds(fleet, { key, first: victim, after: 0 }, () => undefined))
   judge(answers, fleet.runs(key))
@@ -61,6 +75,17 @@ async function round(fleet: Fleet, chance: Chance, key: string, figures: Figures
   if (last?.status === 200) figures.answered++
   else figures.unknown++
   if (broken > 0 && answers.some(({ mark }) => mark === 'first')) figures.heard++
+}
+
+function happen(fleet: Fleet, mishap: Mishap, victim: number): Promise<void> {
+  switch (mishap) {
+    case 'kill':
+      return fleet.replace(victim)
+    case 'pause':
+      return fleet.pause(victim, STOPPED)
+    case 'store':
+      return fleet.restartStore()
+  }
 }
 
 function judge(answers: readonly Answer[], runs: number): void {
