@@ -6,6 +6,7 @@ import { allowedOriginsSchema } from '../http/origin.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 import { standardLimits } from '../http/server.js'
 import { tlsSchema } from '../tls/config.js'
+import { addressOf } from '../upstream/target.js'
 
 const milliseconds = (least: number, standard: number, what: string) =>
   z.int().min(least).max(86_400_000).default(standard).describe(`${what}, in milliseconds.`)
@@ -16,22 +17,20 @@ const bytes = (least: number, standard: number, what: string) =>
 const count = (standard: number, what: string) =>
   z.int().min(1).max(1_000_000).default(standard).describe(`${what}.`)
 
-const mcpTarget = /^mcp\+https?:/i
-
 const targetSchema = z
   .string()
   .superRefine((target, context) => {
     const message = faultOfTarget(target)
     if (message !== undefined) context.addIssue({ code: 'custom', message })
   })
-  .describe('Base URL of the upstream, http or https.')
+  .describe(
+    'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke face reaches too.',
+  )
 
 function faultOfTarget(target: string): string | undefined {
-  if (mcpTarget.test(target)) {
-    return 'a target of the form mcp+http(s)://… is not available yet; accepted is an http or https URL'
-  }
-  if (!URL.canParse(target)) return 'not a URL; accepted is an http or https URL'
-  const { protocol, username, password, search, hash } = new URL(target)
+  const address = addressOf(target)
+  if (!URL.canParse(address)) return 'not a URL; accepted is an http or https URL'
+  const { protocol, username, password, search, hash } = new URL(address)
   if (protocol !== 'http:' && protocol !== 'https:') {
     return `a URL of the protocol ${protocol.slice(0, -1)}; accepted is an http or https URL`
   }

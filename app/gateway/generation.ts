@@ -8,6 +8,7 @@ import { Origins } from '../http/origin.js'
 import { PublicUrl } from '../http/public-url.js'
 import { mcpExchange } from '../mcp/exchange.js'
 import { LISTEN } from '../mcp/subject.js'
+import { type Target, targetOf } from '../upstream/target.js'
 import type { HostConfig } from './config.js'
 
 /** Longest wait for the records and answers of calls that were broken off. */
@@ -27,7 +28,7 @@ export class Generation {
   /** Who may do what on the admin listener; undefined where the policy has none. */
   readonly authority: Authority | undefined
   readonly #metrics: CallMetrics | undefined
-  readonly #targets: ReadonlyMap<string, URL>
+  readonly #targets: ReadonlyMap<string, Target>
   #calls = new InFlight<Call>()
   #asking = new InFlight<true>()
 
@@ -42,14 +43,19 @@ export class Generation {
     this.origins = new Origins(server)
     this.authority = authority
     this.#metrics = calls
-    this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, new URL(url)]))
+    this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, targetOf(url)]))
   }
 
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
   target(server: string): URL {
     const target = this.#targets.get(server)
     if (target === undefined) throw new Refusal('TARGET_NOT_FOUND', 'No such server is configured.')
-    return target
+    return target.url
+  }
+
+  /** Whether the invoke face calls the tools of the server by MCP. */
+  isMcp(server: string): boolean {
+    return this.#targets.get(server)?.isMcp === true
   }
 
   /** Runs a call and keeps this generation alive until `answer` has written the outcome to its end. */

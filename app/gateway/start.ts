@@ -209,6 +209,7 @@ class Gateway implements GatewayHandle {
       if (call.face === 'mcp') return started(this.#mcp).dispatch(call)
       const request = await call.request()
       const target = generation.target(request.server)
+      if (generation.isMcp(request.server)) return started(this.#mcp).dispatchTool(call, target)
       return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
     }
     const authority = await this.#assembly.authority(policy)

@@ -22,6 +22,7 @@ import type { Generation } from '../gateway/generation.js'
 import type { TenantCalls } from '../gateway/tenant-calls.js'
 import { leavingCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpFace } from '../mcp/face.js'
+import { asToolOf, findVersion } from '../mcp/invoked-tool.js'
 import { takeMark } from '../mcp/sessions.js'
 import { refusalAnswer, type WholeAnswer, writeOutcome, writeRefusal, writeWhole } from './answer.js'
 import { readBody } from './body.js'
@@ -52,7 +53,7 @@ type CallRoute = Exclude<Route, { kind: 'health' | 'ready' | 'metadata' | 'escal
 interface Entry {
   readonly face: Face
   readonly target: CallTarget
-  read(): Promise<CallRequest>
+  read(call: Call): Promise<CallRequest>
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
   /** Fills slots of the face's own. */
   prepare?(call: Call): void
@@ -130,7 +131,7 @@ export class GatewayHandler {
         if (refusal !== undefined) throw refusal
         origins.check(headers)
         this.#parts.tenantCalls.enter(call)
-        return entry.read()
+        return entry.read(call)
       },
     })
     entry.prepare?.(call)
@@ -146,9 +147,9 @@ export class GatewayHandler {
         return {
           face: 'invoke',
           target: targetOf(route.server, route.tool, route.version),
-          read: async () => {
+          read: async (call) => {
             generation.target(route.server)
-            return readInvoke(message, maxBodyBytes, route)
+            return this.#served(call, await readInvoke(message, maxBodyBytes, route), generation)
           },
           encode,
         }
@@ -158,10 +159,10 @@ export class GatewayHandler {
         return {
           face: 'a2a',
           target,
-          read: async () => {
+          read: async (call) => {
             const request = await readA2a(message, maxBodyBytes, target)
             generation.target(request.server)
-            return request
+            return this.#served(call, request, generation)
           },
           encode,
         }
@@ -203,6 +204,18 @@ export class GatewayHandler {
       if (!(fault instanceof Refusal)) throw fault
       writeRefusal(response, denied(fault.code, fault.message), this.#parts.ids.traceId())
     }
+  }
+
+  /** The request as its target knows it: an MCP server's tools have the version that the server gives itself. */
+  async #served(call: Call, request: CallRequest, generation: Generation): Promise<CallRequest> {
+    const { server } = request
+    if (!generation.isMcp(server)) return request
+    const credential = () => generation.pipeline.ownCredential(server)
+    const version = await this.#parts.mcp.versionOf(generation.target(server), credential)
+    call.target.serverVersion = version
+    call.target.toolVersion = version
+    findVersion(call, request, version)
+    return asToolOf(request, version)
   }
 
   #ready(response: ServerResponse): void {

@@ -3,6 +3,7 @@ import {
   type Call,
   type CallRequest,
   type Clock,
+  type Credential,
   canonicalize,
   type Denied,
   denied,
@@ -17,6 +18,7 @@ import { outcomeOfFault } from '../upstream/invoke.js'
 import { sendCall } from '../upstream/send.js'
 import { type AnswerCaps, outcomeOf, type Question } from './answer.js'
 import { leavingCancels, type McpExchange, mcpExchange } from './exchange.js'
+import { InvokedTools } from './invoked-tool.js'
 import { pathOf, versionProbe } from './probe.js'
 import { readRequest, referenceOf } from './read.js'
 import { encodeRefusal, rpcError } from './refusal.js'
@@ -50,6 +52,7 @@ export class McpFace {
   #parts: McpFaceParts
   #versions: ServerVersions
   #withheld = new Withheld()
+  #tools: InvokedTools
 
   constructor(parts: McpFaceParts) {
     this.#parts = parts
@@ -61,11 +64,27 @@ export class McpFace {
       maxBytes: caps.maxAnswerBytes,
     })
     this.#versions = new ServerVersions(probe, clock)
+    this.#tools = new InvokedTools({
+      dispatcher,
+      client,
+      maxAnswerBytes: caps.maxAnswerBytes,
+      timeoutMs: probeTimeoutMs,
+    })
   }
 
   /** What the exchange asks for; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
   read(exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
     return readRequest(exchange, bytes, this.#versions)
+  }
+
+  /** The version that a server gives itself. Rejects with `Refusal`. */
+  async versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): Promise<string> {
+    return this.#versions.of(upstream, credential)
+  }
+
+  /** The upstream half of a call of the invoke face to an MCP server. */
+  dispatchTool(call: Call, upstream: URL): Promise<Outcome> {
+    return this.#tools.dispatch(call, upstream)
   }
 
   /** The upstream half of a call whose `mcpExchange` slot is filled. */

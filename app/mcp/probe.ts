@@ -1,19 +1,18 @@
 // Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
-import { Refusal, readEvent, SseOverflow, SseSplitter } from '@svc/core'
+import { Refusal, SseOverflow } from '@svc/core'
 import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { sendWith } from '../upstream/send.js'
-import { wholeBody } from './body.js'
 import {
   HANDSHAKE_REVISION,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
-  mediaType,
   STATELESS_REVISION,
 } from './protocol.js'
-import { type Fields, isResponse, Rubbish, readServerMessage, readText } from './rpc-answer.js'
+import { responseIn } from './response.js'
+import { Rubbish } from './rpc-answer.js'
 import { versionIn } from './server-info.js'
 import type { Probe } from './server-versions.js'
 
@@ -101,25 +100,6 @@ async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<stri
   } finally {
     await discard(answer.body)
   }
-}
-
-async function responseIn(answer: UpstreamAnswer, maxBytes: number): Promise<Fields | undefined> {
-  const type = mediaType(answer.headers['content-type'])
-  if (type === 'text/event-stream') return firstResponse(answer.body, maxBytes)
-  if (type !== 'application/json') return undefined
-  return readServerMessage(readText(await wholeBody(answer.body, maxBytes)))
-}
-
-async function firstResponse(body: UpstreamAnswer['body'], maxBytes: number): Promise<Fields | undefined> {
-  const splitter = new SseSplitter(maxBytes)
-  for await (const piece of body instanceof Uint8Array ? [body] : body) {
-    for (const block of splitter.push(piece)) {
-      const data = block.isEvent ? readEvent(block.bytes).data : ''
-      const message = data === '' ? undefined : readServerMessage(data)
-      if (message !== undefined && isResponse(message)) return message
-    }
-  }
-  return undefined
 }
 
 export function pathOf(upstream: URL): string {

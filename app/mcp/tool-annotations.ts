@@ -1,6 +1,7 @@
 // Learns from the lists that pass through which tools change something, in the words of their servers. Whether these
 // words count is the policy's to say.
 import { type Clock, formatReference, ReferenceInputError, type ToolAnnotations } from '@svc/core'
+import { targetOf } from '../upstream/target.js'
 import { isFields } from './listing.js'
 
 /** A server that takes a word back is believed no longer than this, in milliseconds. */
@@ -36,7 +37,7 @@ export class LearnedAnnotations implements ToolAnnotations {
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
     this.#isWanted = true
     const addresses = new Map(
-      Object.entries(targets).map(([server, target]) => [segmentOf(server), new URL(target).href]),
+      Object.entries(targets).map(([server, target]) => [segmentOf(server), targetOf(target).url.href]),
     )
     return (reference) => {
       const address = addresses.get(reference.slice(scheme.length, reference.indexOf('/', scheme.length)))

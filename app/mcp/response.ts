@@ -1,0 +1,26 @@
+// The one response in an answer of an MCP server's, for what the gateway asks itself.
+import { readEvent, SseSplitter } from '@svc/core'
+import type { UpstreamAnswer } from '../upstream/answer.js'
+import { wholeBody } from './body.js'
+import { mediaType } from './protocol.js'
+import { type Fields, isResponse, readServerMessage, readText } from './rpc-answer.js'
+
+/** Undefined where there is none. Rejects with `Rubbish`, `SseOverflow` or `UpstreamFault`. */
+export async function responseIn(answer: UpstreamAnswer, maxBytes: number): Promise<Fields | undefined> {
+  const type = mediaType(answer.headers['content-type'])
+  if (type === 'text/event-stream') return firstResponse(answer.body, maxBytes)
+  if (type !== 'application/json') return undefined
+  return readServerMessage(readText(await wholeBody(answer.body, maxBytes)))
+}
+
+async function firstResponse(body: UpstreamAnswer['body'], maxBytes: number): Promise<Fields | undefined> {
+  const splitter = new SseSplitter(maxBytes)
+  for await (const piece of body instanceof Uint8Array ? [body] : body) {
+    for (const block of splitter.push(piece)) {
+      const data = block.isEvent ? readEvent(block.bytes).data : ''
+      const message = data === '' ? undefined : readServerMessage(data)
+      if (message !== undefined && isResponse(message)) return message
+    }
+  }
+  return undefined
+}
