@@ -1,5 +1,5 @@
 export type { Abortable } from './abort.js'
-export { Base64Error, fromBase64, toBase64 } from './base64.js'
+export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
 // What plugins, the app and custom stages build on.
 export {
   Call,

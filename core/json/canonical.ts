@@ -35,17 +35,20 @@ class Fault {
   }
 }
 
+/** Whether the string literal of `text` is `text` between quotes. */
+function isPlain(text: string): boolean {
+  const length = text.length
+  if (length >= SHORT) return !NEEDS_CARE.test(text)
+  for (let i = 0; i < length; i++) {
+    const unit = text.charCodeAt(i)
+    if (unit < 0x20 || unit === 0x22 || unit === 0x5c || (unit & 0xf800) === 0xd800) return false
+  }
+  return true
+}
+
 /** `text` as a JSON string literal with the escapes RFC 8785 prescribes. */
 function quoteJson(text: string): string {
-  const length = text.length
-  if (length < SHORT) {
-    for (let i = 0; i < length; i++) {
-      const unit = text.charCodeAt(i)
-      if (unit < 0x20 || unit === 0x22 || unit === 0x5c || (unit & 0xf800) === 0xd800) return quoteSlow(text)
-    }
-    return `"${text}"`
-  }
-  return NEEDS_CARE.test(text) ? quoteSlow(text) : `"${text}"`
+  return isPlain(text) ? `"${text}"` : quoteSlow(text)
 }
 
 function quoteSlow(text: string): string {
@@ -126,10 +129,9 @@ interface Cut {
  */
 function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut | undefined): string {
   let text = ''
-  let separator = ''
   let waiting = cut
   let key = ''
-  const { keys, labels } = sortedShape(object, quoteJson)
+  const { keys, labels, nextLabels, nextOpenings } = sortedShape(object, quoteJson)
   try {
     for (let i = 0; i < keys.length; i++) {
       key = keys[i] as string
@@ -138,13 +140,15 @@ function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut |
         waiting.head = text
         waiting = undefined
         text = ''
-        separator = ''
       }
       const value = object[key]
-      const json = typeof value === 'string' ? quoteJson(value) : write(value, key, depth)
-      if (json === undefined) continue
-      text += separator + labels[i] + json
-      separator = ','
+      // The commonest case puts the fewest pieces together.
+      if (typeof value === 'string' && text !== '' && isPlain(value)) {
+        text += `${nextOpenings[i]}${value}"`
+        continue
+      }
+      const json = write(value, key, depth)
+      if (json !== undefined) text += (text === '' ? labels[i] : nextLabels[i]) + json
     }
   } catch (error) {
     throw error instanceof Fault ? error.within(object, key) : error

@@ -6,6 +6,10 @@ export interface Shape {
   readonly keys: readonly string[]
   /** `"key":`, quoted, for each of `keys`. */
   readonly labels: readonly string[]
+  /** `,"key":`. */
+  readonly nextLabels: readonly string[]
+  /** `,"key":"`. */
+  readonly nextOpenings: readonly string[]
 }
 
 interface Known extends Shape {
@@ -55,5 +59,7 @@ function order(given: readonly string[], quote: (key: string) => string): Shape 
   let sorted = true
   for (let i = 1; i < given.length && sorted; i++) sorted = (given[i - 1] as string) < (given[i] as string)
   const keys = sorted ? given : [...given].sort()
-  return { keys, labels: keys.map((key) => `${quote(key)}:`) }
+  const labels = keys.map((key) => `${quote(key)}:`)
+  const nextLabels = labels.map((label) => `,${label}`)
+  return { keys, labels, nextLabels, nextOpenings: nextLabels.map((label) => `${label}"`) }
 }

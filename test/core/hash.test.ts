@@ -1,4 +1,4 @@
-import { Base64Error, fromBase64, sha256Hex, toBase64 } from '@svc/core'
+import { Base64Error, fromBase64, sha256Hex, toBase64, writeBase64 } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
 
@@ -18,6 +18,17 @@ describe('base64', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         expect(fromBase64(toBase64(bytes))).to.deep.equal(bytes)
+      }),
+    )
+  })
+
+  it('writes into other bytes what it gives as a text, and no more', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), fc.nat(5), (bytes, at) => {
+        const text = toBase64(bytes)
+        const target = Buffer.alloc(at + text.length + 3, '#')
+        expect(writeBase64(bytes, target, at)).to.equal(at + text.length)
+        expect(target.toString('latin1')).to.equal(`${'#'.repeat(at)}${text}###`)
       }),
     )
   })
