@@ -11,4 +11,10 @@ export interface Signer {
   verify(data: Uint8Array, sig: Uint8Array): boolean
   /** Used in place of `sign` where present. */
   signAsync?(data: Uint8Array): Promise<Uint8Array>
+  /**
+   * The 32-byte seed, in memory of its own that the caller wipes, for a thread of this process that signs beside
+   * the event loop. Only a signer whose key may be copied within the process has this. Its `sign` then gets
+   * messages that lie in shared memory.
+   */
+  keyForThread?(): Uint8Array
 }

@@ -63,6 +63,10 @@ export const auditSchema = z
           .string()
           .regex(/^file:\/\//, 'expected file://PATH')
           .describe('`file://` and the path of an Ed25519 key file.'),
+        thread: z
+          .enum(['auto', 'on', 'off'])
+          .default('auto')
+          .describe('A thread that signs beside the event loop; `auto`: where there is a second core.'),
       })
       .optional()
       .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),

@@ -34,6 +34,11 @@ export class AuditError extends Error {
   }
 }
 
+/** What a signer threw, as the reason for which its records are refused. */
+export function signerFailure(error: unknown): AuditError {
+  return error instanceof AuditError ? error : new AuditError('signer_failed', 'the signer failed', error)
+}
+
 /** More records wait for the disk than `limits.maxPendingBytes` allows: this one was not accepted. */
 export class AuditBackpressureError extends AuditError {
   constructor(

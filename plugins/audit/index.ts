@@ -84,6 +84,9 @@ export {
   type Verifier,
   verifierFromPublicKey,
 } from './signer/public-key.js'
+export { SharedMemory, type SharedSize, SIGNING_PROBE, sharedBytes } from './signing/control.js'
+export type { SigningWorkerData } from './signing/signing-thread.js'
+export { type MessageState, Slot, type SlotSize } from './signing/slot.js'
 export { UploadError } from './upload/error.js'
 export { type PresignConfig, presignFault } from './upload/presign.js'
 export type { UploadMode } from './upload/source.js'

@@ -64,6 +64,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
   const { retentionDays, checkpoint_interval_ms: intervalMs } = config
   const minFreeBytes = config.min_free_mb * 1_048_576
   const presign = presignOf(config)
+  const signingThread = config.signer?.thread ?? 'auto'
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
@@ -76,6 +77,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
       retentionDays,
       intervalMs,
       minFreeBytes,
+      signingThread,
       sha256Hex(JSON.stringify(presign ?? null)),
     ]),
     () => {
@@ -85,6 +87,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
         retentionDays,
         minFreeBytes,
         checkpoint,
+        signingThread,
         ...(presign === undefined ? {} : { presign }),
       }
       const appender = new SvcAppender({ config: settings, signer, logger, clock, meter })

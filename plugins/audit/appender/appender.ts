@@ -3,7 +3,8 @@
 import { resolve as resolvePath } from 'node:path'
 import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf, type Signer } from '@svc/core'
 import type { AuditEnvelope, RawPayloadRecord } from '../envelope.js'
-import { AuditBackpressureError, AuditError } from '../errors.js'
+import { AuditBackpressureError, AuditError, signerFailure } from '../errors.js'
+import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { Uploader } from '../upload/uploader.js'
 import { type Batch, roomFor, SIGNATURE_MEMBER } from './batch.js'
 import {
@@ -15,6 +16,7 @@ import {
   DEFAULT_MIN_FREE_BYTES,
   noMeter,
   systemClock,
+  usesThread,
   warningLogger,
 } from './config.js'
 import { utcDayOf } from './day.js'
@@ -26,14 +28,20 @@ import { Lanes } from './lanes.js'
 import { LogDirectory } from './log-directory.js'
 import { LogFile } from './log-file.js'
 import { agentLog, dailyLog, rawLog } from './paths.js'
+import { Slots, slotSize } from './slots.js'
 
 const PROBE_EVERY_MS = 1_000
+// One is being filled, one written, one signed; and one for the day before, or for raw payloads.
+const SHARED_SLOTS = 4
 
 export class SvcAppender {
   readonly #config: AppenderConfig
   readonly #limits: AppenderLimits
   readonly #signer: Signer
   readonly #sign: (message: Uint8Array) => Uint8Array
+  /** Whether records are signed a batch at a time, and then by which thread besides this one. */
+  readonly #signsBatches: boolean
+  readonly #thread: SigningThread | undefined
   readonly #health = new Health()
   readonly #lanes: Lanes
   readonly #directory: LogDirectory
@@ -59,9 +67,14 @@ export class SvcAppender {
     const onAsyncError =
       options.onAsyncError ?? ((err) => logger.error({ err }, 'the audit log has a fault in the background'))
     const dir = resolvePath(config.dir)
+    this.#signsBatches = canUseThread(signer)
+    if (canUseThread(signer) && usesThread(config)) {
+      const size = { ...slotSize(this.#limits.batchBytes), slots: SHARED_SLOTS }
+      this.#thread = new SigningThread({ signer, size, logger, startWorker: options.startSigningWorker })
+    }
     this.#lanes = new Lanes(
       dir,
-      this.#limits.batchBytes,
+      new Slots(this.#limits.batchBytes, this.#thread?.slots ?? []),
       this.#limits.logHandles,
       (path) => new LogFile(path, port, clock, logger),
     )
@@ -75,7 +88,13 @@ export class SvcAppender {
     const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
     this.#health.onBroken = () => this.#probeLater()
-    this.#commit = new GroupCommit(this.#lanes, this.#directory, this.#health, () => clock.monotonic())
+    this.#commit = new GroupCommit({
+      lanes: this.#lanes,
+      directory: this.#directory,
+      health: this.#health,
+      monotonic: () => clock.monotonic(),
+      sign: this.#sign,
+    })
     if (config.presign === undefined) return
     const { uploadTriggerBytes, uploadRangeBytes, uploadIdleMs } = this.#limits
     const uploader = new Uploader({
@@ -111,11 +130,11 @@ export class SvcAppender {
       if (this.#signer.signAsync !== undefined) return this.#appendLater(cut, day, agent, room)
       const batch = this.#batch(dailyLog(day), day, room)
       const start = batch.length
-      try {
-        batch.addSigned(cut, this.#sign)
-        this.#health.signed()
-      } catch (error) {
-        throw this.#signerFailed(error)
+      if (this.#signsBatches) {
+        batch.addUnsigned(cut)
+        this.#thread?.offer(batch.unsigned)
+      } else {
+        this.#addSigned(batch, cut)
       }
       return this.#placed(batch, start, agent)
     } catch (error) {
@@ -222,6 +241,15 @@ export class SvcAppender {
     return batch.settled
   }
 
+  #addSigned(batch: Batch, cut: CutObject): void {
+    try {
+      batch.addSigned(cut, this.#sign)
+      this.#health.signed()
+    } catch (error) {
+      throw this.#signerFailed(error)
+    }
+  }
+
   /** For signers whose key lives elsewhere. Records stand in the log in the order their signatures came. */
   #appendLater(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<void> {
     this.#requireRoom(room)
@@ -259,8 +287,7 @@ export class SvcAppender {
   }
 
   #signerFailed(error: unknown): AuditError {
-    const failure =
-      error instanceof AuditError ? error : new AuditError('signer_failed', 'the signer failed', error)
+    const failure = signerFailure(error)
     this.#health.signerFailed(failure)
     return failure
   }
@@ -295,6 +322,7 @@ export class SvcAppender {
     clearTimeout(this.#probe)
     this.#disk.stop()
     this.#lanes.close()
+    await this.#thread?.close()
     // The last checkpoints are uploaded along.
     await this.#directory.opened?.sealer?.close()
     await this.#uploader?.close()

@@ -1,9 +1,12 @@
 // Records that will be written and synced together. They share a buffer, into which each is encoded and
-// signed in place, and one promise, so that a record costs neither a copy nor a promise of its own.
+// signed in place, and one promise, so that a record costs neither a copy nor a promise of its own. Those whose
+// signer allows it are signed all in one go when the batch is full or due: the signer's tables and code then
+// stay in the processor's cache, and a thread can sign along.
 
-import { type CutObject, joinCut, toBase64 } from '@svc/core'
+import { type CutObject, joinCut, writeBase64 } from '@svc/core'
 import { AuditError } from '../errors.js'
 import { SIGNATURE_BYTES } from '../signer/ed25519.js'
+import type { Slot } from '../signing/slot.js'
 
 export const SIGNATURE_MEMBER = 'sig'
 
@@ -21,6 +24,14 @@ export function roomFor(length: number): number {
   return length * UTF8_BYTES_PER_UNIT + OVERHEAD
 }
 
+/** Bytes by which the signature's member makes the message in `[start, end)` longer. */
+function inserted(start: number, end: number, headEnd: number): number {
+  const isAlone = headEnd - start === 1 && end - headEnd === 1
+  return MEMBER_START.length + SIGNATURE_TEXT + (isAlone ? 1 : 2)
+}
+
+type Sign = (message: Uint8Array) => Uint8Array
+
 /** Which bytes of a batch also belong to an agent's file. */
 export interface AgentRange {
   readonly path: string
@@ -29,6 +40,7 @@ export interface AgentRange {
 }
 
 export class Batch {
+  readonly slot: Slot
   readonly buffer: Buffer
   readonly settled: Promise<void>
   length = 0
@@ -37,8 +49,9 @@ export class Batch {
   #resolve: () => void = unset
   #reject: (error: Error) => void = unset
 
-  constructor(buffer: Buffer) {
-    this.buffer = buffer
+  constructor(slot: Slot) {
+    this.slot = slot
+    this.buffer = slot.bytes
     this.settled = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -46,7 +59,12 @@ export class Batch {
   }
 
   has(room: number): boolean {
-    return this.buffer.length - this.length >= room
+    return this.buffer.length - this.length >= room && this.slot.count < this.slot.messages
+  }
+
+  /** Records whose lines are still to be signed. */
+  get unsigned(): number {
+    return this.slot.count
   }
 
   resolve(): void {
@@ -66,43 +84,93 @@ export class Batch {
   }
 
   /** Signs the object in place and adds its line. Nothing is added when signing throws. */
-  addSigned(cut: CutObject, sign: (message: Uint8Array) => Uint8Array): number {
-    const message = joinCut(cut)
-    const { buffer, length: start } = this
-    const end = start + buffer.write(message, start)
-    return this.#splice(cut, end, end - start === message.length, sign(buffer.subarray(start, end)))
+  addSigned(cut: CutObject, sign: Sign): number {
+    const { length: start } = this
+    const { end, headEnd } = this.#encode(cut)
+    return this.#grow(this.#splice(start, end, headEnd, sign(this.buffer.subarray(start, end))))
   }
 
   /** Adds the line of an object that was signed elsewhere. */
   addWithSignature(cut: CutObject, sig: Uint8Array): number {
-    const message = joinCut(cut)
-    const end = this.length + this.buffer.write(message, this.length)
-    return this.#splice(cut, end, end - this.length === message.length, sig)
+    const { length: start } = this
+    const { end, headEnd } = this.#encode(cut)
+    return this.#grow(this.#splice(start, end, headEnd, sig))
   }
 
-  /** Makes room for the signature at its sorted place in the message that ends at `end`. */
-  #splice(cut: CutObject, end: number, ascii: boolean, sig: Uint8Array): number {
+  /** Adds the line of an object that `sign` will sign. */
+  addUnsigned(cut: CutObject): number {
+    const { length: start } = this
+    const { end, headEnd } = this.#encode(cut)
+    this.slot.put(start, end, headEnd)
+    return this.#grow(end + inserted(start, end, headEnd) + 1)
+  }
+
+  /**
+   * Signs what was added unsigned, together with the thread that the slot may be shared with: from the back, as
+   * the thread begins at the front. Nothing is added afterwards. Throws what `sign` throws.
+   *
+   * @returns how many signatures came from the thread.
+   */
+  sign(sign: Sign): number {
+    const { slot } = this
+    const taken: number[] = []
+    let own = 0
+    for (let i = slot.count - 1; i >= 0; i--) {
+      const state = slot.takeBack(i)
+      if (state === 'taken') {
+        taken.push(i)
+      } else if (state === 'signed') {
+        this.#spliceAt(i, slot.signature(i))
+      } else {
+        this.#spliceAt(i, sign(slot.message(i)))
+        own++
+      }
+    }
+    for (const i of taken) {
+      const isSigned = slot.waitFor(i)
+      this.#spliceAt(i, isSigned ? slot.signature(i) : sign(slot.message(i)))
+      if (!isSigned) own++
+    }
+    return slot.count - own
+  }
+
+  /** Encodes what is signed of the object at the end of the batch. */
+  #encode(cut: CutObject): { end: number; headEnd: number } {
+    const { buffer, length: start } = this
+    const message = joinCut(cut)
+    const end = start + buffer.write(message, start)
+    const isAscii = end - start === message.length
+    return { end, headEnd: start + (isAscii ? cut.head.length : Buffer.byteLength(cut.head)) }
+  }
+
+  #spliceAt(index: number, sig: Uint8Array): void {
+    const { slot } = this
+    this.#splice(slot.start(index), slot.end(index), slot.headEnd(index), sig)
+  }
+
+  /** Makes room for the signature at its sorted place in the message; gives where the line ends. */
+  #splice(start: number, end: number, headEnd: number, sig: Uint8Array): number {
     if (sig.length !== SIGNATURE_BYTES) {
       throw new AuditError(
         'signer_failed',
         `the signer gave ${sig.length} bytes, an Ed25519 signature has 64`,
       )
     }
-    const { buffer, length: start } = this
-    const hasHead = cut.head.length > 1
-    const hasTail = cut.tail.length > 1
+    const { buffer } = this
+    const hasHead = headEnd - start > 1
+    const hasTail = end - headEnd > 1
     // The message has its comma at the cut exactly when both sides have members; it serves the member
     // before, and the tail gets one of its own.
-    let at = start + (ascii ? cut.head.length : Buffer.byteLength(cut.head)) + (hasHead && hasTail ? 1 : 0)
-    const inserted = MEMBER_START.length + SIGNATURE_TEXT + 1 + (hasHead || hasTail ? 1 : 0)
-    buffer.copyWithin(at + inserted, at, end)
+    let at = headEnd + (hasHead && hasTail ? 1 : 0)
+    const more = inserted(start, end, headEnd)
+    buffer.copyWithin(at + more, at, end)
     if (hasHead && !hasTail) buffer[at++] = COMMA
     at += MEMBER_START.copy(buffer, at)
-    at += buffer.write(toBase64(sig), at, 'latin1')
+    at = writeBase64(sig, buffer, at)
     buffer[at++] = QUOTE
     if (hasTail) buffer[at] = COMMA
-    buffer[end + inserted] = NEWLINE
-    return this.#grow(end + inserted + 1)
+    buffer[end + more] = NEWLINE
+    return end + more + 1
   }
 
   #grow(end: number): number {

@@ -1,7 +1,9 @@
 // What the appender is built from, checked at construction so that a mistake shows before a record is due.
 
+import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { AuditError } from '../errors.js'
+import type { StartWorker } from '../signing/signing-thread.js'
 import { checkPresign, type PresignConfig } from '../upload/presign.js'
 import type { FileSystem } from './file-system.js'
 
@@ -15,6 +17,8 @@ export interface AppenderConfig {
   presign?: PresignConfig
   /** How often what is new is sealed by a signed checkpoint, ms; default 10 000. False: never. */
   checkpoint?: { readonly intervalMs?: number } | false
+  /** Whether a thread signs beside the event loop; default `auto`: where there is a second core for it. */
+  signingThread?: 'auto' | 'on' | 'off'
 }
 
 export interface AppenderLimits {
@@ -48,6 +52,8 @@ export interface AppenderOptions {
   /** Told of faults that no `append` waits for: derived files, retention, upload. Default: the logger. */
   onAsyncError?: (error: Error) => void
   limits?: Partial<AppenderLimits>
+  /** Starts the signing thread; for tests of what a thread may do. */
+  startSigningWorker?: StartWorker
 }
 
 export const DEFAULT_CHECKPOINT_INTERVAL_MS = 10_000
@@ -108,6 +114,11 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
   for (const [name, value] of Object.entries(limits)) {
     if (!Number.isFinite(value) || value < 1) throw bad(`limits.${name}`, 'must be a positive number')
   }
+}
+
+/** Where there is one core, a thread could only take turns with the event loop. */
+export function usesThread({ signingThread = 'auto' }: AppenderConfig): boolean {
+  return signingThread === 'on' || (signingThread === 'auto' && availableParallelism() > 1)
 }
 
 function bad(path: string, what: string): AuditError {

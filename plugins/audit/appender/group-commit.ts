@@ -2,7 +2,7 @@
 // by every record that came in meanwhile.
 
 import { messageOf } from '@svc/core'
-import { AuditError } from '../errors.js'
+import { AuditError, signerFailure } from '../errors.js'
 import type { Batch } from './batch.js'
 import type { Health } from './health.js'
 import type { Lane, Lanes } from './lanes.js'
@@ -14,18 +14,30 @@ const EAGER_BYTES = 16_384
 
 type Written = [Lane, Batch][]
 
+export interface CommitParts {
+  readonly lanes: Lanes
+  readonly directory: LogDirectory
+  readonly health: Health
+  /** Milliseconds. */
+  readonly monotonic: () => number
+  /** Signs the records that were added unsigned. */
+  readonly sign: (message: Uint8Array) => Uint8Array
+}
+
 export class GroupCommit {
   readonly #lanes: Lanes
   readonly #directory: LogDirectory
   readonly #health: Health
   readonly #monotonic: () => number
+  readonly #sign: (message: Uint8Array) => Uint8Array
   #state: 'idle' | 'scheduled' | 'running' = 'idle'
 
-  constructor(lanes: Lanes, directory: LogDirectory, health: Health, monotonic: () => number) {
+  constructor({ lanes, directory, health, monotonic, sign }: CommitParts) {
     this.#lanes = lanes
     this.#directory = directory
     this.#health = health
     this.#monotonic = monotonic
+    this.#sign = sign
   }
 
   /** Sees to it that `batch`, which has just grown, gets written. Cheap when that is under way. */
@@ -47,8 +59,7 @@ export class GroupCommit {
   async #run(): Promise<void> {
     try {
       const open = this.#directory.opened ?? (await this.#directory.open())
-      const write = () => this.#write(open)
-      const first = open.lock.run(write)
+      const first = this.#next(open)
       let written = first instanceof Promise ? await first : first
       while (written.length > 0) {
         const errors = await Promise.all(written.map(([lane]) => this.#sync(lane)))
@@ -57,7 +68,7 @@ export class GroupCommit {
         try {
           // What gathered meanwhile is written before the callers are told, so that they sign their next
           // records while it is being synced, instead of everyone waiting for the same sync.
-          if (this.#lanes.hasRecords()) next = open.lock.run(write)
+          if (this.#lanes.hasRecords()) next = this.#next(open)
         } finally {
           for (const [index, one] of written.entries()) this.#settle(one, errors[index])
         }
@@ -73,10 +84,43 @@ export class GroupCommit {
     if (waiting !== undefined) this.schedule(waiting)
   }
 
-  #write(open: OpenDirectory): Written {
+  /** Signs what waits, then writes it under the lock. */
+  #next(open: OpenDirectory): Written | Promise<Written> {
+    const signed = this.#takeSigned()
+    const failed = (error: unknown) => {
+      for (const one of signed) this.#settle(one, asAuditError(error))
+      throw error
+    }
+    try {
+      const written = open.lock.run(() => this.#write(open, signed))
+      return written instanceof Promise ? written.catch(failed) : written
+    } catch (error) {
+      return failed(error)
+    }
+  }
+
+  /** Before the lock is taken: other processes must not wait for signatures. */
+  #takeSigned(): Written {
+    return this.#lanes.take().filter(([, batch]) => {
+      if (batch.unsigned === 0) return true
+      try {
+        this.#health.signedByThread += batch.sign(this.#sign)
+        this.#health.signed()
+        return true
+      } catch (error) {
+        const failure = signerFailure(error)
+        this.#health.unsigned(batch.records, batch.length, failure)
+        batch.reject(failure)
+        this.#lanes.release(batch)
+        return false
+      }
+    })
+  }
+
+  #write(open: OpenDirectory, signed: Written): Written {
     const written: Written = []
     open.derived.inspect()
-    for (const [lane, batch] of this.#lanes.take()) {
+    for (const [lane, batch] of signed) {
       try {
         open.derived.along(lane.day, batch, () => lane.file.write(batch.buffer, batch.length))
         written.push([lane, batch])

@@ -17,6 +17,8 @@ export interface AppenderStatus {
   batches: number
   /** Duration of the last fdatasync, milliseconds. */
   lastSyncMs: number
+  /** Records whose signature is the signing thread's. */
+  signedByThread: number
   /** Free space of the log's disk, as last seen. */
   freeBytes?: number
   /** What needs an operator though the log can be written: the disk runs low. */
@@ -31,6 +33,7 @@ export class Health {
   pendingBytes = 0
   batches = 0
   lastSyncMs = 0
+  signedByThread = 0
   /** Called whenever the log is found not to be writable. */
   onBroken: () => void = () => undefined
   /** Called with each batch that has become durable. */
@@ -70,13 +73,20 @@ export class Health {
     this.#signerFailure = error
   }
 
+  /** Records that were accepted and could not be signed. */
+  unsigned(records: number, bytes: number, error: AuditError): void {
+    this.failed += records
+    this.pendingBytes -= bytes
+    this.signerFailed(error)
+  }
+
   signed(): void {
     this.#signerFailure = undefined
   }
 
   status(override?: AuditError): AppenderStatus {
     const error = override ?? this.#failure ?? this.#signerFailure
-    const { appended, failed, pendingBytes, batches, lastSyncMs } = this
+    const { appended, failed, pendingBytes, batches, lastSyncMs, signedByThread } = this
     return {
       writable: error === undefined,
       ...(error === undefined ? {} : { error }),
@@ -85,6 +95,7 @@ export class Health {
       pendingBytes,
       batches,
       lastSyncMs,
+      signedByThread,
     }
   }
 }

@@ -4,6 +4,7 @@
 import { join } from 'node:path'
 import { Batch } from './batch.js'
 import type { LogFile } from './log-file.js'
+import type { Slots } from './slots.js'
 
 export interface Lane {
   readonly day: string
@@ -14,16 +15,15 @@ export interface Lane {
 
 export class Lanes {
   readonly #dir: string
-  readonly #batchBytes: number
+  readonly #slots: Slots
   readonly #handles: number
   readonly #make: (path: string) => LogFile
   readonly #lanes = new Map<string, Lane>()
   readonly #outstanding = new Set<Batch>()
-  readonly #spare: Buffer[] = []
 
-  constructor(dir: string, batchBytes: number, handles: number, make: (path: string) => LogFile) {
+  constructor(dir: string, slots: Slots, handles: number, make: (path: string) => LogFile) {
     this.#dir = dir
-    this.#batchBytes = batchBytes
+    this.#slots = slots
     this.#handles = handles
     this.#make = make
   }
@@ -46,8 +46,7 @@ export class Lanes {
       lane.batches.pop()
       this.release(last)
     }
-    const fits = room <= this.#batchBytes ? this.#spare.pop() : undefined
-    const batch = new Batch(fits ?? Buffer.allocUnsafeSlow(Math.max(room, this.#batchBytes)))
+    const batch = new Batch(this.#slots.take(room))
     lane.batches.push(batch)
     this.#outstanding.add(batch)
     return batch
@@ -75,10 +74,10 @@ export class Lanes {
     return [...this.#outstanding].filter((batch) => batch.records > 0)
   }
 
-  /** Ends a batch's life after its promise is settled; its buffer serves again. */
+  /** Ends a batch's life after its promise is settled; its memory serves again. */
   release(batch: Batch): void {
     this.#outstanding.delete(batch)
-    if (batch.buffer.length === this.#batchBytes && this.#spare.length < 2) this.#spare.push(batch.buffer)
+    this.#slots.give(batch.slot)
   }
 
   /** Closes the files of the oldest days, beyond the limit. Call while nothing is being synced. */

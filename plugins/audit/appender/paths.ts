@@ -32,8 +32,12 @@ export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
 export const INTENTS_FOLDER = 'intents'
 
+// Nearly every record asks for the same day's; the same string again is found in a map at once.
+let lastDaily = { day: '', path: '' }
+
 export function dailyLog(day: string): string {
-  return `audit-${day}.ndjson`
+  if (day !== lastDaily.day) lastDaily = { day, path: `audit-${day}.ndjson` }
+  return lastDaily.path
 }
 
 export const SEAL_LOCK_FILE = '.svc-seal-lock'

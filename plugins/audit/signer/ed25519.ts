@@ -87,12 +87,14 @@ export function loadSodiumNative(
       const publicKey = Buffer.alloc(PUBLIC_KEY_BYTES)
       const secretKey = Buffer.alloc(64)
       sodium.crypto_sign_seed_keypair(publicKey, secretKey, seed)
+      // Native code needs memory outside the engine's heap. Copying out of one such costs less than making one
+      // for each signature.
+      const sig = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
       return {
         publicKey: new Uint8Array(publicKey),
         sign(data) {
-          const sig = new Uint8Array(SIGNATURE_BYTES)
           sodium.crypto_sign_detached(sig, data, secretKey)
-          return sig
+          return new Uint8Array(sig)
         },
       }
     },

@@ -16,18 +16,17 @@ export class LocalDevSigner implements Signer {
   readonly publicKey: Uint8Array
   // Private by the language, so neither inspection nor JSON nor a spread shows it.
   #key: SigningKey
+  readonly #seed: Uint8Array
 
   private constructor(seed: Uint8Array) {
+    this.#seed = seed
     this.#key = ed25519().signingKey(seed)
     this.publicKey = this.#key.publicKey
     this.keyId = keyIdOf(this.publicKey)
     if (ed25519().name === 'node:crypto') {
       void whenBest().then((best) => {
         this.#key = best.signingKey(seed)
-        seed.fill(0)
       })
-    } else {
-      seed.fill(0)
     }
   }
 
@@ -55,6 +54,10 @@ export class LocalDevSigner implements Signer {
 
   verify(data: Uint8Array, sig: Uint8Array): boolean {
     return ed25519().verify(this.publicKey, data, sig)
+  }
+
+  keyForThread(): Uint8Array {
+    return new Uint8Array(this.#seed)
   }
 
   toJSON(): { keyId: string } {
