@@ -1,16 +1,21 @@
-// Durable signed appends per second against the same signer's bare signing loop, in one run: what the
-// log costs beyond the signature itself.
+// Durable signed appends per second against the same signer's bare signing loop, in one run: what the log costs
+// beyond the signature itself, with and without a signing thread. And how long an append takes at half that rate.
 
-import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { canonicalize } from '@svc/core'
 import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+import { figure, heading, print, table } from './measure/report.js'
+import { quantile, spreadOf } from './measure/statistics.js'
 
-const ROUNDS = 5
-const RECORDS = 20_000
+const RECORDS = 16_000
 const IN_FLIGHT = [16, 64, 256]
+const SIGNERS = { 'thread and loop': 'on', 'loop alone': 'off' } as const
+const AGENTS = 64
+// Callers at whose rate half load is half.
+const FULL_LOAD = 256
+const TICK_MS = 1
 const DIGEST = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 
 /** An envelope of about 800 bytes with its signature, as the gateway writes one. */
@@ -44,89 +49,136 @@ export function envelope(i: number, agent: boolean): AuditEnvelope {
   }
 }
 
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
-}
-
 /** Signatures per second over messages of an envelope's size. */
 function bareSigning(signer: LocalDevSigner, message: Uint8Array): number {
+  const times = RECORDS / 4
   const start = performance.now()
-  for (let i = 0; i < RECORDS; i++) signer.sign(message)
-  return RECORDS / ((performance.now() - start) / 1000)
-}
-
-/** Milliseconds of one fdatasync after a write of a typical batch. */
-function bareSync(dir: string): number {
-  const path = join(dir, 'sync-probe')
-  const fd = openSync(path, 'a', 0o600)
-  const batch = Buffer.alloc(64 * 900, 0x61)
-  const times: number[] = []
-  for (let i = 0; i < 40; i++) {
-    writeSync(fd, batch)
-    const start = performance.now()
-    fdatasyncSync(fd)
-    times.push(performance.now() - start)
-  }
-  closeSync(fd)
-  rmSync(path)
-  return median(times)
+  for (let i = 0; i < times; i++) signer.sign(message)
+  return times / ((performance.now() - start) / 1000)
 }
 
 /** Durable appends per second with `inFlight` callers, each of which waits for its record. */
-async function appends(appender: SvcAppender, inFlight: number, agent: boolean): Promise<number> {
-  const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, agent))
+async function appendRate(
+  appender: SvcAppender,
+  inFlight: number,
+  envelopes: readonly AuditEnvelope[],
+): Promise<number> {
   let next = 0
   const caller = async () => {
-    for (;;) {
-      const record = envelopes[next++]
-      if (record === undefined) return
+    for (let record = envelopes[next++]; record !== undefined; record = envelopes[next++]) {
       await appender.append(record)
     }
   }
   const start = performance.now()
   await Promise.all(Array.from({ length: inFlight }, caller))
-  return RECORDS / ((performance.now() - start) / 1000)
+  return envelopes.length / ((performance.now() - start) / 1000)
 }
 
-export async function benchAudit(): Promise<void> {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-bench-audit-'))
+/**
+ * Milliseconds from the moment at which each record was due to the one at which it was durable. Records are due
+ * `perSecond`, whether or not those before are done, so that a wait counts for all that it delays.
+ */
+async function appendLatencies(
+  appender: SvcAppender,
+  perSecond: number,
+  envelopes: readonly AuditEnvelope[],
+): Promise<number[]> {
+  const latencies: number[] = []
+  const appended: Promise<void>[] = []
+  const start = performance.now()
+  while (appended.length < envelopes.length) {
+    await new Promise((resolve) => setTimeout(resolve, TICK_MS))
+    const due = Math.min(envelopes.length, Math.floor(((performance.now() - start) / 1000) * perSecond))
+    while (appended.length < due) {
+      const index = appended.length
+      const dueAt = start + (index / perSecond) * 1000
+      const durable = appender.append(envelopes[index] as AuditEnvelope)
+      appended.push(durable.then(() => void latencies.push(performance.now() - dueAt)))
+    }
+  }
+  await Promise.all(appended)
+  return latencies
+}
+
+interface Subject {
+  readonly name: string
+  readonly appender: SvcAppender
+  readonly ratios: number[]
+  readonly rates: number[]
+}
+
+export async function measureAppending(disk: string, quick: boolean): Promise<void> {
+  heading('The log alone')
+  const rounds = quick ? 3 : 9
+  const dir = mkdtempSync(join(disk, 'svc-bench-audit-'))
   try {
     const key = join(dir, 'key')
     generateKeyFile(key)
     const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
     const message = Buffer.from(canonicalize(envelope(0, true)))
-    console.log(`audit: envelopes of ${message.length} bytes, signed ${message.length + 104}`)
-    for (const agent of [false, true]) {
-      for (const inFlight of IN_FLIGHT) {
-        const appender = new SvcAppender({
-          config: { dir: join(dir, `log-${agent}-${inFlight}`), retentionDays: 1 },
-          signer,
-        })
-        await appender.ready()
-        await appends(appender, inFlight, agent)
-        const rounds: { bare: number; durable: number; sync: number }[] = []
-        for (let round = 0; round < ROUNDS; round++) {
-          rounds.push({
-            bare: bareSigning(signer, message),
-            durable: await appends(appender, inFlight, agent),
-            sync: bareSync(dir),
-          })
-        }
-        const { batches, appended } = appender.status()
-        await appender.close()
-        const bare = median(rounds.map((round) => round.bare))
-        const durable = median(rounds.map((round) => round.durable))
-        const ratio = median(rounds.map((round) => round.durable / round.bare))
-        console.log(
-          `  ${String(inFlight).padStart(4)} in flight${agent ? ', 16 agents' : ''}: ` +
-            `${durable.toFixed(0)} appends/s, bare signing ${bare.toFixed(0)}/s, ratio ${ratio.toFixed(2)}, ` +
-            `${(appended / batches).toFixed(0)} a batch, fdatasync ${median(rounds.map((r) => r.sync)).toFixed(3)} ms`,
-        )
-      }
-    }
+    print(`  envelopes of ${message.length} bytes, signed ${message.length + 104}`)
+    // Alone on one core, the thread has nothing to give.
+    const subjects: Subject[] = Object.entries(SIGNERS)
+      .slice(availableParallelism() > 1 ? 0 : 1)
+      .map(([name, signingThread]) => {
+        const config = { dir: join(dir, signingThread), retentionDays: 1, signingThread }
+        return { name, appender: new SvcAppender({ config, signer }), ratios: [], rates: [] }
+      })
+    for (const { appender } of subjects) await appender.ready()
+    await measureRates(subjects, rounds, () => bareSigning(signer, message))
+    for (const subject of subjects) await measureLatency(subject, rounds)
+    for (const { appender } of subjects) await appender.close()
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await benchAudit()
+async function measureRates(subjects: readonly Subject[], rounds: number, bare: () => number): Promise<void> {
+  const rows = [['in flight', 'signed by', 'appends/s', '/ bare signing', 'a batch']]
+  for (const [inFlight, agents] of [...IN_FLIGHT.map((n) => [n, false] as const), [AGENTS, true] as const]) {
+    // Made once: what is measured is appending, not that the collector moves new records about.
+    const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, agents))
+    for (const subject of subjects) {
+      subject.ratios.length = subject.rates.length = 0
+      await appendRate(subject.appender, inFlight, envelopes)
+    }
+    for (let round = 0; round < rounds; round++) {
+      for (const { appender, rates, ratios } of subjects) {
+        const before = bare()
+        const rate = await appendRate(appender, inFlight, envelopes)
+        rates.push(rate)
+        ratios.push(rate / ((before + bare()) / 2))
+      }
+    }
+    for (const { name, appender, rates, ratios } of subjects) {
+      const { batches } = appender.status()
+      await appendRate(appender, inFlight, envelopes)
+      rows.push([
+        `${inFlight}${agents ? ', 16 agents' : ''}`,
+        name,
+        figure(spreadOf(rates), 0),
+        figure(spreadOf(ratios), 2),
+        (RECORDS / (appender.status().batches - batches)).toFixed(0),
+      ])
+    }
+  }
+  table(rows)
+}
+
+async function measureLatency({ name, appender }: Subject, rounds: number): Promise<void> {
+  const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, false))
+  const halves: number[] = []
+  const p50: number[] = []
+  const p99: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    const half = (await appendRate(appender, FULL_LOAD, envelopes)) / 2
+    const latencies = await appendLatencies(appender, half, envelopes)
+    halves.push(half)
+    p50.push(quantile(latencies, 0.5))
+    p99.push(quantile(latencies, 0.99))
+  }
+  print(
+    `  at half load, ${figure(spreadOf(halves), 0)} a second, ${name}: ` +
+      `p50 ${figure(spreadOf(p50), 2)} ms, p99 ${figure(spreadOf(p99), 2)} ms`,
+  )
+}

@@ -4,12 +4,12 @@ import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { benchAudit } from './audit.js'
+import { measureAppending } from './audit.js'
 import { measureColdStart } from './cold-start.js'
 import { compareGateway } from './gateway/comparison.js'
 import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
-import { heading, print } from './measure/report.js'
+import { print } from './measure/report.js'
 import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
 import { measureRedis } from './redis.js'
@@ -18,7 +18,7 @@ import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<void>>> = {
-  audit: measureAudit,
+  audit: measureAppending,
   tamper: measureTamperEvidence,
   upload: measureUpload,
   gateway: compareGateway,
@@ -54,9 +54,4 @@ if (values.help || unknown.length > 0) {
     `log on ${diskLine(disk)}; fdatasync of 1 KiB: p50 ${sync.p50.toFixed(3)} ms, p95 ${sync.p95.toFixed(3)} ms`,
   )
   for (const name of chosen) await measures[name]?.(disk, values.quick)
-}
-
-async function measureAudit(): Promise<void> {
-  heading('The log alone')
-  await benchAudit()
 }
