@@ -1,11 +1,13 @@
 // All that a policy with an `admin` part adds to a gateway: figures of its calls, and the listener that shows them.
-import { resolve, tokens } from '@svc/core'
+import { type KeyReader, messageOf, resolve, tokens } from '@svc/core'
 import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
 import type { Generation } from '../gateway/generation.js'
 import { serverMetrics } from '../http/metrics.js'
+import { Certificates } from '../tls/certificates.js'
 import { CallMetrics } from './call-metrics.js'
 import type { AdminConfig } from './config.js'
+import type { AdminHandlerParts } from './handler.js'
 import { AdminListener } from './listener.js'
 import { ownMetrics } from './metric-table.js'
 import { gatewayMetrics } from './metrics.js'
@@ -14,12 +16,19 @@ export interface Watched {
   /** The policy in force at this moment. */
   generation(): Generation
   draining(): boolean
+  /** As `KeyReader` has `directories`. */
+  keyReader(directories: readonly string[] | undefined): KeyReader
 }
 
 export class Admin {
   /** For every generation of the gateway. */
   readonly calls: CallMetrics
-  #listener: AdminListener
+  #config: AdminConfig
+  #container: DependencyContainer
+  #parts: AdminHandlerParts
+  #keyReader: Watched['keyReader']
+  #listener: AdminListener | undefined
+  #certificates: Certificates | undefined
   #reloads: Counter<'result'>
 
   /** Once for a container: it registers the figures of its gateway. */
@@ -45,17 +54,47 @@ export class Admin {
         ready.set(isReady ? 1 : 0)
       },
     })
-    this.#listener = new AdminListener(config, {
-      ...watched,
+    this.#config = config
+    this.#container = container
+    this.#keyReader = (directories) => watched.keyReader(directories)
+    this.#parts = {
+      generation: () => watched.generation(),
+      draining: () => watched.draining(),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
       metrics,
-    })
+    }
   }
 
-  /** The address it then has. Rejects when that is taken or not ours. */
-  listen(): Promise<string> {
+  /** The address it then has. Rejects when that is taken or not ours, or its certificate will not do. */
+  async listen(): Promise<string> {
+    this.#certificates = await this.#openCertificates()
+    this.#listener = new AdminListener(this.#config, this.#parts, this.#certificates)
     return this.#listener.listen()
+  }
+
+  async #openCertificates(): Promise<Certificates | undefined> {
+    const { tls } = this.#config
+    if (tls === undefined) return undefined
+    try {
+      return await Certificates.open(tls, {
+        reader: this.#keyReader(tls.dirs),
+        clock: resolve(this.#container, tokens.Clock),
+        logger: this.#parts.logger,
+      })
+    } catch (cause) {
+      throw new Error(`admin.${messageOf(cause)}`, { cause })
+    }
+  }
+
+  /** Looks at the files of its certificate now. Never rejects. */
+  async refresh(): Promise<void> {
+    await this.#certificates?.refresh()
+  }
+
+  /** What needs an operator. */
+  warnings(): string[] {
+    return (this.#certificates?.warnings() ?? []).map((warning) => `admin.${warning}`)
   }
 
   reloaded(result: 'taken' | 'refused'): void {
@@ -63,7 +102,7 @@ export class Admin {
   }
 
   /** Lets requests end that are being answered. */
-  close(): Promise<void> {
-    return this.#listener.close()
+  async close(): Promise<void> {
+    await this.#listener?.close()
   }
 }

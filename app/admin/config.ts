@@ -1,6 +1,7 @@
 // The `admin` part of a policy: where operators and reviewers reach the gateway, and who they are.
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/known-hosts.js'
+import { tlsSchema } from '../tls/config.js'
 
 const names = z.array(z.string().min(1))
 
@@ -22,6 +23,7 @@ export const adminSchema = z
     allowedHosts: allowedHostsSchema.describe(
       'Names under which it is reached, beside its addresses; *.example.com means subdomains, * any name.',
     ),
+    tls: tlsSchema.describe('TLS on the port of this listener; absent: plain HTTP.'),
     tokenRef: z
       .string()
       .min(1)

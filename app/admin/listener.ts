@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { InFlight } from '../http/in-flight.js'
 import { KnownHosts } from '../http/known-hosts.js'
 import { HttpServer } from '../http/server.js'
+import type { Certificates } from '../tls/certificates.js'
 import type { AdminConfig } from './config.js'
 import { AdminHandler, type AdminHandlerParts } from './handler.js'
 
@@ -20,9 +21,12 @@ const drainMs = 1_000
 
 export class AdminListener {
   #server: HttpServer
+  #certificates: Certificates | undefined
   #requests = new InFlight<IncomingMessage>()
 
-  constructor(config: AdminConfig, parts: AdminHandlerParts) {
+  /** Without certificates it speaks plain HTTP; they are closed with it. */
+  constructor(config: AdminConfig, parts: AdminHandlerParts, certificates?: Certificates) {
+    this.#certificates = certificates
     const handler = new AdminHandler(parts)
     // For a policy that came by a reload and has no admin section any more.
     const standard = new KnownHosts(config)
@@ -40,6 +44,7 @@ export class AdminListener {
       {
         knowsHost: (host) => (parts.generation().authority?.hosts ?? standard).has(host),
         hostsKey: 'admin.allowedHosts',
+        ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
     )
   }
@@ -47,11 +52,13 @@ export class AdminListener {
   /** The address it then has. Rejects when that is taken or not ours. */
   async listen(): Promise<string> {
     const { url } = await this.#server.listen()
+    this.#certificates?.watch((context) => this.#server.setSecureContext(context))
     return url
   }
 
   /** Lets requests end that are being answered, and closes. */
   async close(): Promise<void> {
+    this.#certificates?.close()
     this.#server.stopListening()
     await this.#requests.idle(drainMs)
     await this.#server.close(drainMs)

@@ -28,5 +28,6 @@ export function changedAtStartOnly(running: HostConfig, next: HostConfig): strin
 /** What its listener tells, and whom, follows a reload; whether and where it is does not. */
 function changedOfAdmin(running: HostConfig['admin'], next: HostConfig['admin']): string[] {
   if (running === undefined || next === undefined) return running === next ? [] : ['admin']
-  return (['port', 'host'] as const).filter((key) => running[key] !== next[key]).map((key) => `admin.${key}`)
+  const settings = ['port', 'host', 'tls'] as const
+  return settings.filter((key) => !isDeepStrictEqual(running[key], next[key])).map((key) => `admin.${key}`)
 }

@@ -122,11 +122,12 @@ class Gateway implements GatewayHandle {
     }
   }
 
-  #adminOf({ admin }: HostConfig): Admin | undefined {
-    if (admin === undefined) return undefined
-    return new Admin(admin, this.container, {
+  #adminOf(host: HostConfig): Admin | undefined {
+    if (host.admin === undefined) return undefined
+    return new Admin(host.admin, this.container, {
       generation: () => started(this.#generation),
       draining: () => this.#closing !== undefined,
+      keyReader: (directories) => this.#assembly.keyReader(host, directories),
     })
   }
 
@@ -176,7 +177,7 @@ class Gateway implements GatewayHandle {
       tenantCalls: new TenantCalls(server.maxCallsPerTenant, tenant),
       generation: () => started(this.#generation),
       draining: () => this.#closing !== undefined,
-      warnings: () => certificates?.warnings() ?? [],
+      warnings: () => [...(certificates?.warnings() ?? []), ...(this.#admin?.warnings() ?? [])],
     })
     this.#server = new HttpServer(
       { ...server, port },
@@ -244,7 +245,7 @@ class Gateway implements GatewayHandle {
       if (settings.length > 0) {
         this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
       }
-      await this.#tls?.refresh()
+      await Promise.all([this.#tls?.refresh(), this.#admin?.refresh()])
       this.#admin?.reloaded('taken')
       return next
     } catch (fault) {
