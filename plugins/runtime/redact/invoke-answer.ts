@@ -9,10 +9,10 @@ import {
   readEvent,
   SseSplitter,
 } from '@svc/core'
-import { type OutputRule, redactJson, redactText } from './rule.js'
+import { type OutputRule, redactJson, redactText, rulesFor } from './rule.js'
 
 /** What is streamed because it is large is gathered up to this, and withheld beyond it. */
-const maxBytes = 16 * 1024 * 1024
+const maxGathered = 16 * 1024 * 1024
 const maxEventBytes = 1024 * 1024
 const eventType = /^[\w.-]{1,64}$/
 const comment = Buffer.from(': withheld\n\n')
@@ -28,8 +28,9 @@ const ofTheOriginal: ReadonlySet<string> = new Set([
 export function redactInvokeBody(
   answer: Completed,
   body: Uint8Array,
-  rules: readonly OutputRule[],
+  given: readonly OutputRule[],
 ): Completed {
+  const rules = rulesFor(given, body.byteLength)
   const headers = headersOfTheRest(answer)
   const { digest: _ofTheOriginal, ...rest } = answer
   const left = { ...rest, headers }
@@ -51,7 +52,7 @@ export async function gatheredInvoke(
   try {
     for await (const { bytes } of body) {
       size += bytes.byteLength
-      if (size > maxBytes) break
+      if (size > maxGathered) break
       pieces.push(bytes)
     }
   } catch (fault) {
@@ -59,7 +60,7 @@ export async function gatheredInvoke(
     const message = 'The upstream broke its answer off.'
     return failed('UPSTREAM_UNREACHABLE', message, { sent: answer.sent, cause: fault })
   }
-  const isWhole = size <= maxBytes
+  const isWhole = size <= maxGathered
   const headers = isWhole ? answer.headers : { 'content-type': 'application/octet-stream' }
   return redactInvokeBody({ ...answer, headers }, Buffer.concat(pieces), rules)
 }

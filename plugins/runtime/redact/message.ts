@@ -1,7 +1,7 @@
 // One JSON-RPC message of an MCP server's, redacted.
 import { type CallRequest, canonicalize, type ErrorCode, sha256Hex } from '@svc/core'
 import { redactError, redactResult } from './mcp-result.js'
-import type { OutputRule } from './rule.js'
+import { type OutputRule, rulesFor } from './rule.js'
 
 export interface RedactedMessage {
   readonly text: string
@@ -14,8 +14,9 @@ export interface RedactedMessage {
 export function redactResponse(
   text: string,
   { method }: CallRequest,
-  rules: readonly OutputRule[],
+  given: readonly OutputRule[],
 ): RedactedMessage | undefined {
+  const rules = rulesFor(given, text.length)
   const message = objectIn(text)
   if (message === undefined || 'method' in message) return undefined
   const { id = null, result, error } = message

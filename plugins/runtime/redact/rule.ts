@@ -29,6 +29,16 @@ export function compileRule(params: OutputRuleParams): OutputRule | undefined {
   }
 }
 
+/** The most that is looked through for patterns, and the most that is read at all, in bytes. */
+const maxSearched = 2 * 1024 * 1024
+const maxRead = 16 * 1024 * 1024
+
+/** The rules for an answer of this size. One that it would take too long to look through is hidden whole. */
+export function rulesFor(rules: readonly OutputRule[], bytes: number): readonly OutputRule[] {
+  const max = rules.some(({ detectors }) => detectors.length > 0) ? maxSearched : maxRead
+  return bytes <= max ? rules : rules.map((rule) => ({ ...rule, isAll: true }))
+}
+
 /** For records. */
 export function ruleInWords({ isAll, params }: OutputRule): string {
   if (isAll) return 'everything'

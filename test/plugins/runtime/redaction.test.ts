@@ -110,6 +110,10 @@ describe('redact_output on the invoke face', () => {
     ['iban', 'to DE89 3704 0044 0532 0130 00 AND MORE', 'to [redacted] AND MORE'],
     ['iban', 'to GB82WEST12345698765432.', 'to [redacted].'],
     ['iban', 'no DE88 3704 0044 0532 0130 00', 'no DE88 3704 0044 0532 0130 00'],
+    ['payment_card', 'card 4111-1111-1111-1111, 5500.0000.0000.0004', 'card [redacted], [redacted]'],
+    ['payment_card', 'no. 12 4111 1111 1111 1111 12/27 123', 'no. 12 [redacted] 12/27 123'],
+    ['payment_card', '4111111111111111 4111111111111111', '[redacted] [redacted]'],
+    ['payment_card', 'order 4111111111111112, 1 2 3', 'order 4111111111111112, 1 2 3'],
     ['us_ssn', 'is 078-05-1120 or 1078-05-1120', 'is [redacted] or 1078-05-1120'],
     ['phone', 'call +49 (30) 1234-567 now, or 12345', 'call [redacted] now, or 12345'],
     ['email', 'é.ü@bücher.example, a@b', '[redacted], a@b'],
@@ -172,6 +176,34 @@ describe('redact_output on the invoke face', () => {
       filler,
       email: '[redacted]',
     })
+  })
+
+  it('hides an answer whole that it would take too long to look through', async () => {
+    const tool = answer({ filler: 'x'.repeat(2_200_000), email: 'ada@example.com' })
+    expect(await shown({ params: { patterns: ['email'] }, tool })).to.equal('[redacted]')
+  })
+
+  it('takes no time to speak of for text that is made to cost some', async () => {
+    const patterns = ['email', 'payment_card', 'iban', 'us_ssn', 'phone']
+    for (const piece of [
+      'a',
+      'a@',
+      'a@b.',
+      `${'a'.repeat(63)}@`,
+      '1',
+      '1 ',
+      '111 ',
+      'DE12 ',
+      '+1 ',
+      '123-',
+    ]) {
+      const tool = answer(piece.repeat(Math.floor(1_000_000 / piece.length)), 'text/plain')
+      await using rig = await redacting({ params: { patterns }, tool })
+      const began = performance.now()
+      await (await rig.call()).text()
+      // Milliseconds; a pattern that backtracks would take hours.
+      expect(performance.now() - began, piece).to.be.lessThan(5000)
+    }
   })
 
   it('redacts the events of a stream one by one where paths say what', async () => {
