@@ -49,3 +49,34 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
 function cutOff(cause?: unknown): Refusal {
   return new Refusal('BAD_REQUEST', 'The client went away before its request was whole.', { cause })
 }
+
+/** So much, and for so long, is let pass of a body that nobody reads. */
+const skipBytes = 1_048_576
+const skipMs = 1_000
+
+/**
+ * Lets a body pass that nobody reads, as far as it is short and comes soon: a client that is still sending when the
+ * connection closes may lose its answer (RFC 9112 §9.6). Resolves when it has passed, or is given up; never rejects.
+ */
+export function skipBody(message: IncomingMessage): Promise<void> {
+  const { headers } = message
+  const isExpected = headers.expect === undefined && Number(headers['content-length'] ?? 0) <= skipBytes
+  // Who has begun to read it has given it up for a reason.
+  if (message.complete || message.destroyed || !isExpected || message.listenerCount('data') > 0) {
+    return Promise.resolve()
+  }
+  return new Promise((resolve) => {
+    let left = skipBytes
+    const pass = (piece: Buffer): void => {
+      left -= piece.byteLength
+      if (left < 0) done()
+    }
+    const done = (): void => {
+      clearTimeout(timer)
+      message.off('data', pass).off('end', done).off('close', done).off('error', done)
+      resolve()
+    }
+    const timer = setTimeout(done, skipMs)
+    message.on('data', pass).on('end', done).on('close', done).on('error', done)
+  })
+}

@@ -25,7 +25,7 @@ import type { McpFace } from '../mcp/face.js'
 import { asToolOf, findVersion } from '../mcp/invoked-tool.js'
 import { takeMark } from '../mcp/sessions.js'
 import { refusalAnswer, type WholeAnswer, writeOutcome, writeRefusal, writeWhole } from './answer.js'
-import { readBody } from './body.js'
+import { readBody, skipBody } from './body.js'
 import { EscalationPolls } from './escalation-polls.js'
 import { agentOf, repeatedHeader, traceOf } from './facts.js'
 import { readA2a, readInvoke } from './invoke.js'
@@ -94,9 +94,10 @@ export class GatewayHandler {
     }
     const stay = onLeave(response, leave)
     try {
-      await generation.serve(call, (outcome) => {
+      await generation.serve(call, async (outcome) => {
         stay()
         this.#tellFault(call, outcome)
+        if (!message.complete) await skipBody(message)
         // Nor must a body that nobody will read hold the connection.
         if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
         return writeOutcome(response, call, outcome, (refused) => entry.encode(refused, call))

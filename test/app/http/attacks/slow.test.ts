@@ -166,6 +166,39 @@ describe('a client that never reads its answer', () => {
     ))
 })
 
+describe('a client that is refused while it sends', () => {
+  const start = `${head}authorization: Bearer none\r\ncontent-length: 500000\r\n\r\n`
+
+  it('is answered when it has sent all, and keeps its connection', () =>
+    withGateway({}, async (gateway) => {
+      const socket = await dial(gateway.url)
+      const answered = new Promise((resolve) => socket.once('data', resolve))
+      socket.write(start)
+      for (let i = 0; i < 10; i++) {
+        await new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      expect(String(await answered)).to.match(/^HTTP\/1\.1 401 /)
+      socket.write(call.replace('content-length', 'connection: close\r\ncontent-length'))
+      expect((await hearOut(socket)).statuses).to.deep.equal([200])
+    }))
+
+  it('is answered all the same when it stops, or sends without end, and loses its connection', () =>
+    withGateway({}, async (gateway) => {
+      const endless = start.replace('content-length: 500000', 'transfer-encoding: chunked')
+      const chunk = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
+      const answers = await Promise.all([
+        sendRaw(gateway.url, start),
+        sendRaw(gateway.url, endless + chunk.repeat(40)),
+        sendRaw(gateway.url, start.replace('500000', '50000000')),
+      ])
+      for (const { statuses, text } of answers) {
+        expect(statuses).to.deep.equal([401])
+        expect(text.toLowerCase()).to.contain('connection: close')
+      }
+    }))
+})
+
 describe('a client that asks for much', () => {
   it('loses its connection when it sends hundreds of requests and waits for no answer', () =>
     withGateway(
