@@ -2,8 +2,11 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests that a client may have waiting on one connection (RFC 9112 §9.3.2). The parser hands on all it has read. */
-const maxWaiting = 64
+/**
+ * Requests that a client may have waiting on one connection (RFC 9112 §9.3.2). The parser hands on all it has read, and
+ * the answer to each may be a mebibyte that the client does not take.
+ */
+const maxWaiting = 16
 
 /** What is written must be taken at this rate, once the time-out is over. */
 const leastBytesPerSec = 16 * 1024
