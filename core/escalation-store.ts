@@ -30,8 +30,8 @@ export interface OpenConditions {
 /** Each operation is atomic over all gateways that share the store, and rejects when it cannot be carried out. */
 export interface EscalationStore {
   /**
-   * Keeps a new entry, which is from now on the newest under its fingerprint. `raced`: another was opened meanwhile;
-   * `full`: its principal has too many pending. Then nothing was kept.
+   * Keeps a new entry, which is from now on the newest under its fingerprint. `raced`: another was opened meanwhile,
+   * or has the id; `full`: its principal has too many pending. Then nothing was kept.
    */
   open(entry: EscalationEntry, conditions: OpenConditions): Promise<'opened' | 'raced' | 'full'>
   get(id: string): Promise<EscalationEntry | undefined>

@@ -30,6 +30,7 @@ export class LmdbEscalationStore implements EscalationStore {
   open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
     return this.#store.transact(() => {
       this.#forget(now)
+      if (this.#get(entry.id) !== undefined) return 'raced'
       if (this.#newest(entry.fingerprint)?.id !== replaces) return 'raced'
       if (entry.isPending && this.#pendingOf(entry.principal, now) >= maxPending) return 'full'
       this.#put(entry)

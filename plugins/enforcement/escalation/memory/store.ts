@@ -13,6 +13,7 @@ export class MemoryEscalationStore implements EscalationStore {
 
   async open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
     this.#forget(now)
+    if (this.#entries.has(entry.id)) return 'raced'
     if (this.#latest(entry.fingerprint)?.id !== replaces) return 'raced'
     const isCounted = ({ principal, isPending, dueAt }: EscalationEntry) =>
       isPending && principal === entry.principal && dueAt > now

@@ -51,7 +51,7 @@ end
 export const openEntry = script(`${shared}
 local now = ARGV[12]
 forget(now)
-if newest(ARGV[2]) ~= ARGV[10] then return 'raced' end
+if redis.call('EXISTS', key('entry', ARGV[1])) == 1 or newest(ARGV[2]) ~= ARGV[10] then return 'raced' end
 if ARGV[4] == '1' then
   local waiting = redis.call('ZCOUNT', key('pending', ARGV[3]), '(' .. now, '+inf')
   if waiting >= tonumber(ARGV[11]) then return 'full' end

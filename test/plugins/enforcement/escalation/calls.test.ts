@@ -170,6 +170,29 @@ describe('a call that escalates', () => {
     expect(told(await office.call({ args: { n: 20 } }))).to.include({ code: 'ESCALATION_PENDING' })
   })
 
+  it('is found among many: newest first, by tenant and status', async () => {
+    for (let n = 0; n < 130; n++) {
+      const by = {
+        ...caller,
+        user: `c${n}@acme.example`,
+        userId: `u-${n}`,
+        tenant: n % 2 ? 'acme' : 'globex',
+      }
+      office.clock.advance(1)
+      await office.call({ caller: by })
+    }
+    const all = await office.desk.list({ limit: 999 })
+    expect(all).to.have.length(130)
+    const ages = all.map(({ createdAt }) => createdAt)
+    expect(ages).to.deep.equal([...ages].sort((a, b) => b - a))
+    expect(await office.desk.list({ limit: 999, tenant: 'globex' })).to.have.length(65)
+    expect(await office.desk.list({ limit: 120 })).to.deep.equal(all.slice(0, 120))
+    expect(await office.desk.list({ limit: 9, status: 'approved' })).to.deep.equal([])
+    await office.desk.vote(all[129]?.id ?? '', reviewer('ann', [], 'globex'), { vote: 'approve' })
+    expect(await office.desk.list({ limit: 9, status: 'approved' })).to.have.length(1)
+    expect(await office.desk.list({ limit: 999, status: 'pending', tenant: 'globex' })).to.have.length(64)
+  })
+
   it('leaves its escalation to its record', async () => {
     const call: Call = office.make()
     const outcome = await office.stage.handle(call, () => Promise.reject(new Error('it is not sent')))

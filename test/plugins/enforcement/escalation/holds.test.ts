@@ -1,4 +1,5 @@
-import { type Call, denied, type Outcome } from '@svc/core'
+import { type Call, denied, type EscalationStore, type Outcome } from '@svc/core'
+import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { idOf, type Office, openOffice, reviewer, told } from './office.js'
 
@@ -64,6 +65,26 @@ describe('an approval', () => {
       return (await late.commitHolds()) ?? notSent()
     })
     expect(await isUsed()).to.equal(true)
+  })
+
+  it('is not given back by a call that may have spent it, where another did', async () => {
+    const memory = new MemoryEscalationStore()
+    let isDown = false
+    const replace: EscalationStore['replace'] = (entry) =>
+      isDown ? Promise.reject(new Error('down')) : MemoryEscalationStore.prototype.replace.call(memory, entry)
+    await using shaky = await openOffice({ store: Object.assign(memory, { replace }) })
+    const held = idOf(await shaky.call())
+    await shaky.desk.vote(held, reviewer('ann'), { vote: 'approve' })
+    const unsure = shaky.make()
+    await shaky.through(unsure, async () => {
+      isDown = true
+      const [commit] = await Promise.allSettled([unsure.commitHolds()])
+      expect(commit).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
+      isDown = false
+      expect(told(await shaky.call())).to.deep.equal({ code: 'sent' })
+      return notSent()
+    })
+    expect(await shaky.desk.find(held)).to.include({ isUsed: true })
   })
 
   describe('that a call with an idempotency key has used', () => {

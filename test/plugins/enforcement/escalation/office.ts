@@ -1,4 +1,5 @@
 // Enforcement with people to decide: a stage in front of an upstream, on a clock that stands still.
+import { randomBytes } from 'node:crypto'
 import {
   bind,
   type Call,
@@ -120,6 +121,9 @@ export async function openOffice(options: OfficeOptions = {}): Promise<Office> {
     ...options.context,
   })
   bind(context.container, tokens.Clock, { useValue: clock })
+  // Those of two offices must differ.
+  const hex = (bytes: number) => randomBytes(bytes).toString('hex')
+  bind(context.container, tokens.Ids, { useValue: { traceId: () => hex(16), spanId: () => hex(8) } })
   if (options.store !== undefined)
     bind(context.container, tokens.EscalationStore, { useValue: options.store })
   const section = {

@@ -62,6 +62,14 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.open(entry('c'), { ...none, replaces: 'a' })).to.equal('raced')
       })
 
+      it('does not take the place of one that has its id', async () => {
+        await store.open(entry('a'), none)
+        const other = entry('a', { fingerprint: 'f', body: 'other' })
+        expect(await store.open(other, none)).to.equal('raced')
+        expect(await store.get('a')).to.deep.equal(entry('a'))
+        expect(await store.latest('f')).to.equal(undefined)
+      })
+
       it('is one of so many that are pending for a principal', async () => {
         const limit = { ...none, maxPending: 2 }
         await store.open(entry('a'), limit)

@@ -78,6 +78,17 @@ describe('a caller who waits', () => {
     expect(told(await calling)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'pending' })
   })
 
+  it('is not let through when it left, though the approval came', async () => {
+    await using office = await openOffice()
+    const id = idOf(await office.call())
+    await office.desk.vote(id, reviewer('ann'), { vote: 'approve' })
+    const call = office.make({ headers })
+    call.abort('UPSTREAM_UNREACHABLE', 'The caller left.')
+    const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
+    expect(told(outcome)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'approved' })
+    expect(await office.desk.find(id)).to.include({ isUsed: false })
+  })
+
   it('is not let through when it left before the approval', async () => {
     await using office = await openOffice()
     const call = office.make({ headers })

@@ -1,0 +1,185 @@
+// Whatever callers, reviewers and time do on two gateways that share a store: no call is sent without an approval of
+// its own, each approval lets one call through, and the log tells the whole story.
+import { type GatewayEvent, VoteError } from '@svc/core'
+import { MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { FakeClock } from 'svc-sdk/testing'
+import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { MINUTE, type Office, type OfficeOptions, openOffice, reviewer, TTL, told } from './office.js'
+
+const roles = ['legal', 'ops']
+
+const gateway = fc.integer({ min: 0, max: 1 })
+const action = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('call' as const),
+      gateway,
+      /** Which of two calls. */
+      n: fc.integer({ min: 0, max: 1 }),
+      key: fc.constantFrom(null, 'k1', 'k2'),
+      isSent: fc.boolean(),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('vote' as const),
+      gateway,
+      by: fc.integer({ min: 0, max: 4 }),
+      vote: fc.constantFrom('approve' as const, 'approve' as const, 'reject' as const),
+      roles: fc.subarray(roles),
+      /** Which of the escalations that are there. */
+      on: fc.nat({ max: 3 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('time' as const),
+      ms: fc.constantFrom(MINUTE, TTL / 2, TTL),
+    }),
+  },
+)
+
+type Action = typeof action extends fc.Arbitrary<infer T> ? T : never
+
+const rules = fc.record({
+  strategy: fc.constantFrom('single_approver' as const, 'human_quorum' as const),
+  timeoutAction: fc.constantFrom('auto_reject' as const, 'auto_approve' as const),
+  minApprovals: fc.integer({ min: 1, max: 3 }),
+  minRejections: fc.integer({ min: 1, max: 3 }),
+  requiredRoles: fc.subarray(roles),
+  vetoRoles: fc.subarray(roles),
+})
+
+async function act(offices: readonly Office[], clock: FakeClock, step: Action): Promise<void> {
+  if (step.kind === 'time') return clock.advance(step.ms)
+  const office = offices[step.gateway]
+  if (office === undefined) throw new Error('no such gateway')
+  if (step.kind === 'vote') {
+    const found = (await office.desk.list({ limit: 9 }))[step.on]
+    if (found === undefined) return
+    await office.desk
+      .vote(found.id, reviewer(`r${step.by}`, step.roles), { vote: step.vote })
+      .catch((fault: unknown) => {
+        if (!(fault instanceof VoteError)) throw fault
+      })
+    return
+  }
+  const options = { args: { n: step.n }, request: { idempotencyKey: step.key } }
+  if (step.isSent) await office.call(options)
+  else {
+    const call = office.make(options)
+    await office.through(call, async () => {
+      const refused = await call.commitHolds()
+      return refused ?? { kind: 'denied', sent: 'no', code: 'RATE_LIMITED', message: 'after all' }
+    })
+  }
+}
+
+const count = (events: readonly GatewayEvent[], step: string) =>
+  events.filter(({ name, error }) => name === `escalations/${step}` && error === undefined).length
+
+/** Everything that must hold of one escalation, whatever led to it. */
+function checkStory(events: readonly GatewayEvent[], timeoutAction: string): void {
+  const uses = count(events, 'use') - count(events, 'give-back')
+  expect(uses).to.be.within(0, 1)
+  expect(count(events, 'open')).to.equal(1)
+  const decisions = events.filter(({ name }) => /decide|expire/.test(name))
+  expect(decisions.length).to.be.below(2)
+  const used = events.findIndex(({ name }) => name === 'escalations/use')
+  if (used === -1) return
+  const [decision] = decisions
+  if (decision === undefined) throw new Error('used before it was decided')
+  expect(events.indexOf(decision)).to.be.below(used)
+  expect(decision.decision).to.equal('allow')
+  if (decision.name === 'escalations/expire') expect(timeoutAction).to.equal('auto_approve')
+}
+
+async function run(
+  rule: NonNullable<OfficeOptions['rule']>,
+  batches: readonly (readonly Action[])[],
+  store: () => NonNullable<OfficeOptions['store']>,
+): Promise<void> {
+  const clock = new FakeClock()
+  const events: GatewayEvent[] = []
+  const record = (event: GatewayEvent) => {
+    events.push(event)
+  }
+  await using one = await openOffice({ rule, clock, store: store(), record })
+  await using two = await openOffice({ rule, clock, store: store(), record })
+  const offices = [one, two]
+  // What is in one batch happens at once.
+  for (const batch of batches) await Promise.all(batch.map((step) => act(offices, clock, step)))
+
+  const stories = new Map<string | undefined, GatewayEvent[]>()
+  for (const event of events) {
+    stories.set(event.escalationId, [...(stories.get(event.escalationId) ?? []), event])
+  }
+  for (const story of stories.values()) checkStory(story, rule.timeoutAction ?? '')
+  const sent = one.sent.length + two.sent.length
+  expect(sent).to.equal(count(events, 'use') - count(events, 'give-back'))
+  const listed = await one.desk.list({ limit: 99 })
+  expect(listed.length).to.equal(stories.size)
+  for (const found of listed) {
+    const story = stories.get(found.id) ?? []
+    expect(found.isUsed).to.equal(count(story, 'use') > count(story, 'give-back'))
+    const late = story.filter(({ error }) => error !== undefined).length
+    expect(count(story, 'vote') - late).to.equal(found.votes.length)
+    if (found.status !== 'approved' || found.decidedBy !== 'votes' || rule.strategy !== 'human_quorum')
+      continue
+    const approvals = found.votes.filter(({ vote }) => vote === 'approve')
+    expect(approvals.length).to.be.at.least(rule.minApprovals ?? 0)
+    for (const role of rule.requiredRoles ?? []) {
+      expect(approvals.some((vote) => vote.roles.includes(role))).to.equal(true)
+    }
+  }
+  expect(told(await one.call({ findings: [] }))).to.deep.equal({ code: 'sent' })
+}
+
+describe('people, callers and time, on two gateways', () => {
+  const batches = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 12 })
+
+  it('let no call through without its approval, and each approval but once: in memory', async () => {
+    await fc.assert(
+      fc.asyncProperty(rules, batches, async (rule, steps) => {
+        const store = new MemoryEscalationStore()
+        await run(rule, steps, () => store)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  describe('on one Redis', () => {
+    let server: RedisServer
+
+    before(async () => {
+      server = await startRedis()
+    })
+
+    after(() => server[Symbol.asyncDispose]())
+
+    it('let no call through without its approval, and each approval but once', async () => {
+      await fc.assert(
+        fc.asyncProperty(rules, batches, async (rule, steps) => {
+          await server.send('FLUSHALL')
+          const stores: RedisEscalationStore[] = []
+          const { signal } = new AbortController()
+          for (let n = 0; n < 2; n++) stores.push(new RedisEscalationStore({ url: server.url }))
+          await Promise.all(stores.map((store) => store.openConnection(signal)))
+          const left = [...stores]
+          try {
+            await run(rule, steps, () => left.pop() ?? expect.fail('two are enough'))
+          } finally {
+            await Promise.all(stores.map((store) => store.close()))
+          }
+        }),
+        { numRuns: 40 },
+      )
+    })
+  })
+})
