@@ -82,12 +82,15 @@ class ChunkLines {
   readonly #chunk: Chunk
   /** Where `buffer[1]` lies in the file. */
   readonly #base: number
+  /** Of the file, as far as is known. */
+  #size: number
   #filled = 1
   #at: number
 
   constructor(fd: number, chunk: Chunk) {
     this.#fd = fd
     this.#chunk = chunk
+    this.#size = chunk.size
     // A line begins where the byte before is a newline.
     this.#base = Math.max(0, chunk.start - 1)
     this.buffer = Buffer.allocUnsafe(1 + chunk.end - this.#base)
@@ -99,7 +102,7 @@ class ChunkLines {
   next(): { start: number; end: number; complete: boolean } | undefined {
     const start = this.#at
     const position = this.#base + start - 1
-    if (position >= this.#chunk.end || position >= this.#chunk.size) return undefined
+    if (position >= this.#chunk.end || position >= this.#size) return undefined
     let end = this.#newlineFrom(start)
     for (let seen = this.#filled; end < 0 && this.#more(); seen = this.#filled) end = this.#newlineFrom(seen)
     const complete = end >= 0
@@ -115,7 +118,7 @@ class ChunkLines {
 
   /** Reads on past the chunk, for the end of its last line; false at the end of the file. */
   #more(): boolean {
-    if (this.#base + this.#filled - 1 >= this.#chunk.size) return false
+    if (this.#base + this.#filled - 1 >= this.#size) return false
     if (this.buffer.length > MAX_LINE_BYTES) throw new RangeError('a line is longer than any record')
     const larger = Buffer.allocUnsafe(this.buffer.length + Math.max(MORE_BYTES, this.buffer.length >> 1))
     this.buffer.copy(larger, 0, 0, this.#filled)
@@ -125,11 +128,15 @@ class ChunkLines {
   }
 
   #read(): void {
-    const wanted = Math.min(this.buffer.length, this.#chunk.size - this.#base + 1)
+    const wanted = Math.min(this.buffer.length, this.#size - this.#base + 1)
     while (this.#filled < wanted) {
       const position = this.#base + this.#filled - 1
       const got = readSync(this.#fd, this.buffer, this.#filled, wanted - this.#filled, position)
-      if (got === 0) throw new RangeError('the file became shorter while it was read')
+      if (got === 0) {
+        // A writer that met a full disk has cut its batch back. What was sealed is missed by its checkpoints.
+        this.#size = position
+        return
+      }
       this.#filled += got
     }
   }

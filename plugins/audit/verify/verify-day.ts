@@ -33,12 +33,13 @@ interface Scan {
   readonly size: number
 }
 
-export async function verifyDay(check: DayCheck, findings: Findings): Promise<void> {
+/** False where the log is not there, or no longer: retention may remove it meanwhile. */
+export async function verifyDay(check: DayCheck, findings: Findings): Promise<boolean> {
   const file = dailyLog(check.day)
-  findings.files++
   try {
     // Taken after the checkpoints were read, so that a log that is being written to covers them.
     const { size } = statSync(join(check.dir, file))
+    findings.files++
     const claims = check.claims.toSorted((a, b) => a.size - b.size)
     const unmatched: Claim[] = []
     const scan = await scanDay(check, size, claims, unmatched, findings)
@@ -50,8 +51,11 @@ export async function verifyDay(check: DayCheck, findings: Findings): Promise<vo
     } else {
       await locate(check, scan, claims, unmatched, findings)
     }
+    return true
   } catch (error) {
+    if (!existsSync(join(check.dir, file))) return false
     findings.fail({ file, line: 0, kind: 'unreadable', message: messageOf(error) })
+    return true
   }
 }
 

@@ -79,33 +79,43 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
   }
   const claims = await gatherClaims(dir, names, options, keys)
   const logs = new Set(names.flatMap((name) => dayOfDailyLog(name) ?? []))
-  const removals = removalsOf(dir, keys, findings)
-  removedDays.push(...[...removals.keys()].filter((day) => !logs.has(day)).sort())
+  let removals = removalsOf(dir, keys, findings)
   const sealedDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
   const days = [...new Set([...logs, ...sealedDays, ...claims.map(({ day }) => day)])].sort()
-  if (days.length === 0) return report({ verdict: 'cannot_be_judged', reason: 'there is no daily log' })
+  if (days.length === 0) {
+    removedDays.push(...[...removals.keys()].sort())
+    return report({ verdict: 'cannot_be_judged', reason: 'there is no daily log' })
+  }
 
   const progress = progressOver(dir, logs, options.onProgress)
+  const there = new Set<string>()
   const pool = scanPool(keys, progress.totalBytes, options.threads)
   try {
     for (const day of days) {
-      const foreign = claims.filter((claim) => claim.day === day && !isCovered(claim, removals.get(day)))
+      const spoken = claims.filter((claim) => claim.day === day)
       const own = await checkpointsOf(dir, day, keys, findings)
-      if (logs.has(day)) {
-        const judged = options.fast !== true
-        const check = { dir, day, claims: [...own, ...foreign], judged, pool, onBytes: progress.add }
-        await verifyDay(check, findings)
-      } else {
-        reportMissing(
-          day,
-          [...foreign, ...own.filter((claim) => !isCovered(claim, removals.get(day)))],
-          findings,
-        )
+      const judged = options.fast !== true
+      const uncovered = (claim: Claim) => !isCovered(claim, removals.get(day))
+      const check = {
+        dir,
+        day,
+        claims: [...own, ...spoken.filter(uncovered)],
+        judged,
+        pool,
+        onBytes: progress.add,
       }
+      if (await verifyDay(check, findings)) {
+        there.add(day)
+        continue
+      }
+      // A log that was there a moment ago has been removed since; the statement of it came first.
+      if (logs.has(day)) removals = removalsOf(dir, keys, new Findings(() => undefined))
+      reportMissing(day, [...spoken, ...own].filter(uncovered), findings)
     }
   } finally {
     await pool.close()
   }
+  removedDays.push(...[...removals.keys()].filter((day) => !there.has(day)).sort())
   return report(findings.verdict(options.fast !== true))
 }
 
