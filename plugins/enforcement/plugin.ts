@@ -14,6 +14,7 @@ import {
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { contradictionsOf } from './escalation/check.js'
 import { Escalations } from './escalation/escalations.js'
+import { metrics } from './metrics.js'
 import { deniedReasons, isKnownReason, nearestReason } from './reasons.js'
 import { escalationInWords, ruleInWords } from './rule-in-words.js'
 import { EnforcementStage } from './stage.js'
@@ -25,6 +26,7 @@ export const enforcementPlugin = definePlugin<EnforcementConfig>({
   core: '^1.0.0',
   schema: enforcementSchema,
   presence: 'always',
+  metrics,
   uses: [judgement, identity, sideEffects, redactor],
   provides: [verdict, escalation],
   check: checkTogether,

@@ -53,7 +53,7 @@ export class Escalations {
     const logger = resolveOptional(container, tokens.Logger)
     const lease = await openStore(this.#config, this.#context, { clock, signal })
     const { store, waiters } = lease.value
-    const steps = new Steps(record)
+    const steps = new Steps(record, resolveOptional(container, tokens.Meter))
     const cases = new Cases({ store, clock, steps, waiters, logger })
     const desk = new Desk({ cases, steps, waiters, facts, redactor: () => service?.(services.redactor) })
     const gate = new Gate({

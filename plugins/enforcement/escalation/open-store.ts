@@ -36,10 +36,12 @@ export async function openStore(
   context: PluginContext,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<Lease<OpenStore>> {
+  const meter = resolveOptional(context.container, tokens.Meter)
   const { key, make, isTheirs, opened } = await sourceOf(config, context)
   const lease = context.resources.acquire<OpenStore>(`escalations:${config.timeoutMs}:${key}`, () => {
     const store = make()
-    const value = { store: new ReachableStore(store, config.timeoutMs, clock), waiters: new Waiters() }
+    const reachable = new ReachableStore(store, { timeoutMs: config.timeoutMs, clock, meter })
+    const value = { store: reachable, waiters: new Waiters() }
     return { value, close: () => (isTheirs ? undefined : store.close?.()) }
   })
   try {

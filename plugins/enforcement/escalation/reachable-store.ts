@@ -5,17 +5,26 @@ import {
   type Clock,
   type EscalationEntry,
   type EscalationStore,
+  type Meter,
   type OpenConditions,
   Refusal,
 } from '@svc/core'
 import { MemoryEscalationStore } from './memory/store.js'
 
+export interface ReachableStoreParts {
+  readonly timeoutMs: number
+  readonly clock: Clock
+  readonly meter: Meter | undefined
+}
+
 export class ReachableStore implements EscalationStore {
   #store: EscalationStore
+  #meter: Meter | undefined
   #deadline: Pick<AnswerDeadline, 'isSilent' | 'run'>
 
-  constructor(store: EscalationStore, timeoutMs: number, clock: Clock) {
+  constructor(store: EscalationStore, { timeoutMs, clock, meter }: ReachableStoreParts) {
     this.#store = store
+    this.#meter = meter
     this.#deadline =
       store instanceof MemoryEscalationStore
         ? atOnce
@@ -58,6 +67,7 @@ export class ReachableStore implements EscalationStore {
     try {
       return await this.#deadline.run(ask, () => undefined)
     } catch (cause) {
+      this.#meter?.count('svc_escalation_store_failures_total')
       throw new Refusal('STORE_UNAVAILABLE', 'The escalation store cannot be asked.', { cause })
     }
   }

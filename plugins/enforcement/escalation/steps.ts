@@ -1,5 +1,5 @@
 // Each step of an escalation as an event for the audit log.
-import type { GatewayEvent, Identity, RecordEvent, Reviewer, VoteError } from '@svc/core'
+import type { GatewayEvent, Identity, Meter, RecordEvent, Reviewer, VoteError } from '@svc/core'
 import type { Case, CaseVote } from './case.js'
 
 type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
@@ -7,13 +7,16 @@ type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
 /** Every method rejects where the step could not be recorded and the policy does not go on without. */
 export class Steps {
   #record: RecordEvent
+  #meter: Meter | undefined
 
-  constructor(record: RecordEvent) {
+  constructor(record: RecordEvent, meter: Meter | undefined) {
     this.#record = record
+    this.#meter = meter
   }
 
-  opened(value: Case, caller: Identity): Promise<void> {
-    return this.#tell('open', value, `opened: ${inWords(value)}`, { decision: 'deny', principal: caller })
+  async opened(value: Case, caller: Identity): Promise<void> {
+    await this.#tell('open', value, `opened: ${inWords(value)}`, { decision: 'deny', principal: caller })
+    this.#meter?.count('svc_escalations_opened_total')
   }
 
   /** `fault` where the vote came too late to count. */
@@ -27,28 +30,32 @@ export class Steps {
     })
   }
 
-  decided(value: Case): Promise<void> {
+  async decided(value: Case): Promise<void> {
     const by = value.decidedBy === 'strategy' ? value.rule.strategy : countOf(value)
-    return this.#tell('decide', value, `${value.status}: ${by}`, verdictOf(value))
+    await this.#tell('decide', value, `${value.status}: ${by}`, verdictOf(value))
+    this.#countDecision(value)
   }
 
-  expired(value: Case): Promise<void> {
-    const { timeoutAction } = value.rule
-    return this.#tell(
-      'expire',
-      value,
-      `${value.status}: ${timeoutAction} after ${countOf(value)}`,
-      verdictOf(value),
-    )
+  async expired(value: Case): Promise<void> {
+    const detail = `${value.status}: ${value.rule.timeoutAction} after ${countOf(value)}`
+    await this.#tell('expire', value, detail, verdictOf(value))
+    this.#meter?.count('svc_escalations_expired_total')
+    this.#countDecision(value)
   }
 
-  used(value: Case, caller: Identity): Promise<void> {
-    return this.#tell('use', value, 'let the call through', { decision: 'allow', principal: caller })
+  async used(value: Case, caller: Identity): Promise<void> {
+    await this.#tell('use', value, 'let the call through', { decision: 'allow', principal: caller })
+    this.#meter?.count('svc_escalations_used_total')
   }
 
   givenBack(value: Case, caller: Identity): Promise<void> {
     const detail = 'the call was not sent: the approval is as good as before'
     return this.#tell('give-back', value, detail, { decision: 'allow', principal: caller })
+  }
+
+  #countDecision({ status }: Case): void {
+    if (status === 'approved') this.#meter?.count('svc_escalations_approved_total')
+    else this.#meter?.count('svc_escalations_rejected_total')
   }
 
   #tell(

@@ -1,6 +1,7 @@
-import { type Call, denied, type Finding, type Outcome, services, verdict } from '@svc/core'
+import { bind, type Call, denied, type Finding, type Outcome, services, tokens, verdict } from '@svc/core'
 import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { openOffice, risky, rule } from './escalation/office.js'
@@ -217,9 +218,31 @@ describe('enforcement', () => {
     expect(office.stage.ready?.()).to.equal(undefined)
     const [call] = await Promise.allSettled([office.call()])
     expect(call).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
+    expect(office.counted).to.deep.equal(['svc_escalation_store_failures_total'])
     expect((await office.call({ findings: [] })).kind).to.equal('completed')
     await office.stage.stop?.()
     expect(office.stage.ready?.()).to.equal('the escalation store is not open')
+  })
+
+  it('does not start where its Redis cannot be reached, and holds nothing of it', async () => {
+    const record: unknown = async () => undefined
+    const context = makeContext({
+      facts: { escalation: rule },
+      service: <T>() => record as T,
+    })
+    bind(context.container, tokens.Clock, { useValue: new FakeClock() })
+    const escalations = {
+      adapter: 'redis',
+      redisUrl: 'redis://:secret-word@127.0.0.1:1',
+      redis: { connectTimeoutMs: 200 },
+    }
+    const stage = enforcementPlugin.create(enforcementPlugin.schema.parse({ escalations }), context)
+    const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
+    expect(start)
+      .to.have.nested.property('reason.message')
+      .that.matches(/^Redis cannot be reached/)
+      .and.does.not.include('secret-word')
+    expect(context.resources.size).to.equal(0)
   })
 
   it('does not start where nobody records what people decide', async () => {

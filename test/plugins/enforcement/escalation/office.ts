@@ -88,6 +88,8 @@ export interface Office extends AsyncDisposable {
   readonly clock: FakeClock
   readonly context: FakeContext
   readonly events: GatewayEvent[]
+  /** What was counted. */
+  readonly counted: string[]
   /** The calls that reached the upstream. */
   readonly sent: Call[]
   call(options?: CallOptions): Promise<Outcome>
@@ -121,6 +123,8 @@ export async function openOffice(options: OfficeOptions = {}): Promise<Office> {
     ...options.context,
   })
   bind(context.container, tokens.Clock, { useValue: clock })
+  const counted: string[] = []
+  bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
   // Those of two offices must differ.
   const hex = (bytes: number) => randomBytes(bytes).toString('hex')
   bind(context.container, tokens.Ids, { useValue: { traceId: () => hex(16), spanId: () => hex(8) } })
@@ -159,6 +163,7 @@ export async function openOffice(options: OfficeOptions = {}): Promise<Office> {
     clock,
     context,
     events,
+    counted,
     sent,
     make,
     through,

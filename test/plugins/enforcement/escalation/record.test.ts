@@ -1,4 +1,5 @@
 import { type GatewayEvent, type Redactor, Refusal } from '@svc/core'
+import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { caller, idOf, type Office, openOffice, reviewer, TTL, told } from './office.js'
 
@@ -157,6 +158,30 @@ describe('the steps of an escalation', () => {
       'escalations/vote allow approve',
       'escalations/vote allow approve DECIDED',
     ])
+  })
+})
+
+describe('the figures of escalations', () => {
+  it('tell how many there were, and what became of them', async () => {
+    await using office = await openOffice({ rule: { timeoutAction: 'auto_approve' } })
+    const id = async (n: number) => idOf(await office.call({ args: { n } }))
+    await office.desk.vote(await id(1), reviewer('ann'), { vote: 'approve' })
+    await office.call({ args: { n: 1 } })
+    await office.desk.vote(await id(2), reviewer('ann'), { vote: 'reject' })
+    const late = await id(3)
+    office.clock.advance(TTL)
+    await office.desk.find(late)
+    expect(office.counted).to.deep.equal([
+      'svc_escalations_opened_total',
+      'svc_escalations_approved_total',
+      'svc_escalations_used_total',
+      'svc_escalations_opened_total',
+      'svc_escalations_rejected_total',
+      'svc_escalations_opened_total',
+      'svc_escalations_expired_total',
+      'svc_escalations_approved_total',
+    ])
+    expect(Object.keys(enforcementPlugin.metrics ?? {})).to.include.members(office.counted)
   })
 })
 
