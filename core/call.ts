@@ -137,6 +137,7 @@ export class Call {
   #leaving: Set<() => void> | undefined
   #hasLeft = false
   #isPatient = false
+  #waiting: ((isWaiting: boolean) => void)[] | undefined
   #isHurried = false
   #isSettled = false
   #abort = new CallAbort()
@@ -205,11 +206,20 @@ export class Call {
 
   /** From here on until what it returns is called, the call only waits for people: a hurried one stops. */
   waits(): () => void {
-    this.#isPatient = true
+    this.#setPatient(true)
     if (this.#isHurried) this.hurry()
-    return () => {
-      this.#isPatient = false
-    }
+    return () => this.#setPatient(false)
+  }
+
+  /** Told when waiting for people begins, and when it ends. */
+  onWait(listener: (isWaiting: boolean) => void): void {
+    this.#waiting ??= []
+    this.#waiting.push(listener)
+  }
+
+  #setPatient(isPatient: boolean): void {
+    this.#isPatient = isPatient
+    for (const listener of this.#waiting ?? []) listener(isPatient)
   }
 
   /** For the gateway that shuts down: people, who take their time, are not waited for. */

@@ -1,4 +1,5 @@
-// How long a call may take. The clock runs from the stage's turn to the last byte of the answer.
+// How long a call may take. The clock runs from the stage's turn to the last byte of the answer, and begins anew when
+// people have been waited for.
 import type { Call } from '@svc/core'
 import { effectOn, type LateFinding, lateFinding } from './findings.js'
 import type { Timer } from './timer.js'
@@ -13,8 +14,13 @@ export class DurationWatch {
   constructor(call: Call, timer: Timer, ms: number) {
     this.#call = call
     this.#ms = ms
-    this.#cancel = timer.after(ms, () => this.#expire())
+    const start = () => timer.after(ms, () => this.#expire())
+    this.#cancel = start()
     call.onSettle(() => this.stop())
+    call.onWait((isWaiting) => {
+      this.stop()
+      if (!isWaiting) this.#cancel = start()
+    })
   }
 
   stop(): void {

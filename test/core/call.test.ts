@@ -70,6 +70,16 @@ describe('Call', () => {
     expect(after.stopping.aborted).to.equal(false)
   })
 
+  it('tells when waiting for people begins and ends', () => {
+    const call = makeCall()
+    const told: boolean[] = []
+    call.onWait((isWaiting) => told.push(isWaiting))
+    const done = call.waits()
+    expect(told).to.deep.equal([true])
+    done()
+    expect(told).to.deep.equal([true, false])
+  })
+
   it('commits the hold that is to be last after those of the stages inside it', async () => {
     const call = makeCall()
     const log: string[] = []

@@ -48,6 +48,24 @@ describe('security: duration', () => {
     ])
   })
 
+  it('does not count what the call waits for people, and begins anew when they have decided', async () => {
+    for (const [ms, kind] of [
+      [999, 'completed'],
+      [1000, 'failed'],
+    ] as const) {
+      const call = makeCall()
+      const outcome = await run({ security }, call, async () => {
+        await clock.tickAsync(900)
+        const done = call.waits()
+        await clock.tickAsync(60_000)
+        done()
+        return upstreamTaking(ms)(call)
+      })
+      expect(outcome.kind).to.equal(kind)
+      expect(clock.countTimers()).to.equal(0)
+    }
+  })
+
   for (const [when, enforcement] of [
     ['in observe mode', { mode: 'observe' }],
     ['when deny_on leaves it out', { deny_on: [] }],
