@@ -1,0 +1,63 @@
+// examples/runtime-evaluator as its README shows it: its rules, and its policy.
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { type Evaluator, startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
+import { expect } from 'chai'
+import { startTestGateway } from '../support/gateway.js'
+import { svc } from '../support/svc.js'
+import { startUpstream } from '../support/upstream.js'
+
+const home = new URL('../../../examples/runtime-evaluator/', import.meta.url)
+const rules = JSON.parse(readFileSync(new URL('rules.json', home), 'utf8'))
+
+describe('examples/runtime-evaluator', () => {
+  let evaluator: Evaluator
+
+  beforeEach(async () => {
+    evaluator = await startEvaluator({ rules })
+  })
+
+  afterEach(() => evaluator.close())
+
+  it('has a policy that is accepted', async () => {
+    const policy = fileURLToPath(new URL('policy.yaml', home))
+    const { stdout } = await promisify(execFile)(process.execPath, [svc, 'policy', 'check', policy])
+    expect(stdout).to.match(/policy\.yaml: OK, \d stages: .*runtime, enforcement/)
+  })
+
+  it('denies refunds and takes the customer out of invoices', async () => {
+    await using desk = await startUpstream((_call, response) => {
+      response.setHeader('content-type', 'application/json')
+      response.end('{"id":"INV-1001","customer":"Ada","note":"ada@example.com"}')
+    })
+    await using gateway = await startTestGateway({
+      targets: { billing: desk.url },
+      runtime: { enforcement: { mode: 'remote', remote: { endpoint: evaluator.url } } },
+    })
+    const refund = await gateway.invoke('/mcp/billing/refund_payment@1.0.0')
+    expect(await refund.json()).to.include({ denial_reason: 'runtime_denied', sent: false })
+    const invoice = await gateway.invoke('/mcp/billing/get_invoice@1.0.0')
+    expect(await invoice.json()).to.deep.equal({
+      id: 'INV-1001',
+      customer: '[redacted]',
+      note: '[redacted]',
+    })
+  })
+
+  it('refuses what is no request of the protocol, and whoever has no key', async () => {
+    const post = (url: string, body: string, headers = {}) =>
+      fetch(url, { method: 'POST', headers, body }).then(({ status }) => status)
+    expect(await post(evaluator.url, '{')).to.equal(400)
+    expect(await post(evaluator.url, '{"protocolVersion":"1"}')).to.equal(400)
+    expect(await post(evaluator.url.replace('/evaluate', '/'), '{}')).to.equal(404)
+    const closed = await startEvaluator({ apiKey: 'k' })
+    try {
+      expect(await post(closed.url, '{}')).to.equal(401)
+      expect(await post(closed.url, '{}', { authorization: 'Bearer k' })).to.equal(400)
+    } finally {
+      await closed.close()
+    }
+  })
+})
