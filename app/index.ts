@@ -4,6 +4,7 @@ export {
   type GatewayHandle,
   type GatewayOptions,
   type HostConfig,
+  type Listening,
   type MiddlewareConfig,
   PolicyError,
   startGatewayServer,

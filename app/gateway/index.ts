@@ -2,4 +2,4 @@
 export { PolicyError } from '@svc/core'
 export type { HostConfig } from './config.js'
 export type { GatewayOptions, MiddlewareConfig } from './options.js'
-export { type GatewayHandle, startGatewayServer } from './start.js'
+export { type GatewayHandle, type Listening, startGatewayServer } from './start.js'
