@@ -2,8 +2,15 @@
 import { type Call, type Identity, identity, type Redactor } from '@svc/core'
 import type { Pseudonyms } from './pseudonyms.js'
 
+/** What finds the caller's names in a text. */
+interface Forms {
+  /** Those that are addresses. */
+  readonly addresses: RegExp | undefined
+  readonly others: RegExp | undefined
+}
+
 /** Callers whom authn remembers come back as the same object. */
-const forms = new WeakMap<Identity, RegExp>()
+const forms = new WeakMap<Identity, Forms>()
 
 export class CallRedactor implements Redactor {
   #call: Call
@@ -18,22 +25,32 @@ export class CallRedactor implements Redactor {
     return this.#pseudonyms.of(name)
   }
 
+  /** A name that is no address may be a part of somebody's, and would spoil it: such names come last. */
   text(text: string): string {
     const caller = this.#call.get(identity)
-    const known = caller === undefined ? text : this.#withoutCaller(text, caller)
-    return this.#pseudonyms.inPlaceOfAddresses(known)
+    if (caller === undefined) return this.#pseudonyms.inPlaceOfAddresses(text)
+    const { addresses, others } = formsFor(caller)
+    const told = this.#pseudonyms.inPlaceOfAddresses(this.#without(addresses, text, caller))
+    return this.#without(others, told, caller)
   }
 
-  #withoutCaller(text: string, caller: Identity): string {
-    const names = namesOf(caller)
-    if (names.length === 0) return text
-    let form = forms.get(caller)
-    if (form === undefined) {
-      form = formOf(names)
-      forms.set(caller, form)
-    }
-    return text.replace(form, (found) => this.#pseudonyms.of(asNamed(found, names)))
+  #without(form: RegExp | undefined, text: string, caller: Identity): string {
+    if (form === undefined) return text
+    return text.replace(form, (found) => this.#pseudonyms.of(asNamed(found, namesOf(caller))))
   }
+}
+
+function formsFor(caller: Identity): Forms {
+  let made = forms.get(caller)
+  if (made === undefined) {
+    const names = namesOf(caller)
+    made = {
+      addresses: formOf(names.filter((name) => name.includes('@'))),
+      others: formOf(names.filter((name) => !name.includes('@'))),
+    }
+    forms.set(caller, made)
+  }
+  return made
 }
 
 /** As the token has it, however it was found. */
@@ -57,7 +74,8 @@ function spellings(name: string): string[] {
  * Whole words only: a user called "ad" is not in "read". Longer names first, as one may begin with another; after
  * a percent-encoded character a word begins too.
  */
-function formOf(names: readonly string[]): RegExp {
+function formOf(names: readonly string[]): RegExp | undefined {
+  if (names.length === 0) return undefined
   const all = names.flatMap(spellings).sort((a, b) => b.length - a.length)
   const escaped = all.map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'))
   const begin = '(?:(?<![\\p{L}\\p{N}_])|(?<=%[0-9A-Fa-f]{2}))'

@@ -159,6 +159,18 @@ describe('privacy', () => {
       expect(one.text('x@1.0.0.example.com')).to.match(/^hmac-sha256:/)
     })
 
+    it('takes the whole of an address of which the caller has a part as a name', () => {
+      for (const address of [
+        'ad-a@mail.example.org',
+        'a.ad@mail.example.org',
+        'ad@mail.example.org',
+        'u-17@ad.example',
+      ]) {
+        expect(one.text(`to ${address}`)).to.equal(`to ${one.pseudonym(address)}`)
+      }
+      expect(one.text('ad@localhost')).to.equal(`${one.pseudonym('ad')}@localhost`)
+    })
+
     it('takes every address out of any text around it', () => {
       const around = fc.string({ unit: fc.constantFrom(' ', ',', '<', '>', '"', '(', ':', '=', '\n', '/') })
       const name = fc.stringMatching(/^[a-z][a-z0-9.+-]{0,20}[a-z0-9]$/)
