@@ -123,6 +123,7 @@ export {
   slot,
   statusOf,
   type Token,
+  type ToolAnnotations,
   type ToolParts,
   toBase64,
   token,
