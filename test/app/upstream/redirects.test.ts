@@ -27,6 +27,19 @@ describe('a redirect by an upstream', () => {
     })
   }
 
+  it('is not followed to a server that speaks MCP either, by calls of the invoke face', async () => {
+    await using inside = await startUpstream()
+    await using upstream = await startUpstream((_call, response) => {
+      response.writeHead(307, { location: `${inside.url}/mcp` }).end()
+    })
+    await using gateway = await startTestGateway({ targets: { files: `mcp+${upstream.url}/mcp` } })
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.status).to.be.at.least(400)
+    expect(response.headers.has('location')).to.equal(false)
+    expect(inside.calls).to.have.length(0)
+    expect(upstream.calls).not.to.have.length(0)
+  })
+
   it('of a name in the path does not leave the target', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({ targets: { files: `${upstream.url}/base` } })
