@@ -104,6 +104,17 @@ describe('verifyLog', () => {
     ])
   })
 
+  for (const [what, other] of [
+    ['with other padding', '=*"'],
+    ['without its padding', '"'],
+    ['with more than a signature', 'AAAA=="'],
+  ] as const)
+    it(`names a signature ${what}, also right after the same one in its own form: bad_signature`, async () => {
+      await logOf(1, { key_id: signer.keyId })
+      edit((text) => text + text.replace('=="', other))
+      expect(found(await verifyLog(dir.path, { keys }))).to.include(`${file}:2: bad_signature`)
+    })
+
   it('names a record in the file of another day: wrong_day', async () => {
     await logOf(1)
     writeFileSync(join(dir.path, 'audit-2026-11-20.ndjson'), readFileSync(path()))
