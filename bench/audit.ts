@@ -49,29 +49,42 @@ export function envelope(i: number, agent: boolean): AuditEnvelope {
   }
 }
 
-/** Signatures per second over messages of an envelope's size. */
-function bareSigning(signer: LocalDevSigner, message: Uint8Array): number {
-  const times = RECORDS / 4
-  const start = performance.now()
-  for (let i = 0; i < times; i++) signer.sign(message)
-  return times / ((performance.now() - start) / 1000)
+interface Pace {
+  readonly perSecond: number
+  /** Of all threads. */
+  readonly cpuMicros: number
 }
 
-/** Durable appends per second with `inFlight` callers, each of which waits for its record. */
-async function appendRate(
+async function paceOf(times: number, work: () => unknown): Promise<Pace> {
+  const cpu = process.cpuUsage()
+  const start = performance.now()
+  await work()
+  const seconds = (performance.now() - start) / 1000
+  const { user, system } = process.cpuUsage(cpu)
+  return { perSecond: times / seconds, cpuMicros: (user + system) / times }
+}
+
+/** Signing messages of an envelope's size. */
+function bareSigning(signer: LocalDevSigner, message: Uint8Array): Promise<Pace> {
+  const times = RECORDS / 4
+  return paceOf(times, () => {
+    for (let i = 0; i < times; i++) signer.sign(message)
+  })
+}
+
+/** Durable appends with `inFlight` callers, each of which waits for its record. */
+async function appending(
   appender: SvcAppender,
   inFlight: number,
   envelopes: readonly AuditEnvelope[],
-): Promise<number> {
+): Promise<Pace> {
   let next = 0
   const caller = async () => {
     for (let record = envelopes[next++]; record !== undefined; record = envelopes[next++]) {
       await appender.append(record)
     }
   }
-  const start = performance.now()
-  await Promise.all(Array.from({ length: inFlight }, caller))
-  return envelopes.length / ((performance.now() - start) / 1000)
+  return paceOf(envelopes.length, () => Promise.all(Array.from({ length: inFlight }, caller)))
 }
 
 /**
@@ -103,8 +116,10 @@ async function appendLatencies(
 interface Subject {
   readonly name: string
   readonly appender: SvcAppender
-  readonly ratios: number[]
   readonly rates: number[]
+  readonly ratios: number[]
+  /** The bare signature's share of the CPU time of an append. */
+  readonly shares: number[]
 }
 
 export async function measureAppending(disk: string, quick: boolean): Promise<void> {
@@ -122,7 +137,7 @@ export async function measureAppending(disk: string, quick: boolean): Promise<vo
       .slice(availableParallelism() > 1 ? 0 : 1)
       .map(([name, signingThread]) => {
         const config = { dir: join(dir, signingThread), retentionDays: 1, signingThread }
-        return { name, appender: new SvcAppender({ config, signer }), ratios: [], rates: [] }
+        return { name, appender: new SvcAppender({ config, signer }), rates: [], ratios: [], shares: [] }
       })
     for (const { appender } of subjects) await appender.ready()
     await measureRates(subjects, rounds, () => bareSigning(signer, message))
@@ -133,31 +148,38 @@ export async function measureAppending(disk: string, quick: boolean): Promise<vo
   }
 }
 
-async function measureRates(subjects: readonly Subject[], rounds: number, bare: () => number): Promise<void> {
-  const rows = [['in flight', 'signed by', 'appends/s', '/ bare signing', 'a batch']]
+async function measureRates(
+  subjects: readonly Subject[],
+  rounds: number,
+  bare: () => Promise<Pace>,
+): Promise<void> {
+  const rows = [['in flight', 'signed by', 'appends/s', '/ bare signing', 'by CPU', 'a batch']]
   for (const [inFlight, agents] of [...IN_FLIGHT.map((n) => [n, false] as const), [AGENTS, true] as const]) {
     // Made once: what is measured is appending, not that the collector moves new records about.
     const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, agents))
     for (const subject of subjects) {
-      subject.ratios.length = subject.rates.length = 0
-      await appendRate(subject.appender, inFlight, envelopes)
+      subject.rates.length = subject.ratios.length = subject.shares.length = 0
+      await appending(subject.appender, inFlight, envelopes)
     }
     for (let round = 0; round < rounds; round++) {
-      for (const { appender, rates, ratios } of subjects) {
-        const before = bare()
-        const rate = await appendRate(appender, inFlight, envelopes)
-        rates.push(rate)
-        ratios.push(rate / ((before + bare()) / 2))
+      for (const { appender, rates, ratios, shares } of subjects) {
+        const before = await bare()
+        const { perSecond, cpuMicros } = await appending(appender, inFlight, envelopes)
+        const after = await bare()
+        rates.push(perSecond)
+        ratios.push((2 * perSecond) / (before.perSecond + after.perSecond))
+        shares.push((before.cpuMicros + after.cpuMicros) / (2 * cpuMicros))
       }
     }
-    for (const { name, appender, rates, ratios } of subjects) {
+    for (const { name, appender, rates, ratios, shares } of subjects) {
       const { batches } = appender.status()
-      await appendRate(appender, inFlight, envelopes)
+      await appending(appender, inFlight, envelopes)
       rows.push([
         `${inFlight}${agents ? ', 16 agents' : ''}`,
         name,
         figure(spreadOf(rates), 0),
         figure(spreadOf(ratios), 2),
+        figure(spreadOf(shares), 2),
         (RECORDS / (appender.status().batches - batches)).toFixed(0),
       ])
     }
@@ -171,7 +193,8 @@ async function measureLatency({ name, appender }: Subject, rounds: number): Prom
   const p50: number[] = []
   const p99: number[] = []
   for (let round = 0; round < rounds; round++) {
-    const half = (await appendRate(appender, FULL_LOAD, envelopes)) / 2
+    const { perSecond } = await appending(appender, FULL_LOAD, envelopes)
+    const half = perSecond / 2
     const latencies = await appendLatencies(appender, half, envelopes)
     halves.push(half)
     p50.push(quantile(latencies, 0.5))
