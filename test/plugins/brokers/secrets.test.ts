@@ -122,7 +122,9 @@ async function callAll(url: string, token: string): Promise<string[]> {
   return answers
 }
 
-describe('brokers: secrets', () => {
+describe('brokers: secrets', function () {
+  // One of them starts a dozen processes.
+  this.timeout(30_000)
   let home: string
   let issuer: TestIssuer
   let endpoint: TestTokenEndpoint
@@ -175,6 +177,7 @@ describe('brokers: secrets', () => {
       policy,
       `tenant: acme
 port: 0
+admin: { port: 0 }
 targets: { ${targets} }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./audit.key } }
 quotas: { adapter: memory }
@@ -182,7 +185,11 @@ ${sectionsFor(issuer, endpoint)}`,
     )
     let answers: string[] = []
     const output = await run(['gateway', '--policy', policy, '--dir', join(home, 'state')], async (line) => {
-      answers = await callAll((JSON.parse(line) as { url: string }).url, token)
+      const { url, adminUrl } = JSON.parse(line) as { url: string; adminUrl: string }
+      answers = await callAll(url, token)
+      for (const path of ['/metrics', '/api/escalations', '/console', '/healthz']) {
+        answers.push(await shown(await fetch(`${adminUrl}${path}`)))
+      }
     })
     const outputs = [output, ...answers, await run(['policy', 'check', policy])]
     const explained = servers.map((server) => {
@@ -202,6 +209,8 @@ ${sectionsFor(issuer, endpoint)}`,
       found(JSON.stringify(endpoint.exchanges.map(({ form }) => [...form])), signature()),
     ).to.include.members(['client-secret-3be7', signature()])
     expect(answers.filter((answer) => answer.startsWith('200')).length).to.be.greaterThan(10)
+    // The figures were there to be searched.
+    expect(answers.join('\n')).to.match(/svc_broker_key_rests_total \d/)
     expect(output).to.include('a key of the pool rests').and.include('no header can carry')
     expect(outputs.flatMap((text) => found(text, signature()))).to.deep.equal([])
   })

@@ -1,0 +1,148 @@
+// What a caller may send in place of a good token, through a whole gateway: each is refused with its own reason, nothing
+// of it reaches the upstream, and each leaves one record that tells neither the token nor who it claims to be.
+import { request } from 'node:http'
+import { expect } from 'chai'
+import { exportJWK, generateKeyPair } from 'jose'
+import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { TestIssuer } from '../support/issuer.js'
+import { startUpstream, type TestUpstream } from '../support/upstream.js'
+
+const path = '/mcp/files/read@1.0.0'
+
+interface Answer {
+  readonly status: number
+  readonly body: { readonly error: string; readonly message: string }
+  readonly challenge: string | undefined
+}
+
+/** Headers go out as they are given: two of a name are two lines. */
+function post(url: string, authorization: string | string[]): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const sending = request(url + path, { method: 'POST' })
+    sending.setHeader('authorization', authorization)
+    sending.once('error', reject)
+    sending.once('response', (message) => {
+      let text = ''
+      message.setEncoding('utf8').on('data', (piece: string) => {
+        text += piece
+      })
+      message.once('end', () => {
+        const challenge = message.headers['www-authenticate']
+        resolve({ status: message.statusCode ?? 0, body: JSON.parse(text) as Answer['body'], challenge })
+      })
+    })
+    sending.end('{}')
+  })
+}
+
+describe('a gateway that is shown a bad token', () => {
+  let issuer: TestIssuer
+  let upstream: TestUpstream
+  let gateway: TestGateway
+  let lure: TestIssuer
+
+  before(async () => {
+    issuer = await TestIssuer.start()
+    lure = await TestIssuer.start()
+    upstream = await startUpstream((_call, response) => void response.end('{}'))
+    // Unauthenticated calls are let in: a bad token must be worth less than none.
+    gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      authn: { oidc: issuer.oidc, allowUnauthenticated: true },
+    })
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+    await issuer.stop()
+    await lure.stop()
+  })
+
+  const bearer = async (claims: Record<string, unknown>, options = {}) =>
+    `Bearer ${await issuer.sign({ sub: 'mallory', email: 'mallory@example.com', ...claims }, options)}`
+
+  const nested = { roles: ['a', ['b']] }
+  const wrong: Record<string, readonly [RegExp, () => Promise<string | string[]>]> = {
+    'a tenant in a list': [/^UNAUTHORIZED_TENANT: .*is a list/, () => bearer({ org: ['acme'] })],
+    'a tenant that is an object': [
+      /^UNAUTHORIZED_TENANT: .*type object/,
+      () => bearer({ org: { id: 'acme' } }),
+    ],
+    'an empty tenant': [/^UNAUTHORIZED_TENANT: .*is empty/, () => bearer({ org: '' })],
+    'a tenant of spaces': [/^UNAUTHORIZED_TENANT: .*is empty/, () => bearer({ org: '  ' })],
+    'a tenant of 10 KB': [
+      /^UNAUTHORIZED_TENANT: .*10240 characters/,
+      () => bearer({ org: 'x'.repeat(10_240) }),
+    ],
+    'a path for a tenant': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '../../etc/passwd' })],
+    'a path of another kind': [/^UNAUTHORIZED_TENANT: .*slash/, () => bearer({ org: '..\\acme' })],
+    'no tenant': [/^UNAUTHORIZED_TENANT: .*no "org" claim/, () => bearer({ org: undefined })],
+    'roles in lists of lists': [/^UNAUTHENTICATED: .*entry 1, is a list/, () => bearer(nested)],
+    'roles in an object': [
+      /^UNAUTHENTICATED: .*roles cannot be told/,
+      () => bearer({ roles: { admin: true } }),
+    ],
+    'a user in a list': [/^UNAUTHENTICATED: .*"email" claim is a list/, () => bearer({ email: ['a@b.c'] })],
+    'another audience': [/^UNAUTHENTICATED: .*audience "billing"/, () => bearer({ aud: 'billing' })],
+    'another issuer': [/^UNAUTHENTICATED: .*issued by/, () => bearer({ iss: 'https://evil.example/' })],
+    'an end that is past': [/^UNAUTHENTICATED: The token expired/, () => bearer({}, { expiresIn: -60 })],
+    'no end': [/^UNAUTHENTICATED: .*no "exp" claim/, () => bearer({}, { expiresIn: null })],
+    'an end that is no number': [
+      /^UNAUTHENTICATED: .*"exp" claim is not a number/,
+      () => bearer({ exp: 'never' }),
+    ],
+    'a beginning to come': [/^UNAUTHENTICATED: .*not valid before/, () => bearer({}, { notBefore: 60 })],
+    'two headers': [
+      /^UNAUTHENTICATED: .*malformed/,
+      async () => [await bearer({}), await bearer({ org: 'globex' })],
+    ],
+    'a key of its own': [
+      /^UNAUTHENTICATED: .*does not verify/,
+      async () => {
+        const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true })
+        const header = { jwk: await exportJWK(publicKey), jku: lure.jwksUri, x5u: lure.jwksUri }
+        return bearer({}, { key: privateKey, header })
+      },
+    ],
+    'a password': [/^UNAUTHENTICATED: .*"Basic" is not accepted/, async () => 'Basic bWFsbG9yeTpwYXNz'],
+    nothing: [/^UNAUTHENTICATED: .*malformed/, async () => 'Bearer'],
+  }
+
+  for (const [what, [reason, header]] of Object.entries(wrong)) {
+    it(`refuses ${what}`, async () => {
+      const before = gateway.records().length
+      const sent = upstream.calls.length
+      const authorization = await header()
+      const { status, body, challenge } = await post(gateway.url, authorization)
+      expect(status).to.equal(401)
+      expect(`${body.error}: ${body.message}`).to.match(reason)
+      expect(challenge).to.match(/^Bearer realm="svc", error="invalid_token", .*error_description="/)
+      expect(upstream.calls).to.have.lengthOf(sent)
+      expect(lure.requests).to.equal(0)
+      const records = gateway.records().slice(before)
+      expect(records).to.have.lengthOf(1)
+      expect(records[0]).to.deep.include({
+        tenant: 'acme',
+        status: 'error',
+        error: body.error,
+        policy: { decision: 'deny', retention: 'standard' },
+      })
+      const written = JSON.stringify(records)
+      for (const part of [authorization].flat()) {
+        expect(written).to.not.include(part.split('.').at(-1) || part)
+      }
+      expect(written).to.not.include('mallory')
+    })
+  }
+
+  it('lets a good one in, with roles as a string', async () => {
+    const response = await gateway.invoke(
+      path,
+      {},
+      { authorization: await bearer({ roles: 'reader writer' }) },
+    )
+    expect(response.status).to.equal(200)
+    expect(gateway.records().at(-1)?.principal).to.deep.include({ roles: ['reader', 'writer'] })
+  })
+})
