@@ -6,6 +6,9 @@ export function unauthenticated(message: string): Refusal {
   return new Refusal('UNAUTHENTICATED', message)
 }
 
+/** Of a token that is the issuer's, for what it says: no new key and no passing of time makes it a good one. */
+export class LastingRefusal extends Refusal {}
+
 /** For something a caller or an issuer wrote: bounded, and on one line whatever it holds. */
 export function quote(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))

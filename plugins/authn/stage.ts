@@ -20,7 +20,7 @@ import { Audiences } from './audience.js'
 import { bearerToken } from './bearer.js'
 import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailable } from './key-cache.js'
-import { quote } from './refusals.js'
+import { LastingRefusal, quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
 import { TokenVerifier } from './verifier.js'
 
@@ -170,9 +170,16 @@ export class AuthnStage implements Stage {
     // Asked after that: the keys may have changed, and another call may have verified the token meanwhile.
     const known = tokens.get(digest, clock.now())
     if (known !== undefined) return known
-    const token = await verifier.verify(bearerToken(authorization))
-    tokens.remember(digest, token, clock.now())
-    return token
+    const refusal = tokens.refusal(digest, clock.now())
+    if (refusal !== undefined) throw refusal
+    try {
+      const token = await verifier.verify(bearerToken(authorization))
+      tokens.remember(digest, token, clock.now())
+      return token
+    } catch (fault) {
+      if (fault instanceof LastingRefusal) tokens.rememberRefusal(digest, fault, clock.now())
+      throw fault
+    }
   }
 
   #identify: Identify = async (headers, isMeant) => {

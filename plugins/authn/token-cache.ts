@@ -1,6 +1,7 @@
-// Remembers verified tokens, so that a call on a known token costs a hash and no signature check.
-import { type Identity, sha256Hex } from '@svc/core'
+// Remembers tokens that were judged, so that a call on a known token costs a hash and no signature check.
+import { type Identity, type Refusal, sha256Hex } from '@svc/core'
 import type { OpenServers } from './audience.js'
+import { Generations } from './generations.js'
 import type { IssuerKey } from './key-set.js'
 
 /** What a verified token says, and for how long it says it. Moments are milliseconds since the epoch. */
@@ -18,24 +19,24 @@ export interface VerifiedToken {
   readonly notAfter: number
 }
 
-interface Remembered {
-  readonly token: VerifiedToken
+interface Until<Value> {
+  readonly value: Value
   readonly until: number
 }
 
-/**
- * Bounded, by two generations: a full young one becomes the old one, whose tokens are forgotten unless
- * they are used again. Nearly least-recently-used, at the price of one look-up.
- */
+/** Refused tokens to remember at most, and for how long: a client that is set up wrong tries again and again. */
+const mostRefused = 1000
+const refusedMs = 60_000
+
 export class TokenCache {
-  #half: number
   #maxAgeMs: number
-  #young = new Map<string, Remembered>()
-  #old = new Map<string, Remembered>()
+  #tokens: Generations<Until<VerifiedToken>>
+  #refusals: Generations<Until<Refusal>>
 
   constructor(size: number, maxAgeMs: number) {
-    this.#half = Math.ceil(size / 2)
     this.#maxAgeMs = maxAgeMs
+    this.#tokens = new Generations(size)
+    this.#refusals = new Generations(Math.min(size, mostRefused))
   }
 
   /** What a token is remembered by; the token itself is kept nowhere. */
@@ -45,26 +46,26 @@ export class TokenCache {
 
   /** The token, if it is known, within its time, and the issuer still publishes the key that verified it. */
   get(digest: string, now: number): VerifiedToken | undefined {
-    let found = this.#young.get(digest)
-    if (found === undefined) {
-      found = this.#old.get(digest)
-      if (found === undefined) return undefined
-      this.#put(digest, found)
-    }
-    const { token, until } = found
+    const found = this.#tokens.get(digest)
+    if (found === undefined) return undefined
+    const { value: token, until } = found
     return now < until && now >= token.notBefore && !token.key.retired ? token : undefined
   }
 
   remember(digest: string, token: VerifiedToken, now: number): void {
-    this.#put(digest, { token, until: Math.min(token.notAfter, now + this.#maxAgeMs) })
+    this.#tokens.set(digest, { value: token, until: Math.min(token.notAfter, now + this.#maxAgeMs) })
   }
 
-  #put(digest: string, entry: Remembered): void {
-    if (this.#half === 0) return
-    if (this.#young.size >= this.#half && !this.#young.has(digest)) {
-      this.#old = this.#young
-      this.#young = new Map()
-    }
-    this.#young.set(digest, entry)
+  /** Why the token was refused a moment ago, for what neither time nor new keys can mend. */
+  refusal(digest: string, now: number): Refusal | undefined {
+    const found = this.#refusals.get(digest)
+    // Back in time, what had expired may not have.
+    return found !== undefined && now < found.until && now >= found.until - refusedMs
+      ? found.value
+      : undefined
+  }
+
+  rememberRefusal(digest: string, refusal: Refusal, now: number): void {
+    this.#refusals.set(digest, { value: refusal, until: now + refusedMs })
   }
 }

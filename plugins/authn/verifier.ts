@@ -1,12 +1,12 @@
 // Decides whether a token is the issuer's, for us, and in force. All cryptography is jose's.
-import type { Clock, Refusal } from '@svc/core'
+import { type Clock, Refusal } from '@svc/core'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Audiences } from './audience.js'
 import { identityOf, scopesOf } from './claims.js'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { KeyCache } from './key-cache.js'
 import type { IssuerKey } from './key-set.js'
-import { quote, refusalOf, unauthenticated } from './refusals.js'
+import { LastingRefusal, quote, refusalOf, unauthenticated } from './refusals.js'
 import type { VerifiedToken } from './token-cache.js'
 
 /** Node's own limit on all headers of a request is 16 KiB. */
@@ -48,14 +48,22 @@ export class TokenVerifier {
     }
     if (payload === undefined) throw this.#refusal(new errors.JWSSignatureVerificationFailed(), header)
     const toleranceMs = this.#oidc.clockToleranceSec * 1000
-    const { scopes, scopeClaim } = this.#oidc
     return {
-      identity: identityOf(payload, this.#oidc),
+      ...this.#said(payload),
       servers: this.#audiences.opens(payload.aud),
-      scopes: scopes === undefined ? none : scopesOf(payload, scopeClaim),
       key,
       notBefore: payload.nbf === undefined ? Number.NEGATIVE_INFINITY : payload.nbf * 1000 - toleranceMs,
       notAfter: (payload.exp ?? 0) * 1000 + toleranceMs,
+    }
+  }
+
+  #said(payload: JWTPayload): Pick<VerifiedToken, 'identity' | 'scopes'> {
+    const { scopes, scopeClaim } = this.#oidc
+    try {
+      const identity = identityOf(payload, this.#oidc)
+      return { identity, scopes: scopes === undefined ? none : scopesOf(payload, scopeClaim) }
+    } catch (fault) {
+      throw fault instanceof Refusal ? new LastingRefusal(fault.code, fault.message) : fault
     }
   }
 
@@ -110,13 +118,23 @@ export class TokenVerifier {
       return payload
     } catch (fault) {
       if (fault instanceof errors.JWSSignatureVerificationFailed) return undefined
-      throw this.#refusal(fault, header)
+      const refusal = this.#refusal(fault, header)
+      // jose looks at what a token says only once its signature is found good.
+      const isLasting = fault instanceof errors.JWTExpired || isClaimFault(fault)
+      throw refusal instanceof Refusal && isLasting
+        ? new LastingRefusal(refusal.code, refusal.message)
+        : refusal
     }
   }
 
   #refusal(fault: unknown, { kid }: Header): Refusal | unknown {
     return refusalOf(fault, { issuer: this.#oidc.issuer, audience: this.#oidc.audience, kid }) ?? fault
   }
+}
+
+/** But for `nbf`: its time will come. */
+function isClaimFault(fault: unknown): boolean {
+  return fault instanceof errors.JWTClaimValidationFailed && fault.claim !== 'nbf'
 }
 
 function single(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {

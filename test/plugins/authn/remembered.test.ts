@@ -26,11 +26,61 @@ describe('authn: remembered tokens', () => {
     expect(verify.callCount).to.equal(1)
   })
 
-  it('are those that were good; bad ones are verified each time', async () => {
-    const stage = await rig.stage()
-    const token = await rig.issuer.sign({ aud: 'other' })
-    for (let n = 0; n < 2; n++) expect(why(await present(stage, token))).to.match(/for the audience "other"/)
-    expect(verify.callCount).to.equal(2)
+  describe('that were refused', () => {
+    it('for what they say are not verified again', async () => {
+      const stage = await rig.stage()
+      const wrong = [
+        await rig.issuer.sign({ aud: 'other' }),
+        await rig.issuer.sign({ org: ['acme'] }),
+        await rig.issuer.sign({}, { expiresIn: -60 }),
+      ]
+      for (const [i, token] of wrong.entries()) {
+        const first = why(await present(stage, token))
+        expect(why(await present(stage, token))).to.equal(first)
+        expect(verify.callCount).to.equal(i + 1)
+      }
+    })
+
+    it('are verified again after a minute', async () => {
+      const stage = await rig.stage()
+      const token = await rig.issuer.sign({ aud: 'other' })
+      await present(stage, token)
+      rig.clock.advance(59_999)
+      await present(stage, token)
+      expect(verify.callCount).to.equal(1)
+      rig.clock.advance(1)
+      await present(stage, token)
+      expect(verify.callCount).to.equal(2)
+    })
+
+    it('for what time or a new key may mend are verified each time', async () => {
+      const stage = await rig.stage()
+      const early = await rig.issuer.sign({}, { notBefore: 30 })
+      expect(why(await present(stage, early))).to.match(/not valid before/)
+      rig.clock.advance(30_000)
+      expect((await present(stage, early)).identity).to.include({ tenant: 'acme' })
+      const { privateKey } = await generateKeyPair('ES256')
+      const forged = await rig.issuer.sign({}, { key: privateKey })
+      const before = verify.callCount
+      for (let n = 0; n < 2; n++) expect(why(await present(stage, forged))).to.match(/does not verify/)
+      expect(verify.callCount).to.equal(before + 2)
+    })
+
+    it('are forgotten when the policy expects something else of them', async () => {
+      const token = await rig.issuer.sign({ aud: 'other' })
+      expect(why(await present(await rig.stage(), token))).to.match(/for the audience/)
+      expect((await present(await rig.stage({ audience: 'other' }), token)).identity?.tenant).to.equal('acme')
+    })
+
+    it('push no good one out', async () => {
+      const stage = await rig.stage({ tokenCacheSize: 2 })
+      const good = await rig.issuer.sign()
+      await present(stage, good)
+      for (let n = 0; n < 5; n++) await present(stage, await rig.issuer.sign({ aud: `other-${n}` }))
+      const before = verify.callCount
+      await present(stage, good)
+      expect(verify.callCount).to.equal(before)
+    })
   })
 
   it('are not verified again while the issuer is down', async () => {
