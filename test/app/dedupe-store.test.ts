@@ -59,6 +59,16 @@ describe('idempotency keys in Redis', () => {
     expect(upstream.calls).to.have.lengthOf(2)
   })
 
+  it('are looked up in a slow one, which a call waits for', async () => {
+    await using gateway = await start({ timeoutMs: 5_000 })
+    await redis.send('CLIENT', 'PAUSE', 300, 'ALL')
+    const before = performance.now()
+    expect(markOf(await gateway.invoke(PAY, {}, key))).to.equal('first')
+    expect(performance.now() - before).to.be.greaterThan(200)
+    expect(markOf(await gateway.invoke(PAY, {}, key))).to.equal('replay')
+    expect(upstream.calls).to.have.lengthOf(1)
+  })
+
   it('are not run again when it is lost between the call and its answer', async () => {
     await using slow = await startUpstream((_call, response) => {
       void redis.kill('SIGKILL').then(() => response.end('ran'))

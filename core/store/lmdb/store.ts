@@ -1,5 +1,7 @@
 // A directory that several processes of one host keep things in, and that a restart does not empty. Every operation
 // is one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Database, type Key, open } from 'lmdb'
 import { makeDirectories } from '../../directories.js'
 import { messageOf } from '../../errors.js'
@@ -10,6 +12,8 @@ export interface LmdbStoreOptions {
   readonly dir: string
   /** What faults call it, such as `the quota store`. */
   readonly name: string
+  /** Whether its files, too, are for nobody else: in a directory that others may read, they may read the rest. */
+  readonly isSecret?: boolean
 }
 
 /** What an operation changed is visible to every process when it resolves, and flushed to the disk right after. */
@@ -21,7 +25,7 @@ export class LmdbStore<K extends Key> {
   #closing: Promise<void> | undefined
 
   /** Throws when the directory cannot be opened. */
-  constructor({ dir, name }: LmdbStoreOptions) {
+  constructor({ dir, name, isSecret = false }: LmdbStoreOptions) {
     this.#name = name
     try {
       makeDirectories(dir, 0o700)
@@ -33,6 +37,7 @@ export class LmdbStore<K extends Key> {
         // The batch of an event turn has a promise that nobody holds: a commit that fails would end the process.
         eventTurnBatching: false,
       })
+      if (isSecret) for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(dir, file), 0o600)
     } catch (cause) {
       throw new Error(`${name} in ${dir} cannot be opened: ${messageOf(cause)}`, { cause })
     }

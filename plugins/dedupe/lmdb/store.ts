@@ -26,7 +26,7 @@ export class LmdbDedupeStore implements DedupeStore {
   /** Throws when the directory cannot be opened. */
   constructor({ dir, now = Date.now }: LmdbDedupeOptions) {
     this.#now = now
-    this.#store = new LmdbStore({ dir, name: 'the dedupe store' })
+    this.#store = new LmdbStore({ dir, name: 'the dedupe store', isSecret: true })
   }
 
   claim(claim: DedupeClaim): Promise<DedupeStanding> {

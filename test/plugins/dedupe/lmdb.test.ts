@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LmdbDedupeStore } from '@svc/plugin-dedupe/lmdb'
@@ -40,6 +40,14 @@ describe('lmdb dedupe store', () => {
     const inner = join(dir, 'a', 'b')
     await new LmdbDedupeStore({ dir: inner }).close()
     expect(statSync(inner).mode & 0o777).to.equal(0o700)
+  })
+
+  it('keeps its files to itself in a directory that others may read', async () => {
+    chmodSync(dir, 0o755)
+    await new LmdbDedupeStore({ dir }).close()
+    for (const file of ['data.mdb', 'lock.mdb']) {
+      expect(statSync(join(dir, file)).mode & 0o777, file).to.equal(0o600)
+    }
   })
 
   it('keeps claims, marks and answers when it is opened again', async () => {
