@@ -23,6 +23,7 @@ export class ClaimHold implements Hold {
     return denied(
       'IDEMPOTENT_DUPLICATE',
       'Another call took the idempotency key over while this one waited, so this one was not sent.',
+      { headers: { 'retry-after': '1' } },
     )
   }
 

@@ -145,6 +145,7 @@ describe('the dedupe stage', () => {
     store.instead.markSent = () => Promise.resolve(false)
     const outcome = await (await pipeline()).run(keyed())
     expect(outcome).to.deep.include({ kind: 'denied', code: 'IDEMPOTENT_DUPLICATE', sent: 'no' })
+    expect(outcome).to.have.deep.property('headers', { 'retry-after': '1' })
     expect(sent).to.equal(0)
   })
 
