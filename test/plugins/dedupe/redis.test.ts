@@ -181,13 +181,14 @@ describe('redis with replicas', () => {
     await primary[Symbol.asyncDispose]()
   })
 
+  /** For a replica on a machine that is busy. */
+  const PATIENT = { waitMs: 10_000, silenceMs: 20_000 }
+
+  const waiting = (times: { waitMs: number; silenceMs?: number }) =>
+    new RedisDedupeStore({ url: primary.url, namespace: NAMESPACE, waitReplicas: 1, ...times })
+
   it('marks a call when its replicas have the mark, and rejects when they have not', async () => {
-    const store = new RedisDedupeStore({
-      url: primary.url,
-      namespace: NAMESPACE,
-      waitReplicas: 1,
-      waitMs: 300,
-    })
+    const store = waiting(PATIENT)
     await store.open(signal)
     const first = claimOf({ key: 'first' })
     await store.claim(first)
@@ -199,15 +200,18 @@ describe('redis with replicas', () => {
     await replica.kill('SIGSTOP')
     const second = claimOf({ key: 'second' })
     await store.claim(second)
-    expect(await rejection(store.markSent(second))).to.equal(
+    const hurried = waiting({ waitMs: 100 })
+    await hurried.open(signal)
+    expect(await rejection(hurried.markSent(second))).to.equal(
       'Redis: 0 of 1 replicas have the mark of the call',
     )
     await replica.kill('SIGCONT')
+    await hurried.close()
     await store.close()
   })
 
   it('knows a call again on the replica that takes the place of its primary', async () => {
-    const before = new RedisDedupeStore({ url: primary.url, namespace: NAMESPACE, waitReplicas: 1 })
+    const before = waiting(PATIENT)
     await before.open(signal)
     const claim = claimOf()
     await before.claim(claim)
