@@ -144,7 +144,7 @@ export class Gate {
 
   #answer(value: Case, asked: Asked): Denied | undefined {
     const { cases, steps } = this.#parts
-    const { call, caller, key, findings } = asked
+    const { call, caller, key, findings, reasons } = asked
     if (call.stopping.aborted) return pending(value, findings)
     switch (standingOf(value, cases.now, key)) {
       case 'pending':
@@ -152,6 +152,8 @@ export class Gate {
       case 'rejected':
         return rejected(value, findings)
       case 'usable':
+        // Waited for together with one that escalates for less: what this one adds has been seen by nobody.
+        if (!covers(value, reasons)) return pending(value, findings)
         call.hold(new Grant({ cases, steps, value, caller, key }, call))
         return undefined
       case 'used_by_key':

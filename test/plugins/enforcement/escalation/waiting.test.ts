@@ -5,7 +5,7 @@ import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { type SinonFakeTimers, useFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
-import { idOf, type Office, openOffice, reviewer, TTL, told } from './office.js'
+import { idOf, type Office, openOffice, reviewer, risky, TTL, told } from './office.js'
 
 /** Resolves when somebody waits: the wait has begun to look into the store. */
 async function pendingId(office: Office): Promise<string> {
@@ -49,6 +49,16 @@ describe('a caller who waits', () => {
     await office.desk.vote(await pendingId(office), reviewer('ann'), { vote: 'approve' })
     const codes = (await Promise.all(calls)).map((outcome) => told(outcome).code)
     expect(codes.sort()).to.deep.equal(['ESCALATION_REJECTED', 'ESCALATION_REJECTED', 'sent'])
+  })
+
+  it('is not let through for more than people saw', async () => {
+    const section = { escalate_on: ['egress_violation', 'fs_violation'] }
+    await using office = await openOffice({ section })
+    const id = idOf(await office.call())
+    const calling = office.call({ headers, findings: [risky, { ...risky, reason: 'fs_violation' }] })
+    await office.desk.vote(id, reviewer('ann'), { vote: 'approve' })
+    expect(told(await calling)).to.include({ code: 'ESCALATION_PENDING', id })
+    expect(office.sent).to.deep.equal([])
   })
 
   it('hears of a decision that another gateway took', async () => {
