@@ -152,7 +152,7 @@ describe('calls with an idempotency key', () => {
     })
 
     it('wait no longer than a call may take', async () => {
-      await using gateway = await start({}, { security: { limits: { max_duration_ms: 400 } } })
+      await using gateway = await start({}, { security: { limits: { max_duration_ms: 1500 } } })
       const first = gateway.invoke(READ, {}, key)
       await until(async () => held.length > 0)
       const second = gateway.invoke(READ, {}, key)
