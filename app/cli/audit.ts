@@ -70,8 +70,8 @@ function filtered(command: Command): Command {
     .option('--tenant <tenant>', 'of this tenant')
     .option('--tool <tool>', '<name>@<version>, or a name for all versions')
     .option('--server <server>', '<name>@<version>, or a name for all versions')
-    .option('--decision <decision>', 'allow or deny')
-    .option('--status <status>', 'ok or error')
+    .addOption(new Option('--decision <decision>', 'what was decided').choices(['allow', 'deny']))
+    .addOption(new Option('--status <status>', 'what came of it').choices(['ok', 'error']))
     .option('--trace-id <id>', 'of this trace')
     .option('--agent <id>', 'of this agent reference or node id')
 }

@@ -32,6 +32,8 @@ const patterns: readonly Pattern[] = [
   { kind: 'credential', form: /\b(?:Bearer|Basic|Token|ApiKey) {1,4}[\w+/.~=-]{8,}/gi },
   // User information in a URL (RFC 3986 §3.2.1).
   { kind: 'credential', form: /(?<=:\/\/)[^\s:@/"'\\]{0,128}:[^\s@/"'\\]{1,256}(?=@)/g },
+  // The same for curl and its like.
+  { kind: 'credential', form: /(?<=(?<![\w-])(?:-u|--user)[ =]{1,3})[^\s:"'\\]{1,64}:[^\s"'\\]{1,256}/g },
   { kind: 'aws_key', form: /\b(?:AKIA|ASIA|AIDA|AROA|AGPA|ANPA|ANVA)[A-Z0-9]{16}\b/g },
   { kind: 'github_token', form: /\b(?:gh[opsur]_\w{20,255}|github_pat_\w{20,255})/g },
   { kind: 'gitlab_token', form: /\bgl(?:pat|ptt|dt|rt|soat)-[\w-]{20,255}/g },
@@ -176,9 +178,11 @@ function stringEnd(text: string, start: number, escapes: number): number {
 // Headers whose whole line is secret.
 const LINE =
   /(?<![\w-])((?:Proxy-)?Authorization|(?:Set-)?Cookie)([ \t]{0,3}[:=][ \t]{0,3})[^\r\n"\\]{1,8192}/gi
-// `name=value` and `Name: value` outside JSON, as in environments, queries and prose.
-const NAME = /(?<![\w.-])([A-Za-z][\w.-]{1,63})[ \t]{0,3}[=:][ \t]{0,3}(?!["\\[])/g
+// `name=value` and `Name: value` outside JSON, as in environments, queries and prose; `--name value` of commands.
+const NAME =
+  /(?<![\w.-])(?:-{0,2}([A-Za-z][\w.-]{1,63})[ \t]{0,3}[=:]|--([A-Za-z][\w.-]{1,63})[ \t](?![ \t]{0,3}-))[ \t]{0,3}(?!\[)/g
 const VALUE = /[^\s"',;&<>\\]*/y
+const QUOTE = /\\{0,7}["']/y
 
 function withoutNamed(text: string): string {
   const lines = text.replace(LINE, (_, name: string, sign: string) => `${name}${sign}[redacted]`)
@@ -186,12 +190,26 @@ function withoutNamed(text: string): string {
   let at = 0
   for (const named of lines.matchAll(NAME)) {
     const start = named.index + named[0].length
-    if (named.index < at || !isTelling(named[1] ?? '')) continue
-    VALUE.lastIndex = start
-    const length = VALUE.exec(lines)?.[0].length ?? 0
-    if (length === 0) continue
-    out += `${lines.slice(at, start)}[redacted]`
-    at = start + length
+    if (named.index < at || !isTelling(named[1] ?? named[2] ?? '')) continue
+    const value = namedValue(lines, start)
+    if (value.end <= value.start) continue
+    out += `${lines.slice(at, value.start)}[redacted]`
+    at = value.end
   }
   return out + lines.slice(at)
+}
+
+/** The value that begins at `at`, without its quotes; empty where there is none. */
+function namedValue(text: string, at: number): { start: number; end: number } {
+  QUOTE.lastIndex = at
+  const quote = QUOTE.exec(text)?.[0] ?? ''
+  const start = at + quote.length
+  // In JSON the name may end its string: `{"q":"password=","n":1}`.
+  if (quote === '"' && /^(?:[,}\]:]|$)/.test(text.slice(start, start + 1))) return { start, end: start }
+  const close = quote === '' ? -1 : text.indexOf(quote, start)
+  if (close >= 0) return { start, end: close }
+  // One that was cut off goes on to the end; a lone apostrophe quotes nothing.
+  if (quote.endsWith('"')) return { start, end: text.length }
+  VALUE.lastIndex = start
+  return { start, end: start + (VALUE.exec(text)?.[0].length ?? 0) }
 }

@@ -220,6 +220,25 @@ describe('svc audit', () => {
       ).to.deep.equal(['bb'])
     })
 
+    it('refuses a decision or a status that there is none of, rather than find nothing', async () => {
+      for (const given of [
+        ['--decision', 'maybe'],
+        ['--status', 'denied'],
+      ]) {
+        const child = spawn(process.execPath, [svc, 'audit', 'show', dir.path, ...given], {
+          stdio: ['ignore', 'inherit', 'pipe'],
+        })
+        let told = ''
+        child.stderr.on('data', (piece) => {
+          told += piece
+        })
+        const [code] = await once(child, 'close')
+        expect([code, told]).to.satisfy(
+          ([exit, text]: [number, string]) => exit === 1 && text.includes('Allowed'),
+        )
+      }
+    })
+
     it('prints a table without control characters from the log', async () => {
       const { out } = await audit('show', dir.path, '--format', 'table', '--limit', '3')
       expect(out.split('\n')).to.have.length(5)
