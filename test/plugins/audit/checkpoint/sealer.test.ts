@@ -239,6 +239,41 @@ describe('the sealer', () => {
     expect(read).to.equal(linesOf(dir.path, `audit-${DAY}.ndjson`).at(-1)!.length + 1)
   })
 
+  it('reads and writes as much for a line at the end of a long day as at its start', async () => {
+    let bytes = 0
+    const fileSystem = diskWith({
+      read: (fd, buffer, offset, length, position, done) => {
+        bytes += length
+        nodeFileSystem.read(fd, buffer, offset, length, position, done)
+      },
+      readSync: (fd, buffer, offset, length, position) => {
+        bytes += length
+        return nodeFileSystem.readSync(fd, buffer, offset, length, position)
+      },
+      writeSync: (fd, buffer, offset, length, position) => {
+        bytes += length
+        return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
+      },
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    const costOfOne = async () => {
+      await append(appender, 1)
+      bytes = 0
+      await appender.seal()
+      return bytes
+    }
+    await append(appender, 100)
+    await appender.seal()
+    const early = await costOfOne()
+    for (let i = 0; i < 8; i++) await append(appender, 1_000)
+    await appender.seal()
+    const late = await costOfOne()
+    await appender.close()
+    expect(early).to.be.above(0)
+    // The last notes are read, of which there are two more, and a path in the tree may be longer.
+    expect(late).to.be.below(early + 3_000)
+  })
+
   it('cuts off a checkpoint that a dying sealer left torn', async () => {
     const first = appenderIn(dir.path)
     await append(first, 2)
