@@ -34,7 +34,7 @@ const EPOCH = 1
 const FIRST = 16
 
 /** About as many glances as fit into the time of one signature. */
-const GLANCES = 2_000
+const GLANCES = 3_500
 
 export function slotBytes({ bytes, messages }: SlotSize): number {
   const words = (FIRST + messages * WORDS) * WORD_BYTES
