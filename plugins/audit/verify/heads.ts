@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { messageOf } from '@svc/core'
 import { nodeFileSystem } from '../appender/file-system.js'
 import { checkpointFile, REMOVALS_FILE } from '../appender/paths.js'
-import { type Checkpoint, type Head, parseCheckpoint } from '../checkpoint/checkpoint.js'
+import { type Checkpoint, type Head, parseCheckpoint, parseRemoval } from '../checkpoint/checkpoint.js'
 import { judgeNote, type Note } from '../checkpoint/note.js'
 import { type NotePiece, notePieces } from '../checkpoint/note-file.js'
 import { readRemovals } from '../checkpoint/removals.js'
@@ -20,6 +20,12 @@ const FIRST_NOTE_BYTES = 8_192
 export interface Claim extends Head {
   /** For messages. */
   readonly source: string
+}
+
+export interface KeptHeads {
+  readonly claims: readonly Claim[]
+  /** Of days that retention removed. */
+  readonly removed: readonly Head[]
 }
 
 export type Keys = ReadonlyMap<string, Verifier>
@@ -76,49 +82,62 @@ export async function previousHeads(dir: string, days: readonly string[], keys: 
   return claims
 }
 
-/** The heads of the days that retention removed, the largest of each; flaws go to `findings`. */
-export function removalsOf(dir: string, keys: Keys, findings: Findings): Map<string, Head> {
+/** The heads of the days that retention removed, `kept` among them, the largest of each; flaws go to `findings`. */
+export function removalsOf(
+  dir: string,
+  keys: Keys,
+  kept: readonly Head[],
+  findings: Findings,
+): Map<string, Head> {
   const heads = new Map<string, Head>()
+  const add = (each: Head) => {
+    if (each.size >= (heads.get(each.day)?.size ?? -1)) heads.set(each.day, each)
+  }
+  kept.forEach(add)
   for (const { line, torn, note, removal } of readRemovals(nodeFileSystem, dir)) {
     if (torn) continue
     const place = { file: REMOVALS_FILE, line }
     if (note === undefined || removal === undefined) {
       findings.fail({ ...place, kind: 'bad_checkpoint', message: 'not a statement of what was removed' })
     } else if (isVouchedFor(note, removal.origin, keys, { ...place, findings })) {
-      for (const each of removal.heads) {
-        if (each.size >= (heads.get(each.day)?.size ?? -1)) heads.set(each.day, each)
-      }
+      removal.heads.forEach(add)
     }
   }
   return heads
 }
 
 /**
- * The heads in a file kept elsewhere: one checkpoint, or as many as an uploaded object holds.
+ * What a file kept elsewhere says: one checkpoint, or as many as an uploaded object holds, and what retention says
+ * there that it removed.
  *
- * @throws {AuditError} `read_failed` where the file holds none, or one that none of the keys signed.
+ * @throws {AuditError} `read_failed` where the file holds neither, or one that none of the keys signed.
  */
-export async function headsKeptElsewhere(path: string, keys: Keys): Promise<Claim[]> {
+export async function headsKeptElsewhere(path: string, keys: Keys): Promise<KeptHeads> {
   let pieces: NotePiece[]
   try {
     pieces = notePieces(await readFile(path))
   } catch (cause) {
     throw new AuditError('read_failed', `cannot read the checkpoint at ${path}: ${messageOf(cause)}`, cause)
   }
-  const claims = pieces.flatMap(({ note, line }): Claim[] => {
-    const checkpoint = note === undefined ? undefined : parseCheckpoint(note.text)
-    if (note === undefined || checkpoint === undefined) return []
-    const { kind } = judgeNote(note, checkpoint.origin, keys.values())
+  const claims: Claim[] = []
+  const removed: Head[] = []
+  for (const { note, line } of pieces) {
+    if (note === undefined) continue
+    const checkpoint = parseCheckpoint(note.text)
+    const said = checkpoint ?? parseRemoval(note.text)
+    if (said === undefined) continue
+    const { kind } = judgeNote(note, said.origin, keys.values())
     if (kind !== 'verified') {
       throw new AuditError(
         'read_failed',
         `${path}:${line}: a checkpoint that none of the keys signed (${kind})`,
       )
     }
-    return [{ ...head(checkpoint), source: path }]
-  })
-  if (claims.length === 0) throw new AuditError('read_failed', `${path} holds no checkpoint`)
-  return claims
+    if ('heads' in said) removed.push(...said.heads)
+    else claims.push({ ...head(said), source: path })
+  }
+  if (claims.length + removed.length === 0) throw new AuditError('read_failed', `${path} holds no checkpoint`)
+  return { claims, removed }
 }
 
 function head({ day, size, root }: Checkpoint): Head {

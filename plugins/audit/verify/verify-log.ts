@@ -77,10 +77,12 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
       reason: hasLog ? 'no public key is known' : 'there is no daily log',
     })
   }
-  const claims = await gatherClaims(dir, names, options, keys)
-  const logs = new Set(names.flatMap((name) => dayOfDailyLog(name) ?? []))
-  let removals = removalsOf(dir, keys, findings)
+  const { against } = options
+  const kept = against === undefined ? undefined : await headsKeptElsewhere(against, keys)
   const sealedDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
+  const claims = [...(await previousHeads(dir, sealedDays, keys)), ...(kept?.claims ?? [])]
+  const logs = new Set(names.flatMap((name) => dayOfDailyLog(name) ?? []))
+  let removals = removalsOf(dir, keys, kept?.removed ?? [], findings)
   const days = [...new Set([...logs, ...sealedDays, ...claims.map(({ day }) => day)])].sort()
   if (days.length === 0) {
     removedDays.push(...[...removals.keys()].sort())
@@ -109,7 +111,7 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
         continue
       }
       // A log that was there a moment ago has been removed since; the statement of it came first.
-      if (logs.has(day)) removals = removalsOf(dir, keys, new Findings(() => undefined))
+      if (logs.has(day)) removals = removalsOf(dir, keys, kept?.removed ?? [], new Findings(() => undefined))
       reportMissing(day, [...spoken, ...own].filter(uncovered), findings)
     }
   } finally {
@@ -117,18 +119,6 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
   }
   removedDays.push(...[...removals.keys()].filter((day) => !there.has(day)).sort())
   return report(findings.verdict(options.fast !== true))
-}
-
-/** What is said of days from outside their own checkpoint files. */
-async function gatherClaims(
-  dir: string,
-  names: readonly string[],
-  { against }: VerifyOptions,
-  keys: ReadonlyMap<string, Verifier>,
-): Promise<Claim[]> {
-  const kept = against === undefined ? [] : await headsKeptElsewhere(against, keys)
-  const days = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
-  return [...(await previousHeads(dir, days, keys)), ...kept]
 }
 
 /** Whether retention has signed for what the claim speaks of. A smaller head cannot be checked any more. */

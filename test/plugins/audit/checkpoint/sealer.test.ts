@@ -5,6 +5,7 @@ import {
   existsSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -481,6 +482,22 @@ describe('the sealer', () => {
       [false, BEFORE],
     ])
     expect((await verifyLog(dir.path)).removedDays).to.deep.equal([BEFORE])
+  })
+
+  it('has its statements believed from where they are kept, when they are gone here', async () => {
+    const first = appenderIn(dir.path, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
+    await append(first, 3, BEFORE)
+    await first.close()
+    const second = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    await append(second, 1)
+    await second.close()
+    renameSync(path('audit-removed.notes'), path('kept'))
+    expect((await verifyLog(dir.path)).failureCounts).to.deep.equal({ missing_day: 1 })
+    expect(await verifyLog(dir.path, { against: path('kept') })).to.deep.include({
+      verdict: 'intact',
+      failures: [],
+      removedDays: [BEFORE],
+    })
   })
 
   it('lets nothing be removed by another process before it is sealed to its end', async () => {
