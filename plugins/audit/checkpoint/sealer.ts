@@ -12,6 +12,7 @@ import {
   REMOVALS_FILE,
   SEAL_LOCK_FILE,
 } from '../appender/paths.js'
+import { systemCode } from '../errors.js'
 import { type Head, removalOriginOf, removalText } from './checkpoint.js'
 import { DaySeal, type SealParts } from './day-seal.js'
 import { newestCheckpoint } from './head-file.js'
@@ -119,7 +120,9 @@ export class Sealer {
       return true
     } catch (error) {
       this.#days.delete(day)
-      this.#report(day, error)
+      // Another process's retention has removed it since the days were listed.
+      const isGone = systemCode(error) === 'ENOENT' && !this.#daysOf(dayOfDailyLog).includes(day)
+      if (!isGone) this.#report(day, error)
       return false
     }
   }

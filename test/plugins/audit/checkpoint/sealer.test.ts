@@ -415,6 +415,29 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1])
   })
 
+  it('has no fault to tell of a day that retention removes while it looks', async () => {
+    let isListed = false
+    const fileSystem = diskWith({
+      readdirSync: (folder) => {
+        const names = nodeFileSystem.readdirSync(folder)
+        if (isListed && folder === dir.path) {
+          isListed = false
+          return [...names, 'audit-2026-11-19.ndjson']
+        }
+        return names
+      },
+    })
+    const errors: Error[] = []
+    const appender = appenderIn(dir.path, { fileSystem, onAsyncError: (error) => errors.push(error) })
+    await append(appender, 1)
+    isListed = true
+    await appender.seal()
+    expect(isListed).to.equal(false)
+    await appender.close()
+    expect(errors).to.deep.equal([])
+    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1])
+  })
+
   it('goes on with another key where one sealed before', async () => {
     const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
     const first = appenderIn(dir.path)
