@@ -8,4 +8,6 @@ export interface Judgement {
   readonly reasons?: readonly string[]
   /** Reason tokens of the findings that it was told of: what else is found goes by the policy's own rule. */
   readonly told: readonly string[]
+  /** Reason tokens of what the judge itself reported, for the record alone: they count against no call. */
+  readonly notes?: readonly string[]
 }

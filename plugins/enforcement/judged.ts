@@ -1,5 +1,6 @@
 // What becomes of findings where another has judged the call (decisions.md §3): its verdict takes the place of
-// `deny_on`, for what it was told of. What it was not told of goes by the policy's rule, and so does `escalate_on`.
+// `deny_on`, for what it was told of. What it was not told of goes by the policy's rule, and so does `escalate_on`. In
+// observe mode it takes the place of nothing: it is recorded beside what the policy's rule says.
 import type { Finding, Judgement, Verdict } from '@svc/core'
 
 const ownReasons = {
@@ -27,11 +28,13 @@ export function judgedVerdict(local: Verdict, judgement: Judgement, canEscalate:
   const { mode } = local
   const own = findingOf(judgement)?.reason
   const ownEffect = judgement.action === 'escalate' && canEscalate ? 'escalate' : 'deny'
-  const told = new Set(judgement.told)
+  const told = new Set(mode === 'observe' ? [] : judgement.told)
+  const notes = new Set(judgement.notes)
   return {
     mode,
     effectOf(reason) {
       if (reason === own) return mode === 'observe' ? 'would_deny' : ownEffect
+      if (notes.has(reason)) return 'reported'
       const effect = local.effectOf(reason)
       return told.has(reason) && effect !== 'escalate' ? 'reported' : effect
     },

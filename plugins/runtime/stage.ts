@@ -32,6 +32,12 @@ export interface OpenJudge {
   release(): Promise<void>
 }
 
+const OUTPUT_REDACTED = 'output_redacted'
+const RUNTIME_UNAVAILABLE = 'runtime_unavailable'
+
+/** What this stage reports that is nothing against a call. */
+const notes = [OUTPUT_REDACTED, RUNTIME_UNAVAILABLE]
+
 const whileFailing = {
   local: 'the enforcement section judges',
   allow: 'calls pass',
@@ -89,11 +95,13 @@ export class RuntimeStage implements Stage {
     // Lists and the rest of the protocol have no one subject; what they name is judged when it is called.
     if (request.kind === 'protocol') return next()
     if (this.#open === undefined) throw new Error('the runtime stage has not started')
+    // What is found while the runtime thinks, such as that the call takes too long, it was not told of.
+    const told = call.findings.map(({ reason }) => reason)
     const evaluated = await evaluation(call, request, judge.question, this.#open.runtime)
     if (evaluated instanceof EvaluationFault) {
-      return unavailable(call, judge, evaluated, this.#open.runtime) ?? next()
+      return unavailable(call, judge, { told, fault: evaluated }, this.#open.runtime) ?? next()
     }
-    leaveVerdict(call, evaluated)
+    leaveVerdict(call, evaluated, told)
     const { redactions } = evaluated.obligations
     const outcome = await next()
     // In observe mode a verdict is only recorded, and what it obliges to with it.
@@ -116,14 +124,16 @@ async function evaluation(
   }
 }
 
-function leaveVerdict(call: Call, { evaluation, obligations }: Evaluated): void {
+function leaveVerdict(call: Call, { evaluation, obligations }: Evaluated, told: readonly string[]): void {
   const { action, reason, reasons } = evaluation
   const isApprovalDue = action === 'allow' && obligations.needsApproval
   if (action === 'allow' || action === 'escalate') noteRedactions(call, obligations.redactions)
-  leave(call, {
+  call.set(judgement, {
     action: isApprovalDue ? 'escalate' : action,
     ...(reason === undefined ? {} : { reason }),
     ...(reasons === undefined ? {} : { reasons }),
+    told,
+    notes,
   })
 }
 
@@ -131,14 +141,14 @@ function leaveVerdict(call: Call, { evaluation, obligations }: Evaluated): void 
 function noteRedactions(call: Call, redactions: readonly OutputRule[]): void {
   if (redactions.length === 0) return
   const detail = `the runtime obliges to redact ${redactions.map(ruleInWords).join(', then ')}`
-  call.find({ reason: 'output_redacted', stage: 'runtime', level: 'gateway', detail })
+  call.find({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
 }
 
 /** The refusal that the failure mode asks for; undefined where the call goes on. */
 function unavailable(
   call: Call,
   { failureMode, question }: Judge,
-  fault: EvaluationFault,
+  { told, fault }: { readonly told: readonly string[]; readonly fault: EvaluationFault },
   { breaker }: Runtime,
 ): Failed | undefined {
   if (failureMode === 'local') return undefined
@@ -151,17 +161,15 @@ function unavailable(
     })
   }
   call.find({
-    reason: 'runtime_unavailable',
+    reason: RUNTIME_UNAVAILABLE,
     stage: 'runtime',
     level: 'gateway',
     detail: 'the runtime could not be asked',
   })
-  if (failureMode === 'allow') leave(call, { action: 'allow' })
-  else leave(call, { action: 'deny', reason: 'the runtime could not be asked' })
+  const verdict: Pick<Judgement, 'action' | 'reason'> =
+    failureMode === 'allow'
+      ? { action: 'allow' }
+      : { action: 'deny', reason: 'the runtime could not be asked' }
+  call.set(judgement, { ...verdict, told, notes })
   return undefined
-}
-
-/** What stands among the findings now is what the verdict speaks of. */
-function leave(call: Call, verdict: Omit<Judgement, 'told'>): void {
-  call.set(judgement, { ...verdict, told: call.findings.map(({ reason }) => reason) })
 }

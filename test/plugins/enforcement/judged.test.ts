@@ -67,12 +67,39 @@ describe('enforcement of a call that a runtime has judged', () => {
     it(`only records ${action} in observe mode`, async () => {
       const { outcome, effects } = await handle({ mode: 'observe' }, { action, told }, notListed)
       expect(outcome).to.equal(served)
-      expect(effects[0]).to.equal('tool_not_in_allowlist: reported')
+      expect(effects[0]).to.equal('tool_not_in_allowlist: would_deny')
       expect(effects[1]).to.match(/^runtime_(denied|clarify|escalated): would_deny$/)
     })
   }
 
+  it('says of findings in observe mode what the policy says of them, whatever the runtime was told', async () => {
+    const observed = { mode: 'observe', deny_on: ['fs_violation'] }
+    const found: Finding = { reason: 'fs_violation', stage: 'security' }
+    const judged: Judgement = { action: 'allow', told: ['fs_violation', 'tool_not_in_allowlist'] }
+    const { outcome, effects } = await handle(observed, judged, found, notListed)
+    expect(outcome).to.equal(served)
+    expect(effects).to.deep.equal(['fs_violation: would_deny', 'tool_not_in_allowlist: reported'])
+  })
+
+  for (const mode of ['observe', 'enforce'] as const) {
+    it(`reports in ${mode} mode what the judge only notes`, async () => {
+      const note: Finding = { reason: 'output_redacted', stage: 'runtime' }
+      const judged: Judgement = { action: 'allow', told: [], notes: ['output_redacted'] }
+      const { outcome, effects } = await handle({ mode }, judged, note)
+      expect(outcome).to.equal(served)
+      expect(effects).to.deep.equal(['output_redacted: reported'])
+    })
+  }
+
   describe('where people decide', () => {
+    it('would deny in observe mode what escalate_on names, though the runtime was told of it', async () => {
+      await using office = await openOffice({ section: { mode: 'observe' } })
+      const call = office.make()
+      call.set(judgement, { action: 'allow', told: ['egress_violation'] })
+      expect(await office.through(call, async () => served)).to.equal(served)
+      expect(call.need(verdict).effectOf('egress_violation')).to.equal('would_deny')
+    })
+
     const escalate: Judgement = { action: 'escalate', reason: 'unusual amount', told }
 
     it('puts to them what the runtime escalates, beside what it was told of', async () => {

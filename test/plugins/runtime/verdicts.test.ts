@@ -96,6 +96,37 @@ describe('a remote runtime', () => {
     ])
   })
 
+  it('has no say over the time that its own evaluation takes', async () => {
+    await using rig = await startRig({
+      // The time is up before the verdict is there.
+      runtime: (response) => void setTimeout(() => decide(response, { action: 'allow' }), 60),
+      options: { security: { limits: { max_duration_ms: 20 } } },
+    })
+    const response = await rig.call()
+    expect(response.status).to.equal(504)
+    expect(await response.json()).to.include({ error: 'DURATION_EXCEEDED', sent: false })
+    expect(rig.served).to.deep.equal([])
+    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+      ['duration_too_long', 'deny'],
+    ])
+  })
+
+  it('has no say in observe mode over what the record says of findings', async () => {
+    await using rig = await startRig({
+      runtime: (response) =>
+        decide(response, {
+          action: 'allow',
+          obligations: [{ type: 'redact_output', params: { paths: ['$.a'] } }],
+        }),
+      options: { ...nothingAllowed, enforcement: { mode: 'observe' } },
+    })
+    expect((await rig.call()).status).to.equal(200)
+    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+      ['tool_not_in_allowlist', 'would_deny'],
+      ['output_redacted', 'reported'],
+    ])
+  })
+
   for (const [action, reason] of [
     ['deny', 'runtime_denied'],
     ['clarify', 'runtime_clarify'],
