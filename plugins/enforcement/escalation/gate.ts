@@ -157,10 +157,10 @@ export class Gate {
         call.hold(new Grant({ cases, steps, value, caller, key }, call))
         return undefined
       case 'used_by_key':
-        call.hold(refusesToSend(value))
+        call.hold(refusesToSend(value, key))
         return undefined
       default:
-        return spent(value)
+        return spent(value, key)
     }
   }
 

@@ -35,7 +35,7 @@ export class Grant implements Hold {
     )
     if (taken?.use?.by !== by) {
       this.#isTaken = false
-      return spent(taken ?? value)
+      return spent(taken ?? value, key)
     }
     try {
       await steps.used(taken, caller)
@@ -65,14 +65,17 @@ export class Grant implements Hold {
 }
 
 /** For a call that repeats one that was let through: its answer is kept, or it is not sent. */
-export function refusesToSend(value: Case): Hold {
-  return { commit: () => spent(value), release: () => undefined }
+export function refusesToSend(value: Case, key: string | null): Hold {
+  return { commit: () => spent(value, key), release: () => undefined }
 }
 
-export function spent({ id, status }: Case): Denied {
+/** `key`: hash of the call's idempotency key, which stays with the approval that it has used. */
+export function spent({ id, status, use }: Case, key: string | null): Denied {
+  const isByKey = key !== null && use?.key === key
+  const again = isByKey ? 'Under another idempotency key' : 'Without x-escalation-id'
   return denied(
     'ESCALATION_REJECTED',
-    'The approval was for one call, and has been used or has lapsed. Without x-escalation-id the call is put to people again.',
+    `The approval was for one call, and has been used or has lapsed. ${again} the call is put to people again.`,
     { escalation: { id, status } },
   )
 }

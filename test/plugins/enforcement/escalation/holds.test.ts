@@ -120,6 +120,20 @@ describe('an approval', () => {
       expect(await isUsed()).to.equal(true)
     })
 
+    it('says what to do where no answer is kept: the same key would meet it again, another is put to people', async () => {
+      const call = office.make({ request })
+      expect(await office.through(call, send(call)))
+        .to.have.property('message')
+        .that.matches(/Under another idempotency key the call is put to people again\.$/)
+      const headers = { 'x-escalation-id': id }
+      expect(await office.call({ request: { idempotencyKey: 'k-2' }, headers }))
+        .to.have.property('message')
+        .that.matches(/Without x-escalation-id the call is put to people again\.$/)
+      expect(told(await office.call({ request: { idempotencyKey: 'k-2' } }))).to.include({
+        code: 'ESCALATION_PENDING',
+      })
+    })
+
     it('is of no use to another key or to none', async () => {
       for (const other of [{ idempotencyKey: 'k-2' }, { idempotencyKey: null }]) {
         const headers = { 'x-escalation-id': id }
