@@ -3,15 +3,9 @@ export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
 // What plugins, the app and custom stages build on.
 export {
   Call,
-  type CallAgent,
   type CallInit,
-  type CallRequest,
-  type CallTarget,
-  type CallTrace,
-  type Face,
   type Hold,
   type ReferenceRule,
-  type RequestKind,
   type Settlement,
 } from './call.js'
 export type { AnswerHead, Credential } from './credential.js'
@@ -119,6 +113,7 @@ export {
 } from './protected-resource.js'
 export type { QuotaAdapter } from './quota-adapter.js'
 export { type Redactor, redactedFault, redactedValue } from './redactor.js'
+export type { CallAgent, CallRequest, CallTarget, CallTrace, Face, RequestKind } from './request.js'
 export { type Lease, Resources } from './resources.js'
 export { retryAfterMs } from './retry-after.js'
 export { type KeptKey, keptKey } from './secret/kept-key.js'
