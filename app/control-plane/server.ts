@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Logger, messageOf, parseJson, Refusal } from '@svc/core'
-import { readBody } from '../http/body.js'
+import { readBody, skipBody } from '../http/body.js'
 import { HttpServer } from '../http/server.js'
 import type { KeyOwner, KeyRing } from './key-file.js'
 import type { ObjectToPut, Presigned } from './store.js'
@@ -74,6 +74,7 @@ async function serve(
       ? refuse(fault.code === 'PAYLOAD_TOO_LARGE' ? fault.code : 'BAD_REQUEST', fault.message, traceId)
       : refuse('INTERNAL', 'The request could not be answered.', traceId)
   }
+  if (!message.complete) await skipBody(message)
   const text = `${JSON.stringify(answer.body)}\n`
   response.writeHead(answer.status, {
     ...answer.headers,

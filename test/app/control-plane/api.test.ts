@@ -4,16 +4,19 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { type Bucket, startBucket } from '../../support/bucket.js'
 import { addKey, owner, startControlPlane, type TestControlPlane } from '../../support/control-plane.js'
+import { dial, hearOut } from '../../support/raw.js'
 
 describe('svc control-plane', () => {
-  const home = mkdtempSync(join(tmpdir(), 'svc-control-'))
-  const keys = join(home, 'keys.json')
+  let home: string
+  let keys: string
   let bucket: Bucket
   let plane: TestControlPlane
   let key: string
 
   before(async function () {
-    this.timeout(30_000)
+    this.timeout(60_000)
+    home = mkdtempSync(join(tmpdir(), 'svc-control-'))
+    keys = join(home, 'keys.json')
     bucket = await startBucket()
     key = addKey(keys)
     plane = await startControlPlane(bucket, keys)
@@ -48,6 +51,18 @@ describe('svc control-plane', () => {
     date: '2026-11-21',
     mode: 'audit',
     ...changes,
+  })
+
+  it('answers one that it refuses when that has sent all, and leaves it its connection', async () => {
+    const head =
+      'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer svck_wrong\r\n'
+    const socket = await dial(plane.url)
+    const answered = new Promise((resolve) => socket.once('data', resolve))
+    socket.write(`${head}content-length: 500000\r\n\r\n`)
+    for (let i = 0; i < 10; i++) await new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
+    expect(String(await answered)).to.match(/^HTTP\/1\.1 401 /)
+    socket.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n')
+    expect((await hearOut(socket)).statuses).to.deep.equal([200])
   })
 
   describe('/api/auth/validate-key', () => {
