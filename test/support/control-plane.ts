@@ -3,6 +3,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Bucket } from './bucket.js'
+import { leashed } from './leash.js'
 import { svc } from './svc.js'
 
 export interface TestControlPlane extends AsyncDisposable {
@@ -43,10 +44,12 @@ export async function startControlPlane(
   ...options: string[]
 ): Promise<TestControlPlane> {
   const flags = ['--bucket', bucket.name, '--keys', keys, '--port', '0', ...options]
-  const child = spawn(process.execPath, [svc, 'control-plane', ...flags], {
-    env: { ...process.env, ...bucket.env, AWS_EC2_METADATA_DISABLED: 'true' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  const child = leashed(
+    spawn(process.execPath, [svc, 'control-plane', ...flags], {
+      env: { ...process.env, ...bucket.env, AWS_EC2_METADATA_DISABLED: 'true' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  )
   let complaints = ''
   child.stderr.on('data', (piece: Buffer) => {
     complaints += String(piece)

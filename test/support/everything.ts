@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { leashed } from './leash.js'
 
 export interface EverythingServer extends AsyncDisposable {
   /** The MCP endpoint. */
@@ -14,10 +15,12 @@ const entry = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-ev
 /** Listens on a free port when this resolves. */
 export async function startEverything(): Promise<EverythingServer> {
   const port = await freePort()
-  const child = spawn(process.execPath, [entry, 'streamableHttp'], {
-    env: { PATH: process.env['PATH'], PORT: String(port) },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
+  const child = leashed(
+    spawn(process.execPath, [entry, 'streamableHttp'], {
+      env: { PATH: process.env['PATH'], PORT: String(port) },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    }),
+  )
   await listening(child)
   return {
     url: `http://127.0.0.1:${port}/mcp`,

@@ -1,6 +1,7 @@
 // `svc gateway` as a process of its own, for tests of how it lives and dies.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { leashed } from './leash.js'
 import { svc } from './svc.js'
 
 interface Line {
@@ -19,10 +20,12 @@ export class Running implements AsyncDisposable {
 
   /** `env` beside the test's own. */
   constructor(args: string[], env: Readonly<Record<string, string>> = {}) {
-    this.child = spawn(process.execPath, [svc, 'gateway', ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...env },
-    })
+    this.child = leashed(
+      spawn(process.execPath, [svc, 'gateway', ...args], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { ...process.env, ...env },
+      }),
+    )
     this.exit = new Promise((resolve) => this.child.once('exit', resolve))
     this.child.stderr?.on('data', (piece: Buffer) => {
       this.stderr += piece.toString()

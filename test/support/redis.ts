@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { leashed } from './leash.js'
 
 export interface RedisServer extends AsyncDisposable {
   readonly port: number
@@ -80,14 +81,7 @@ export interface RedisCluster extends AsyncDisposable {
 
 /** Three primaries, and with `replica` one replica of the first. */
 export async function startRedisCluster({ replica = false } = {}): Promise<RedisCluster> {
-  const args = [
-    '--cluster-enabled',
-    'yes',
-    '--cluster-node-timeout',
-    '500',
-    '--repl-diskless-sync-delay',
-    '0',
-  ]
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '500']
   const nodes: RedisServer[] = []
   const cluster = {
     nodes,
@@ -152,7 +146,7 @@ export async function startSentinel(
       'sentinel failover-timeout main 2000',
     ].join('\n'),
   )
-  const child = spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = leashed(spawn('redis-server', [file, '--sentinel'], { stdio: ['ignore', 'pipe', 'ignore'] }))
   await saying(child, '+monitor master main')
   const url = `redis://127.0.0.1:${port}`
   return {
@@ -189,10 +183,12 @@ async function sendTo(url: string, command: string, ...args: (string | number)[]
 }
 
 async function spawnRedis(dir: string, port: number, args: readonly string[]): Promise<ChildProcess> {
-  const child = spawn(
-    'redis-server',
-    ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', ...args],
-    { stdio: ['ignore', 'pipe', 'ignore'] },
+  // A primary waits five seconds for further replicas before it serves the first, if it is not told otherwise.
+  const always = ['--save', '', '--repl-diskless-sync-delay', '0']
+  const child = leashed(
+    spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, ...always, ...args], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }),
   )
   await saying(child, 'Ready to accept connections')
   return child

@@ -9,6 +9,7 @@ import { show } from 'svc-sdk/internal/cli/audit-show'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
 import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/appender/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
+import { leashed } from '../../support/leash.js'
 import { svc } from '../../support/svc.js'
 
 interface Run {
@@ -301,9 +302,11 @@ describe('svc audit', () => {
     const appender = new SvcAppender({ config: { dir: dir.path, retentionDays: 9999 }, signer })
     await Promise.all(Array.from({ length: 3_000 }, () => appender.append(envelope())))
     await appender.close()
-    const child = spawn(process.execPath, [svc, 'audit', 'show', dir.path], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+    const child = leashed(
+      spawn(process.execPath, [svc, 'audit', 'show', dir.path], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      }),
+    )
     let err = ''
     child.stderr.on('data', (chunk) => {
       err += chunk

@@ -11,6 +11,7 @@ import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
+import { leashed } from '../../support/leash.js'
 import { callEcho } from '../../support/mcp-server.js'
 import { svc } from '../../support/svc.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
@@ -124,7 +125,7 @@ async function callAll(url: string, token: string): Promise<string[]> {
 
 describe('brokers: secrets', function () {
   // One of them starts a dozen processes.
-  this.timeout(30_000)
+  this.timeout(60_000)
   let home: string
   let issuer: TestIssuer
   let endpoint: TestTokenEndpoint
@@ -152,11 +153,13 @@ describe('brokers: secrets', function () {
   const signature = () => token.split('.')[2] ?? ''
 
   async function run(args: string[], until?: (line: string) => Promise<void>): Promise<string> {
-    const child = spawn(process.execPath, [svc, ...args], {
-      env: { PATH: process.env['PATH'], GOOD: secrets.good },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    const exit = once(child, 'exit')
+    const child = leashed(
+      spawn(process.execPath, [svc, ...args], {
+        env: { PATH: process.env['PATH'], GOOD: secrets.good },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      }),
+    )
+    const exit = once(child, 'close')
     const output: string[] = []
     child.stderr.setEncoding('utf8').on('data', (text: string) => output.push(text))
     for await (const line of createInterface(child.stdout)) {

@@ -164,13 +164,7 @@ describe('redis with replicas', () => {
 
   beforeEach(async () => {
     primary = await startRedis()
-    replica = await startRedis([
-      '--replicaof',
-      '127.0.0.1',
-      String(primary.port),
-      '--repl-diskless-sync-delay',
-      '0',
-    ])
+    replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
     await until(async () =>
       String(await replica.send('INFO', 'replication')).includes('master_link_status:up'),
     )
@@ -246,7 +240,7 @@ describe('redis cluster', () => {
   let cluster: RedisCluster
 
   before(async function () {
-    this.timeout(40_000)
+    this.timeout(60_000)
     cluster = await startRedisCluster()
   })
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
 import { expect } from 'chai'
+import { leashed } from '../../support/leash.js'
 import { quotaAdapterSuite } from './adapter-suite.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
@@ -80,7 +81,7 @@ describe('lmdb quota adapter', () => {
 
   it('clears away days before yesterday and buckets that are full again, as new ones come', async function () {
     // 2,500 transactions, one after the other.
-    this.timeout(20_000)
+    this.timeout(60_000)
     const adapter = new LmdbQuotaAdapter({ dir })
     const at = async (now: number, count: number, prefix: string) => {
       for (let i = 0; i < count; i++) {
@@ -173,7 +174,7 @@ describe('lmdb quota adapter', () => {
     async function startCounter(dir: string, before: readonly string[] = []): Promise<ChildProcess> {
       const script = fileURLToPath(new URL('./lmdb-counter.js', import.meta.url))
       const [command = '', ...args] = [...before, process.execPath, script, dir]
-      const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
+      const child = leashed(spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] }))
       children.push(child)
       await once(child, 'message')
       return child

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { notePieces, parseCheckpoint, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { leashed } from '../../../support/leash.js'
 import { appenderIn, DAY, signer, spansOf } from '../appender/records.js'
 import { temporaryDir } from '../temporary.js'
 
@@ -38,10 +39,12 @@ class Writer {
   readonly ended: Promise<unknown>
 
   constructor(dir: string, name: string) {
-    this.child = spawn(process.execPath, ['--input-type=module', '-e', writer, dir, name], {
-      cwd: new URL('.', import.meta.url),
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
+    this.child = leashed(
+      spawn(process.execPath, ['--input-type=module', '-e', writer, dir, name], {
+        cwd: new URL('.', import.meta.url),
+        stdio: ['pipe', 'pipe', 'inherit'],
+      }),
+    )
     const lines = createInterface({ input: this.child.stdout! })
     lines.on('line', (line) => this.acknowledged.push(line))
     this.ended = Promise.all([once(this.child, 'exit'), once(lines, 'close')])

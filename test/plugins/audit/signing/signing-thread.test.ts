@@ -10,6 +10,7 @@ import {
   type SvcAppender,
 } from '@svc/plugin-audit'
 import { expect } from 'chai'
+import { leashed } from '../../../support/leash.js'
 import {
   appenderIn,
   codeOf,
@@ -121,10 +122,13 @@ describe('a log with a signing thread', () => {
       const config = { dir: process.argv[1], retentionDays: 30, checkpoint: false, signingThread: 'on' }
       const log = new SvcAppender({ config, signer })
       const record = { ts: new Date().toISOString(), tenant: 'acme' }
-      while (log.status().signedByThread === 0) {
+      for (let burst = 0; log.status().signedByThread === 0; burst++) {
+        if (burst === ${PATIENCE}) throw new Error('no thread signs')
         await Promise.all(Array.from({ length: 64 }, () => log.append(record)))
       }`
-    await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, dir.path])
+    const running = promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, dir.path])
+    leashed(running.child)
+    await running
     expect(readdirSync(dir.path).filter((name) => name.endsWith('.ndjson'))).to.have.length(1)
   })
 

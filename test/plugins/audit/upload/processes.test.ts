@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { leashed } from '../../../support/leash.js'
 import { DAY, linesOf } from '../appender/records.js'
 import { temporaryDir } from '../temporary.js'
 import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
@@ -35,10 +36,12 @@ describe('an uploader that is killed', () => {
   afterEach(() => cloud[Symbol.asyncDispose]())
 
   async function killedAt(moment: number, isMoment: (request: CloudRequest) => boolean): Promise<void> {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', writer, dir.path, cloud.url], {
-      cwd: new URL('.', import.meta.url),
-      stdio: ['ignore', 'ignore', 'inherit'],
-    })
+    const child = leashed(
+      spawn(process.execPath, ['--input-type=module', '-e', writer, dir.path, cloud.url], {
+        cwd: new URL('.', import.meta.url),
+        stdio: ['ignore', 'ignore', 'inherit'],
+      }),
+    )
     const exited = once(child, 'exit')
     let seen = 0
     cloud.fault = (request) => {
@@ -56,7 +59,7 @@ describe('an uploader that is killed', () => {
     ['at any request', () => true],
   ] as const) {
     it(`${title} leaves every byte exactly once under its keys, once another goes on`, async function () {
-      this.timeout(30_000)
+      this.timeout(60_000)
       for (const moment of moments) await killedAt(moment, isMoment)
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.ready()

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
 import { expect } from 'chai'
+import { leashed } from '../../../support/leash.js'
 import { signer } from '../appender/records.js'
 import { temporaryDir } from '../temporary.js'
 
@@ -59,10 +60,12 @@ describe('verifyLog on a log that lives', () => {
   const dir = temporaryDir()
 
   function start(program: string, ...args: string[]): ChildProcess {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', program, dir.path, ...args], {
-      cwd: new URL('.', import.meta.url),
-      stdio: ['pipe', 'ignore', 'inherit'],
-    })
+    const child = leashed(
+      spawn(process.execPath, ['--input-type=module', '-e', program, dir.path, ...args], {
+        cwd: new URL('.', import.meta.url),
+        stdio: ['pipe', 'ignore', 'inherit'],
+      }),
+    )
     children.push({ child, gone: once(child, 'exit') })
     return child
   }
