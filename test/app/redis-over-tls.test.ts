@@ -10,7 +10,7 @@ import { startTlsRedis } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
 describe('a gateway whose Redis speaks TLS', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
   let home: string
   let upstream: TestUpstream
   let authority: TestAuthority

@@ -62,7 +62,7 @@ describe('docs/threat-model.md', () => {
   })
 
   it('names tests that are there, under the titles they have', function () {
-    this.timeout(30_000)
+    this.timeout(60_000)
     const named = rows.flatMap(({ tests }) => tests)
     const files = [...new Set(named.map(({ file }) => file))]
     expect(files.filter((file) => !existsSync(join(root, file)))).to.deep.equal([])

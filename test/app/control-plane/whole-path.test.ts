@@ -16,7 +16,7 @@ const folder = 'tenants/acme/prod/clients/edge/1.0.0'
 const day = '2026-11-21'
 
 describe('from the log to the bucket', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let home: string
   let bucket: Bucket
   let plane: TestControlPlane
@@ -48,7 +48,7 @@ describe('from the log to the bucket', function () {
       config: {
         dir,
         retentionDays: 9_999,
-        presign: { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 10_000 },
+        presign: { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 60_000 },
       },
       signer: LocalDevSigner.fromKeyRef(`file://${join(home, 'signing')}`),
       onAsyncError: (error) => errors.push(error as UploadError),

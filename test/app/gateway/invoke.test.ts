@@ -341,7 +341,7 @@ describe('the invoke face', () => {
           expect(response.status).to.equal(502)
           expect(await errorOf(response)).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'unknown' })
         },
-        { server: { upstreamTimeoutMs: 50 } },
+        { server: { upstreamTimeoutMs: 500 } },
         () => undefined,
       ))
   })

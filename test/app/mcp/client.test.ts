@@ -65,7 +65,7 @@ function rawClient(url: string) {
 }
 
 describe('a client of the MCP SDK through the gateway to the reference server', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let server: EverythingServer
   let gateway: TestGateway
   const open: Client[] = []

@@ -150,7 +150,7 @@ describe('the MCP face over HTTP', () => {
         expect(error.data).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'unknown' })
         expect(gateway.records()[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', tool: 'echo@2.0.0' })
       },
-      { server: { upstreamTimeoutMs: 300 } },
+      { server: { upstreamTimeoutMs: 1_000 } },
     ))
 
   it('ends a silent GET stream upstream when its caller leaves', async () => {

@@ -72,7 +72,7 @@ async function startProxy(to: () => string): Promise<Server> {
 }
 
 describe('a client of the MCP SDK that signs in', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let everything: EverythingServer
   let provider: OAuthProvider
   let gateway: TestGateway

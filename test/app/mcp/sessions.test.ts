@@ -14,7 +14,7 @@ const ping = { jsonrpc: '2.0', id: 7, method: 'ping' }
 const accept = 'application/json, text/event-stream'
 
 describe('MCP sessions', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
   let issuer: TestIssuer
   let server: EverythingServer
   let gateway: TestGateway

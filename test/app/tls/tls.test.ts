@@ -214,7 +214,8 @@ describe('TLS on the port of the gateway', () => {
     await using gateway = await startTestGateway({
       targets: {},
       server: {
-        headersTimeoutMs: 100,
+        // A busy machine needs its time for the handshake that goes on.
+        headersTimeoutMs: 500,
         tls: { key: `file://${first.keyFile}`, cert: `file://${first.certFile}`, dirs: [home] },
       },
     })

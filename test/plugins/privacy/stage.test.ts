@@ -26,6 +26,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
+import { cpuTimeOf } from '../../support/cpu-time.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
@@ -194,16 +195,14 @@ describe('privacy', () => {
       expect(told.cause).to.include({ message: `user:${ada} is locked`, code: 'LOCKED' })
     })
 
-    it('is quick with long texts made to be slow', () => {
+    it('is quick with long texts made to be slow', async () => {
       for (const text of [
         'a'.repeat(100_000),
         'a@'.repeat(50_000),
         '%40'.repeat(30_000),
         `a@${'a.'.repeat(50_000)}`,
       ]) {
-        const begun = performance.now()
-        one.text(text)
-        expect(performance.now() - begun).to.be.lessThan(1000)
+        expect(await cpuTimeOf(() => one.text(text))).to.be.lessThan(1000)
       }
     })
   })

@@ -152,7 +152,7 @@ describe('redis that fails', () => {
 
   beforeEach(async () => {
     server = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always'])
-    adapter = new RedisQuotaAdapter({ url: server.url, connectTimeoutMs: 300, silenceMs: 300 })
+    adapter = new RedisQuotaAdapter({ url: server.url, connectTimeoutMs: 1_000, silenceMs: 1_000 })
   })
 
   afterEach(async () => {
@@ -164,6 +164,9 @@ describe('redis that fails', () => {
     (await Promise.allSettled([adapter.incrDaily('t', 'a', 100, NOON)]))[0]?.status === 'fulfilled'
 
   it('rejects at once while it is gone, and counts on from where it was when it is back', async () => {
+    await adapter.close()
+    // Longer than a busy machine takes for anything: a call that waited for the server would be told from one that did not.
+    adapter = new RedisQuotaAdapter({ url: server.url, connectTimeoutMs: 60_000, silenceMs: 60_000 })
     await adapter.open(signal)
     await adapter.incrDaily('t', 'a', 5, NOON)
     await server.kill('SIGKILL')
@@ -171,7 +174,7 @@ describe('redis that fails', () => {
     expect(adapter.ready()).to.match(/^Redis is not connected: /)
     const before = performance.now()
     expect(await rejection(adapter.incrDaily('t', 'a', 5, NOON))).to.match(/^Redis: /)
-    expect(performance.now() - before).to.be.lessThan(100)
+    expect(performance.now() - before).to.be.lessThan(10_000)
     await server.restart()
     await until(async () => adapter.ready() === undefined)
     expect((await adapter.incrDaily('t', 'a', 5, NOON)).count).to.equal(2)
@@ -204,7 +207,7 @@ describe('redis cluster', () => {
   let cluster: RedisCluster
 
   before(async function () {
-    this.timeout(40_000)
+    this.timeout(60_000)
     cluster = await startRedisCluster()
   })
 
@@ -224,11 +227,9 @@ describe('redis cluster', () => {
 
 describe('redis that fails over', () => {
   it('follows the Sentinel to the new primary', async function () {
-    this.timeout(40_000)
+    this.timeout(60_000)
     await using primary = await startRedis()
-    await using replica = await startRedis([
-      ...['--replicaof', '127.0.0.1', String(primary.port), '--repl-diskless-sync-delay', '0'],
-    ])
+    await using replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
     await until(async () =>
       String(await replica.send('INFO', 'replication')).includes('master_link_status:up'),
     )
@@ -257,7 +258,7 @@ describe('redis that fails over', () => {
   })
 
   it('goes on with the replica, and what that had, when a primary dies', async function () {
-    this.timeout(40_000)
+    this.timeout(60_000)
     await using cluster = await startRedisCluster({ replica: true })
     const adapter = new RedisQuotaAdapter({
       url: cluster.nodes[0]!.url,

@@ -13,7 +13,7 @@ async function closedPort(): Promise<string> {
 }
 
 const patient = { timeoutMs: 60_000 }
-const hasty = { timeoutMs: 60, maxRetries: 0 }
+const hasty = { timeoutMs: 500, maxRetries: 0 }
 
 const failures: Readonly<Record<string, { runtime: RuntimeAnswer; remote?: object; tries: number }>> = {
   'gives no answer in time': { runtime: () => undefined, remote: hasty, tries: 1 },
@@ -156,12 +156,12 @@ describe('a remote runtime that fails', () => {
 
   it('is not waited for where Retry-After outlasts the time', async () => {
     await using rig = await startRig({
-      remote: { timeoutMs: 5000 },
+      remote: { timeoutMs: 50_000 },
       runtime: (response) => respond(response, 503, {}, { 'retry-after': '60' }),
     })
     const began = performance.now()
     expect((await rig.call()).status).to.equal(503)
-    expect(performance.now() - began).to.be.lessThan(4000)
+    expect(performance.now() - began).to.be.lessThan(40_000)
     expect(rig.asked).to.have.length(1)
   })
 

@@ -117,7 +117,7 @@ describe('a client that never reads its answer', () => {
     const { logger, closed: cut } = closingLogger()
     await using gateway = await startTestGateway({
       targets: { files: upstream.url },
-      server: { writeTimeoutMs: 200 },
+      server: { writeTimeoutMs: 500 },
       configure: (container) => bind(container, tokens.Logger, { useValue: logger }),
     })
     const socket = (await dial(gateway.url)).pause()
@@ -135,7 +135,7 @@ describe('a client that never reads its answer', () => {
     const { logger, closed } = closingLogger()
     await using gateway = await startTestGateway({
       targets: { files: upstream.url },
-      server: { writeTimeoutMs: 200 },
+      server: { writeTimeoutMs: 500 },
       configure: (container) => bind(container, tokens.Logger, { useValue: logger }),
     })
     const socket = (await dial(gateway.url)).pause()
@@ -148,7 +148,8 @@ describe('a client that never reads its answer', () => {
 
   it('is not one that waits for a slow tool, or for a silent stream', () =>
     withGateway(
-      { writeTimeoutMs: 20, keepAliveTimeoutMs: 20 },
+      // Enough for a request to come over a connection just made, and less than its answer takes.
+      { writeTimeoutMs: 500, keepAliveTimeoutMs: 500 },
       async (gateway) => {
         const answers = await Promise.all(
           ['slow', 'silent'].map(async (tool) => (await gateway.invoke(`/mcp/files/${tool}@1`)).text()),
@@ -156,11 +157,11 @@ describe('a client that never reads its answer', () => {
         expect(answers).to.deep.equal(['at last', 'data: 1\n\ndata: 2\n\n'])
       },
       ({ path }, response) => {
-        if (path.includes('slow')) setTimeout(() => response.end('at last'), 150)
+        if (path.includes('slow')) setTimeout(() => response.end('at last'), 1_200)
         else {
           response.writeHead(200, { 'content-type': 'text/event-stream' })
           response.write('data: 1\n\n')
-          setTimeout(() => response.end('data: 2\n\n'), 150)
+          setTimeout(() => response.end('data: 2\n\n'), 1_200)
         }
       },
     ))

@@ -1,5 +1,6 @@
 import { redact } from '@svc/plugin-audit'
 import { expect } from 'chai'
+import { cpuTimeOf } from '../../../support/cpu-time.js'
 
 const jwt = 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl'
 
@@ -73,7 +74,7 @@ describe('redact', () => {
     it(`leaves ${text} as it is`, () => expect(redact(text)).to.equal(text))
   }
 
-  it('takes time in proportion to the text, whatever a stranger writes', () => {
+  it('takes time in proportion to the text, whatever a stranger writes', async () => {
     const hostile = [
       'a',
       '1',
@@ -97,9 +98,10 @@ describe('redact', () => {
       '://a:',
       'DE89 ',
     ]
-    const start = performance.now()
-    for (const piece of hostile) redact(piece.repeat(Math.ceil(100_000 / piece.length)))
+    const taken = await cpuTimeOf(() => {
+      for (const piece of hostile) redact(piece.repeat(Math.ceil(100_000 / piece.length)))
+    })
     // Quadratic, one of these alone would take many seconds.
-    expect(performance.now() - start).to.be.below(5_000)
+    expect(taken).to.be.below(5_000)
   })
 })

@@ -117,7 +117,7 @@ describe('upload', () => {
   })
 
   it('ends a round though the log grows faster than it is uploaded', async function () {
-    this.timeout(10_000)
+    this.timeout(60_000)
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
     const growing: Promise<void>[] = []
     cloud.fault = ({ method }) => {

@@ -69,7 +69,7 @@ describe('redis', () => {
 })
 
 describe('redis cluster', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
 
   it('keeps escalations on one of its nodes', async () => {
     await using cluster = await startRedisCluster()

@@ -1,0 +1,9 @@
+// What work costs, told from how long it takes: other work on the machine leaves the processor's time alone.
+
+/** Milliseconds of processor time that this process spends until `work` is done, on all its threads. */
+export async function cpuTimeOf(work: () => unknown): Promise<number> {
+  const begun = process.cpuUsage()
+  await work()
+  const { user, system } = process.cpuUsage(begun)
+  return (user + system) / 1000
+}
