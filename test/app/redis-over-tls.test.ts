@@ -30,7 +30,7 @@ describe('a gateway whose Redis speaks TLS', function () {
     rmSync(home, { recursive: true, force: true })
   })
 
-  function gateway(redisUrl: string, trusted: TestAuthority | undefined, connectTimeoutMs: number): Running {
+  function gateway(redisUrl: string, trusted: TestAuthority | undefined): Running {
     const policy = join(home, 'policy.yaml')
     writeFileSync(
       policy,
@@ -43,7 +43,7 @@ entitlements:
   default_plan: free
   plans: { free: { calls_per_day: 1, allowlist: ["*"] } }
   tenants: {}
-quotas: { adapter: redis, redisUrl: "${redisUrl}", redis: { connectTimeoutMs: ${connectTimeoutMs} } }
+quotas: { adapter: redis, redisUrl: "${redisUrl}", redis: { connectTimeoutMs: 10000 } }
 `,
     )
     const env = trusted === undefined ? {} : { NODE_EXTRA_CA_CERTS: trusted.root.certFile }
@@ -52,13 +52,13 @@ quotas: { adapter: redis, redisUrl: "${redisUrl}", redis: { connectTimeoutMs: ${
 
   /** What a gateway that cannot start says. */
   async function refusal(redisUrl: string, trusted?: TestAuthority): Promise<string> {
-    await using running = gateway(redisUrl, trusted, 300)
+    await using running = gateway(redisUrl, trusted)
     expect(await running.exit).to.equal(1)
     return running.stderr
   }
 
   it('counts there, where it trusts the authority that signed for it', async () => {
-    await using running = gateway(`rediss://127.0.0.1:${redis.port}`, authority, 10_000)
+    await using running = gateway(`rediss://127.0.0.1:${redis.port}`, authority)
     const { url } = await running.line('listening')
     const call = async () =>
       (await fetch(`${url}/mcp/files/read@1.0.0`, { method: 'POST', body: '{}' })).status

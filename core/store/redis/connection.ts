@@ -152,6 +152,8 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
     connectTimeout,
     socketTimeout: options.silenceMs ?? 2000,
+    // So long a connection that is given up has to end, and a process that ends waits for it.
+    disconnectTimeout: 100,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     // A primary that has become a replica: the address may lead to the new one by now.
