@@ -15,7 +15,7 @@ interface GatewayFlags {
 
 export function gatewayCommand(): Command {
   return new Command('gateway')
-    .description('start the gateway')
+    .description('start the gateway; SIGTERM drains and ends it, SIGHUP reloads the policy')
     .requiredOption('--policy <file>', 'the policy file')
     .option('--port <n>', "listen here instead of the policy's port; 0 picks a free one", portOf)
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")

@@ -23,9 +23,17 @@ const program = new Command('svc')
   .addCommand(escalationsCommand())
   .addCommand(controlPlaneCommand())
 
+pointToHelp(program, 'svc')
+
 try {
   await program.parseAsync()
 } catch (fault) {
   process.stderr.write(`svc: ${messageOf(fault)}\n`)
   process.exitCode = 1
+}
+
+/** Whoever gets the options of a command wrong is told where they are listed. */
+function pointToHelp(command: Command, path: string): void {
+  command.showHelpAfterError(`(${path} --help tells what it takes)`)
+  for (const one of command.commands) pointToHelp(one, `${path} ${one.name()}`)
 }

@@ -94,8 +94,13 @@ export class KeyRing {
 }
 
 function versionOf(path: string): string {
-  const { mtimeMs, size, ino } = statSync(path)
-  return `${mtimeMs} ${size} ${ino}`
+  try {
+    const { mtimeMs, size, ino } = statSync(path)
+    return `${mtimeMs} ${size} ${ino}`
+  } catch (cause) {
+    const why = messageOf(cause)
+    throw new Error(`the key file cannot be read, \`svc control-plane add-key\` makes one: ${why}`, { cause })
+  }
 }
 
 function readOr(path: string, empty: KeyFile): KeyFile {

@@ -1,4 +1,5 @@
 // The listening server: limits, in-flight bookkeeping, drain. What a request means is the handler's business.
+
 import { randomBytes } from 'node:crypto'
 import {
   createServer,
@@ -15,6 +16,7 @@ import { denied, type Logger, type Meter, messageOf } from '@svc/core'
 import { refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
+import { listenFault } from './listen-fault.js'
 import { unfitness } from './unfit.js'
 
 /** What holds where `ServerLimits` leaves it open. */
@@ -187,12 +189,13 @@ export class HttpServer {
     return false
   }
 
-  /** Rejects when the address is taken or not ours. */
+  /** Rejects when the address is taken or not ours, with the `code` of the system's error. */
   listen(): Promise<{ port: number; url: string }> {
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
+      const refuse = (fault: NodeJS.ErrnoException): void => reject(listenFault(fault, this.#limits))
+      this.#server.once('error', refuse)
       this.#server.listen(this.#limits.port, this.#limits.host, () => {
-        this.#server.off('error', reject)
+        this.#server.off('error', refuse)
         this.#looking = setInterval(() => this.#look(), lookMs).unref()
         const address = this.#server.address()
         const port = typeof address === 'object' && address !== null ? address.port : this.#limits.port

@@ -30,6 +30,9 @@ const notNow =
 export const whatToSet =
   'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in'
 
+const toCallWithout =
+  'call without one, as authn.allowUnauthenticated lets you, or set authn.oidc (issuer, audience, jwks_uri)'
+
 /** What outlives a reload. */
 export interface AuthnLeases {
   readonly keys: Lease<KeyCache>
@@ -230,7 +233,8 @@ export class AuthnStage implements Stage {
   }
 
   #uncheckable(): Refusal {
-    return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${whatToSet}.`)
+    const what = this.#config.allowUnauthenticated ? toCallWithout : whatToSet
+    return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${what}.`)
   }
 }
 

@@ -57,7 +57,10 @@ function bound(text: string | undefined, name: string): { day: string; ms: numbe
   const instant = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text
   const day = utcDayOf(instant)
   if (day === undefined)
-    throw new AuditError('bad_timestamp', `${name} is neither a day nor an ISO 8601 instant`)
+    throw new AuditError(
+      'bad_timestamp',
+      `${name} is ${JSON.stringify(text)}, neither a day (2026-01-31) nor an ISO 8601 instant (2026-01-31T09:00:00Z)`,
+    )
   return { day, ms: Date.parse(instant) }
 }
 

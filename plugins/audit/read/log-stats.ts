@@ -1,5 +1,6 @@
 // Figures over a log in constant memory: calls, denials by reason, latency percentiles per tool.
 
+import type { SignedEnvelope } from '../envelope.js'
 import type { LogFilter } from './filter.js'
 import { type ReadOptions, readLog } from './read-log.js'
 import { Timeline, type TimelinePart } from './timeline.js'
@@ -63,6 +64,11 @@ interface Tally {
   latency: LatencyHistogram
 }
 
+/** Whether the record is of something that the gateway did besides calls, such as a vote on an escalation. */
+function isStep({ server, gateway, tool }: SignedEnvelope): boolean {
+  return server === gateway && tool.includes('/')
+}
+
 /** @throws {AuditError} as `readLog`. */
 export async function logStats(
   dir: string,
@@ -74,6 +80,7 @@ export async function logStats(
   const total = { calls: 0, denied: 0, errors: 0 }
   const timeline = new Timeline()
   for await (const record of readLog(dir, filter, options)) {
+    if (isStep(record)) continue
     const name = `${record.server}/${record.tool}`
     const tally = tools.get(name) ?? { calls: 0, denials: 0, errors: 0, latency: new LatencyHistogram() }
     tools.set(name, tally)
@@ -84,7 +91,9 @@ export async function logStats(
     if (record.policy.decision === 'deny') {
       total.denied++
       tally.denials++
-      const denying = (record.findings ?? []).filter((finding) => finding.effect === 'deny')
+      const denying = (record.findings ?? []).filter(
+        ({ effect }) => effect === 'deny' || effect === 'escalate',
+      )
       const names =
         denying.length > 0 ? denying.map((finding) => finding.reason) : [record.error ?? 'unstated']
       for (const reason of new Set(names)) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)

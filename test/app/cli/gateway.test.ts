@@ -110,6 +110,13 @@ describe('svc gateway', () => {
     expect(gateway.stderr).to.contain(`${policy}:7:1 bogus: `)
   })
 
+  it('tells whoever gets the options wrong where they are listed', async () => {
+    await using gateway = new Running([])
+    expect(await gateway.exit).to.equal(1)
+    expect(gateway.stderr).to.contain("required option '--policy <file>' not specified")
+    expect(gateway.stderr).to.contain('(svc gateway --help tells what it takes)')
+  })
+
   it('exits with 1 and says why when the policy cannot be read', async () => {
     await using gateway = new Running(['--policy', join(home, 'nosuch.yaml')])
     expect(await gateway.exit).to.equal(1)

@@ -119,6 +119,15 @@ describe('svc policy explain', () => {
     )
   })
 
+  it('tells that no target has the name of the server, whatever the stages would say', async () => {
+    const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
+    const { lines } = await policy(...asked)
+    expect(lines).to.have.length(2)
+    expect(lines.at(-1)).to.match(
+      /^verdict: denied with TARGET_NOT_FOUND \(404\); .*; stage: gateway; rule: .*known: .*bills/,
+    )
+  })
+
   it('judges the arguments', async () => {
     const args = JSON.stringify({ text: 'x'.repeat(70_000) })
     // payload_too_large is found, and this policy's deny_on leaves it out.

@@ -166,6 +166,14 @@ describe('svc control-plane', () => {
       expect(statSync(keys).mode & 0o777).to.equal(0o600)
     })
 
+    it('that is not there is refused at start, with what makes one', async () => {
+      const said = await startControlPlane(bucket, join(home, 'nosuch.json')).then(
+        () => 'started',
+        (fault: Error) => fault.message,
+      )
+      expect(said).to.match(/cannot be read, `svc control-plane add-key` makes one: .*nosuch\.json/)
+    })
+
     it('that is none is refused at start, with the reason', async () => {
       const bad = join(home, 'bad.json')
       writeFileSync(bad, '{"version":1,"keys":[{"sha256":"x"}]}')

@@ -74,13 +74,17 @@ describe('startGatewayServer', () => {
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
   })
 
-  it('rejects ready() when the port is taken', async () => {
+  it('rejects ready() when the port is taken, and says what to do', async () => {
     const holder = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => holder.once('listening', resolve))
     const address = holder.address()
     const port = typeof address === 'object' && address !== null ? address.port : 0
     const handle = startGatewayServer({ ...minimal, ...quiet, port })
-    expect(await faultOf(handle.ready())).to.have.property('code', 'EADDRINUSE')
+    const fault = await faultOf(handle.ready())
+    expect(fault).to.have.property('code', 'EADDRINUSE')
+    expect(fault.message).to.equal(
+      `cannot listen on 127.0.0.1:${port}, the port is taken: end what listens there, or choose another port (0 picks a free one)`,
+    )
     await handle.close()
     await new Promise((resolve) => holder.close(resolve))
   })

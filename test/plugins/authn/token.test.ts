@@ -413,9 +413,15 @@ describe('authn: tokens', () => {
   })
 
   it('refuses a token that it has nothing to check by', async () => {
-    const stage = await rig.start({ allowUnauthenticated: true })
-    expect(why(await present(stage, await rig.issuer.sign()))).to.match(
+    expect(why(await present(await rig.start({}), await rig.issuer.sign()))).to.match(
       /^UNAUTHENTICATED: No token can be validated without authn.oidc: set authn.oidc/,
+    )
+  })
+
+  it('tells whoever may call without a token, and sends one that it has nothing to check by, to leave it out', async () => {
+    const stage = await rig.start({ allowUnauthenticated: true })
+    expect(why(await present(stage, await rig.issuer.sign()))).to.equal(
+      'UNAUTHENTICATED: No token can be validated without authn.oidc: call without one, as authn.allowUnauthenticated lets you, or set authn.oidc (issuer, audience, jwks_uri).',
     )
   })
 

@@ -69,6 +69,19 @@ describe('readLog', () => {
   })
 })
 
+describe('a bound that is no time', () => {
+  it('is refused, quoted, with what is accepted', async () => {
+    const reading = readLog('.', { since: 'yesterday' }).next()
+    const fault = await reading.then(
+      () => expect.fail('it was taken'),
+      (reason: Error) => reason,
+    )
+    expect(fault.message).to.match(
+      /^since is "yesterday", neither a day \(2026-01-31\) nor an ISO 8601 instant/,
+    )
+  })
+})
+
 describe('logStats', () => {
   const dir = temporaryDir()
 
@@ -97,5 +110,18 @@ describe('logStats', () => {
     expect(read?.p99).to.be.closeTo(99, 1)
     expect(read?.max).to.equal(100)
     expect(other).to.include({ p50: 0, p99: 0, max: 0 })
+  })
+
+  it('names what a call was put to people for, and takes no step of an escalation for a call', async () => {
+    const appender = appenderIn(dir.path)
+    const deny = { decision: 'deny', retention: 'standard' } as const
+    const reason = 'tool_not_in_allowlist'
+    const findings = [{ reason, stage: 'entitlements', effect: 'escalate' } as const]
+    const asked = { policy: deny, gateway: 'gw@1', escalation_id: 'esc_1', findings }
+    void appender.append(envelope({ ...asked, status: 'error', error: 'ESCALATION_PENDING' }))
+    await appender.append(envelope({ ...asked, server: 'gw@1', tool: 'escalations/open@1' }))
+    await appender.close()
+    const stats = await logStats(dir.path)
+    expect(stats).to.deep.include({ calls: 1, denied: 1, denialsByReason: { [reason]: 1 } })
   })
 })
