@@ -13,10 +13,7 @@ describe('docs/limits.md', () => {
       policyYaml: policy
         .replace('http://127.0.0.1:9000', upstream.url)
         .replace('port: 8787', `port: 0\nsec0Dir: ${home}`)
-        .replace(
-          'gatewayVersion: 1.0.0',
-          `gatewayVersion: 1.0.0\n  signer: { keyRef: "file://${home}/key" }`,
-        ),
+        .replace('file://audit.key', `"file://${home}/key"`),
     }))
 
     const first = await gateway.invoke('/mcp/files/read@1.0.0')

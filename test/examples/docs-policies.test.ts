@@ -1,4 +1,4 @@
-// The policies that the pages on authn, limits, brokers, privacy, the runtime and escalation show, loaded as they stand there.
+// The policies that the pages of the docs show, loaded as they stand there.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,9 +16,12 @@ const policiesIn = (page: string) =>
 const page = read('brokers.md')
 const policies = policiesIn(page)
 
-const pages = ['authn.md', 'limits.md', 'brokers.md', 'privacy.md', 'runtime.md', 'escalation.md']
+const pages = [
+  ...['authn.md', 'limits.md', 'idempotency.md', 'brokers.md', 'privacy.md', 'runtime.md', 'escalation.md'],
+  ...['admin.md', 'server.md'],
+]
 
-describe('docs/authn.md, limits.md, brokers.md, privacy.md, runtime.md and escalation.md', () => {
+describe('the policies of the docs', () => {
   let home: string
 
   beforeEach(() => {
@@ -35,6 +38,7 @@ describe('docs/authn.md, limits.md, brokers.md, privacy.md, runtime.md and escal
     it(`shows a policy that is accepted: ${index + 1}`, async () => {
       writeFileSync(join(home, 'policy.yaml'), policy)
       expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: audit, .*$/m)
+      expect(policy, 'the key of the log, without which no gateway starts').to.match(/^ +signer: /m)
     })
   }
 

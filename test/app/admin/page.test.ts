@@ -23,7 +23,8 @@ describe('docs/admin.md', () => {
             .replace(/port: \d+/g, 'port: 0')
             .replace('https://id.example.com/jwks', issuer.jwksUri)
             .replace('https://id.example.com/', issuer.issuer)
-            .replace('1.0.0', `1.0.0\n  dir: ${home}/audit\n  signer: { keyRef: "file://${home}/key" }`),
+            .replace('1.0.0', `1.0.0\n  dir: ${home}/audit`)
+            .replace('file://audit.key', `"file://${home}/key"`),
         }
       })
       const { adminUrl = '' } = await gateway.handle.ready()
