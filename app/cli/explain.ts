@@ -53,7 +53,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
   const { reference } = await call.request()
   lines.unshift(`call: ${reference} for ${callerInWords(asked)}`)
   const unknown = unknownServer(asked.server, policy.host)
-  // As in a gateway, where such a call comes to no stage.
+  // As in a gateway, where such a call comes to no stage that judges it.
   const outcome = unknown ?? (await compose(stages, wouldBeSent)(call))
   lines.push(told.verdict(outcome, call))
   return lines
