@@ -17,6 +17,8 @@ export interface PolicyFacts {
   readonly reviewers?: Reviewers
   /** Whether bearer tokens are validated, and with them who a person is. From `authn`. */
   readonly hasOidc?: boolean
+  /** Whether calls are judged by a remote runtime, which may escalate them. From `runtime`. */
+  readonly asksRuntime?: boolean
 }
 
 /** Parts of a policy that are right by themselves and not together. */

@@ -50,7 +50,12 @@ export const enforcementPlugin = definePlugin<EnforcementConfig>({
 })
 
 function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly Contradiction[] {
-  if (facts.escalation !== undefined) return contradictionsOf(facts.escalation, facts)
+  if (facts.escalation !== undefined) {
+    const found = contradictionsOf(facts.escalation, facts)
+    if (facts.asksRuntime === true || (escalate_on !== undefined && escalate_on.length > 0)) return found
+    const message = 'names no reason, and no runtime is asked: nothing escalates'
+    return [...found, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
+  }
   if (escalate_on === undefined) return []
   const message = 'nothing escalates without security.side_effects.approve_high_risk: true'
   return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]

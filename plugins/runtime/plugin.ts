@@ -13,6 +13,17 @@ export const runtimePlugin = definePlugin<RuntimeConfig>({
   metrics,
   uses: [identity, redactor, sideEffects],
   provides: [judgement],
+  facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
+  check: ({ enforcement: { mode, remote } }) =>
+    mode === 'remote' || remote?.endpoint === undefined
+      ? []
+      : [
+          {
+            path: ['runtime', 'enforcement', 'remote', 'endpoint'],
+            message: 'without mode: remote no runtime is asked',
+            severity: 'warning',
+          },
+        ],
 
   create(config, context) {
     const { remote } = config.enforcement

@@ -58,6 +58,19 @@ describe('the runtime section', () => {
     ])
   })
 
+  it('warns of an address that is never asked', () => {
+    const said = (enforcement: object) =>
+      runtimePlugin
+        .check?.(runtimePlugin.schema.parse({ enforcement }), {})
+        ?.map(({ path, message, severity }) => `${severity} ${path.join('.')}: ${message}`)
+    const at = { endpoint: 'https://judge.example.com/' }
+    expect(said({ remote: at })).to.deep.equal([
+      'warning runtime.enforcement.remote.endpoint: without mode: remote no runtime is asked',
+    ])
+    expect(said({ mode: 'remote', remote: at })).to.deep.equal([])
+    expect(said({ remote: { timeoutMs: 500 } })).to.deep.equal([])
+  })
+
   it('keeps the gateway from starting when its key can never be read', async () => {
     const section = runtimePlugin.schema.parse({
       enforcement: {

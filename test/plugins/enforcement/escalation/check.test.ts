@@ -3,8 +3,12 @@ import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { rule } from './office.js'
 
-function said(more: Partial<EscalationRule>, facts: PolicyFacts): string[] {
-  const config = enforcementPlugin.schema.parse({ escalate_on: ['egress_violation'] })
+function said(
+  more: Partial<EscalationRule>,
+  facts: PolicyFacts,
+  section: object = { escalate_on: ['egress_violation'] },
+): string[] {
+  const config = enforcementPlugin.schema.parse(section)
   const found = enforcementPlugin.check?.(config, { escalation: { ...rule, ...more }, ...facts }) ?? []
   return found.map(({ path, message, severity }) => `${severity ?? 'mistake'} ${path.join('.')}: ${message}`)
 }
@@ -12,6 +16,17 @@ function said(more: Partial<EscalationRule>, facts: PolicyFacts): string[] {
 const prefix = 'security.side_effects.human_escalation'
 const alone = 'without authn.oidc only the admin token votes, which is one person without roles'
 const reviewers = { roles: ['reviewer'], approvalSets: {} }
+
+describe('an escalation rule that nothing could come to', () => {
+  it('is found where no reason escalates and no runtime is asked', () => {
+    for (const section of [{}, { escalate_on: [] }]) {
+      expect(said({}, { hasOidc: true, reviewers }, section)).to.deep.equal([
+        'warning enforcement.escalate_on: names no reason, and no runtime is asked: nothing escalates',
+      ])
+      expect(said({}, { hasOidc: true, reviewers, asksRuntime: true }, section)).to.deep.equal([])
+    }
+  })
+})
 
 describe('an escalation rule that nobody could satisfy', () => {
   it('is found where only the admin token votes', () => {
