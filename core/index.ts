@@ -38,9 +38,11 @@ export {
   type Verdict,
 } from './finding.js'
 export { sha256Hex } from './hash.js'
+export { connectionFields, fieldValue } from './header-field.js'
 export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './json/canonical.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
 export { type JsonInputCode, JsonInputError } from './json/input-error.js'
+export { jsonObjectIn } from './json/object.js'
 export { parseJson } from './json/parse.js'
 export { shownPath } from './json/path.js'
 export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
@@ -142,7 +144,7 @@ export { eventOf, readEvent, type SseEvent, withData } from './sse/event.js'
 export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'
 export type { Next, Stage } from './stage.js'
 export { AnswerDeadline, atOnce } from './store/answer-deadline.js'
-export { checkRedisSettings, redisSettings, redisUrl } from './store/redis/settings.js'
+export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './store/redis/settings.js'
 export {
   type Appender,
   type Binding,

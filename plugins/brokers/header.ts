@@ -1,20 +1,13 @@
 // From a key to the header that carries it.
+import { connectionFields, fieldValue } from '@svc/core'
 import type { InjectConfig } from './config.js'
 import { BrokerFault } from './fault.js'
 
 /** What the connection, the body or the gateway itself needs under its own name. */
 export const reservedHeaders: ReadonlySet<string> = new Set([
-  'accept',
-  'accept-encoding',
+  ...connectionFields,
   'baggage',
-  'connection',
-  'content-encoding',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
   'idempotency-key',
-  'keep-alive',
   'last-event-id',
   'mcp-method',
   'mcp-name',
@@ -22,13 +15,8 @@ export const reservedHeaders: ReadonlySet<string> = new Set([
   'mcp-session-id',
   'proxy-authenticate',
   'proxy-authorization',
-  'proxy-connection',
-  'te',
   'traceparent',
   'tracestate',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
   'x-agent-parent-ref',
   'x-agent-ref',
   'x-agent-state',
@@ -36,9 +24,6 @@ export const reservedHeaders: ReadonlySet<string> = new Set([
   'x-cause-trace',
   'x-node-id',
 ])
-
-/** RFC 9110 §5.5 without obs-text, whose meaning no two servers share. */
-const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 
 /** Writes keys as `inject` wants them. */
 export class HeaderWriter {

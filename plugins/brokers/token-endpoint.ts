@@ -1,5 +1,6 @@
 // One exchange of a caller's token for one that an upstream takes (RFC 8693). Nothing that the endpoint says is
 // quoted anywhere: an answer may hold either token.
+import { jsonObjectIn } from '@svc/core'
 import { type Dispatcher, request } from 'undici'
 import type { ClientAuth } from './client-auth.js'
 import { BrokerFault } from './fault.js'
@@ -62,7 +63,7 @@ export class TokenEndpoint {
     })
     const { status, text } = await this.#post(headers, body.toString())
     if (status !== 200) throw refusalOf(status, text)
-    const answer = objectIn(text)
+    const answer = jsonObjectIn(text)
     if (answer === undefined) throw new EndpointDown('did not answer with a JSON object')
     return tokenIn(answer, subjectToken)
   }
@@ -109,22 +110,11 @@ async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
   return Buffer.concat(pieces).toString('utf8')
 }
 
-function objectIn(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
-  } catch (fault) {
-    // Its message quotes the text.
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
-  }
-}
-
 /** RFC 6749 §5.2 answers 400 or 401 to a request that it judged; anything else is the endpoint's own trouble. */
 function refusalOf(status: number, text: string): BrokerFault {
   if (status >= 300 && status < 400) return new EndpointDown(`redirects (${status}), and is not followed`)
   if (status !== 400 && status !== 401 && status !== 403) return new EndpointDown(`answered ${status}`)
-  const error = objectIn(text)?.['error']
+  const error = jsonObjectIn(text)?.['error']
   const code = errorCodes.includes(error) ? String(error) : 'no known reason'
   return new BrokerFault(
     `the token endpoint refused the exchange: ${status}, ${code}`,

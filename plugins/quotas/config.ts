@@ -1,5 +1,5 @@
 // The `quotas` section (contract.md §2.9, decisions.md §7).
-import { checkRedisSettings, type QuotaAdapter, redisSettings, redisUrl } from '@svc/core'
+import { checkRedisSettings, checkStoreChoice, type QuotaAdapter, redisSettings, redisUrl } from '@svc/core'
 import { z } from 'zod'
 
 const adapter = z
@@ -59,18 +59,7 @@ export const quotasSchema = z
       .default(1000)
       .describe('Milliseconds within which the store has to answer; after them it is down.'),
   })
-  .superRefine((section, context) => {
-    const mistake = (key: string, message: string) =>
-      context.addIssue({ code: 'custom', path: [key], message })
-    const { adapter, dir, redisUrl, redis } = section
-    if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb alone')
-    if (adapter === 'redis') {
-      if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
-    } else {
-      if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis alone')
-      if (redis !== undefined) mistake('redis', 'is for the adapter redis alone')
-    }
-  })
+  .superRefine(checkStoreChoice)
   .describe('Counts calls against the limits of `entitlements`.')
 
 export type QuotasConfig = z.infer<typeof quotasSchema>

@@ -1,30 +1,9 @@
 // The `runtime` section (contract.md §2.16), and what it leaves open.
-import { isLoopbackHost } from '@svc/core'
+import { connectionFields, fieldValue, isLoopbackHost } from '@svc/core'
 import { z } from 'zod'
 
 /** The one version of the protocol that this gateway speaks (decisions.md §5). */
 const PROTOCOL_VERSION = '2026-02-01'
-
-/** What the connection, the body or the gateway itself needs under its own name. */
-const reserved: ReadonlySet<string> = new Set([
-  'accept',
-  'accept-encoding',
-  'connection',
-  'content-encoding',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
-
-/** RFC 9110 §5.5 without obs-text, whose meaning no two servers share. */
-const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 
 const headersSchema = z
   .record(
@@ -32,7 +11,7 @@ const headersSchema = z
       .string()
       .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
       .refine(
-        (name) => !reserved.has(name.toLowerCase()),
+        (name) => !connectionFields.has(name.toLowerCase()),
         'this header is set by the gateway or the connection',
       ),
     z

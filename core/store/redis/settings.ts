@@ -45,6 +45,27 @@ export function checkRedisSettings(
   }
 }
 
+/** What goes with which adapter, for a section that lets one choose `lmdb`, `redis` or another. */
+export function checkStoreChoice(chosen: StoreChoice, context: z.core.$RefinementCtx): void {
+  const { adapter, dir, redisUrl, redis } = chosen
+  const mistake = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
+  if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb alone')
+  if (adapter === 'redis') {
+    if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
+  } else {
+    if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis alone')
+    if (redis !== undefined) mistake('redis', 'is for the adapter redis alone')
+  }
+}
+
+interface StoreChoice {
+  /** A name, or what code gives in its place. */
+  readonly adapter?: unknown
+  readonly dir?: unknown
+  readonly redisUrl?: unknown
+  readonly redis?: unknown
+}
+
 function isRedisUrl(given: string): boolean {
   if (!URL.canParse(given)) return false
   const { protocol, hostname, pathname, search, hash } = new URL(given)

@@ -1,6 +1,7 @@
 // The lines of an intent journal: a call that is about to be sent, and the end of one. Each intent holds the record
 // that stands for its call if nothing else will ever be known of it.
 
+import { jsonObjectIn } from '@svc/core'
 import { utcDayOf } from '../appender/day.js'
 import type { AuditEnvelope } from '../envelope.js'
 
@@ -48,22 +49,12 @@ export function readJournal(text: string): JournalContent {
 }
 
 function entryOf(line: string): Intent | number | undefined {
-  const entry = objectIn(line)
+  const entry = jsonObjectIn(line)
   if (entry === undefined) return undefined
   if (typeof entry['outcome'] === 'number') return entry['outcome']
   const { intent: serial, from, record } = entry
   if (typeof serial !== 'number' || typeof from !== 'number' || !isRecord(record)) return undefined
   return { serial, from, record }
-}
-
-function objectIn(line: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null ? { ...value } : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
 }
 
 /** What finding and filing a record needs; the rest is the writer's own and is signed as it stands. */

@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import { messageOf } from '@svc/core'
+import { jsonObjectIn, messageOf } from '@svc/core'
 import { UploadError } from './error.js'
 import { type HttpAnswer, HttpClient } from './http.js'
 import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
@@ -135,7 +135,7 @@ export class ControlPlane {
       const reach = status === 401 || status === 403 || path.includes('/auth/') ? 'all' : 'file'
       throw refusal(answer, path, 'judge', status >= 400 && status < 500 ? reach : 'all')
     }
-    const value = parsed(answer.body)
+    const value = jsonObjectIn(answer.body)
     if (value === undefined) throw new UploadError('upload_failed', `${path} answered without a JSON object`)
     return value
   }
@@ -170,16 +170,6 @@ function excerpt(body: string): string {
     .replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ')
     .trim()
   return text === '' ? '' : `: ${text}`
-}
-
-function parsed(body: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(body)
-    return isObject(value) ? value : undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,5 +1,5 @@
 // `enforcement.escalations`: where escalations are kept, and how long callers may wait for one.
-import { checkRedisSettings, redisSettings, redisUrl } from '@svc/core'
+import { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from '@svc/core'
 import { z } from 'zod'
 
 export const escalationsSchema = z
@@ -43,17 +43,7 @@ export const escalationsSchema = z
       .default(60)
       .describe('Seconds that a caller may wait for a decision with `x-escalation-wait` at most.'),
   })
-  .superRefine(({ adapter, dir, redisUrl, redis }, context) => {
-    const mistake = (key: string, message: string) =>
-      context.addIssue({ code: 'custom', path: [key], message })
-    if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb alone')
-    if (adapter === 'redis') {
-      if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
-    } else {
-      if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis alone')
-      if (redis !== undefined) mistake('redis', 'is for the adapter redis alone')
-    }
-  })
+  .superRefine(checkStoreChoice)
   .prefault({})
   .describe('Where calls that wait for people are kept; which calls do, `security.side_effects` says.')
 

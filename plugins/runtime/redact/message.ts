@@ -1,5 +1,5 @@
 // One JSON-RPC message of an MCP server's, redacted.
-import { type CallRequest, canonicalize, type ErrorCode, sha256Hex } from '@svc/core'
+import { type CallRequest, canonicalize, type ErrorCode, jsonObjectIn, sha256Hex } from '@svc/core'
 import { redactError, redactResult } from './mcp-result.js'
 import { type OutputRule, rulesFor } from './rule.js'
 
@@ -17,7 +17,7 @@ export function redactResponse(
   given: readonly OutputRule[],
 ): RedactedMessage | undefined {
   const rules = rulesFor(given, text.length)
-  const message = objectIn(text)
+  const message = jsonObjectIn(text)
   if (message === undefined || 'method' in message) return undefined
   const { id = null, result, error } = message
   if (result !== undefined) {
@@ -33,14 +33,4 @@ export function redactResponse(
   if (error === undefined) return undefined
   const shown = rules.reduce<unknown>((left, rule) => redactError(left, rule), error)
   return { text: JSON.stringify({ jsonrpc: '2.0', id, error: shown }), digest: null, error: 'UPSTREAM' }
-}
-
-function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
-  }
 }
