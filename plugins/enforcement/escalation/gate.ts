@@ -81,7 +81,7 @@ export class Gate {
     }
     const found =
       escalationId === undefined ? await this.#standing(asked) : await this.#named(escalationId, asked)
-    if (found === undefined) return tooMany()
+    if (found === undefined) return tooMany(findings)
     const value = found.status === 'pending' && waitMs > 0 ? await this.#wait(found, waitMs, call) : found
     call.set(escalation, { id: value.id, status: value.status })
     return this.#answer(value, asked)
@@ -146,6 +146,7 @@ export class Gate {
     const { cases, steps } = this.#parts
     const { call, caller, key, findings, reasons } = asked
     if (call.stopping.aborted) return pending(value, findings)
+    const refusal = { denial: denialOf(findings), key }
     switch (standingOf(value, cases.now, key)) {
       case 'pending':
         return pending(value, findings)
@@ -154,13 +155,13 @@ export class Gate {
       case 'usable':
         // Waited for together with one that escalates for less: what this one adds has been seen by nobody.
         if (!covers(value, reasons)) return pending(value, findings)
-        call.hold(new Grant({ cases, steps, value, caller, key }, call))
+        call.hold(new Grant({ cases, steps, value, caller, refusal }, call))
         return undefined
       case 'used_by_key':
-        call.hold(refusesToSend(value, key))
+        call.hold(refusesToSend(value, refusal))
         return undefined
       default:
-        return spent(value, key)
+        return spent(value, refusal)
     }
   }
 
@@ -246,8 +247,9 @@ function rejected({ id, status, decidedBy }: Case, findings: readonly Finding[])
   })
 }
 
-function tooMany(): Denied {
+function tooMany(findings: readonly Finding[]): Denied {
   return denied('RATE_LIMITED', 'Too many calls of yours wait for a person to decide.', {
+    ...denialOf(findings),
     headers: { 'retry-after': '60' },
   })
 }

@@ -10,6 +10,13 @@ export interface GrantParts {
   readonly steps: Steps
   readonly value: Case
   readonly caller: Identity
+  readonly refusal: RefusalParts
+}
+
+/** What a refusal of the call says beside its escalation. */
+export interface RefusalParts {
+  /** What the call escalates for. */
+  readonly denial: Pick<Denied, 'denial'>
   /** Hash of the call's idempotency key. */
   readonly key: string | null
 }
@@ -26,16 +33,16 @@ export class Grant implements Hold {
   }
 
   async commit(): Promise<Denied | undefined> {
-    const { cases, steps, value, caller, key } = this.#parts
+    const { cases, steps, value, caller, refusal } = this.#parts
     const by = this.#by
     // From here on the store may have it, whatever comes back.
     this.#isTaken = true
     const taken = await cases.change(value.id, (now) =>
-      standingOf(now, cases.now, null) === 'usable' ? { ...now, use: { by, key } } : now,
+      standingOf(now, cases.now, null) === 'usable' ? { ...now, use: { by, key: refusal.key } } : now,
     )
     if (taken?.use?.by !== by) {
       this.#isTaken = false
-      return spent(taken ?? value, key)
+      return spent(taken ?? value, refusal)
     }
     try {
       await steps.used(taken, caller)
@@ -65,17 +72,17 @@ export class Grant implements Hold {
 }
 
 /** For a call that repeats one that was let through: its answer is kept, or it is not sent. */
-export function refusesToSend(value: Case, key: string | null): Hold {
-  return { commit: () => spent(value, key), release: () => undefined }
+export function refusesToSend(value: Case, refusal: RefusalParts): Hold {
+  return { commit: () => spent(value, refusal), release: () => undefined }
 }
 
-/** `key`: hash of the call's idempotency key, which stays with the approval that it has used. */
-export function spent({ id, status, use }: Case, key: string | null): Denied {
+/** An idempotency key stays with the approval that it has used. */
+export function spent({ id, status, use }: Case, { denial, key }: RefusalParts): Denied {
   const isByKey = key !== null && use?.key === key
   const again = isByKey ? 'Under another idempotency key' : 'Without x-escalation-id'
   return denied(
     'ESCALATION_REJECTED',
     `The approval was for one call, and has been used or has lapsed. ${again} the call is put to people again.`,
-    { escalation: { id, status } },
+    { ...denial, escalation: { id, status } },
   )
 }

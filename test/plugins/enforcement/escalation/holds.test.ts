@@ -126,7 +126,13 @@ describe('an approval', () => {
         .to.have.property('message')
         .that.matches(/Under another idempotency key the call is put to people again\.$/)
       const headers = { 'x-escalation-id': id }
-      expect(await office.call({ request: { idempotencyKey: 'k-2' }, headers }))
+      const other = await office.call({ request: { idempotencyKey: 'k-2' }, headers })
+      expect(other).to.have.deep.property('denial', {
+        level: 'gateway',
+        type: 'security',
+        reason: 'egress_violation',
+      })
+      expect(other)
         .to.have.property('message')
         .that.matches(/Without x-escalation-id the call is put to people again\.$/)
       expect(told(await office.call({ request: { idempotencyKey: 'k-2' } }))).to.include({
