@@ -1,16 +1,8 @@
 // The same stages without the HTTP server, for those who embed them in their own.
-import {
-  Call,
-  canonicalize,
-  type Dispatch,
-  formatReference,
-  type JsonObject,
-  type Outcome,
-  type Pipeline,
-  resolve,
-  slot,
-  tokens,
-} from '@svc/core'
+import { Call, type Outcome, resolve, slot, tokens } from '@svc/core'
+import { canonicalize, type JsonObject } from '@svc/core/json'
+import { formatReference } from '@svc/core/match'
+import type { Dispatch, Pipeline } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import { Assembly } from './gateway/assembly.js'
 import type { GatewayOptions } from './gateway/options.js'

@@ -1,5 +1,7 @@
 // Asks a gateway's admin listener, for the commands that operators use. The token goes into a header and nowhere else.
-import { isLoopbackHost, KeyError, KeyReader, messageOf } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
+import { messageOf } from '@svc/core/json'
+import { KeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
 

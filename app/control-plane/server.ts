@@ -2,7 +2,8 @@
 // bytes themselves never pass through it.
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Logger, messageOf, parseJson, Refusal } from '@svc/core'
+import { type Logger, Refusal } from '@svc/core'
+import { messageOf, parseJson } from '@svc/core/json'
 import { readBody, skipBody } from '../http/body.js'
 import { HttpServer } from '../http/server.js'
 import type { KeyOwner, KeyRing } from './key-file.js'

@@ -4,17 +4,12 @@ import {
   type AnswerChunk,
   type AnswerStream,
   type Denied,
-  eventOf,
   type Failed,
   failed,
   type Outcome,
   Refusal,
-  readEvent,
-  type SseEvent,
-  SseOverflow,
-  SseSplitter,
-  withData,
 } from '@svc/core'
+import { eventOf, readEvent, type SseEvent, SseOverflow, SseSplitter, withData } from '@svc/core/http'
 import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
 import type { Review } from './review.js'

@@ -9,13 +9,13 @@ import {
   denied,
   type Finding,
   failed,
-  formatReference,
   identity,
   type Outcome,
-  sha256Hex,
   slot,
   verdict,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { formatReference } from '@svc/core/match'
 import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'

@@ -1,5 +1,6 @@
 // Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
-import { Refusal, SseOverflow } from '@svc/core'
+import { Refusal } from '@svc/core'
+import { SseOverflow } from '@svc/core/http'
 import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'

@@ -1,8 +1,8 @@
 // The onion: stages from the outside in, the dispatcher at the core.
-import type { Call } from '../call.js'
-import { Refusal } from '../errors.js'
-import { denied, failed, type Outcome } from '../outcome.js'
-import type { Stage } from '../stage.js'
+import type { Call } from '../call/call.js'
+import { Refusal } from '../call/errors.js'
+import { denied, failed, type Outcome } from '../call/outcome.js'
+import type { Stage } from '../plugin/stage.js'
 
 /** Sends the call upstream. */
 export type Dispatch = (call: Call) => Promise<Outcome>

@@ -1,9 +1,16 @@
 // No answer leaves before its call has settled: a whole answer waits, a stream waits at its last piece.
 import { createHash } from 'node:crypto'
-import type { Call, Settlement } from '../call.js'
-import { type ErrorCode, Refusal, statusOf } from '../errors.js'
-import { sha256Hex } from '../hash.js'
-import { type AnswerChunk, type Completed, type Failed, failed, isStream, type Outcome } from '../outcome.js'
+import type { Call, Settlement } from '../call/call.js'
+import { type ErrorCode, Refusal, statusOf } from '../call/errors.js'
+import {
+  type AnswerChunk,
+  type Completed,
+  type Failed,
+  failed,
+  isStream,
+  type Outcome,
+} from '../call/outcome.js'
+import { sha256Hex } from '../json/hash.js'
 
 /** Settles the call and returns what may be answered: the outcome, or the failure that keeps it back. */
 export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {

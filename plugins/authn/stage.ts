@@ -2,7 +2,6 @@
 import {
   type Call,
   type Clock,
-  type DescribeResource,
   failed,
   type Identify,
   type Identity,
@@ -15,6 +14,7 @@ import {
   services,
   type Token,
 } from '@svc/core'
+import type { DescribeResource } from '@svc/core/http'
 import { Admission, disagreement } from './admission.js'
 import { Audiences } from './audience.js'
 import { bearerToken } from './bearer.js'

@@ -2,16 +2,14 @@
 import { resolve } from 'node:path'
 import {
   type Clock,
-  canonicalize,
   type Lease,
-  messageOf,
   type PluginContext,
   type QuotaAdapter,
   resolveOptional,
-  sha256Hex,
   token,
   tokens,
 } from '@svc/core'
+import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import type { QuotasConfig } from './config.js'
 import { MemoryQuotaAdapter } from './memory/adapter.js'
 

@@ -1,14 +1,6 @@
 // Redacts an answer of the invoke face: JSON as a value, other text as text. Anything else is withheld.
-import {
-  type AnswerChunk,
-  type AnswerStream,
-  type Completed,
-  failed,
-  type Outcome,
-  Refusal,
-  readEvent,
-  SseSplitter,
-} from '@svc/core'
+import { type AnswerChunk, type AnswerStream, type Completed, failed, type Outcome, Refusal } from '@svc/core'
+import { readEvent, SseSplitter } from '@svc/core/http'
 import { type OutputRule, redactJson, redactText, rulesFor } from './rule.js'
 
 /** What is streamed because it is large is gathered up to this, and withheld beyond it. */

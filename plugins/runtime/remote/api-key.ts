@@ -1,5 +1,6 @@
 // The key of the runtime: as the policy has it, or behind a reference that is followed anew when it is used.
-import { type Clock, KeyError, type KeyReader } from '@svc/core'
+import type { Clock } from '@svc/core'
+import { KeyError, type KeyReader } from '@svc/core/secret'
 import { EvaluationFault } from '../fault.js'
 
 /** A changed key is taken up after this; a busy gateway need not read a file for every call. */

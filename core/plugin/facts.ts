@@ -1,5 +1,5 @@
 // What one part of a policy says that another has to know, when the policy is judged and when stages are created.
-import type { EscalationRule, Reviewers } from '../escalation.js'
+import type { EscalationRule, Reviewers } from '../call/escalation.js'
 
 /** Which findings deny. */
 export interface DenyRule {

@@ -1,4 +1,4 @@
-import { eventOf, readEvent, type SseBlock, SseOverflow, SseSplitter, withData } from '@svc/core'
+import { eventOf, readEvent, type SseBlock, SseOverflow, SseSplitter, withData } from '@svc/core/http'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

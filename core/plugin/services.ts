@@ -1,10 +1,10 @@
 // What stages offer the gateway outside any call, for its listeners.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { EscalationDesk } from './escalation.js'
-import type { JudgedFinding } from './finding.js'
-import type { DescribeResource } from './protected-resource.js'
-import type { Redactor } from './redactor.js'
-import type { Identity } from './slots.js'
+import type { EscalationDesk } from '../call/escalation.js'
+import type { JudgedFinding } from '../call/finding.js'
+import type { Redactor } from '../call/redactor.js'
+import type { Identity } from '../call/slots.js'
+import type { DescribeResource } from '../http/protected-resource.js'
 import { token } from './tokens.js'
 
 /**

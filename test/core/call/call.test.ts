@@ -1,6 +1,6 @@
 import { failed, Refusal, slot, verdict } from '@svc/core'
 import { expect } from 'chai'
-import { makeCall } from '../support/call.js'
+import { makeCall } from '../../support/call.js'
 
 describe('Call', () => {
   it('gives a slot back as it was set, once', () => {

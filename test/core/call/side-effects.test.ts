@@ -1,4 +1,5 @@
-import { isSideEffecting, type JsonValue } from '@svc/core'
+import { isSideEffecting } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { expect } from 'chai'
 
 const tool = (name: string, args: JsonValue = {}) => ({

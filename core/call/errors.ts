@@ -86,8 +86,3 @@ export class Refusal extends Error {
     super(message, options)
   }
 }
-
-/** What a thrown thing says of itself. */
-export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown)
-}

@@ -1,7 +1,7 @@
 // The one interface every part of the pipeline implements, ours and yours.
-import type { Call } from './call.js'
-import type { Credential } from './credential.js'
-import type { Outcome } from './outcome.js'
+import type { Call } from '../call/call.js'
+import type { Credential } from '../call/credential.js'
+import type { Outcome } from '../call/outcome.js'
 import type { Token } from './tokens.js'
 
 /** The rest of the pipeline. At most once per call. */

@@ -1,4 +1,4 @@
-import { Base64Error, fromBase64, sha256Hex, toBase64, writeBase64 } from '@svc/core'
+import { Base64Error, fromBase64, sha256Hex, toBase64, writeBase64 } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

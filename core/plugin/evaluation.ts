@@ -1,6 +1,6 @@
 // What a runtime is asked about a call, and what it decides (decisions.md §5). Whoever binds `DecisionEvaluator`
 // answers in place of the one that the policy names.
-import type { JsonObject } from './json/value.js'
+import type { JsonObject } from '../json/value.js'
 
 export interface EvaluationRequest {
   /** The same whenever one question is asked again. */

@@ -1,13 +1,5 @@
-import {
-  checkOrder,
-  definePlugin,
-  denied,
-  type Plugin,
-  placeInOrder,
-  redactor,
-  type Slot,
-  slot,
-} from '@svc/core'
+import { definePlugin, denied, type Plugin, redactor, type Slot, slot } from '@svc/core'
+import { checkOrder, placeInOrder } from '@svc/core/policy'
 import { expect } from 'chai'
 import { z } from 'zod'
 

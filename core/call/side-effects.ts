@@ -1,8 +1,8 @@
 // The one rule by which a call counts as side-effecting (decisions.md §3): what gates write-ahead, idempotency keys,
 // escalations and mandates must not drift apart.
-import type { JsonValue } from './json/value.js'
-import { compilePatternMap } from './match/matcher.js'
-import { wordsOf } from './match/words.js'
+import type { JsonValue } from '../json/value.js'
+import { compilePatternMap } from '../match/matcher.js'
+import { wordsOf } from '../match/words.js'
 import type { CallRequest } from './request.js'
 
 const effectWords: ReadonlySet<string> = new Set([

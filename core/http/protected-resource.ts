@@ -1,5 +1,5 @@
 // The gateway as an OAuth protected resource: what identifies it and each of its servers to issuers and clients.
-import { formatNameSegment } from './match/reference.js'
+import { formatNameSegment } from '../match/reference.js'
 
 const wellKnown = '/.well-known/oauth-protected-resource'
 

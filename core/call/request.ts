@@ -1,5 +1,5 @@
 // What a request says: of what it asks for, of the agent behind it, and of the trace it stands in.
-import type { JsonValue } from './json/value.js'
+import type { JsonValue } from '../json/value.js'
 
 export type Face = 'invoke' | 'a2a' | 'mcp'
 

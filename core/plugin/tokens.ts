@@ -2,12 +2,12 @@
 // own, so a token here does, and these three functions are how they are used.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
+import type { ToolAnnotations } from '../call/tool-annotations.js'
 import type { DedupeStore } from './dedupe-store.js'
 import type { EscalationStore } from './escalation-store.js'
 import type { DecisionEvaluator } from './evaluation.js'
 import type { QuotaAdapter } from './quota-adapter.js'
 import type { Signer } from './signer.js'
-import type { ToolAnnotations } from './tool-annotations.js'
 
 export type Token<T> = symbol & { readonly type?: T }
 

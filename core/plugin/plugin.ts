@@ -1,9 +1,9 @@
 // A plugin owns one section of the policy: its schema, its version, its stage.
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
-import type { Contradiction, PolicyFacts } from './policy/facts.js'
+import type { Slot } from '../call/slot.js'
+import type { Contradiction, PolicyFacts } from './facts.js'
 import type { Resources } from './resources.js'
-import type { Slot } from './slot.js'
 import type { Stage } from './stage.js'
 import type { Token } from './tokens.js'
 

@@ -1,6 +1,7 @@
 // Proves an order of stages from what they require and provide. Nothing reorders silently.
-import type { Plugin } from '../plugin.js'
-import { redactor } from '../slots.js'
+
+import { redactor } from '../call/slots.js'
+import type { Plugin } from './plugin.js'
 
 export interface OrderMistake {
   /** The entry of the order that is wrong. */

@@ -1,4 +1,4 @@
-import { describedPath, metadataUrl, resourceUrl } from '@svc/core'
+import { describedPath, metadataUrl, resourceUrl } from '@svc/core/http'
 import { expect } from 'chai'
 
 describe('the gateway as a protected resource', () => {

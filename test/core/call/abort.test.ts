@@ -1,6 +1,6 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
-import { makeCall } from '../support/call.js'
+import { makeCall } from '../../support/call.js'
 
 describe('stopping a call', () => {
   it('tells every listener once, with the first reason', () => {
