@@ -40,6 +40,7 @@ export {
   type Failed,
   failed,
   isStream,
+  type MaybePromise,
   type Outcome,
   type Sent,
 } from './call/outcome.js'
