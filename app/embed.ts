@@ -6,7 +6,7 @@ import type { Dispatch, Pipeline } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import { Assembly } from './gateway/assembly.js'
 import type { GatewayOptions } from './gateway/options.js'
-import { agentOf, idempotencyKeyOf, traceOf } from './http/facts.js'
+import { agentOf, idempotencyKeyOf, traceOf } from './http/call-headers.js'
 
 /** A tool call as plain facts. */
 export interface ToolCall {
@@ -67,7 +67,7 @@ function callOf(toolCall: ToolCall, container: DependencyContainer): Call {
   const canonicalArgs = canonicalize(args)
   const { agent, refusal } = agentOf(headers)
   return new Call({
-    face: 'invoke',
+    protocol: 'invoke',
     headers,
     trace: traceOf(headers, resolve(container, tokens.Ids)),
     agent,

@@ -13,7 +13,7 @@ import type { runtimeSchema } from '@svc/plugin-runtime'
 import type { securitySchema } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
-import type { HostOptions } from './config.js'
+import type { HostOptions } from '../policy/config.js'
 
 /** The sections of a policy, as code passes them (contract.md §2.6). */
 export interface MiddlewareConfig {

@@ -1,4 +1,4 @@
-// What comes back from an upstream, before any face reads meaning into it.
+// What comes back from an upstream, before any protocol reads meaning into it.
 import type { Abortable, AnswerHeaders, Sent } from '@svc/core'
 
 export interface UpstreamRequest {
@@ -20,8 +20,8 @@ export interface UpstreamAnswer {
 }
 
 /** The upstream could not be reached, hung, or broke the protocol. */
-export class UpstreamFault extends Error {
-  override readonly name = 'UpstreamFault'
+export class UpstreamError extends Error {
+  override readonly name = 'UpstreamError'
   constructor(
     message: string,
     /** Whether bytes of the request may have left. */

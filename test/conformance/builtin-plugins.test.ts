@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit'
 import { expect } from 'chai'
-import { builtinPlugins, defaultOrder } from 'svc-sdk/internal/plugins'
+import { builtinPlugins, defaultOrder } from 'svc-sdk/internal/gateway/plugins'
 import { type ConformanceOptions, conformance } from 'svc-sdk/testing'
 
 /** A section as someone would write it, for the plugins that do not run on defaults alone. */

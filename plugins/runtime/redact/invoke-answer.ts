@@ -1,4 +1,4 @@
-// Redacts an answer of the invoke face: JSON as a value, other text as text. Anything else is withheld.
+// Redacts an answer of the invoke protocol: JSON as a value, other text as text. Anything else is withheld.
 import { type AnswerChunk, type AnswerStream, type Completed, failed, type Outcome, Refusal } from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
 import { type OutputRule, redactJson, redactText, rulesFor } from './rule.js'
