@@ -1,8 +1,9 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
 export type { Abortable } from './call/abort.js'
-export { Call, type CallInit, type Hold, type ReferenceRule, type Settlement } from './call/call.js'
+export { Call, type CallInit, type Hold, isCall, type ReferenceRule, type Settlement } from './call/call.js'
+export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { AnswerHead, Credential } from './call/credential.js'
-export { type ErrorCode, errorTable, Refusal, statusOf } from './call/errors.js'
+export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
   type ApprovalStrategy,
@@ -12,6 +13,7 @@ export {
   type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
+  isVoteError,
   type Reviewer,
   type Reviewers,
   VoteError,
@@ -73,7 +75,6 @@ export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
 export {
-  CORE_VERSION,
   definePlugin,
   type MetricEntry,
   type Plugin,

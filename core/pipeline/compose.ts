@@ -1,6 +1,6 @@
 // The onion: stages from the outside in, the dispatcher at the core.
 import type { Call } from '../call/call.js'
-import { Refusal } from '../call/errors.js'
+import { isRefusal } from '../call/errors.js'
 import { denied, failed, type Outcome } from '../call/outcome.js'
 import type { Stage } from '../plugin/stage.js'
 
@@ -40,7 +40,7 @@ function layer(name: string, inner: Dispatch, handle: Stage['handle']): Dispatch
 }
 
 function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
-  if (thrown instanceof Refusal) {
+  if (isRefusal(thrown)) {
     // That an upstream is down is nobody's decision against the call.
     if (call.sent === 'no' && thrown.code !== 'UPSTREAM_UNREACHABLE') {
       return denied(thrown.code, thrown.message)

@@ -7,9 +7,6 @@ import type { Resources } from './resources.js'
 import type { Stage } from './stage.js'
 import type { Token } from './tokens.js'
 
-/** The version of the contract in this package that plugins are written against (semver). */
-export const CORE_VERSION = '1.0.0'
-
 /** A figure that a stage counts or levels through `Meter`. */
 export interface MetricEntry {
   /** A counter only rises, and its name ends in `_total`; a gauge is what is now so much. */

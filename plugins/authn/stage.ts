@@ -6,6 +6,7 @@ import {
   type Identify,
   type Identity,
   identity,
+  isRefusal,
   type Lease,
   type Next,
   type Outcome,
@@ -210,7 +211,7 @@ export class AuthnStage implements Stage {
   }
 
   #refusal(call: Call, fault: unknown): Outcome {
-    if (fault instanceof Refusal) return this.#admission.refused(call, fault)
+    if (isRefusal(fault)) return this.#admission.refused(call, fault)
     if (fault instanceof KeysUnavailable) {
       return failed('STORE_UNAVAILABLE', notNow, {
         headers: { 'retry-after': String(fault.retryAfterSec) },

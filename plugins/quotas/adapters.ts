@@ -17,7 +17,7 @@ import { MemoryQuotaAdapter } from './memory/adapter.js'
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
 
 /** Adapters that `quotas.adapter` may name besides the built-in ones. */
-export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotaAdapters')
+export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotas/adapters')
 
 /** An adapter that is known but not yet open. */
 export interface AdapterSource {
