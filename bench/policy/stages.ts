@@ -82,7 +82,7 @@ export class Stages {
     if (request === undefined) throw new Error('there are no requests')
     const { server, name } = request
     return new Call({
-      face: 'invoke',
+      protocol: 'invoke',
       headers: this.#headers[i % this.#headers.length] ?? {},
       trace,
       agent,
