@@ -1,16 +1,8 @@
 // The same stages without the HTTP server, for those who embed them in their own.
-import {
-  Call,
-  canonicalize,
-  type Dispatch,
-  formatReference,
-  type JsonObject,
-  type Outcome,
-  type Pipeline,
-  resolve,
-  slot,
-  tokens,
-} from '@svc/core'
+import { Call, isCall, type Outcome, resolve, slot, tokens } from '@svc/core'
+import { canonicalize, type JsonObject } from '@svc/core/json'
+import { formatReference } from '@svc/core/match'
+import type { Dispatch, Pipeline } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import { Assembly } from './gateway/assembly.js'
 import type { GatewayOptions } from './gateway/options.js'
@@ -40,7 +32,7 @@ export interface EmbeddedPipeline {
   readonly container: DependencyContainer
 }
 
-const forwardSlot = slot<Dispatch>('forward')
+const forwardSlot = slot<Dispatch>('svc-sdk/forward')
 
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
@@ -55,7 +47,7 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
     },
     async run(call, forward) {
       if (pipeline === undefined) throw new Error('the pipeline has not started')
-      const running = call instanceof Call ? call : callOf(call, container)
+      const running = isCall(call) ? call : callOf(call, container)
       running.set(forwardSlot, forward)
       return (await pipeline).run(running)
     },

@@ -1,5 +1,5 @@
 // The command `svc-control-plane`: the control plane as a process, and the keys that it accepts.
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { startControlPlane } from './control-plane.js'

@@ -1,5 +1,6 @@
 // The whole control plane: key file, bucket and server.
-import { type Logger, messageOf } from '@svc/core'
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { KeyRing } from './key-file.js'
 import { type ControlPlaneHandle, startServer } from './server.js'
 import type { StoreOptions } from './store.js'

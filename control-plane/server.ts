@@ -1,7 +1,8 @@
 // The HTTP interface of the reference control plane (openapi.yaml): tells a client who it is and where to put
 // its bytes. The bytes never pass through it.
 import { randomBytes } from 'node:crypto'
-import { type Logger, messageOf, parseJson } from '@svc/core'
+import type { Logger } from '@svc/core'
+import { messageOf, parseJson } from '@svc/core/json'
 import { type Answer, type ListeningServer, listen, type Request } from './http.js'
 import type { KeyOwner, KeyRing } from './key-file.js'
 import type { ObjectToPut, Presigned } from './store.js'

@@ -1,6 +1,6 @@
 // Checks a request for an upload URL: a client may put its own objects only, under the keys that openapi.yaml
 // describes.
-import { pathSegment } from '@svc/core'
+import { pathSegment } from '@svc/core/json'
 import { z } from 'zod'
 import type { KeyOwner } from './key-file.js'
 

@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const built = (path) => import(new URL(`../${path}`, import.meta.url))
 
-const { errorTable, keysReference } = await built('core/dist/index.js')
+const { errorTable } = await built('core/dist/index.js')
+const { keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/gateway/config.js')
 const { serverMetrics } = await built('app/dist/http/metrics.js')
 const { ownMetrics } = await built('app/dist/admin/metric-table.js')

@@ -5,24 +5,19 @@ import { resolve } from 'node:path'
 import {
   bind,
   Call,
-  canonicalize,
-  compose,
   denied,
-  type EffectivePolicy,
-  formatReference,
   identity,
-  type JsonObject,
   type Outcome,
-  type PlacedStage,
   type Plugin,
   type PluginContext,
-  parseJson,
-  parseToolSegment,
   Resources,
   type Stage,
   statusOf,
   tokens,
 } from '@svc/core'
+import { canonicalize, type JsonObject, parseJson } from '@svc/core/json'
+import { formatReference, parseToolSegment } from '@svc/core/match'
+import { compose, type EffectivePolicy, type PlacedStage } from '@svc/core/policy'
 import { container as root } from 'tsyringe'
 import type { HostConfig } from '../gateway/config.js'
 

@@ -1,16 +1,16 @@
 // `svc policy`: check a policy, explain what it would do to a call, print its JSON Schema.
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { messageOf } from '@svc/core/json'
 import {
   type Diagnostic,
   formatDiagnostic,
   loadPolicy,
-  messageOf,
   type PolicyLayer,
   type PolicyResult,
   pluginUses,
   policySchema,
-} from '@svc/core'
+} from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { type HostConfig, hostSchema } from '../gateway/config.js'
 import { importPlugins } from '../gateway/custom-plugins.js'

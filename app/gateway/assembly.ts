@@ -2,24 +2,25 @@
 import { randomBytes } from 'node:crypto'
 import { dirname, resolve as resolvePath } from 'node:path'
 import {
-  buildPipeline,
-  type Dispatch,
-  type EffectivePolicy,
-  KeyReader,
-  keptKey,
   type Logger,
-  loadPolicy,
-  messageOf,
-  type Pipeline,
   type Plugin,
   type PluginContext,
-  PolicyError,
-  type PolicyLayer,
   Resources,
   resolve,
   resolveOptional,
   tokens,
 } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import {
+  buildPipeline,
+  type Dispatch,
+  type EffectivePolicy,
+  loadPolicy,
+  type Pipeline,
+  PolicyError,
+  type PolicyLayer,
+} from '@svc/core/policy'
+import { KeyReader, keptKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AdminToken } from '../admin/admin-token.js'
 import { Authority } from '../admin/authority.js'

@@ -1,5 +1,6 @@
 // What code may say to start a gateway (contract.md §2.5 and §2.6): everything a policy file can, and more.
-import type { Plugin, PolicyLayer } from '@svc/core'
+import type { Plugin } from '@svc/core'
+import type { PolicyLayer } from '@svc/core/policy'
 import type { auditSchema } from '@svc/plugin-audit'
 import type { authnSchema } from '@svc/plugin-authn'
 import type { brokersSchema } from '@svc/plugin-brokers'

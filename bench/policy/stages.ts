@@ -4,15 +4,14 @@ import {
   bind,
   Call,
   type CallRequest,
-  compose,
-  formatReference,
   type Outcome,
-  type PlacedStage,
   type Plugin,
   type PluginContext,
   Resources,
   tokens,
 } from '@svc/core'
+import { formatReference } from '@svc/core/match'
+import { compose, type PlacedStage } from '@svc/core/policy'
 import { authnPlugin } from '@svc/plugin-authn'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { quotasPlugin } from '@svc/plugin-quotas'

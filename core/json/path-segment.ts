@@ -1,5 +1,5 @@
 // An id as part of a file's or an object's path (contract.md §1, File layout).
-import { sha256Hex } from '../hash.js'
+import { sha256Hex } from './hash.js'
 
 const SAFE = /^[A-Za-z0-9._-]+$/
 const MAX_SEGMENT = 200

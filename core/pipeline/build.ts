@@ -1,5 +1,5 @@
 // From an effective policy to a pipeline: register, then create, in order.
-import type { PluginContext } from '../plugin.js'
+import type { PluginContext } from '../plugin/plugin.js'
 import type { EffectivePolicy } from '../policy/types.js'
 import type { Dispatch, PlacedStage } from './compose.js'
 import { Pipeline } from './pipeline.js'

@@ -1,10 +1,10 @@
 // Policy loading: parse, merge, judge every section, check versions and order; everything that is wrong at once.
 import type { z } from 'zod'
-import type { Plugin } from '../plugin.js'
+import type { PolicyFacts } from '../plugin/facts.js'
+import type { Plugin } from '../plugin/plugin.js'
 import { inOrderOfText, mistakeAt, type Origin, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
-import type { PolicyFacts } from './facts.js'
 import { type Judged, judge } from './judge.js'
 import { mergeLayers, type Sections } from './layers.js'
 import type { MapEntry, MapNode } from './node.js'

@@ -1,6 +1,6 @@
 // Whether the stages stand in an order that works, told at the entry of `pipeline` that is wrong.
-import { checkOrder, placeInOrder } from '../pipeline/order.js'
-import type { Plugin } from '../plugin.js'
+import { checkOrder, placeInOrder } from '../plugin/order.js'
+import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { withoutSecrets } from './environment.js'
 import type { MapEntry } from './node.js'

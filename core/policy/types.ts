@@ -1,7 +1,7 @@
 // The shape of policy loading: layers in, one effective policy or every mistake out.
 import type { z } from 'zod'
-import type { Plugin } from '../plugin.js'
-import type { PolicyFacts } from './facts.js'
+import type { PolicyFacts } from '../plugin/facts.js'
+import type { Plugin } from '../plugin/plugin.js'
 
 /** One thing to tell the author of a policy. Lines and columns count from 1; absent for objects. */
 export interface Diagnostic {

@@ -3,17 +3,16 @@
 import {
   type Call,
   type Clock,
-  compilePatternSet,
   definePlugin,
   type Finding,
-  messageOf,
   type Next,
   type Outcome,
-  type PatternSet,
   resolve,
   type Stage,
   tokens,
 } from 'svc-sdk/core'
+import { messageOf } from 'svc-sdk/core/json'
+import { compilePatternSet, type PatternSet } from 'svc-sdk/core/match'
 import { z } from 'zod'
 
 // A pattern that cannot match is told with the line of the policy it stands on.

@@ -1,15 +1,15 @@
 // The `authn` section: who is calling.
 import {
   bindDefault,
-  canonicalize,
   definePlugin,
   identity,
-  nearest,
   type PluginContext,
   resolve,
   resolveOptional,
   tokens,
 } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
+import { nearest } from '@svc/core/policy'
 import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'

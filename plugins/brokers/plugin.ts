@@ -3,12 +3,12 @@ import {
   credential,
   definePlugin,
   identity,
-  KeyReader,
   type PluginContext,
   resolve,
   resolveOptional,
   tokens,
 } from '@svc/core'
+import { KeyReader } from '@svc/core/secret'
 import type { Broker } from './broker.js'
 import { type BrokerConfig, type BrokersConfig, brokersSchema } from './config.js'
 import { credentialSource } from './credential-source.js'

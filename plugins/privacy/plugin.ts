@@ -1,5 +1,6 @@
 // The `privacy` section: what is written of the people behind a call.
-import { definePlugin, keptKey, redactor } from '@svc/core'
+import { definePlugin, redactor } from '@svc/core'
+import { keptKey } from '@svc/core/secret'
 import { type PrivacyConfig, privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
 

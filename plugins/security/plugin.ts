@@ -3,13 +3,13 @@ import {
   bindDefault,
   definePlugin,
   identity,
-  nearest,
   type PluginContext,
   resolveOptional,
   sideEffectPolicy,
   sideEffects,
   tokens,
 } from '@svc/core'
+import { nearest } from '@svc/core/policy'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
 import { escalationRule } from './human-escalation.js'

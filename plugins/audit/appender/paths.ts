@@ -1,5 +1,5 @@
 // Where records lie under the log's directory (contract.md §1, File layout).
-import { pathSegment } from '@svc/core'
+import { pathSegment } from '@svc/core/json'
 
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'

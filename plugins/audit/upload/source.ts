@@ -1,6 +1,6 @@
 // Which files are uploaded, as which dataset, under which keys (decisions.md §4 "Upload").
 
-import { pathSegment } from '@svc/core'
+import { pathSegment } from '@svc/core/json'
 import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, REMOVALS_FILE } from '../appender/paths.js'
 import type { UploadMetadata } from './presign.js'
 

@@ -1,5 +1,5 @@
 import { normalize } from 'node:path'
-import { pathSegment } from '@svc/core'
+import { pathSegment } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

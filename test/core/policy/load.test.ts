@@ -1,4 +1,5 @@
-import { PolicyError, sha256Hex } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { PolicyError } from '@svc/core/policy'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { accepted, audit, authn, limits, load, loadLayers, mistakesIn, plugin, printed } from './policies.js'

@@ -1,14 +1,6 @@
 // A small gateway's worth of schemas to load policies with, and short ways to ask the loader.
-import {
-  definePlugin,
-  formatDiagnostic,
-  loadPolicy,
-  notYet,
-  type Plugin,
-  type PolicyInput,
-  type PolicyResult,
-  slot,
-} from '@svc/core'
+import { definePlugin, type Plugin, slot } from '@svc/core'
+import { formatDiagnostic, loadPolicy, notYet, type PolicyInput, type PolicyResult } from '@svc/core/policy'
 import { z } from 'zod'
 
 const hostSchema = z.strictObject({

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what policies write
-import { keysReference, policySchema } from '@svc/core'
+import { keysReference, policySchema } from '@svc/core/policy'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { accepted, load, loadLayers, mistakesIn, plugin } from './policies.js'

@@ -1,4 +1,4 @@
-import { policySchema } from '@svc/core'
+import { policySchema } from '@svc/core/policy'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { z } from 'zod'

@@ -1,14 +1,6 @@
 // Calls through security and enforcement, as the gateway places them.
-import {
-  type AnswerStream,
-  bind,
-  type Call,
-  type Completed,
-  type Dispatch,
-  type Outcome,
-  Pipeline,
-  type PlacedStage,
-} from '@svc/core'
+import { type AnswerStream, bind, type Call, type Completed, type Outcome } from '@svc/core'
+import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/policy'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { securityPlugin, type Timer, timer } from '@svc/plugin-security'
 import { makeContext } from '../../support/context.js'
