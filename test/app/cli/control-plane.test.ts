@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { expect } from 'chai'
+import { installRequired } from '../../support/install-required.js'
 import { svc } from '../../support/svc.js'
 
 describe('svc control-plane', () => {
@@ -36,7 +37,13 @@ describe('svc control-plane', () => {
   })
 
   it('says what to install where the package is missing', () => {
-    const said = run(installWithoutControlPlane(home), '--bucket', 'audit-logs', '--keys', 'keys.json')
+    const said = run(
+      join(installRequired(home, 'svc-sdk'), 'bin/svc.js'),
+      '--bucket',
+      'audit-logs',
+      '--keys',
+      'keys.json',
+    )
     expect(said).to.deep.equal({
       status: 1,
       stdout: '',
@@ -44,19 +51,3 @@ describe('svc control-plane', () => {
     })
   })
 })
-
-/** Installs svc-sdk with the dependencies that its manifest names. Returns the path of its command. */
-function installWithoutControlPlane(home: string): string {
-  const source = dirname(dirname(svc))
-  const installed = join(home, 'node_modules')
-  const target = join(installed, 'svc-sdk')
-  mkdirSync(join(installed, '@svc'), { recursive: true })
-  for (const part of ['package.json', 'bin', 'dist']) {
-    cpSync(join(source, part), join(target, part), { recursive: true })
-  }
-  const manifest: { dependencies: object } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'))
-  for (const name of Object.keys(manifest.dependencies)) {
-    symlinkSync(join(source, '../node_modules', name), join(installed, name))
-  }
-  return join(target, 'bin/svc.js')
-}
