@@ -4,7 +4,7 @@ import { canonicalize, type JsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import type { Dispatch, Pipeline } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
-import { Assembly } from './gateway/assembly.js'
+import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'
 import { agentOf, idempotencyKeyOf, traceOf } from './http/facts.js'
 
@@ -36,13 +36,13 @@ const forwardSlot = slot<Dispatch>('svc-sdk/forward')
 
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
-  const assembly = new Assembly(config)
-  const { container } = assembly
+  const builder = new GatewayBuilder(config)
+  const { container } = builder
   let pipeline: Promise<Pipeline> | undefined
   return {
     container,
     async start() {
-      pipeline ??= build(assembly)
+      pipeline ??= build(builder)
       await (await pipeline).start()
     },
     async run(call, forward) {
@@ -57,8 +57,10 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
   }
 }
 
-async function build(assembly: Assembly): Promise<Pipeline> {
-  return assembly.build(await assembly.policy(), (call) => call.need(forwardSlot)(call))
+async function build(builder: GatewayBuilder): Promise<Pipeline> {
+  const { pipeline, takeOver } = builder.build(await builder.policy(), (call) => call.need(forwardSlot)(call))
+  takeOver()
+  return pipeline
 }
 
 /** Throws what `formatReference` and `canonicalize` throw for names and arguments that cannot be carried. */
