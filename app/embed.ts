@@ -2,7 +2,7 @@
 import { Call, isCall, type Outcome, resolve, slot, tokens } from '@svc/core'
 import { canonicalize, type JsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
-import type { Dispatch, Pipeline } from '@svc/core/policy'
+import type { Dispatch, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'

@@ -1,6 +1,6 @@
 // startGatewayServer: a listening gateway, and its life: reload, drain, close.
 import { bindDefault, CORE_VERSION, resolve, tokens } from '@svc/core'
-import type { Dispatch } from '@svc/core/policy'
+import type { Dispatch } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import { HttpServer } from '../http/server.js'

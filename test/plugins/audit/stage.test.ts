@@ -9,7 +9,7 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import sinon from 'sinon'

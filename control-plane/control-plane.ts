@@ -1,26 +1,33 @@
-// `svc control-plane` once its arguments are read. Loaded only then, as the AWS SDK is large.
+// The whole control plane: key file, bucket and server.
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { KeyRing } from './key-file.js'
-import { type ControlPlaneHandle, startControlPlane } from './server.js'
-import { Store, type StoreOptions } from './store.js'
+import { type ControlPlaneHandle, startServer } from './server.js'
+import type { StoreOptions } from './store.js'
+
+export type { ControlPlaneHandle }
 
 export interface ControlPlaneOptions extends StoreOptions {
+  /** Address to listen on. */
   readonly host: string
+  /** Port; 0 picks a free one. */
   readonly port: number
   /** Path of the key file. */
   readonly keys: string
 }
 
-export async function runControlPlane(
+/** Rejects when the key file cannot be read or the address is not free. */
+export async function startControlPlane(
   options: ControlPlaneOptions,
   env: Readonly<Record<string, string | undefined>>,
   logger: Logger,
 ): Promise<ControlPlaneHandle> {
   const keys = new KeyRing(options.keys, logger)
+  // Loaded only here, because the AWS SDK is large.
+  const { Store } = await import('./store.js')
   const store = new Store(options, env)
   try {
-    const server = await startControlPlane({ keys, store, logger }, options)
+    const server = await startServer({ keys, store, logger }, options)
     return {
       ...server,
       close: async () => {

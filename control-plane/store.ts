@@ -1,17 +1,17 @@
-// Presigned URLs for any S3-compatible store (AWS Signature Version 4). What is signed is all of the PUT that
-// matters: the key, the type, the length, and that nothing may stand there yet.
+// Presigned URLs for any S3-compatible store (AWS Signature Version 4). The signature covers the PUT's key,
+// type and length, and the condition that the object does not exist yet.
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 
 export interface StoreOptions {
   readonly bucket: string
-  /** Before every key, for example `audit/`; empty by default. */
+  /** Prefix of every key, for example `audit/`; empty by default. */
   readonly prefix?: string
-  /** Seconds that a URL is good for. */
+  /** Lifetime of a URL, seconds. */
   readonly expiresSec: number
-  /** Of a store that is not AWS; else from the environment (`AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`). */
+  /** For a store other than AWS. Default: `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL` of the environment. */
   readonly endpoint?: string
-  /** Else from the environment (`AWS_REGION`) or the profile. */
+  /** Default: `AWS_REGION` of the environment, then the profile. */
   readonly region?: string
 }
 
@@ -22,7 +22,7 @@ export interface ObjectToPut {
   readonly contentLength: number
 }
 
-/** What a client needs to put one object: the control plane's answer. */
+/** What a client needs to put one object: the answer of `/api/svc/upload-url`. */
 export interface Presigned {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -32,15 +32,15 @@ export class Store {
   readonly #options: StoreOptions
   readonly #client: S3Client
 
-  /** Credentials come from the environment, as the SDK finds them. */
+  /** The AWS SDK takes the credentials from the environment. */
   constructor(options: StoreOptions, env: Readonly<Record<string, string | undefined>>) {
     const { endpoint = env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'], region } = options
     this.#options = options
     this.#client = new S3Client({
-      // Buckets as host names need DNS that a store of one's own seldom has, and most of those want no region.
+      // A bucket as host name needs DNS entries that self-hosted stores seldom have; most of them ignore the region.
       ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
       ...regionOf(region ?? env['AWS_REGION'], endpoint),
-      // A checksum computed here would be of no body at all.
+      // There is no body here to compute a checksum of.
       requestChecksumCalculation: 'WHEN_REQUIRED',
     })
   }
@@ -52,7 +52,7 @@ export class Store {
       Key: prefix + key,
       ContentType: contentType,
       ContentLength: contentLength,
-      // RFC 9110 §13.1.2: only where nothing stands. Nothing that was uploaded can be overwritten.
+      // RFC 9110 §13.1.2: only if there is no such object, so that no upload overwrites another.
       IfNoneMatch: '*',
     })
     const url = await getSignedUrl(this.#client, command, {

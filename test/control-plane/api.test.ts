@@ -2,11 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { type Bucket, startBucket } from '../../support/bucket.js'
-import { addKey, owner, startControlPlane, type TestControlPlane } from '../../support/control-plane.js'
-import { dial, hearOut } from '../../support/raw.js'
+import { type Bucket, startBucket } from '../support/bucket.js'
+import { addKey, owner, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
+import { dial, hearOut, sendRaw } from '../support/raw.js'
 
-describe('svc control-plane', () => {
+describe('svc-control-plane', () => {
   let home: string
   let keys: string
   let bucket: Bucket
@@ -53,7 +53,7 @@ describe('svc control-plane', () => {
     ...changes,
   })
 
-  it('answers one that it refuses when that has sent all, and leaves it its connection', async () => {
+  it('answers a refused request after its body and keeps the connection open', async () => {
     const head =
       'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer svck_wrong\r\n'
     const socket = await dial(plane.url)
@@ -66,7 +66,7 @@ describe('svc control-plane', () => {
   })
 
   describe('/api/auth/validate-key', () => {
-    it('tells whose key it is', async () => {
+    it('returns the owner of the key', async () => {
       expect(await post('/api/auth/validate-key', {})).to.deep.equal({ status: 200, body: metadata })
     })
 
@@ -83,7 +83,7 @@ describe('svc control-plane', () => {
       })
     }
 
-    it('knows a key that was added while it runs', async () => {
+    it('accepts a key that was added while it runs', async () => {
       const added = addKey(keys, { ...owner, clientName: 'other' })
       const told = await post('/api/auth/validate-key', {}, `Bearer ${added}`)
       expect(told.body).to.deep.equal({ ...metadata, clientName: 'other' })
@@ -140,16 +140,31 @@ describe('svc control-plane', () => {
       expect((await post('/api/svc/upload-url', upload({ pad: 'x'.repeat(20_000) }))).status).to.equal(413)
     })
 
-    it('refuses a key it does not know before it reads the body', async () => {
+    it('refuses an unknown key before it judges the body', async () => {
       expect((await post('/api/svc/upload-url', 'no JSON', 'Bearer svck_wrong')).status).to.equal(401)
     })
   })
 
-  it('answers other paths and methods in the error shape, and that it is alive', async () => {
+  it('refuses other paths and methods in the error shape, and answers /healthz', async () => {
     expect((await post('/api/else', {})).body['error']).to.equal('NOT_FOUND')
     const got = await fetch(`${plane.url}/api/auth/validate-key`)
     expect([got.status, got.headers.get('allow')]).to.deep.equal([405, 'POST'])
     expect((await fetch(`${plane.url}/healthz`)).status).to.equal(200)
+  })
+
+  it('refuses two Authorization headers, whichever of them is valid', async () => {
+    const head =
+      'POST /api/auth/validate-key HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: 2\r\n'
+    const header = (token: string) => `authorization: Bearer ${token}\r\n`
+    const { statuses } = await sendRaw(plane.url, `${head}${header(key)}${header('svck_wrong')}\r\n{}`)
+    expect(statuses).to.deep.equal([401])
+  })
+
+  it('closes the connection of a request whose body it does not read to the end', async () => {
+    const head = 'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n'
+    const piece = `100000\r\n${'x'.repeat(0x100000)}\r\n`
+    const { text } = await sendRaw(plane.url, `${head}${piece}1\r\nx\r\n`)
+    expect(text).to.match(/^HTTP\/1\.1 401 .*\r\nconnection: close\r\n/is)
   })
 
   it('logs that it refused a key, and no key', async () => {
@@ -166,15 +181,15 @@ describe('svc control-plane', () => {
       expect(statSync(keys).mode & 0o777).to.equal(0o600)
     })
 
-    it('that is not there is refused at start, with what makes one', async () => {
+    it('is refused at start when it is missing, with the command that creates one', async () => {
       const said = await startControlPlane(bucket, join(home, 'nosuch.json')).then(
         () => 'started',
         (fault: Error) => fault.message,
       )
-      expect(said).to.match(/cannot be read, `svc control-plane add-key` makes one: .*nosuch\.json/)
+      expect(said).to.match(/cannot be read; `svc-control-plane add-key` creates one: .*nosuch\.json/)
     })
 
-    it('that is none is refused at start, with the reason', async () => {
+    it('is refused at start when it is invalid, with the reason', async () => {
       const bad = join(home, 'bad.json')
       writeFileSync(bad, '{"version":1,"keys":[{"sha256":"x"}]}')
       const said = await startControlPlane(bucket, bad).then(

@@ -1,5 +1,5 @@
-// The API keys of the reference control plane: a JSON file that holds the SHA-256 of each key and whose key
-// it is. A key has 256 random bits, so a plain hash of it can neither be reversed nor guessed.
+// The API keys of the control plane: a JSON file with the SHA-256 and the owner of each key. A key has 256
+// random bits, so a plain hash of it can neither be reversed nor guessed.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs'
 import type { Logger } from '@svc/core'
@@ -15,7 +15,7 @@ const ownerSchema = z.strictObject({
   clientVersion: z.string().min(1),
 })
 
-/** Whose key it is: what `/api/auth/validate-key` answers, and where its bytes may go. */
+/** The client that a key belongs to: the answer of `/api/auth/validate-key`, and the folder it may upload to. */
 export type KeyOwner = z.output<typeof ownerSchema>
 
 const fileSchema = z.strictObject({
@@ -31,7 +31,7 @@ const fileSchema = z.strictObject({
 
 type KeyFile = z.output<typeof fileSchema>
 
-/** Adds a fresh key to the file, which is made where it is missing, and returns the key: it is kept nowhere. */
+/** Adds a new key to the file, which is created if missing. Returns the key, which is stored nowhere. */
 export function addKey(path: string, owner: KeyOwner, now: Date): string {
   const file = readOr(path, { version: 1, keys: [] })
   const key = `svck_${randomBytes(32).toString('base64url')}`
@@ -52,34 +52,34 @@ export function addKey(path: string, owner: KeyOwner, now: Date): string {
   return key
 }
 
-/** The keys in force. The file is looked at again when it changes, so keys come and go without a restart. */
+/** The valid keys. The file is read again when it changes, so keys are added and removed without a restart. */
 export class KeyRing {
   readonly #path: string
   readonly #logger: Logger
   #keys: readonly { hash: Buffer; owner: KeyOwner }[] = []
   #version = ''
 
-  /** Throws where the file cannot be read. */
+  /** Throws when the file cannot be read. */
   constructor(path: string, logger: Logger) {
     this.#path = path
     this.#logger = logger
     this.#load()
   }
 
-  /** Whose key it is; undefined for a key that is not in the file. Takes as long for any key. */
+  /** The key's owner; undefined for an unknown key. Takes the same time for every key. */
   ownerOf(key: string): KeyOwner | undefined {
-    this.#lookAgain()
+    this.#reloadIfChanged()
     const presented = digest(key)
     let owner: KeyOwner | undefined
     for (const { hash, owner: held } of this.#keys) if (timingSafeEqual(hash, presented)) owner = held
     return owner
   }
 
-  #lookAgain(): void {
+  #reloadIfChanged(): void {
     try {
       if (versionOf(this.#path) !== this.#version) this.#load()
     } catch (fault) {
-      this.#logger.error({ reason: messageOf(fault) }, 'key file not read again; the old keys stay in force')
+      this.#logger.error({ reason: messageOf(fault) }, 'key file not reloaded; the old keys stay valid')
     }
   }
 
@@ -100,7 +100,9 @@ function versionOf(path: string): string {
     return `${mtimeMs} ${size} ${ino}`
   } catch (cause) {
     const why = messageOf(cause)
-    throw new Error(`the key file cannot be read, \`svc control-plane add-key\` makes one: ${why}`, { cause })
+    throw new Error(`the key file cannot be read; \`svc-control-plane add-key\` creates one: ${why}`, {
+      cause,
+    })
   }
 }
 

@@ -1,13 +1,15 @@
-// What a client may ask a URL for: its own objects, named as decisions.md §4 "Upload" names them.
-import { pathSegment } from '@svc/plugin-audit'
+// Checks a request for an upload URL: a client may put its own objects only, under the keys that openapi.yaml
+// describes.
+import { pathSegment } from '@svc/core/json'
 import { z } from 'zod'
 import type { KeyOwner } from './key-file.js'
 
 /** S3's limit for one PUT. */
 const MAX_BYTES = 5 * 1024 ** 3
+/** By `mode`. */
 const FOLDERS = { audit: 'ingest', agent: 'agents', raw: 'raw', checkpoint: 'checkpoints' } as const
 
-const requestSchema = z.strictObject({
+const uploadRequestSchema = z.strictObject({
   key: z.string().min(1).max(1_024),
   tenant: z.string(),
   env: z.string(),
@@ -19,22 +21,23 @@ const requestSchema = z.strictObject({
   mode: z.enum(['audit', 'agent', 'raw', 'checkpoint']),
 })
 
-type UploadRequest = z.output<typeof requestSchema>
+type UploadRequest = z.output<typeof uploadRequestSchema>
 
 export type Judged =
   | { readonly verdict: 'ok'; readonly request: UploadRequest }
   | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
 
-/** Judges the body of `/api/svc/upload-url`, as parsed, that came with a key of `owner`. */
+/** Judges the parsed body of `/api/svc/upload-url`, sent with a key of `owner`. */
 export function judgeUpload(body: unknown, owner: KeyOwner): Judged {
-  const parsed = requestSchema.safeParse(body)
+  const parsed = uploadRequestSchema.safeParse(body)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
     return { verdict: 'bad', why: `${issue?.path.join('.') || 'body'}: ${issue?.message}` }
   }
   const request = parsed.data
   for (const field of ['tenant', 'env', 'clientName', 'clientVersion'] as const) {
-    if (request[field] !== owner[field]) return { verdict: 'forbidden', why: `${field} is not this key's` }
+    if (request[field] !== owner[field])
+      return { verdict: 'forbidden', why: `${field}: not the one of this API key` }
   }
   const why = faultOfKey(request, owner)
   return why === undefined ? { verdict: 'ok', request } : { verdict: 'bad', why }
@@ -51,7 +54,7 @@ function faultOfKey({ key, mode, date, contentLength }: UploadRequest, owner: Ke
     return `key: expected ${folder.join('/')}/<file>`
   }
   if (segments.some((segment) => segment === '.' || segment === '..' || !/^[\w.%-]+$/.test(segment))) {
-    return 'key: a segment holds what no segment may hold'
+    return 'key: a segment has characters outside A-Z a-z 0-9 . _ % -, or is . or ..'
   }
   const [, start, end] = /-(\d{1,16})-(\d{1,16})-[0-9a-f]{16}\.ndjson$/.exec(segments.at(-1) ?? '') ?? []
   if (Number(end) - Number(start) !== contentLength) {
