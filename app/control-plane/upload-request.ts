@@ -1,5 +1,5 @@
 // What a client may ask a URL for: its own objects, named as decisions.md §4 "Upload" names them.
-import { pathSegment } from '@svc/plugin-audit'
+import { pathSegment } from '@svc/plugin-audit/log'
 import { z } from 'zod'
 import type { KeyOwner } from './key-file.js'
 

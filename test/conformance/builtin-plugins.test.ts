@@ -1,7 +1,7 @@
 // The conformance suite over every plugin that ships.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { generateKeyFile } from '@svc/plugin-audit'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { builtinPlugins, defaultOrder } from 'svc-sdk/internal/plugins'
 import { type ConformanceOptions, conformance } from 'svc-sdk/testing'

@@ -11,9 +11,9 @@ import {
   READ,
   READ_WRITE,
   writeFully,
-} from '../appender/file-system.js'
-import { settle } from '../appender/log-file.js'
-import { systemCode } from '../errors.js'
+} from '../log/files/file-system.js'
+import { settle } from '../log/files/log-file.js'
+import { systemCode } from '../log/format/errors.js'
 
 const SUFFIX = '.journal'
 
