@@ -3,8 +3,8 @@
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
-import { tryLock } from 'fs-native-extensions'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE } from '../log/files/file-system.js'
+import { tryLock } from '../log/files/kernel-lock.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import { systemCode } from '../log/format/errors.js'
 import { INTENTS_FOLDER } from '../log/format/paths.js'

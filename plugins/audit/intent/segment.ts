@@ -3,7 +3,6 @@
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { tryLock } from 'fs-native-extensions'
 import {
   CREATE_APPEND_NEW,
   FILE_MODE,
@@ -12,6 +11,7 @@ import {
   READ_WRITE,
   writeFully,
 } from '../log/files/file-system.js'
+import { tryLock } from '../log/files/kernel-lock.js'
 import { settle } from '../log/files/log-file.js'
 import { systemCode } from '../log/format/errors.js'
 

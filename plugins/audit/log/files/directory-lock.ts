@@ -4,10 +4,10 @@
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { tryLock, unlock, waitForLock } from 'fs-native-extensions'
 import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE } from './file-system.js'
+import { tryLock, unlock, waitForLock } from './kernel-lock.js'
 
 export class DirectoryLock {
   readonly #port: FileSystem

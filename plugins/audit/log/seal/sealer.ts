@@ -3,8 +3,8 @@
 
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
-import { tryLock, unlock } from 'fs-native-extensions'
 import { FILE_MODE, READ_WRITE_CREATE } from '../files/file-system.js'
+import { tryLock, unlock } from '../files/kernel-lock.js'
 import { systemCode } from '../format/errors.js'
 import {
   checkpointFile,

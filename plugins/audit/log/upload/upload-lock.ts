@@ -3,8 +3,8 @@
 
 import { closeSync, constants, openSync } from 'node:fs'
 import { join } from 'node:path'
-import { tryLock } from 'fs-native-extensions'
 import { FILE_MODE } from '../files/file-system.js'
+import { tryLock } from '../files/kernel-lock.js'
 
 const UPLOAD_LOCK_FILE = '.svc-upload-lock'
 

@@ -18,7 +18,7 @@ import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
 import { canSignNotes } from '../seal/note.js'
-import { Sealer } from '../seal/sealer.js'
+import type { Sealer } from '../seal/sealer.js'
 import { DerivedLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
 import { recordPublicKey } from './public-keys.js'
@@ -135,7 +135,7 @@ export class LogDirectory {
     let sealer: Sealer | undefined
     try {
       await lock.run(() => this.#firstSection(derived))
-      sealer = this.#sealer(lock)
+      sealer = await this.#sealer(lock)
       await this.#retain(lock, sealer)
     } catch (error) {
       await sealer?.close()
@@ -174,7 +174,7 @@ export class LogDirectory {
     }
   }
 
-  #sealer(lock: DirectoryLock): Sealer | undefined {
+  async #sealer(lock: DirectoryLock): Promise<Sealer | undefined> {
     const { config, signer, port, clock, logger, onAsyncError } = this.#parts
     if (config.checkpoint === false) return undefined
     if (!canSignNotes(signer)) {
@@ -185,6 +185,7 @@ export class LogDirectory {
       return undefined
     }
     const intervalMs = config.checkpoint?.intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS
+    const { Sealer } = await import('../seal/sealer.js')
     return new Sealer(this.#dir, { port, signer, lock, logger, clock, intervalMs, onError: onAsyncError })
   }
 
