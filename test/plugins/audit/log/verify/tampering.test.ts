@@ -105,7 +105,8 @@ const KINDS: Record<string, (lines: readonly string[], i: number, j: number) => 
       kind: 'duplicated',
       records: 1,
       at: [to + 1, i + 2],
-      sealed: to + 1,
+      // A copy directly before its original leaves that line as it was: the change begins with the next one.
+      sealed: to === i ? to + 2 : to + 1,
     }
   },
 }
