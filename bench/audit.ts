@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
 import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
 import { figure, heading, print, table } from './measure/report.js'
 import { quantile, spreadOf } from './measure/statistics.js'

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
 import {
   generateKeyFile,
   LocalDevSigner,

@@ -1,7 +1,8 @@
 // The admin token: read through its key reference, so that it can be changed without a restart, and compared in
 // a time that tells nothing of it.
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type Clock, KeyError, type KeyReader } from '@svc/core'
+import type { Clock } from '@svc/core'
+import { KeyError, type KeyReader } from '@svc/core/secret'
 
 /** A changed token is seen after this; requests with wrong ones shall not keep the disk busy. */
 const readAgainMs = 1000

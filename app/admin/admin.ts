@@ -1,5 +1,8 @@
 // All that a policy with an `admin` part adds to a gateway: figures of its calls, and the listener that shows them.
-import { type KeyReader, messageOf, resolve, tokens } from '@svc/core'
+
+import { resolve, tokens } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { KeyReader } from '@svc/core/secret'
 import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
 import type { Generation } from '../gateway/generation.js'

@@ -1,5 +1,5 @@
 // `svc control-plane`: the reference control plane as a process, and the keys it knows.
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { addKey } from '../control-plane/key-file.js'

@@ -1,6 +1,6 @@
 // The `svc` command.
 import { createRequire } from 'node:module'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
 import { auditCommand } from './audit.js'
 import { controlPlaneCommand } from './control-plane.js'

@@ -2,7 +2,8 @@
 // it is. A key has 256 random bits, so a plain hash of it can neither be reversed nor guessed.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs'
-import { type Logger, messageOf } from '@svc/core'
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
 
 const MODE = 0o600

@@ -1,5 +1,6 @@
 // `svc control-plane` once its arguments are read. Loaded only then, as the AWS SDK is large.
-import { type Logger, messageOf } from '@svc/core'
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { KeyRing } from './key-file.js'
 import { type ControlPlaneHandle, startControlPlane } from './server.js'
 import { Store, type StoreOptions } from './store.js'

@@ -1,5 +1,6 @@
 // One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
-import { type Call, type Outcome, type Pipeline, Refusal } from '@svc/core'
+import { type Call, type Outcome, Refusal } from '@svc/core'
+import type { Pipeline } from '@svc/core/policy'
 import type { Authority } from '../admin/authority.js'
 import type { CallMetrics } from '../admin/call-metrics.js'
 import { InFlight } from '../http/in-flight.js'

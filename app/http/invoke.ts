@@ -1,19 +1,8 @@
 // The invoke face: plain HTTP in front of plain tool servers. `/a2a/invoke` is the same call in one body.
 import type { IncomingMessage } from 'node:http'
-import {
-  type CallRequest,
-  type CallTarget,
-  canonicalize,
-  formatReference,
-  formatToolSegment,
-  type JsonObject,
-  type JsonValue,
-  messageOf,
-  parseJson,
-  parseNameSegment,
-  parseToolSegment,
-  Refusal,
-} from '@svc/core'
+import { type CallRequest, type CallTarget, Refusal } from '@svc/core'
+import { canonicalize, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
+import { formatReference, formatToolSegment, parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { readBody } from './body.js'
 import { idempotencyKeyOf } from './facts.js'
 

@@ -1,7 +1,7 @@
 // Under which names the gateway answers. A browser that a page has bound to the gateway's address by DNS sends the
 // page's name (DNS rebinding); an address in its place cannot be bound by anybody.
 import { isIP } from 'node:net'
-import { isLoopbackHost } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 
 const nameForm = /^(?:\*|(?:\*\.)?[0-9a-z_-]+(?:\.[0-9a-z_-]+)*|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i

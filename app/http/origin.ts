@@ -1,7 +1,8 @@
 // Web pages: a browser lets any page send a POST here, and one whose name was bound to the gateway's address
 // (DNS rebinding) read the answer too.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
-import { isLoopbackHost, Refusal } from '@svc/core'
+import { Refusal } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 import { isLocalAddress } from './known-hosts.js'
 

@@ -1,5 +1,8 @@
 // Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
-import { parseNameSegment, ReferenceInputError, Refusal, resourceUrl, services } from '@svc/core'
+
+import { Refusal, services } from '@svc/core'
+import { resourceUrl } from '@svc/core/http'
+import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
 import type { Generation } from '../gateway/generation.js'
 import type { WholeAnswer } from './answer.js'
 import type { Arrival } from './public-url.js'

@@ -1,5 +1,8 @@
 // Where a request goes, from its method and path alone.
-import { describedPath, parseNameSegment, parseToolSegment, Refusal } from '@svc/core'
+
+import { Refusal } from '@svc/core'
+import { describedPath } from '@svc/core/http'
+import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 
 export type Route =
   | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }

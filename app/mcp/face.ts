@@ -4,13 +4,13 @@ import {
   type CallRequest,
   type Clock,
   type Credential,
-  canonicalize,
   type Denied,
   denied,
   type Failed,
   failed,
   type Outcome,
 } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'

@@ -1,6 +1,6 @@
 // One JSON-RPC message of a client's, in the one form that every server reads alike. Servers decode JSON in
 // many ways, some without regard to case; a message that two of them could read differently is refused.
-import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core'
+import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { foldName } from './fold.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { rpcCodes } from './protocol.js'

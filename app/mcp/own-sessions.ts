@@ -1,6 +1,6 @@
 // The gateway's own sessions with MCP servers, in which it calls tools for callers of the invoke face. A server may keep
 // things in a session, so no two callers share one.
-import { SseOverflow } from '@svc/core'
+import { SseOverflow } from '@svc/core/http'
 import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import { isFields } from './listing.js'

@@ -1,12 +1,7 @@
 // From the bytes of an exchange to the request that the stages judge.
-import {
-  type CallRequest,
-  canonicalize,
-  formatReference,
-  type JsonValue,
-  ReferenceInputError,
-  type RequestKind,
-} from '@svc/core'
+import type { CallRequest, RequestKind } from '@svc/core'
+import { canonicalize, type JsonValue } from '@svc/core/json'
+import { formatReference, ReferenceInputError } from '@svc/core/match'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/facts.js'
 import type { McpExchange } from './exchange.js'
 import { checkHeaderAgreement } from './header-agreement.js'

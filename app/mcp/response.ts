@@ -1,5 +1,5 @@
 // The one response in an answer of an MCP server's, for what the gateway asks itself.
-import { readEvent, SseSplitter } from '@svc/core'
+import { readEvent, SseSplitter } from '@svc/core/http'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { wholeBody } from './body.js'
 import { mediaType } from './protocol.js'

@@ -1,6 +1,8 @@
 // Reads what an upstream answers. Unlike a caller's message it is read as its clients will read it: a number
 // that a double does not carry is legal here, and the bytes go on as they came.
-import { canonicalize, type ErrorCode, sha256Hex } from '@svc/core'
+
+import type { ErrorCode } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { isFields } from './listing.js'
 import type { RequestId } from './message.js'
 

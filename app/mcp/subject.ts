@@ -1,6 +1,8 @@
 // What a message asks for, so that it can be judged: the tool, prompt or resource of a guarded method, or
 // the open part of the protocol.
-import type { JsonObject, JsonValue, RequestKind } from '@svc/core'
+
+import type { RequestKind } from '@svc/core'
+import type { JsonObject, JsonValue } from '@svc/core/json'
 import { foldMethod } from './fold.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { checkMembers, isObject, type Message } from './message.js'

@@ -1,6 +1,7 @@
 // Learns from the lists that pass through which tools change something, in the words of their servers. Whether these
 // words count is the policy's to say.
-import { type Clock, formatReference, ReferenceInputError, type ToolAnnotations } from '@svc/core'
+import type { Clock, ToolAnnotations } from '@svc/core'
+import { formatReference, ReferenceInputError } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
 import { isFields } from './listing.js'
 

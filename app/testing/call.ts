@@ -1,14 +1,7 @@
 // A call as the gateway would make it, for tests of a single stage.
 import type { IncomingHttpHeaders } from 'node:http'
-import {
-  Call,
-  type CallAgent,
-  type CallRequest,
-  type CallTrace,
-  canonicalize,
-  type Face,
-  type JsonValue,
-} from '@svc/core'
+import { Call, type CallAgent, type CallRequest, type CallTrace, type Face } from '@svc/core'
+import { canonicalize, type JsonValue } from '@svc/core/json'
 
 export interface FakeCall {
   readonly face?: Face

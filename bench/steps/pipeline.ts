@@ -3,7 +3,8 @@
 // so time passed is CPU time.
 import type { AuditEnvelope } from '@svc/plugin-audit'
 import { createPipeline, type EmbeddedPipeline } from 'svc-sdk'
-import { bind, Call, canonicalize, definePlugin, type Outcome, type Stage, tokens } from 'svc-sdk/core'
+import { bind, Call, definePlugin, type Outcome, type Stage, tokens } from 'svc-sdk/core'
+import { canonicalize } from 'svc-sdk/core/json'
 import { z } from 'zod'
 import { ARGUMENTS, SERVER, TOOL, VERSION } from '../gateway/requests.js'
 import { quantile } from '../measure/statistics.js'

@@ -37,7 +37,7 @@ export function detectPii(text: string, kinds?: readonly PiiKind[]): PiiMatch[] 
     for (const span of spans) matches.push({ kind, ...span })
     rest = mask(rest, spans)
   }
-  return merge(matches)
+  return matches.length > 1 ? merge(matches) : matches
 }
 
 export interface RedactOptions {

@@ -1,5 +1,5 @@
 // International bank account numbers (ISO 13616): the length of each country and the check digits.
-import type { Detector, Span } from './kinds.js'
+import { type Detector, matchesOf, type Span } from './kinds.js'
 
 /** From SWIFT's IBAN registry; the last line has those that countries use without being registered. */
 const lengths: ReadonlyMap<string, number> = new Map(
@@ -23,7 +23,7 @@ export const ibanDetector: Detector = { kind: 'iban', find: findIbans }
 function findIbans(text: string): Span[] {
   const spans: Span[] = []
   let min = 0
-  for (const { 0: prefix, index } of text.matchAll(start)) {
+  for (const { 0: prefix, index } of matchesOf(text, start)) {
     const length = lengths.get(prefix.slice(0, 2).toUpperCase())
     const end = length === undefined || index < min ? undefined : endOf(text, index, length)
     if (end === undefined || !isIban(text.slice(index, end))) continue

@@ -46,8 +46,16 @@ export function patternDetector(
   return {
     kind,
     find: (text) =>
-      [...text.matchAll(pattern)]
+      matchesOf(text, pattern)
         .filter(([match]) => isReal(match))
         .map(({ 0: match, index }) => ({ start: index, end: index + match.length })),
   }
+}
+
+/** As `matchAll`, without its copy of the pattern: short texts come in large numbers. */
+export function matchesOf(text: string, pattern: RegExp): RegExpExecArray[] {
+  const matches: RegExpExecArray[] = []
+  pattern.lastIndex = 0
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) matches.push(match)
+  return matches
 }

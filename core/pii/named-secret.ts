@@ -1,7 +1,7 @@
 // Secrets that the name beside them tells: members of JSON, headers, variables, parameters and options. It errs on the
 // side of taking out.
 import { wordsOf } from '../match/words.js'
-import type { Detector, Span } from './kinds.js'
+import { type Detector, matchesOf, type Span } from './kinds.js'
 
 export const namedSecretDetectors: readonly Detector[] = [
   { kind: 'secret', find: findMembers },
@@ -40,7 +40,7 @@ const MEMBER = /(\\{0,7})"([\w .@/-]{1,64})\1"[ \t]{0,4}:[ \t]{0,4}/g
 function findMembers(text: string): Span[] {
   const spans: Span[] = []
   let min = 0
-  for (const { 0: match, 1: backslashes = '', 2: name = '', index } of text.matchAll(MEMBER)) {
+  for (const { 0: match, 1: backslashes = '', 2: name = '', index } of matchesOf(text, MEMBER)) {
     const start = index + match.length
     if (index < min || !isSecretName(name)) continue
     const end = valueEnd(text, start, backslashes.length)
@@ -91,7 +91,7 @@ const HEADER =
   /(?<![\w-])((?:Proxy-)?Authorization|(?:Set-)?Cookie)([ \t]{0,3}[:=](?![ \t]{0,3}\[)[ \t]{0,3})[^\r\n"\\]{1,8192}/gi
 
 function findHeaders(text: string): Span[] {
-  return [...text.matchAll(HEADER)].map(({ 0: match, 1: name = '', 2: sign = '', index }) => ({
+  return matchesOf(text, HEADER).map(({ 0: match, 1: name = '', 2: sign = '', index }) => ({
     start: index + name.length + sign.length,
     end: index + match.length,
   }))
@@ -107,7 +107,7 @@ const QUOTE = /\\{0,7}["']/y
 function findNamedValues(text: string): Span[] {
   const spans: Span[] = []
   let min = 0
-  for (const { 0: match, 1: assigned, 2: option = '', index } of text.matchAll(NAME)) {
+  for (const { 0: match, 1: assigned, 2: option = '', index } of matchesOf(text, NAME)) {
     if (index < min || !isSecretName(assigned ?? option)) continue
     const value = valueAt(text, index + match.length)
     if (value.end <= value.start) continue

@@ -1,10 +1,10 @@
 // Numbers of payment cards (ISO/IEC 7812-1): the ranges and lengths of the networks, and the check digit. A number may
 // stand among others, such as an expiry date or a security code.
-import type { Detector, Span } from './kinds.js'
+import { type Detector, matchesOf, type Span } from './kinds.js'
 
 export const paymentCardDetector: Detector = {
   kind: 'payment_card',
-  find: (text) => [...text.matchAll(digitRun)].flatMap((run) => cardsIn(run[0], run.index, text)),
+  find: (text) => matchesOf(text, digitRun).flatMap((run) => cardsIn(run[0], run.index, text)),
 }
 
 /** Digits, in groups that one separator parts. */

@@ -1,5 +1,5 @@
 // Private keys in PEM (RFC 7468), to their end line or, where that was cut off, to the end of the text.
-import type { Detector, Span } from './kinds.js'
+import { type Detector, matchesOf, type Span } from './kinds.js'
 
 const BEGIN = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g
 const END = '-----END '
@@ -10,7 +10,7 @@ export const privateKeyDetector: Detector = { kind: 'private_key', find: findPri
 function findPrivateKeys(text: string): Span[] {
   const spans: Span[] = []
   let min = 0
-  for (const { index } of text.matchAll(BEGIN)) {
+  for (const { index } of matchesOf(text, BEGIN)) {
     if (index < min) continue
     const foot = text.indexOf(END, index)
     const close = foot < 0 ? -1 : text.indexOf(DASHES, foot + END.length)

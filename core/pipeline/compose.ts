@@ -1,8 +1,8 @@
 // The onion: stages from the outside in, the dispatcher at the core.
-import type { Call } from '../call.js'
-import { Refusal } from '../errors.js'
-import { denied, failed, type Outcome } from '../outcome.js'
-import type { Stage } from '../stage.js'
+import type { Call } from '../call/call.js'
+import { isRefusal } from '../call/errors.js'
+import { denied, failed, type Outcome } from '../call/outcome.js'
+import type { Stage } from '../plugin/stage.js'
 
 /** Sends the call upstream. */
 export type Dispatch = (call: Call) => Promise<Outcome>
@@ -40,7 +40,7 @@ function layer(name: string, inner: Dispatch, handle: Stage['handle']): Dispatch
 }
 
 function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
-  if (thrown instanceof Refusal) {
+  if (isRefusal(thrown)) {
     // That an upstream is down is nobody's decision against the call.
     if (call.sent === 'no' && thrown.code !== 'UPSTREAM_UNREACHABLE') {
       return denied(thrown.code, thrown.message)

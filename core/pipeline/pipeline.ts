@@ -1,9 +1,9 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
-import type { Call } from '../call.js'
-import type { Credential } from '../credential.js'
-import { messageOf } from '../errors.js'
-import { failed, type Outcome } from '../outcome.js'
-import type { Token } from '../tokens.js'
+import type { Call } from '../call/call.js'
+import type { Credential } from '../call/credential.js'
+import { failed, type Outcome } from '../call/outcome.js'
+import { messageOf } from '../json/message.js'
+import type { Token } from '../plugin/tokens.js'
 import { compose, type Dispatch, type PlacedStage } from './compose.js'
 import { settled } from './settle.js'
 

@@ -8,9 +8,9 @@ import {
   resolve,
   resolveOptional,
   type Signer,
-  sha256Hex,
   tokens,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { SvcAppender } from './appender/appender.js'
 import { nodeFileSystem } from './appender/file-system.js'
 import type { AuditConfig } from './config.js'

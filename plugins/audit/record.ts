@@ -10,9 +10,9 @@ import {
   type JudgedFinding,
   redactor,
   type Settlement,
-  sha256Hex,
   verdict,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import type { AuditEnvelope, EnvelopePrincipal } from './envelope.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import { redactedEnvelope } from './redacted.js'

@@ -7,7 +7,6 @@ import {
   type Ids,
   type Logger,
   type Meter,
-  messageOf,
   type Next,
   type Outcome,
   type RecordEvent,
@@ -21,6 +20,7 @@ import {
   services,
   type Token,
 } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { FloodGate } from './flood.js'
 import { CallIntent, type IntentRule, intentInWords } from './intent/call-intent.js'
 import type { Intents } from './intent/intents.js'

@@ -6,13 +6,12 @@ import {
   denied,
   type Identity,
   identity,
-  metadataUrl,
   type Next,
   type Outcome,
   Refusal,
-  type ResourceMetadata,
   reachedAt,
 } from '@svc/core'
+import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
 import { urlOf } from './audience.js'
 import type { OidcConfig } from './config.js'
 import { type Challenge, challenge, quote } from './refusals.js'

@@ -2,11 +2,11 @@
 import {
   type Call,
   type Clock,
-  type DescribeResource,
   failed,
   type Identify,
   type Identity,
   identity,
+  isRefusal,
   type Lease,
   type Next,
   type Outcome,
@@ -15,6 +15,7 @@ import {
   services,
   type Token,
 } from '@svc/core'
+import type { DescribeResource } from '@svc/core/http'
 import { Admission, disagreement } from './admission.js'
 import { Audiences } from './audience.js'
 import { bearerToken } from './bearer.js'
@@ -210,7 +211,7 @@ export class AuthnStage implements Stage {
   }
 
   #refusal(call: Call, fault: unknown): Outcome {
-    if (fault instanceof Refusal) return this.#admission.refused(call, fault)
+    if (isRefusal(fault)) return this.#admission.refused(call, fault)
     if (fault instanceof KeysUnavailable) {
       return failed('STORE_UNAVAILABLE', notNow, {
         headers: { 'retry-after': String(fault.retryAfterSec) },

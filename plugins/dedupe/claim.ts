@@ -1,6 +1,7 @@
 // What a key stands for: whose it is and for which tool, and what was asked under it.
 import { randomBytes } from 'node:crypto'
-import { type Call, type CallRequest, type DedupeClaim, identity, sha256Hex } from '@svc/core'
+import { type Call, type CallRequest, type DedupeClaim, identity } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 
 export interface ClaimRule {
   readonly namespace: string

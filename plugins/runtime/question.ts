@@ -6,15 +6,14 @@ import {
   type DenyRule,
   type EvaluationRequest,
   type Finding,
-  formatToolSegment,
   identity,
   isSideEffecting,
-  type JsonObject,
   type Redactor,
   redactor,
-  sha256Hex,
   sideEffects,
 } from '@svc/core'
+import { type JsonObject, sha256Hex } from '@svc/core/json'
+import { formatToolSegment } from '@svc/core/match'
 
 export interface QuestionRule {
   /** The policy's own. */

@@ -1,6 +1,6 @@
 // Has a call evaluated: within its time, for as long as the caller waits, and only while the runtime is not resting.
 import type { Call, DecisionEvaluator, Evaluation, EvaluationRequest, Logger, Meter } from '@svc/core'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import type { CircuitBreaker } from './breaker.js'
 import { EvaluationFault } from './fault.js'
 import { type Obligations, obligationsOf } from './obligations.js'

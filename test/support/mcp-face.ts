@@ -8,11 +8,11 @@ import {
   type Completed,
   isStream,
   type Outcome,
-  Pipeline,
   type ReferenceRule,
   Refusal,
   type Settlement,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/policy'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpFace } from 'svc-sdk/internal/mcp/face'
 import { Sessions } from 'svc-sdk/internal/mcp/sessions'

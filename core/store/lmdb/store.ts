@@ -3,8 +3,8 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Database, type Key, open } from 'lmdb'
-import { makeDirectories } from '../../directories.js'
-import { messageOf } from '../../errors.js'
+import { messageOf } from '../../json/message.js'
+import { makeDirectories } from '../directories.js'
 import { checkHeader } from './header.js'
 
 export interface LmdbStoreOptions {

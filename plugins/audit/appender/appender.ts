@@ -1,7 +1,8 @@
 // The writer of the audit log (contract.md §1): signs each envelope and resolves when it is on disk.
 
 import { resolve as resolvePath } from 'node:path'
-import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf, type Signer } from '@svc/core'
+import type { Signer } from '@svc/core'
+import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf } from '@svc/core/json'
 import type { AuditEnvelope, RawPayloadRecord } from '../envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../errors.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'

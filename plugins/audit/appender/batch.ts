@@ -3,7 +3,7 @@
 // signer allows it are signed all in one go when the batch is full or due: the signer's tables and code then
 // stay in the processor's cache, and a thread can sign along.
 
-import { type CutObject, joinCut, writeBase64 } from '@svc/core'
+import { type CutObject, joinCut, writeBase64 } from '@svc/core/json'
 import { AuditError } from '../errors.js'
 import { SIGNATURE_BYTES } from '../signer/ed25519.js'
 import type { Slot } from '../signing/slot.js'

@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { tryLock, unlock, waitForLock } from 'fs-native-extensions'
 import { AuditError } from '../errors.js'
 import { FILE_MODE, type FileSystem, READ_WRITE_CREATE } from './file-system.js'

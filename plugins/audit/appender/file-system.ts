@@ -1,7 +1,7 @@
 // The disk as the appender sees it, so that tests can make it fail in ways a real one does too rarely.
 
 import * as fs from 'node:fs'
-import { makeDirectories } from '@svc/core'
+import { makeDirectories } from '@svc/core/store'
 
 type Callback = (error: NodeJS.ErrnoException | null) => void
 

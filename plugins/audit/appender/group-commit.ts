@@ -1,7 +1,7 @@
 // Group commit: while one batch is being synced the next one fills, so that the cost of a sync is shared
 // by every record that came in meanwhile.
 
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../errors.js'
 import type { Batch } from './batch.js'
 import type { Health } from './health.js'

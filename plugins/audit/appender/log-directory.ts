@@ -1,7 +1,8 @@
 // The directory of a log: opening it, mending what a dead writer left, retention.
 
 import { dirname, join } from 'node:path'
-import { type Clock, type Logger, messageOf, type Signer } from '@svc/core'
+import type { Clock, Logger, Signer } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { canSignNotes } from '../checkpoint/note.js'
 import { Sealer } from '../checkpoint/sealer.js'
 import { AuditError } from '../errors.js'

@@ -1,7 +1,8 @@
 // One append-only file of whole lines. Writing needs the directory lock; syncing does not.
 
 import { dirname } from 'node:path'
-import { type Clock, type Logger, messageOf } from '@svc/core'
+import type { Clock, Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { AuditError } from '../errors.js'
 import {
   APPEND_CREATE,

@@ -1,6 +1,6 @@
 // Where records lie under the log's directory (contract.md §1, File layout).
 
-import { sha256Hex } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 
 const SAFE = /^[A-Za-z0-9._-]+$/
 const MAX_SEGMENT = 200

@@ -1,7 +1,7 @@
 // The texts that are signed: a daily log's checkpoint (c2sp.org/tlog-checkpoint) and the statement that
 // retention leaves. Each daily log is a log of its own, named by its origin, which is also the key's name.
 
-import { Base64Error, fromBase64, toBase64 } from '@svc/core'
+import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
 import { dayOfInstant } from '../appender/day.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from './tree-hash.js'
 

@@ -2,7 +2,8 @@
 // whole note may be built on or uploaded, since a torn one is cut off again.
 
 import { join } from 'node:path'
-import { type Logger, messageOf } from '@svc/core'
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import type { DirectoryLock } from '../appender/directory-lock.js'
 import {
   APPEND_CREATE,

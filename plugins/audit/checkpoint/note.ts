@@ -1,7 +1,8 @@
 // Signed notes as c2sp.org/signed-note has them: text, an empty line, one line a signature.
 
 import { hash } from 'node:crypto'
-import { Base64Error, fromBase64, type Signer, toBase64 } from '@svc/core'
+import type { Signer } from '@svc/core'
+import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
 import { AuditError } from '../errors.js'
 import { SIGNATURE_BYTES } from '../signer/ed25519.js'
 import type { Verifier } from '../signer/public-key.js'

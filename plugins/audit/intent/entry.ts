@@ -1,7 +1,7 @@
 // The lines of an intent journal: a call that is about to be sent, and the end of one. Each intent holds the record
 // that stands for its call if nothing else will ever be known of it.
 
-import { jsonObjectIn } from '@svc/core'
+import { jsonObjectIn } from '@svc/core/json'
 import { utcDayOf } from '../appender/day.js'
 import type { AuditEnvelope } from '../envelope.js'
 

@@ -2,7 +2,7 @@
 // Outcomes are noted without a sync of their own: should one get lost, its call's record is found in the log.
 
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { utcDayOf } from '../appender/day.js'
 import { DIRECTORY_MODE, type FileSystem, READ, syncDirectorySync } from '../appender/file-system.js'
 import { requireLocal } from '../appender/local-file-system.js'

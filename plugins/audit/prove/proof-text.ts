@@ -1,7 +1,7 @@
 // An inclusion proof as one small text, c2sp.org/tlog-proof@v1: the record as the extra part, its index, the
 // path to the root, and the signed checkpoint with that root.
 
-import { Base64Error, fromBase64, toBase64 } from '@svc/core'
+import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
 import { parseDigest } from '../checkpoint/checkpoint.js'
 import { type Digest, digestToBytes } from '../checkpoint/tree-hash.js'
 

@@ -1,7 +1,7 @@
 // The daily logs of a directory, oldest first.
 
 import { readdir } from 'node:fs/promises'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { dayOfDailyLog } from '../appender/paths.js'
 import { AuditError } from '../errors.js'
 

@@ -11,7 +11,8 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { fromBase64, makeDirectories } from '@svc/core'
+import { fromBase64 } from '@svc/core/json'
+import { makeDirectories } from '@svc/core/store'
 import { SignerKeyError, systemCode } from '../errors.js'
 import { ed25519, SEED_BYTES } from './ed25519.js'
 import { keyIdOf, publicKeyLine } from './public-key.js'

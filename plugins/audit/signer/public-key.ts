@@ -1,6 +1,6 @@
 // Public keys: their id, their one-line form, and verification with nothing else at hand.
 
-import { fromBase64, sha256Hex, toBase64 } from '@svc/core'
+import { fromBase64, sha256Hex, toBase64 } from '@svc/core/json'
 import { SignerKeyError } from '../errors.js'
 import { ed25519, PUBLIC_KEY_BYTES } from './ed25519.js'
 

@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import { jsonObjectIn, messageOf } from '@svc/core'
+import { jsonObjectIn, messageOf } from '@svc/core/json'
 import { UploadError } from './error.js'
 import { type HttpAnswer, HttpClient } from './http.js'
 import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'

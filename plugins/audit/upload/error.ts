@@ -1,6 +1,6 @@
 // What goes wrong with an upload, and what follows from it: try again, or leave it until someone acts.
 
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { AuditError, systemCode } from '../errors.js'
 import type { ToldError } from './thread-messages.js'
 

@@ -3,7 +3,7 @@
 
 import { closeSync, fdatasyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { systemCode } from '../errors.js'
 import type { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'

@@ -3,7 +3,7 @@
 
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { systemCode } from '../errors.js'
 import { UploadError } from './error.js'
 

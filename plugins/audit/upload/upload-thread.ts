@@ -2,7 +2,7 @@
 // is followed by another with the next round.
 
 import { Worker } from 'node:worker_threads'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { threadArgv } from '../thread-argv.js'
 import { fromTold, toldError, UploadError } from './error.js'
 import type {

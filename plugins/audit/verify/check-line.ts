@@ -7,7 +7,7 @@ import {
   fromBase64,
   joinCut,
   joinCutWith,
-} from '@svc/core/text'
+} from '@svc/core/json'
 import { utcDayOf } from '../appender/day.js'
 import { objectOf, textOf } from '../read/record.js'
 import { SIGNATURE_BYTES } from '../signer/ed25519.js'

@@ -3,7 +3,7 @@
 
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../appender/file-system.js'
 import { checkpointFile, REMOVALS_FILE } from '../appender/paths.js'
 import { type Checkpoint, type Head, parseCheckpoint, parseRemoval } from '../checkpoint/checkpoint.js'

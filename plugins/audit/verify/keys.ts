@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { PUBLIC_KEYS_FILE } from '../appender/paths.js'
 import { AuditError, SignerKeyError, systemCode } from '../errors.js'
 import { LocalDevSigner } from '../signer/local-dev-signer.js'

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import { messageOf } from '@svc/core/text'
+import { messageOf } from '@svc/core/json'
 import { ed25519, whenBest } from '../signer/ed25519.js'
 import { type Chunk, scanChunk } from './scan-chunk.js'
 import type { ScanReply, ScanWorkerData } from './scan-pool.js'

@@ -2,7 +2,7 @@
 
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { dailyLog, treeFile } from '../appender/paths.js'
 import { CompactRange } from '../checkpoint/compact-range.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes } from '../checkpoint/tree-hash.js'

@@ -3,7 +3,7 @@
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { dailyLog, dayOfCheckpointFile, dayOfDailyLog } from '../appender/paths.js'
 import type { Head } from '../checkpoint/checkpoint.js'
 import type { Verifier } from '../signer/public-key.js'

@@ -14,9 +14,9 @@ import {
   isSideEffecting,
   Refusal,
   redactor,
-  sha256Hex,
   sideEffects,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import type { Case } from './case.js'
 import type { Cases } from './cases.js'
 import { fingerprintOf, principalKeyOf } from './fingerprint.js'

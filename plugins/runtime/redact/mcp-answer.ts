@@ -1,15 +1,7 @@
 // Redacts an answer of the MCP face. On a stream the event with the response goes on, redacted; progress, logs and
 // questions of the server may tell what the response will, and are withheld.
-import {
-  type AnswerChunk,
-  type AnswerStream,
-  type CallRequest,
-  type Completed,
-  eventOf,
-  failed,
-  readEvent,
-  SseSplitter,
-} from '@svc/core'
+import { type AnswerChunk, type AnswerStream, type CallRequest, type Completed, failed } from '@svc/core'
+import { eventOf, readEvent, SseSplitter } from '@svc/core/http'
 import { redactResponse } from './message.js'
 import type { OutputRule } from './rule.js'
 

@@ -32,7 +32,7 @@ export function compileRule(params: OutputRuleParams): OutputRule | undefined {
   }
 }
 
-/** Literals first: what a pattern replaces could hold one in part. */
+/** Literals first: a literal that a match overlaps would no longer be found. */
 function detectorsFor(
   patterns: NonNullable<OutputRuleParams['patterns']>,
   replacement: string,

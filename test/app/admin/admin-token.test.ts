@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { KeyError, KeyReader } from '@svc/core'
+import { KeyError, KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
 import { AdminToken } from 'svc-sdk/internal/admin/admin-token'
 import { FakeClock } from 'svc-sdk/testing'

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { canonicalize, sha256Hex } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'

@@ -1,6 +1,6 @@
 // The invoke face in front of MCP servers: targets of the form mcp+http(s)://….
 import type { ServerResponse } from 'node:http'
-import { sha256Hex } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'

@@ -1,4 +1,5 @@
-import { type ReferenceRule, sha256Hex } from '@svc/core'
+import type { ReferenceRule } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { denyAll, event, events, json, result, withFace } from '../../support/mcp-server.js'
 

@@ -1,13 +1,5 @@
-import {
-  type Call,
-  compose,
-  type Dispatch,
-  denied,
-  type Next,
-  type Outcome,
-  Refusal,
-  type Stage,
-} from '@svc/core'
+import { type Call, denied, type Next, type Outcome, Refusal, type Stage } from '@svc/core'
+import { compose, type Dispatch } from '@svc/core/policy'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 

@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { type FileSystem, nodeFileSystem } from '@svc/plugin-audit'
 import { diskWith, fault } from '../../plugins/audit/appender/records.js'
 

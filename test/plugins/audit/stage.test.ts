@@ -6,10 +6,10 @@ import {
   failed,
   identity,
   type Outcome,
-  Pipeline,
   tokens,
   verdict,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/policy'
 import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import sinon from 'sinon'

@@ -8,10 +8,10 @@ import {
   type Identity,
   identity,
   type Outcome,
-  Pipeline,
   Refusal,
   tokens,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/policy'
 import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -5,9 +5,9 @@ import {
   type EvaluationRequest,
   identity,
   redactor,
-  sha256Hex,
   tokens,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { CanonicalJsonError } from '@svc/core'
+import { CanonicalJsonError } from '@svc/core/json'
 import {
   AuditBackpressureError,
   type AuditEnvelope,

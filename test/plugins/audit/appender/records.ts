@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { canonicalize, fromBase64 } from '@svc/core'
+import { canonicalize, fromBase64 } from '@svc/core/json'
 import {
   type AppenderOptions,
   type AuditEnvelope,

@@ -6,9 +6,9 @@ import {
   denied,
   identity,
   type Outcome,
-  Pipeline,
   tokens,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/policy'
 import { auditPlugin, auditSchema, type RawPayloadRecord } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { makeCall } from '../../../support/call.js'

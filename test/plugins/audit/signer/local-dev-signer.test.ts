@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { toBase64 } from '@svc/core'
+import { toBase64 } from '@svc/core/json'
 import {
   generateKeyFile,
   LocalDevSigner,

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize, toBase64 } from '@svc/core'
+import { canonicalize, toBase64 } from '@svc/core/json'
 import {
   checkpointText,
   EMPTY_ROOT,

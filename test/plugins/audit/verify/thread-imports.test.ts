@@ -20,7 +20,7 @@ const loadedBy = (file: string) =>
 
 describe('the threads of the audit log', () => {
   it('load only the small part of core, as all of it costs a thread a hundred milliseconds', () => {
-    expect(loadedBy('verify/scan-worker.js')).to.deep.equal(['@svc/core/text'])
+    expect(loadedBy('verify/scan-worker.js')).to.deep.equal(['@svc/core/json'])
     expect(loadedBy('signing/signing-worker.js')).to.deep.equal([])
   })
 })
