@@ -2,11 +2,11 @@
 import { Call, isCall, type Outcome, resolve, slot, tokens } from '@svc/core'
 import { canonicalize, type JsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
-import type { Dispatch, Pipeline } from '@svc/core/policy'
+import type { Dispatch, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'
-import { agentOf, idempotencyKeyOf, traceOf } from './http/facts.js'
+import { agentOf, idempotencyKeyOf, traceOf } from './http/call-headers.js'
 
 /** A tool call as plain facts. */
 export interface ToolCall {
@@ -69,7 +69,7 @@ function callOf(toolCall: ToolCall, container: DependencyContainer): Call {
   const canonicalArgs = canonicalize(args)
   const { agent, refusal } = agentOf(headers)
   return new Call({
-    face: 'invoke',
+    protocol: 'invoke',
     headers,
     trace: traceOf(headers, resolve(container, tokens.Ids)),
     agent,

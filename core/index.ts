@@ -40,11 +40,19 @@ export {
   type Failed,
   failed,
   isStream,
+  type MaybePromise,
   type Outcome,
   type Sent,
 } from './call/outcome.js'
 export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
-export type { CallAgent, CallRequest, CallTarget, CallTrace, Face, RequestKind } from './call/request.js'
+export type {
+  CallAgent,
+  CallProtocol,
+  CallRequest,
+  CallTarget,
+  CallTrace,
+  RequestKind,
+} from './call/request.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {

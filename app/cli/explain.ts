@@ -16,10 +16,11 @@ import {
 } from '@svc/core'
 import { canonicalize, type JsonObject, parseJson } from '@svc/core/json'
 import { formatReference, parseToolSegment } from '@svc/core/match'
-import { compose, type EffectivePolicy, type PlacedStage } from '@svc/core/policy'
+import { compose, type PlacedStage } from '@svc/core/pipeline'
+import type { EffectivePolicy } from '@svc/core/policy'
 import { container as root } from 'tsyringe'
-import type { HostConfig } from '../gateway/config.js'
 import { pluginContext } from '../gateway/plugin-context.js'
+import type { HostConfig } from '../policy/config.js'
 
 export interface ExplainedCall {
   readonly tenant: string
@@ -129,7 +130,7 @@ function callFor(asked: ExplainedCall): Call {
   const args = parseJson(bytes) as JsonObject
   const canonicalArgs = canonicalize(args)
   return new Call({
-    face: 'invoke',
+    protocol: 'invoke',
     headers: {},
     trace: {
       traceId: '0'.repeat(31).concat('1'),

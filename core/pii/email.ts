@@ -6,8 +6,10 @@ const maxLocalPart = 64
 const localCharacter = /[\p{L}\p{M}\p{N}._%+'-]/u
 /** The dots are those of IDNA (RFC 3490 §3.1). */
 const domain = /[\p{L}\p{M}\p{N}-]{1,63}(?:[.\u3002\uff0e\uff61][\p{L}\p{M}\p{N}-]{1,63}){1,8}/uy
-/** A top-level domain has no digits but in Punycode; a package's version (`name@1.2.3`) has no such label. */
-const topLevel = /[.\u3002\uff0e\uff61](?:[\p{L}\p{M}]{2,63}|xn--[a-z\d-]{1,59})(?![\p{L}\p{M}\p{N}-])/iu
+/** A top-level domain has no digits but in Punycode. */
+const topLevel = /[.\u3002\uff0e\uff61](?:[\p{L}\p{M}]{2,63}|xn--[a-z\d-]{1,59})(?![\p{L}\p{M}\p{N}])/iu
+/** The version of a package (`name@1.0.0-rc.one`), the scale of an image (`logo@2x.png`). */
+const versionOrScale = /^(?:v?\d+\.\d+(?:\.|$)|\d(?:\.\d)?x\.(?:png|jpe?g|gif|webp|avif|svg)$)/
 
 export const emailDetector: Detector = { kind: 'email', find: findEmails }
 
@@ -19,7 +21,7 @@ function findEmails(text: string): Span[] {
     const start = localPartStart(text, at, Math.max(min, at - maxLocalPart))
     domain.lastIndex = at + 1
     const [host] = (start < at && domain.exec(text)) || []
-    if (host === undefined || !topLevel.test(host)) continue
+    if (host === undefined || !topLevel.test(host) || versionOrScale.test(host)) continue
     min = at + 1 + host.length
     spans.push({ start, end: min })
   }

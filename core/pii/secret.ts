@@ -9,11 +9,11 @@ export const secretDetectors: readonly Detector[] = [
   patternDetector('credential', /\b(?:Bearer|Basic|Token|ApiKey) {1,4}[\w+/.~=-]{8,}/gi, isCredential),
   // User information in a URL (RFC 3986 §3.2.1).
   patternDetector('credential', /(?<=:\/\/)[^\s:@/"'\\]{0,128}:[^\s@/"'\\]{1,256}(?=@)/g),
-  // The same for curl and its like. Two numbers are a user and a group.
+  // The same for curl and its like. Two numbers are a user and a group, and a URL has its own rule.
   patternDetector(
     'credential',
     /(?<=(?<![\w-])(?:-u|--user)[ =]{1,3})[^\s:"'\\]{1,64}:[^\s"'\\]{1,256}/g,
-    (match) => !/^\d+:\d+$/.test(match),
+    (match) => !/^(?:\d+:\d+$|\w+:\/\/)/.test(match),
   ),
   patternDetector('aws_key', /\b(?:AKIA|ASIA|AIDA|AROA|AGPA|ANPA|ANVA)[A-Z0-9]{16}\b/g),
   patternDetector('github_token', /\b(?:gh[opsur]_\w{20,255}|github_pat_\w{20,255})/g),
@@ -35,5 +35,5 @@ export const secretDetectors: readonly Detector[] = [
 /** Not the next word of prose, as in "basic understanding" or "token TypeScript". */
 function isCredential(match: string): boolean {
   const value = match.slice(match.lastIndexOf(' ') + 1)
-  return /[\d=]|[a-z][A-Z].*[a-z][A-Z]/.test(value)
+  return /[\d=_]|[a-z][A-Z].*[a-z][A-Z]/.test(value)
 }

@@ -3,7 +3,6 @@ export type { AppenderConfig, AppenderLimits, AppenderOptions } from './appender
 export type { FileSystem } from './appender/file-system.js'
 export { nodeFileSystem } from './appender/file-system.js'
 export type { AppenderStatus } from './appender/health.js'
-export { pathSegment } from './appender/paths.js'
 export {
   type Checkpoint,
   checkpointText,

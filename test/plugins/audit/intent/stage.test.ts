@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Appender, bind, type Call, type Outcome, sideEffects, tokens } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../../support/call.js'

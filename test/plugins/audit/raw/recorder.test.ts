@@ -8,7 +8,7 @@ import {
   type Outcome,
   tokens,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { auditPlugin, auditSchema, type RawPayloadRecord } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { makeCall } from '../../../support/call.js'
