@@ -1,6 +1,6 @@
 // `svc audit`: verifying and reading the audit log.
 
-import { AuditError, SignerKeyError } from '@svc/plugin-audit'
+import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats, type VerifyArguments, verify } from './audit-actions.js'
 import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'

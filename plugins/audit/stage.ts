@@ -24,11 +24,11 @@ import {
 import { messageOf } from '@svc/core/json'
 import { FloodGate } from './flood.js'
 import { CallIntent, type IntentRule, intentInWords } from './intent/call-intent.js'
-import type { Intents } from './intent/intents.js'
+import type { Intents } from './intent/tracker.js'
 import type { OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
 import { eventRecordOf, floodRecordOf, type RecordFacts, recordOf, unknownRecordOf } from './record.js'
-import { redactedEnvelope } from './redacted.js'
+import { redactedEnvelope } from './redact-envelope.js'
 
 export interface AuditStageParts {
   readonly clock: Clock

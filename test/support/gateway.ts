@@ -4,7 +4,7 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bind, tokens } from '@svc/core'
-import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit'
+import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
 import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk'
 import { type KeepingLogger, keepingLogger } from './logger.js'
 

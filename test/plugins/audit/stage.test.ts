@@ -10,7 +10,8 @@ import {
   verdict,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
-import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
+import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { makeCall } from '../../support/call.js'

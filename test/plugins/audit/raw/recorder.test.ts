@@ -9,7 +9,8 @@ import {
   tokens,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
-import { auditPlugin, auditSchema, type RawPayloadRecord } from '@svc/plugin-audit'
+import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import type { RawPayloadRecord } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { makeCall } from '../../../support/call.js'
 import { makeContext } from '../../../support/context.js'
