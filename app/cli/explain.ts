@@ -5,6 +5,7 @@ import { resolve } from 'node:path'
 import {
   bind,
   Call,
+  callRequest,
   denied,
   identity,
   type Outcome,
@@ -15,8 +16,8 @@ import {
   statusOf,
   tokens,
 } from '@svc/core'
-import { canonicalize, type JsonObject, parseJson } from '@svc/core/json'
-import { formatReference, parseToolSegment } from '@svc/core/match'
+import { parseJson } from '@svc/core/json'
+import { parseToolSegment } from '@svc/core/match'
 import { compose, type EffectivePolicy, type PlacedStage } from '@svc/core/policy'
 import { container as root } from 'tsyringe'
 import type { HostConfig } from '../policy/config.js'
@@ -124,10 +125,17 @@ function wouldBeSent(): Promise<Outcome> {
 function callFor(asked: ExplainedCall): Call {
   const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
-  const reference = formatReference({ server: asked.server, tool, version })
   const bytes = Buffer.from(asked.args)
-  const args = parseJson(bytes) as JsonObject
-  const canonicalArgs = canonicalize(args)
+  const request = callRequest({
+    kind: 'tool',
+    method: null,
+    server: asked.server,
+    name: tool,
+    version,
+    args: parseJson(bytes),
+    bytes: bytes.byteLength,
+    idempotencyKey: null,
+  })
   return new Call({
     protocol: 'invoke',
     headers: {},
@@ -148,18 +156,7 @@ function callFor(asked: ExplainedCall): Call {
       mcpMethod: null,
     },
     receivedAt: Date.now(),
-    read: () => ({
-      kind: 'tool',
-      method: null,
-      server: asked.server,
-      name: tool,
-      version,
-      reference,
-      args,
-      canonicalArgs,
-      bytes: bytes.byteLength,
-      idempotencyKey: null,
-    }),
+    read: () => request,
   })
 }
 
