@@ -3,7 +3,7 @@ import { Call, callRequest, isCall, type Outcome, resolve, tokens } from '@svc/c
 import type { JsonObject } from '@svc/core/json'
 import type { Dispatch, Pipeline } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
-import { Assembly } from './gateway/assembly.js'
+import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'
 import { agentOf, idempotencyKeyOf, traceOf } from './http/call-headers.js'
 import { dispatch, dispatchFromSlot } from './upstream/dispatch-slot.js'
@@ -34,13 +34,13 @@ export interface EmbeddedPipeline {
 
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
-  const assembly = new Assembly(config)
-  const { container } = assembly
+  const builder = new GatewayBuilder(config)
+  const { container } = builder
   let pipeline: Promise<Pipeline> | undefined
   return {
     container,
     async start() {
-      pipeline ??= build(assembly)
+      pipeline ??= build(builder)
       await (await pipeline).start()
     },
     async run(call, forward) {
@@ -55,8 +55,10 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
   }
 }
 
-async function build(assembly: Assembly): Promise<Pipeline> {
-  return assembly.build(await assembly.policy(), dispatchFromSlot)
+async function build(builder: GatewayBuilder): Promise<Pipeline> {
+  const { pipeline, takeOver } = builder.build(await builder.policy(), dispatchFromSlot)
+  takeOver()
+  return pipeline
 }
 
 /** Throws what `callRequest` throws for names and arguments that have no canonical form. */

@@ -13,7 +13,7 @@ import {
 } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { importPlugins } from '../gateway/custom-plugins.js'
-import { builtinPlugins, defaultOrder } from '../gateway/plugins.js'
+import { builtinPlugins } from '../gateway/plugins.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts } from '../policy/facts.js'
 import { type ExplainedCall, explainCall } from './explain.js'
@@ -137,7 +137,6 @@ async function loadWhole(
     hostFacts,
     plugins: builtinPlugins,
     custom,
-    defaultOrder,
     env,
   })
 }

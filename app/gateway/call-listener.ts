@@ -7,14 +7,14 @@ import { Router } from '../routes/router.js'
 import { TenantCallLimit } from '../routes/tenant-call-limit.js'
 import { Certificates } from '../tls/certificates.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import type { Assembly } from './assembly.js'
+import type { GatewayBuilder } from './builder.js'
 import type { Policies } from './policies.js'
 
 /** Longest wait for handlers whose connections were closed. */
 const closeMs = 1_000
 
 export interface CallListenerParts {
-  readonly assembly: Assembly
+  readonly builder: GatewayBuilder
   readonly policies: Policies
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
@@ -34,21 +34,21 @@ export class CallListener {
 
   /** Rejects when a certificate is not valid. Does not listen yet. */
   static async create(host: HostConfig, parts: CallListenerParts): Promise<CallListener> {
-    const { assembly, policies, mcp, upstream } = parts
+    const { builder, policies, mcp, upstream } = parts
     const { server, port, tenant } = host
-    const { container, logger } = assembly
-    const clock = resolve(container, tokens.Clock)
+    const { bindings, logger } = builder
+    const clock = resolve(bindings, tokens.Clock)
     const certificates =
       server.tls === undefined
         ? undefined
         : await Certificates.open(server.tls, {
-            reader: assembly.keyReader(host, server.tls.dirs),
+            reader: builder.keyReader(host, server.tls.dirs),
             clock,
             logger,
           })
     const router = new Router({
       clock,
-      ids: resolve(container, tokens.Ids),
+      ids: resolve(bindings, tokens.Ids),
       logger,
       maxBodyBytes: server.maxBodyBytes,
       mcp,
@@ -64,7 +64,7 @@ export class CallListener {
       logger,
       {
         allowsHost: (name) => policies.current.hosts.has(name),
-        meter: resolve(container, tokens.Meter),
+        meter: resolve(bindings, tokens.Meter),
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
     )

@@ -2,18 +2,18 @@
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
-import type { Assembly, Policy } from './assembly.js'
+import type { GatewayBuilder, Policy } from './builder.js'
 
 export class Policies {
-  #assembly: Assembly
+  #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
   #current: ActivePolicy | undefined
   #retiring = new Set<Promise<void>>()
 
   /** `drainMs`: the time that the calls of a replaced policy have to end. */
-  constructor(assembly: Assembly, drainMs: number, calls: CallMetrics | undefined) {
-    this.#assembly = assembly
+  constructor(builder: GatewayBuilder, drainMs: number, calls: CallMetrics | undefined) {
+    this.#builder = builder
     this.#drainMs = drainMs
     this.#calls = calls
   }
@@ -25,10 +25,11 @@ export class Policies {
 
   /** Starts the stages of a policy and puts it in force. Rejects when a stage cannot start; the old policy stays. */
   async activate(policy: Policy): Promise<void> {
-    const authorizer = await this.#assembly.authorizer(policy)
-    const pipeline = this.#assembly.build(policy, dispatchFromSlot)
+    const authorizer = await this.#builder.authorizer(policy)
+    const { pipeline, takeOver } = this.#builder.build(policy, dispatchFromSlot)
     const next = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#calls })
     await pipeline.start()
+    takeOver()
     const old = this.#current
     this.#current = next
     if (old !== undefined) this.#retire(old)
@@ -39,7 +40,7 @@ export class Policies {
     const retiring = old
       .drain(this.#drainMs)
       .then(() => old.pipeline.stop())
-      .catch((err: unknown) => this.#assembly.logger.error({ err }, 'the old policy did not stop cleanly'))
+      .catch((err: unknown) => this.#builder.logger.error({ err }, 'the old policy did not stop cleanly'))
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
   }

@@ -5,7 +5,7 @@ import type { SessionBinding } from '../mcp/session-binding.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { Assembly } from './assembly.js'
+import { GatewayBuilder } from './builder.js'
 import { CallListener } from './call-listener.js'
 import type { GatewayOptions } from './options.js'
 import { Policies } from './policies.js'
@@ -38,12 +38,12 @@ export interface GatewayHandle {
  * lists every mistake); what needs a module, a key or a store to be opened fails in `ready()`.
  */
 export function startGatewayServer(options: GatewayOptions): GatewayHandle {
-  return new Gateway(new Assembly(options))
+  return new Gateway(new GatewayBuilder(options))
 }
 
 class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
-  #assembly: Assembly
+  #builder: GatewayBuilder
   #host: HostConfig | undefined
   #policies: Policies | undefined
   #listener: CallListener | undefined
@@ -54,12 +54,12 @@ class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
 
-  constructor(assembly: Assembly) {
-    this.#assembly = assembly
-    this.container = assembly.container
+  constructor(builder: GatewayBuilder) {
+    this.#builder = builder
+    this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
-    this.#ready.catch((fault: unknown) => assembly.logger.error({ err: fault }, 'the gateway did not start'))
+    this.#ready.catch((fault: unknown) => builder.logger.error({ err: fault }, 'the gateway did not start'))
   }
 
   ready(): Promise<Listening> {
@@ -82,15 +82,16 @@ class Gateway implements GatewayHandle {
   }
 
   async #start(): Promise<Listening> {
-    const policy = await this.#assembly.policy()
+    const policy = await this.#builder.policy()
     const { host } = policy
     const { server } = host
+    const { bindings } = this.#builder
     this.#host = host
     const admin = this.#createAdmin(host)
-    const policies = new Policies(this.#assembly, server.drainMs, admin?.calls)
+    const policies = new Policies(this.#builder, server.drainMs, admin?.calls)
     const sessions = (): Promise<SessionBinding> => this.#sessionBinding(host)
-    const upstream = createDispatcher(this.container, server)
-    const mcp = createMcpProxy(this.container, server, upstream, sessions)
+    const upstream = createDispatcher(bindings, server)
+    const mcp = createMcpProxy(bindings, server, upstream, sessions)
     this.#admin = admin
     this.#policies = policies
     this.#upstream = upstream
@@ -99,7 +100,7 @@ class Gateway implements GatewayHandle {
       await policies.activate(policy)
       const adminUrl = await admin?.listen()
       this.#listener = await CallListener.create(host, {
-        assembly: this.#assembly,
+        builder: this.#builder,
         policies,
         mcp,
         upstream,
@@ -116,16 +117,16 @@ class Gateway implements GatewayHandle {
 
   #createAdmin(host: HostConfig): Admin | undefined {
     if (host.admin === undefined) return undefined
-    return new Admin(host.admin, this.container, {
+    return new Admin(host.admin, this.#builder.bindings, {
       activePolicy: () => started(this.#policies).current,
       draining: () => this.#closing !== undefined,
-      keyReader: (directories) => this.#assembly.keyReader(host, directories),
+      keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
   }
 
   /** One key for the gateway's life, created when the first session begins. */
   #sessionBinding(host: HostConfig): Promise<SessionBinding> {
-    this.#sessions ??= this.#assembly.sessions(host)
+    this.#sessions ??= this.#builder.sessions(host)
     return this.#sessions
   }
 
@@ -133,7 +134,7 @@ class Gateway implements GatewayHandle {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     try {
-      const policy = await this.#assembly.policyFrom(source)
+      const policy = await this.#builder.policyFrom(source)
       await started(this.#policies).activate(policy)
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
@@ -147,7 +148,7 @@ class Gateway implements GatewayHandle {
   #warnOfRestart(next: HostConfig): void {
     const settings = settingsRequiringRestart(started(this.#host), next)
     if (settings.length === 0) return
-    this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
+    this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
   }
 
   async #close(): Promise<void> {

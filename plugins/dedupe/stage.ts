@@ -10,6 +10,7 @@ import {
   denied,
   failed,
   type Lease,
+  type MaybePromise,
   type Meter,
   type Next,
   type Outcome,
@@ -69,7 +70,7 @@ export class DedupeStage implements Stage {
     return this.#lease?.value.warning()
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { parsedRequest } = call
     return parsedRequest !== undefined && !hasKey(parsedRequest) ? next() : this.#handleKeyed(call, next)
   }
