@@ -32,7 +32,7 @@ export function controlPlaneCommand(io: CliIo = processIo()): Command {
     .enablePositionalOptions()
     .description('receive uploaded logs: two endpoints over any S3-compatible bucket')
     .option('--bucket <name>', 'where the logs go (required)')
-    .option('--keys <file>', 'the key file (required); `svc control-plane add-key` writes it')
+    .option('--keys <file>', 'the key file (required); `npx svc-sdk control-plane add-key` writes it')
     .option('--port <n>', 'port to listen on; 0 picks a free one', portOf, 8790)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--prefix <text>', 'put before every key in the bucket')
@@ -57,7 +57,7 @@ async function add(flags: AddKeyFlags, io: CliIo): Promise<void> {
   try {
     await io.out(`${addKey(keys, { tenant, env, clientName, clientVersion }, new Date())}\n`)
   } catch (fault) {
-    io.err(`svc control-plane add-key: ${messageOf(fault)}\n`)
+    io.err(`svc-sdk control-plane add-key: ${messageOf(fault)}\n`)
     io.exit(1)
   }
 }

@@ -99,7 +99,9 @@ function versionOf(path: string): string {
     return `${mtimeMs} ${size} ${ino}`
   } catch (cause) {
     const why = messageOf(cause)
-    throw new Error(`the key file cannot be read, \`svc control-plane add-key\` makes one: ${why}`, { cause })
+    throw new Error(`the key file cannot be read, \`npx svc-sdk control-plane add-key\` makes one: ${why}`, {
+      cause,
+    })
   }
 }
 

@@ -133,7 +133,7 @@ function signerOf(config: AuditConfig, context: PluginContext): Signer {
   if (bound !== undefined) return bound
   if (config.signer === undefined) {
     throw new Error(
-      'audit.signer.keyRef is missing; name a key file (`svc keys generate --out FILE` makes one)',
+      'audit.signer.keyRef is missing; name a key file (`npx svc-sdk keys generate --out FILE` makes one)',
     )
   }
   return LocalDevSigner.fromKeyRef(absolute(config.signer.keyRef, context.baseDir))

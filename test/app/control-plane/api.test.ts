@@ -171,7 +171,7 @@ describe('svc control-plane', () => {
         () => 'started',
         (fault: Error) => fault.message,
       )
-      expect(said).to.match(/cannot be read, `svc control-plane add-key` makes one: .*nosuch\.json/)
+      expect(said).to.match(/cannot be read, `npx svc-sdk control-plane add-key` makes one: .*nosuch\.json/)
     })
 
     it('that is none is refused at start, with the reason', async () => {
