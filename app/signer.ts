@@ -1,3 +1,5 @@
 // `svc-sdk/signer`: what signs records, and the forms that signing rests on (contract.md §2.4).
-export { canonicalize, fromBase64, type Signer, sha256Hex, toBase64 } from '@svc/core'
-export { LocalDevSigner } from '@svc/plugin-audit'
+
+export type { Signer } from '@svc/core'
+export { canonicalize, fromBase64, sha256Hex, toBase64 } from '@svc/core/json'
+export { LocalDevSigner } from '@svc/plugin-audit/log'

@@ -4,8 +4,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize } from '@svc/core'
-import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+import { canonicalize } from '@svc/core/json'
+import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { figure, heading, print, table } from './measure/report.js'
 import { quantile, spreadOf } from './measure/statistics.js'
 

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
 import {
   generateKeyFile,
   LocalDevSigner,
@@ -12,7 +12,7 @@ import {
   type VerifyOptions,
   verifierFromPublicKey,
   verifyLog,
-} from '@svc/plugin-audit'
+} from '@svc/plugin-audit/log'
 import { envelope } from './audit.js'
 import { heading, print, table } from './measure/report.js'
 

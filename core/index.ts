@@ -1,17 +1,9 @@
-export type { Abortable } from './abort.js'
-export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
-// What plugins, the app and custom stages build on.
-export {
-  Call,
-  type CallInit,
-  type Hold,
-  type ReferenceRule,
-  type Settlement,
-} from './call.js'
-export type { AnswerHead, Credential } from './credential.js'
-export type { DedupeClaim, DedupeStanding, DedupeStore } from './dedupe-store.js'
-export { makeDirectories } from './directories.js'
-export { type ErrorCode, errorTable, messageOf, Refusal, statusOf } from './errors.js'
+// The contract of stages, plugins and calls: what a plugin is written against.
+export type { Abortable } from './call/abort.js'
+export { Call, type CallInit, type Hold, isCall, type ReferenceRule, type Settlement } from './call/call.js'
+export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
+export type { AnswerHead, Credential } from './call/credential.js'
+export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
   type ApprovalStrategy,
@@ -21,13 +13,12 @@ export {
   type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
+  isVoteError,
   type Reviewer,
   type Reviewers,
   VoteError,
   type VoteErrorCode,
-} from './escalation.js'
-export type { EscalationEntry, EscalationStore, OpenConditions } from './escalation-store.js'
-export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './evaluation.js'
+} from './call/escalation.js'
 export {
   codeOfReason,
   type Effect,
@@ -36,42 +27,8 @@ export {
   type JudgedFinding,
   reasons,
   type Verdict,
-} from './finding.js'
-export { sha256Hex } from './hash.js'
-export { connectionFields, fieldValue } from './header-field.js'
-export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './json/canonical.js'
-export { type CanonicalJsonCode, CanonicalJsonError } from './json/errors.js'
-export { type JsonInputCode, JsonInputError } from './json/input-error.js'
-export { jsonObjectIn } from './json/object.js'
-export { parseJson } from './json/parse.js'
-export { shownPath } from './json/path.js'
-export type { JsonArray, JsonObject, JsonValue } from './json/value.js'
-export type { Judgement } from './judgement.js'
-export { isLoopbackHost } from './loopback.js'
-export { type Glob, globMatches, globOf } from './match/glob.js'
-export {
-  compilePatternMap,
-  compilePatternSet,
-  type PatternMap,
-  type PatternMatch,
-  type PatternSet,
-} from './match/matcher.js'
-export { compilePattern, type Pattern, type PatternCode, PatternError } from './match/pattern.js'
-export {
-  formatNameSegment,
-  formatReference,
-  formatToolSegment,
-  type PromptParts,
-  parseNameSegment,
-  parseReference,
-  parseToolSegment,
-  type ReferenceCode,
-  ReferenceInputError,
-  type ReferenceParts,
-  type ResourceParts,
-  type ToolParts,
-} from './match/reference.js'
-export { wordsOf } from './match/words.js'
+} from './call/finding.js'
+export type { Judgement } from './call/judgement.js'
 export {
   type AnswerChunk,
   type AnswerHeaders,
@@ -83,48 +40,21 @@ export {
   type Failed,
   failed,
   isStream,
+  type MaybePromise,
   type Outcome,
   type Sent,
-} from './outcome.js'
-export { buildPipeline } from './pipeline/build.js'
-export { compose, type Dispatch, type PlacedStage } from './pipeline/compose.js'
-export { checkOrder, type OrderMistake, placeInOrder } from './pipeline/order.js'
-export { Pipeline } from './pipeline/pipeline.js'
-export { CORE_VERSION, definePlugin, type MetricEntry, type Plugin, type PluginContext } from './plugin.js'
-export { formatDiagnostic, PolicyError } from './policy/diagnostic.js'
-export type { Contradiction, DenyRule, PolicyFacts } from './policy/facts.js'
-export { policySchema } from './policy/json-schema.js'
-export { loadPolicy, pluginUses } from './policy/load.js'
-export { notAvailable, notYet } from './policy/not-yet.js'
-export { type KeyReference, keysReference } from './policy/reference.js'
-export { nearest } from './policy/spelling.js'
+} from './call/outcome.js'
+export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
 export type {
-  Diagnostic,
-  EffectivePolicy,
-  PluginUse,
-  PolicyInput,
-  PolicyLayer,
-  PolicyResult,
-} from './policy/types.js'
-export {
-  type DescribeResource,
-  describedPath,
-  metadataUrl,
-  type ResourceMetadata,
-  resourceUrl,
-} from './protected-resource.js'
-export type { QuotaAdapter } from './quota-adapter.js'
-export { type Redactor, redactedFault, redactedValue } from './redactor.js'
-export type { CallAgent, CallRequest, CallTarget, CallTrace, Face, RequestKind } from './request.js'
-export { type Lease, Resources } from './resources.js'
-export { retryAfterMs } from './retry-after.js'
-export { type KeptKey, keptKey } from './secret/kept-key.js'
-export { KeyError, type KeyErrorCode } from './secret/key-error.js'
-export { type KeyPlace, KeyReader } from './secret/key-reader.js'
-export { type GatewayEvent, type Identify, type RecordEvent, services } from './services.js'
-export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './side-effects.js'
-export type { Signer } from './signer.js'
-export { type Slot, slot } from './slot.js'
+  CallAgent,
+  CallProtocol,
+  CallRequest,
+  CallTarget,
+  CallTrace,
+  RequestKind,
+} from './call/request.js'
+export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
+export { type Slot, slot } from './call/slot.js'
 export {
   credential,
   type Dedupe,
@@ -139,12 +69,31 @@ export {
   redactor,
   sideEffects,
   verdict,
-} from './slots.js'
-export { eventOf, readEvent, type SseEvent, withData } from './sse/event.js'
-export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'
-export type { Next, Stage } from './stage.js'
-export { AnswerDeadline, atOnce } from './store/answer-deadline.js'
-export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './store/redis/settings.js'
+} from './call/slots.js'
+export type { ToolAnnotations } from './call/tool-annotations.js'
+export type { DedupeClaim, DedupeStanding, DedupeStore } from './plugin/dedupe-store.js'
+export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
+export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
+export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
+export { lateBound } from './plugin/late-bound.js'
+export type { Phase } from './plugin/order.js'
+export {
+  type Choice,
+  type ConsolePanel,
+  type DoctorCheck,
+  definePlugin,
+  type MetricEntry,
+  type OwnedToken,
+  type Plugin,
+  type PluginContext,
+  type SectionsOf,
+} from './plugin/plugin.js'
+export type { QuotaAdapter } from './plugin/quota-adapter.js'
+export { registeredPlugins, registerPlugin } from './plugin/registration.js'
+export { type Lease, Resources } from './plugin/resources.js'
+export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'
+export type { Signer } from './plugin/signer.js'
+export type { Next, Stage } from './plugin/stage.js'
 export {
   type Appender,
   type Binding,
@@ -159,5 +108,4 @@ export {
   type Token,
   token,
   tokens,
-} from './tokens.js'
-export type { ToolAnnotations } from './tool-annotations.js'
+} from './plugin/tokens.js'

@@ -1,6 +1,7 @@
 // Reads the body of a vote.
 import type { IncomingMessage } from 'node:http'
-import { type JsonValue, messageOf, parseJson, Refusal } from '@svc/core'
+import { Refusal } from '@svc/core'
+import { type JsonValue, messageOf, parseJson } from '@svc/core/json'
 import { readBody } from '../http/body.js'
 
 const maxBodyBytes = 16_384

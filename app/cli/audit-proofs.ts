@@ -1,8 +1,8 @@
 // `svc audit prove` and `check-proof`: one record's inclusion, for someone who has no copy of the log.
 
 import { readFile, writeFile } from 'node:fs/promises'
-import { messageOf } from '@svc/core'
-import { AuditError, checkProof, proveRecord, readKeys } from '@svc/plugin-audit'
+import { messageOf } from '@svc/core/json'
+import { AuditError, checkProof, proveRecord, readKeys } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
 import { printable } from './table.js'
 

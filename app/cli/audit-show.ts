@@ -1,6 +1,6 @@
 // `svc audit show`: records in the format that a person or another system reads.
 
-import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit'
+import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
 import { milliseconds, printable, table } from './table.js'
 

@@ -1,7 +1,9 @@
 // `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { bind, formatDiagnostic, type Logger, messageOf, PolicyError, tokens } from '@svc/core'
+import { bind, type Logger, tokens } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'

@@ -1,6 +1,6 @@
 // `svc keys`: making signing keys.
 
-import { generateKeyFile, SignerKeyError } from '@svc/plugin-audit'
+import { generateKeyFile, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
 import { type CliIo, processIo } from './io.js'
 

@@ -1,6 +1,6 @@
 // The command that both bin names, `svc-sdk` and `svc`, run.
 import { createRequire } from 'node:module'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
 import { auditCommand } from './audit.js'
 import { controlPlaneCommand } from './control-plane.js'

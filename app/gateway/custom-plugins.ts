@@ -3,7 +3,9 @@
 import { createRequire } from 'node:module'
 import { isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { messageOf, type Plugin, type PluginUse } from '@svc/core'
+import type { Plugin } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { PluginUse } from '@svc/core/policy'
 
 /**
  * By `use`: the plugin each module exports, or why there is none. Entries that name one of `known` are

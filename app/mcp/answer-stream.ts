@@ -4,28 +4,24 @@ import {
   type AnswerChunk,
   type AnswerStream,
   type Denied,
-  eventOf,
   type Failed,
   failed,
+  isRefusal,
   type Outcome,
   Refusal,
-  readEvent,
-  type SseEvent,
-  SseOverflow,
-  SseSplitter,
-  withData,
 } from '@svc/core'
-import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
+import { eventOf, readEvent, type SseEvent, SseOverflow, SseSplitter, withData } from '@svc/core/http'
+import { isUpstreamError, type UpstreamAnswer } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
-import type { Review } from './review.js'
+import type { ResponseFilter } from './response-filter.js'
 import {
   checkResponse,
   type Fields,
   isResponse,
-  Rubbish,
+  ProtocolViolation,
   readServerMessage,
   verdictOf,
-} from './rpc-answer.js'
+} from './rpc-response.js'
 
 export interface StreamParts {
   readonly body: UpstreamAnswer['body']
@@ -39,7 +35,7 @@ export interface StreamParts {
   /** Whether the upstream works on when the caller leaves, so that the outcome is worth waiting for. */
   readonly drainWhenAbandoned: boolean
   readonly maxEventBytes: number
-  readonly review: Review
+  readonly review: ResponseFilter
   /** A JSON-RPC error in place of the response. */
   encodeError(outcome: Denied | Failed): string
   /** The response is kept back: it must not be had by coming back for it either. */
@@ -79,7 +75,7 @@ export class McpAnswerStream implements AnswerStream {
       isRead = true
       const outcome = failureOf(fault)
       // An answer that was only interrupted is there to be come back for.
-      if (fault instanceof Refusal && !interruptions.has(fault.code)) this.#parts.withhold()
+      if (isRefusal(fault) && !interruptions.has(fault.code)) this.#parts.withhold()
       // A standing stream can only break off; a call that waits is told why.
       if (!this.#isOpen) throw new Refusal(outcome.code, outcome.message, { cause: fault })
       yield this.#inPlace(outcome)
@@ -111,7 +107,7 @@ export class McpAnswerStream implements AnswerStream {
     const { id, isStanding, review } = this.#parts
     const isReplay = id === undefined
     if (!isReplay) checkResponse(message, id)
-    if (this.#isAnswered) throw new Rubbish('The upstream answered twice.')
+    if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
     const other = isReplay ? this.#parts.inPlaceOf(message) : undefined
     if (other !== undefined) return { bytes: withData(bytes, other) }
     const reviewed = await review.response(message)
@@ -152,7 +148,7 @@ function read(bytes: Uint8Array): SseEvent {
   try {
     return readEvent(bytes)
   } catch (cause) {
-    throw new Rubbish('The upstream sent an event that is not UTF-8.', { cause })
+    throw new ProtocolViolation('The upstream sent an event that is not UTF-8.', { cause })
   }
 }
 
@@ -162,7 +158,7 @@ function messageIn(event: SseEvent): Fields | undefined {
   try {
     return readServerMessage(event.data)
   } catch (fault) {
-    if (fault instanceof Rubbish && event.type !== 'message') return undefined
+    if (fault instanceof ProtocolViolation && event.type !== 'message') return undefined
     throw fault
   }
 }
@@ -170,11 +166,11 @@ function messageIn(event: SseEvent): Fields | undefined {
 /** What a fault after the answer's head means for the call. Rethrows faults of ours. */
 export function failureOf(fault: unknown): Failed {
   const sent: Outcome['sent'] = 'yes'
-  if (fault instanceof Refusal) return failed(fault.code, fault.message, { sent, cause: fault.cause })
+  if (isRefusal(fault)) return failed(fault.code, fault.message, { sent, cause: fault.cause })
   if (fault instanceof SseOverflow) {
     return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`, { sent })
   }
-  if (fault instanceof Rubbish || fault instanceof UpstreamFault) {
+  if (fault instanceof ProtocolViolation || isUpstreamError(fault)) {
     return failed('UPSTREAM_UNREACHABLE', fault.message, { sent, cause: fault.cause ?? fault })
   }
   throw fault

@@ -1,7 +1,9 @@
 // Keeps the gateway's key and certificates up to date with their files. A change that is wrong leaves what was in
 // force and is told until it is mended.
 import type { SecureContextOptions, TlsOptions } from 'node:tls'
-import { type Clock, type KeyReader, type Logger, messageOf } from '@svc/core'
+import type { Clock, Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { KeyReader } from '@svc/core/secret'
 import type { TlsConfig } from './config.js'
 import { type Material, materialOf, type PemTexts } from './material.js'
 

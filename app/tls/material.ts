@@ -1,7 +1,7 @@
 // Key and certificates as they were read, proven to belong together before a connection depends on them.
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
-import { messageOf } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 
 /** In PEM. */
 export interface PemTexts {

@@ -1,5 +1,5 @@
-// What comes back from an upstream, before any face reads meaning into it.
-import type { Abortable, AnswerHeaders, Sent } from '@svc/core'
+// What comes back from an upstream, before any protocol reads meaning into it.
+import { type Abortable, type AnswerHeaders, brand, hasBrand, type Sent } from '@svc/core'
 
 export interface UpstreamRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -20,8 +20,9 @@ export interface UpstreamAnswer {
 }
 
 /** The upstream could not be reached, hung, or broke the protocol. */
-export class UpstreamFault extends Error {
-  override readonly name = 'UpstreamFault'
+export class UpstreamError extends Error {
+  readonly [brand] = 'UpstreamError'
+  override readonly name = 'UpstreamError'
   constructor(
     message: string,
     /** Whether bytes of the request may have left. */
@@ -30,4 +31,9 @@ export class UpstreamFault extends Error {
   ) {
     super(message, options)
   }
+}
+
+/** Whether `value` is an `UpstreamError`, of whatever copy of this package. */
+export function isUpstreamError(value: unknown): value is UpstreamError {
+  return hasBrand(value, 'UpstreamError')
 }

@@ -1,5 +1,5 @@
 // What the request's bytes cost before any stage: strict parsing, canonical form, and the two digests.
-import { canonicalize, parseJson, sha256Hex } from '@svc/core'
+import { canonicalize, parseJson, sha256Hex } from '@svc/core/json'
 import { ARGUMENTS } from '../gateway/requests.js'
 import type { Step } from './step.js'
 

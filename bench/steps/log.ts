@@ -1,9 +1,9 @@
 // Signing and the durable write, apart: the same records, under load, by a signer that signs and by one that does not.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { canonicalize } from '@svc/core'
-import type { AuditEnvelope } from '@svc/plugin-audit'
-import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+import { canonicalize } from '@svc/core/json'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import type { Step } from './step.js'
 
 const IN_FLIGHT = 16

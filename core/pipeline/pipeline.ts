@@ -1,9 +1,9 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
-import type { Call } from '../call.js'
-import type { Credential } from '../credential.js'
-import { messageOf } from '../errors.js'
-import { failed, type Outcome } from '../outcome.js'
-import type { Token } from '../tokens.js'
+import type { Call } from '../call/call.js'
+import type { Credential } from '../call/credential.js'
+import { failed, type Outcome } from '../call/outcome.js'
+import { messageOf } from '../json/message.js'
+import type { Token } from '../plugin/tokens.js'
 import { compose, type Dispatch, type PlacedStage } from './compose.js'
 import { settled } from './settle.js'
 
@@ -89,7 +89,7 @@ export class Pipeline {
   /** Never rejects. A whole answer has settled when this resolves; a streamed one settles on its way. */
   async run(call: Call): Promise<Outcome> {
     let outcome = await this.#run(call)
-    if (outcome.sent === 'no' && call.holding) {
+    if (outcome.sent === 'no' && call.hasHolds) {
       try {
         await call.releaseHolds()
       } catch (cause) {

@@ -1,9 +1,16 @@
 // No answer leaves before its call has settled: a whole answer waits, a stream waits at its last piece.
 import { createHash } from 'node:crypto'
-import type { Call, Settlement } from '../call.js'
-import { type ErrorCode, Refusal, statusOf } from '../errors.js'
-import { sha256Hex } from '../hash.js'
-import { type AnswerChunk, type Completed, type Failed, failed, isStream, type Outcome } from '../outcome.js'
+import type { Call, Settlement } from '../call/call.js'
+import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
+import {
+  type AnswerChunk,
+  type Completed,
+  type Failed,
+  failed,
+  isStream,
+  type Outcome,
+} from '../call/outcome.js'
+import { sha256Hex } from '../json/hash.js'
 
 /** Settles the call and returns what may be answered: the outcome, or the failure that keeps it back. */
 export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {
@@ -38,7 +45,7 @@ async function settle(call: Call, settlement: Settlement): Promise<Failed | unde
     return undefined
   } catch (cause) {
     const { sent } = settlement
-    if (cause instanceof Refusal) return failed(cause.code, cause.message, { sent, cause: cause.cause })
+    if (isRefusal(cause)) return failed(cause.code, cause.message, { sent, cause: cause.cause })
     return failed('INTERNAL', 'The gateway failed when the call had ended; the answer is withheld.', {
       sent,
       cause,
@@ -94,10 +101,10 @@ class SettlingStream {
   }
 
   #codeOfAbort(): ErrorCode | undefined {
-    return codeOf(this.#call.stopping.reason)
+    return codeOf(this.#call.abortState.reason)
   }
 }
 
 function codeOf(fault: unknown): ErrorCode | undefined {
-  return fault instanceof Refusal ? fault.code : undefined
+  return isRefusal(fault) ? fault.code : undefined
 }

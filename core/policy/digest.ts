@@ -1,6 +1,7 @@
 // The hash that records carry, so that each says under which policy it was decided.
-import { sha256Hex } from '../hash.js'
+
 import { canonicalize } from '../json/canonical.js'
+import { sha256Hex } from '../json/hash.js'
 import type { PolicyLayer } from './types.js'
 
 /**

@@ -1,6 +1,6 @@
 // One JSON Schema (draft 2020-12) of a whole policy file, for editors that check and complete as one types.
 import { z } from 'zod'
-import type { Plugin } from '../plugin.js'
+import type { Plugin } from '../plugin/plugin.js'
 import { spellingsOf } from './spelling.js'
 
 type JsonSchema = z.core.JSONSchema.BaseSchema

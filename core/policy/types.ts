@@ -1,7 +1,7 @@
 // The shape of policy loading: layers in, one effective policy or every mistake out.
 import type { z } from 'zod'
-import type { Plugin } from '../plugin.js'
-import type { PolicyFacts } from './facts.js'
+import type { PolicyFacts } from '../plugin/facts.js'
+import type { Plugin } from '../plugin/plugin.js'
 
 /** One thing to tell the author of a policy. Lines and columns count from 1; absent for objects. */
 export interface Diagnostic {
@@ -34,7 +34,8 @@ export interface PolicyInput<Host> {
    * Absent: `plugins` holds what was imported, and which entry it came from is not known.
    */
   readonly custom?: ReadonlyMap<string, Plugin | Error>
-  readonly defaultOrder: readonly string[]
+  /** Whether code bound the token, which the policy then may not choose. */
+  readonly isBound?: (token: symbol) => boolean
   readonly env: Readonly<Record<string, string | undefined>>
   /**
    * True while modules named under `plugins` have not been imported: sections that no plugin owns, and

@@ -3,8 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeDirectories } from '../directories.js'
-import type { PluginContext } from '../plugin.js'
+import type { PluginContext } from '../plugin/plugin.js'
+import { makeDirectories } from '../store/directories.js'
 import { KeyReader } from './key-reader.js'
 
 /** Base64 of 24 random bytes; anything shorter was typed by a person. */

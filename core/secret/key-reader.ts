@@ -1,7 +1,7 @@
 // Key references of a policy: `env:NAME` and `file://PATH`. A reference of another form may be a key that was
 // written where its reference belongs, so no message quotes one.
 import { resolve } from 'node:path'
-import type { PluginContext } from '../plugin.js'
+import type { PluginContext } from '../plugin/plugin.js'
 import { KeyError } from './key-error.js'
 import { isBelow, readKeyFile } from './key-file.js'
 

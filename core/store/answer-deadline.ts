@@ -1,5 +1,5 @@
 // A store that gives no answer must not hold a call, and a store known to be silent must not cost every call the wait.
-import type { Clock } from '../tokens.js'
+import type { Clock } from '../plugin/tokens.js'
 
 class SilentStoreError extends Error {
   override readonly name = 'SilentStoreError'

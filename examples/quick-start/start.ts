@@ -1,5 +1,5 @@
 // `npm start`: the billing desk, the gateway in front of it, and lines to paste into another terminal.
-import { messageOf } from 'svc-sdk/core'
+import { messageOf } from 'svc-sdk/core/json'
 import {
   type ExampleGateway,
   examplePolicy,

@@ -8,15 +8,15 @@ import {
   resolve,
   resolveOptional,
   type Signer,
-  sha256Hex,
   tokens,
 } from '@svc/core'
-import { SvcAppender } from './appender/appender.js'
-import { nodeFileSystem } from './appender/file-system.js'
+import { sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
-import { Intents } from './intent/intents.js'
-import { LocalDevSigner } from './signer/local-dev-signer.js'
-import type { PresignConfig } from './upload/presign.js'
+import { Intents } from './intent/tracker.js'
+import { nodeFileSystem } from './log/files/file-system.js'
+import { LocalDevSigner } from './log/keys/local-dev-signer.js'
+import type { PresignConfig } from './log/upload/presign.js'
+import { SvcAppender } from './log/writer/appender.js'
 
 export interface OpenLog {
   readonly log: Lease<{

@@ -10,12 +10,12 @@ import {
   type JudgedFinding,
   redactor,
   type Settlement,
-  sha256Hex,
   verdict,
 } from '@svc/core'
-import type { AuditEnvelope, EnvelopePrincipal } from './envelope.js'
+import { sha256Hex } from '@svc/core/json'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
-import { redactedEnvelope } from './redacted.js'
+import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
+import { redactedEnvelope } from './redact-envelope.js'
 
 /** What is the same in every record of a gateway. */
 export interface RecordFacts {
@@ -78,7 +78,7 @@ export function unknownRecordOf(facts: RecordFacts, call: Call, latencyMs: numbe
 
 function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelope {
   const caller = call.get(identity)
-  const { trace, agent, target, understood } = call
+  const { trace, agent, target, parsedRequest } = call
   const findings = judged(call)
   const isDenied = result.isDenied || findings.some(({ effect }) => effect === 'deny')
   const envelope: AuditEnvelope = {
@@ -94,10 +94,10 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
     latency_ms: Math.round(result.latencyMs * 1000) / 1000,
     retries: call.retries,
     input_sha256:
-      result.inputSha256 ?? (understood === undefined ? null : sha256Hex(understood.canonicalArgs)),
+      result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(parsedRequest.canonicalArgs)),
     output_sha256: result.digest,
     policy: { decision: isDenied ? 'deny' : 'allow', retention: facts.retention },
-    idempotency_key: understood?.idempotencyKey ?? null,
+    idempotency_key: parsedRequest?.idempotencyKey ?? null,
     nodeId: agent.nodeId,
     agentRef: agent.agentRef,
     agentVariables: agent.variables,
@@ -115,7 +115,7 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
   const seen = call.get(dedupe)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
-  return redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, understood?.kind)
+  return redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, parsedRequest?.kind)
 }
 
 /** The record of something that is no call: the gateway itself is its server, the event its tool. */

@@ -1,5 +1,7 @@
 // Which audiences a token may be meant for, and which servers it then opens (RFC 8707 §2, MCP authorization).
-import { ReferenceInputError, resourceUrl } from '@svc/core'
+
+import { resourceUrl } from '@svc/core/http'
+import { ReferenceInputError } from '@svc/core/match'
 
 /** Decoded names; undefined: every server. */
 export type OpenServers = ReadonlySet<string> | undefined

@@ -1,5 +1,7 @@
 // The `authn` section of the policy (contract.md §2.7), and what it leaves open.
-import { compilePattern, isLoopbackHost, PatternError } from '@svc/core'
+
+import { isLoopbackHost } from '@svc/core/http'
+import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 
 /**

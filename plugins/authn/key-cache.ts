@@ -1,6 +1,7 @@
 // Keeps the issuer's key set: one fetch at a time, a bounded rate of them, and the last good set for a
 // bounded time while the issuer is down. It fetches on use, never by a timer.
-import { type Clock, type Logger, messageOf } from '@svc/core'
+import type { Clock, Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { JwksSource } from './jwks-source.js'
 import { type IssuerKey, type KeySet, pick, readKeySet } from './key-set.js'

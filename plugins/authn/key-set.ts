@@ -1,5 +1,5 @@
 // A key set as the issuer publishes it, cut down to the keys that may verify a signature.
-import { canonicalize } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import type { SignatureAlgorithm } from './config.js'
 

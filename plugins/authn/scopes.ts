@@ -1,5 +1,6 @@
 // Which scopes a call needs its token to have (RFC 6749 §3.3). What is not configured is not asked for.
-import { type Call, compilePatternMap, type PatternMap } from '@svc/core'
+import type { Call } from '@svc/core'
+import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import type { ScopesConfig } from './config.js'
 
 export class RequiredScopes {

@@ -1,5 +1,6 @@
 // Remembers tokens that were judged, so that a call on a known token costs a hash and no signature check.
-import { type Identity, type Refusal, sha256Hex } from '@svc/core'
+import type { Identity, Refusal } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import type { OpenServers } from './audience.js'
 import { Generations } from './generations.js'
 import type { IssuerKey } from './key-set.js'

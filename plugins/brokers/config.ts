@@ -1,5 +1,5 @@
 // The `brokers` section (contract.md §2.11), and what it leaves open.
-import { isLoopbackHost } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 import { reservedHeaders } from './header.js'
 

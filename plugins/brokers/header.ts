@@ -1,5 +1,5 @@
 // From a key to the header that carries it.
-import { connectionFields, fieldValue } from '@svc/core'
+import { connectionFields, fieldValue } from '@svc/core/http'
 import type { InjectConfig } from './config.js'
 import { BrokerFault } from './fault.js'
 

@@ -1,5 +1,6 @@
 // From the configuration of one broker to its parts, with the defaults of each type.
-import { type Clock, canonicalize, type PluginContext, resolveOptional, tokens } from '@svc/core'
+import { type Clock, type PluginContext, resolveOptional, tokens } from '@svc/core'
+import { canonicalize } from '@svc/core/json'
 import { AssertionAuth, type ClientAuth, SecretAuth } from './client-auth.js'
 import type { BrokerConfig } from './config.js'
 import { ExchangedTokens } from './exchanged-tokens.js'

@@ -1,6 +1,7 @@
 // The caller's own rights at the upstream: its token is exchanged for one that the upstream takes, and never
 // forwarded itself.
-import { type Call, type Clock, type Credential, identity, type Lease, sha256Hex } from '@svc/core'
+import { type Call, type Clock, type Credential, identity, type Lease } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import type { Broker } from './broker.js'
 import type { ExchangedTokens, KeptToken } from './exchanged-tokens.js'
 import { BrokerFault } from './fault.js'

@@ -1,16 +1,8 @@
 // Several keys of one vendor, used in turn. A key that the upstream refuses rests, and the refused call is
 // sent once more with the next one.
-import {
-  type AnswerHead,
-  type Call,
-  type Clock,
-  type Credential,
-  type Lease,
-  type Logger,
-  type Meter,
-  retryAfterMs,
-  sha256Hex,
-} from '@svc/core'
+import type { AnswerHead, Call, Clock, Credential, Lease, Logger, Meter } from '@svc/core'
+import { retryAfterMs } from '@svc/core/http'
+import { sha256Hex } from '@svc/core/json'
 import type { Broker } from './broker.js'
 import { BrokerFault } from './fault.js'
 import type { HeaderWriter } from './header.js'

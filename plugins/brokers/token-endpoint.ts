@@ -1,6 +1,6 @@
 // One exchange of a caller's token for one that an upstream takes (RFC 8693). Nothing that the endpoint says is
 // quoted anywhere: an answer may hold either token.
-import { jsonObjectIn } from '@svc/core'
+import { jsonObjectIn } from '@svc/core/json'
 import { type Dispatcher, request } from 'undici'
 import type { ClientAuth } from './client-auth.js'
 import { BrokerFault } from './fault.js'

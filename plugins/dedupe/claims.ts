@@ -1,16 +1,9 @@
 // The claims of this process: renewed while their calls run, ended when those have. It outlives a reload, as the calls
 // of an old policy end under it.
-import {
-  AnswerDeadline,
-  atOnce,
-  type Clock,
-  type DedupeClaim,
-  type DedupeStanding,
-  type DedupeStore,
-  type Logger,
-  type Meter,
-  messageOf,
-} from '@svc/core'
+
+import type { Clock, DedupeClaim, DedupeStanding, DedupeStore, Logger, Meter } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { AnswerDeadline, atOnce } from '@svc/core/store'
 import { Line } from './line.js'
 import { MemoryDedupeStore } from './memory/store.js'
 import type { Patience } from './patience.js'

@@ -1,5 +1,5 @@
 // The `dedupe` section (contract.md §2.13).
-import { checkRedisSettings, redisSettings, redisUrl } from '@svc/core'
+import { checkRedisSettings, redisSettings, redisUrl } from '@svc/core/store'
 import { z } from 'zod'
 
 const redis = z

@@ -1,15 +1,8 @@
 // Which store keeps the keys: what `tokens.DedupeStore` is bound to, else Redis where the policy gives its address,
 // else the disk.
 import { resolve } from 'node:path'
-import {
-  type Clock,
-  canonicalize,
-  type DedupeStore,
-  type PluginContext,
-  resolveOptional,
-  sha256Hex,
-  tokens,
-} from '@svc/core'
+import { type Clock, type DedupeStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { Claims } from './claims.js'
 import type { DedupeConfig } from './config.js'
 import type { ClaimsSource } from './stage.js'

@@ -1,5 +1,7 @@
 // Which reason tokens a `deny_on` entry speaks of, and which entries look like slips of the pen.
-import { nearest, reasons } from '@svc/core'
+
+import { reasons } from '@svc/core'
+import { nearest } from '@svc/core/policy'
 
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ['idempotency_missing', 'missing_idempotency_for_side_effect'],

@@ -1,5 +1,5 @@
 // The `entitlements` section (contract.md §2.8, decisions.md §3).
-import { compilePattern, PatternError } from '@svc/core'
+import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 
 const limitFields = {

@@ -1,5 +1,6 @@
 // What one caller may use: the levels of the policy that speak of it, deny before allow.
-import { type Finding, type Limit, parseNameSegment, type ReferenceRule, type RequestKind } from '@svc/core'
+import type { Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
+import { parseNameSegment } from '@svc/core/match'
 import type { Grant } from './grant.js'
 import { limitsOf, type UnitLimits } from './limits.js'
 

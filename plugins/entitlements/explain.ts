@@ -1,5 +1,6 @@
 // In words, for `svc policy explain`: which list spoke, by which pattern, and which limits follow.
-import { type CallRequest, compilePatternMap, type Limit } from '@svc/core'
+import type { CallRequest, Limit } from '@svc/core'
+import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement } from './entitlement.js'
 import type { PatternList } from './grant.js'
 

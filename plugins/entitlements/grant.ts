@@ -1,5 +1,5 @@
 // What one level of a policy grants and denies: a plan, a tenant, or one of its principals.
-import { compilePatternMap, compilePatternSet, type PatternMap, type PatternSet } from '@svc/core'
+import { compilePatternMap, compilePatternSet, type PatternMap, type PatternSet } from '@svc/core/match'
 import type { PrincipalConfig, ToolLimitConfig } from './config.js'
 import { type UnitLimits, unitsOf } from './limits.js'
 

@@ -1,5 +1,6 @@
 // Which limits apply to one use of a tool: one for the tenant, one for each principal that has its own.
-import type { Limit, PatternMap } from '@svc/core'
+import type { Limit } from '@svc/core'
+import type { PatternMap } from '@svc/core/match'
 import type { ToolLimitConfig } from './config.js'
 import type { Grant, Level } from './grant.js'
 

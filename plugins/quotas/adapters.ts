@@ -2,16 +2,14 @@
 import { resolve } from 'node:path'
 import {
   type Clock,
-  canonicalize,
   type Lease,
-  messageOf,
   type PluginContext,
   type QuotaAdapter,
   resolveOptional,
-  sha256Hex,
   token,
   tokens,
 } from '@svc/core'
+import { canonicalize, messageOf, sha256Hex } from '@svc/core/json'
 import type { QuotasConfig } from './config.js'
 import { MemoryQuotaAdapter } from './memory/adapter.js'
 
@@ -19,7 +17,7 @@ import { MemoryQuotaAdapter } from './memory/adapter.js'
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
 
 /** Adapters that `quotas.adapter` may name besides the built-in ones. */
-export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotaAdapters')
+export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotas/adapters')
 
 /** An adapter that is known but not yet open. */
 export interface AdapterSource {

@@ -1,5 +1,7 @@
 // The `quotas` section (contract.md §2.9, decisions.md §7).
-import { checkRedisSettings, checkStoreChoice, type QuotaAdapter, redisSettings, redisUrl } from '@svc/core'
+
+import type { QuotaAdapter } from '@svc/core'
+import { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from '@svc/core/store'
 import { z } from 'zod'
 
 const adapter = z

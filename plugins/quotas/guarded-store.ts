@@ -1,14 +1,9 @@
 // What happens to a call while the store is down: every question has a deadline, every answer is checked, and a
 // failure is what the policy makes of it.
-import {
-  AnswerDeadline,
-  atOnce,
-  type Clock,
-  type Logger,
-  type Meter,
-  messageOf,
-  type QuotaAdapter,
-} from '@svc/core'
+
+import type { Clock, Logger, Meter, QuotaAdapter } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { AnswerDeadline, atOnce } from '@svc/core/store'
 import { checkedBucket, checkedDay } from './answers.js'
 import type { QuotasConfig } from './config.js'
 import { MemoryQuotaAdapter } from './memory/adapter.js'

@@ -1,5 +1,5 @@
 // The `runtime` section (contract.md §2.16), and what it leaves open.
-import { connectionFields, fieldValue, isLoopbackHost } from '@svc/core'
+import { connectionFields, fieldValue, isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 
 /** The one version of the protocol that this gateway speaks (decisions.md §5). */

@@ -2,16 +2,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   type Clock,
-  canonicalize,
   type DecisionEvaluator,
   type DenyRule,
-  KeyReader,
-  messageOf,
   type PluginContext,
   resolve,
   resolveOptional,
   tokens,
 } from '@svc/core'
+import { canonicalize, messageOf } from '@svc/core/json'
+import { KeyReader } from '@svc/core/secret'
 import { CircuitBreaker } from './breaker.js'
 import type { RemoteConfig, RuntimeConfig } from './config.js'
 import { apiKeyFrom } from './remote/api-key.js'

@@ -6,15 +6,14 @@ import {
   type DenyRule,
   type EvaluationRequest,
   type Finding,
-  formatToolSegment,
   identity,
   isSideEffecting,
-  type JsonObject,
   type Redactor,
   redactor,
-  sha256Hex,
   sideEffects,
 } from '@svc/core'
+import { type JsonObject, sha256Hex } from '@svc/core/json'
+import { formatToolSegment } from '@svc/core/match'
 
 export interface QuestionRule {
   /** The policy's own. */
@@ -49,7 +48,7 @@ function attributesOf(call: Call, request: CallRequest, { includeArguments }: Qu
   const redacts = call.get(redactor)
   const named = (name: string): string => redacts?.pseudonym(name) ?? name
   return {
-    face: call.face,
+    protocol: call.protocol,
     kind: request.kind,
     reference: request.reference,
     ...(request.method === null ? {} : { method: request.method }),

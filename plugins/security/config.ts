@@ -1,5 +1,5 @@
 // The `security` section (contract.md §2.12).
-import { compilePattern, PatternError } from '@svc/core'
+import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
 import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'

@@ -1,5 +1,7 @@
 // Which versions of a server may be used. A server that is not listed is not restricted.
-import { compilePatternSet, type Finding, parseNameSegment, type RequestKind } from '@svc/core'
+
+import type { Finding, RequestKind } from '@svc/core'
+import { compilePatternSet, parseNameSegment } from '@svc/core/match'
 import { finding } from './findings.js'
 
 const PREFIX = 'mcp://'

@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign, verify } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize, fromBase64, type JsonValue, sha256Hex } from '@svc/core'
+import { canonicalize, fromBase64, type JsonValue, sha256Hex } from '@svc/core/json'
 import {
   CountingQuotas,
   type RemoteKey,

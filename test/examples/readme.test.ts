@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { generateKeyFile } from '@svc/plugin-audit'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { readKeys, verifyLog } from 'svc-sdk/audit'
 

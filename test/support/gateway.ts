@@ -4,7 +4,7 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bind, tokens } from '@svc/core'
-import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit'
+import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
 import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk'
 import { type KeepingLogger, keepingLogger } from './logger.js'
 
@@ -16,7 +16,7 @@ export interface TestGateway extends AsyncDisposable {
   readonly dir: string
   /** Every record of the daily logs, in order. */
   records(): SignedEnvelope[]
-  /** POSTs a tool call on the invoke face. */
+  /** POSTs a tool call over the invoke protocol. */
   invoke(path: string, args?: unknown, headers?: Record<string, string>): Promise<Response>
 }
 

@@ -1,7 +1,7 @@
 // The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never repeated, as it may have
 // been carried out, and never kept for later: who asks while there is no connection is told so at once.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import { messageOf } from '../../errors.js'
+import { messageOf } from '../../json/message.js'
 import type { Script } from './script.js'
 
 export interface RedisConnectionOptions {

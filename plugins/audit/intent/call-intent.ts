@@ -9,9 +9,9 @@ import {
   isSideEffecting,
   sideEffects,
 } from '@svc/core'
-import type { AuditEnvelope } from '../envelope.js'
+import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
-import type { Intents } from './intents.js'
+import type { Intents } from './tracker.js'
 
 export interface IntentRule {
   readonly intents: Intents
@@ -38,7 +38,7 @@ export class CallIntent implements Hold {
 
   async commit(): Promise<Denied | undefined> {
     const { intents, which, failureMode, onFailure } = this.#rule
-    const request = this.#call.understood ?? (await this.#call.request())
+    const request = this.#call.parsedRequest ?? (await this.#call.request())
     if (!hasIntent(which, request, this.#call)) return undefined
     try {
       this.#intent ??= await intents.begin(this.#record())

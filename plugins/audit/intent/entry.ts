@@ -1,9 +1,9 @@
 // The lines of an intent journal: a call that is about to be sent, and the end of one. Each intent holds the record
 // that stands for its call if nothing else will ever be known of it.
 
-import { jsonObjectIn } from '@svc/core'
-import { utcDayOf } from '../appender/day.js'
-import type { AuditEnvelope } from '../envelope.js'
+import { jsonObjectIn } from '@svc/core/json'
+import { utcDayOf } from '../log/format/day.js'
+import type { AuditEnvelope } from '../log/format/envelope.js'
 
 /** In records only: no caller is answered with it. */
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'

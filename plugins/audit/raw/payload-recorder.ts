@@ -14,7 +14,7 @@ import {
   redactor,
   type Settlement,
 } from '@svc/core'
-import type { RawPayloadRecord } from '../envelope.js'
+import type { RawPayloadRecord } from '../log/format/envelope.js'
 import { previewOf, windowBytes } from './preview.js'
 
 export interface PayloadRecorderParts {
@@ -51,7 +51,7 @@ export class PayloadRecorder {
 
   /** Writes what is known of the call's payloads, soon. */
   record(call: Call, settlement: Settlement, tenant: string): void {
-    const { agent, trace, understood, receivedAt } = call
+    const { agent, trace, parsedRequest, receivedAt } = call
     const redacts = call.get(redactor)
     const common = {
       trace_id: trace.traceId,
@@ -59,7 +59,7 @@ export class PayloadRecorder {
       runId: agent.agentRef === null ? trace.traceId : (redacts?.text(agent.agentRef) ?? agent.agentRef),
       tenant,
     }
-    const input = understood?.canonicalArgs
+    const input = parsedRequest?.canonicalArgs
     const output = this.#outputOf(call, settlement)
     const endedAt = this.#parts.clock.now()
     const { previewBytes } = this.#parts

@@ -5,7 +5,7 @@
 // A list of our own, since the kept ones scan files asynchronously or know no personal data. It errs on the
 // side of taking out; what no rule can know (a name, a postal address, a secret that looks like a word) stays.
 
-import { wordsOf } from '@svc/core'
+import { wordsOf } from '@svc/core/match'
 
 interface Pattern {
   readonly kind: string

@@ -1,5 +1,6 @@
 // One escalation as it is kept: what the call was, by which rule it is decided, what was decided, who used it.
-import { type Escalation, type EscalationEntry, messageOf } from '@svc/core'
+import type { Escalation, EscalationEntry } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import { z } from 'zod'
 
 /** Milliseconds that a decided case can still be looked up: an idempotency key must outlive no approval it used. */

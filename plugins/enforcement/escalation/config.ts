@@ -1,5 +1,5 @@
 // `enforcement.escalations`: where escalations are kept, and how long callers may wait for one.
-import { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from '@svc/core'
+import { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from '@svc/core/store'
 import { z } from 'zod'
 
 export const escalationsSchema = z

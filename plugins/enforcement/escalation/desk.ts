@@ -3,6 +3,7 @@ import {
   type EscalationDesk,
   type EscalationStatus,
   type EscalationVote,
+  isVoteError,
   type PolicyFacts,
   type Redactor,
   type Reviewer,
@@ -82,7 +83,7 @@ export class Desk implements EscalationDesk {
       if (value === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation any longer.')
       return { value, before }
     } catch (fault) {
-      if (fault instanceof VoteError) await steps.voted(seen, vote, reviewer, fault)
+      if (isVoteError(fault)) await steps.voted(seen, vote, reviewer, fault)
       throw fault
     }
   }

@@ -1,5 +1,6 @@
 // What makes two calls the same call, for a person who decides of one of them.
-import { type CallRequest, canonicalize, type Identity, sha256Hex } from '@svc/core'
+import type { CallRequest, Identity } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 
 /**
  * SHA-256, hex, over the canonical JSON (RFC 8785) of tenant, server, tool, arguments and principal. The arguments are

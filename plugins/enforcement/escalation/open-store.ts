@@ -3,14 +3,13 @@
 import { resolve } from 'node:path'
 import {
   type Clock,
-  canonicalize,
   type EscalationStore,
   type Lease,
   type PluginContext,
   resolveOptional,
-  sha256Hex,
   tokens,
 } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import type { EscalationsConfig } from './config.js'
 import { MemoryEscalationStore } from './memory/store.js'
 import { ReachableStore } from './reachable-store.js'

@@ -1,13 +1,7 @@
 // Who is who, and who may vote on what. A person goes by the names in their token; kept are only their hashes, which
 // are another's in every escalation.
-import {
-  type ApprovalSet,
-  type Identity,
-  type PolicyFacts,
-  type Reviewer,
-  sha256Hex,
-  VoteError,
-} from '@svc/core'
+import { type ApprovalSet, type Identity, type PolicyFacts, type Reviewer, VoteError } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import type { Case } from './case.js'
 
 /** The admin token is one person, whoever holds it. No user can have this name: it is hashed with its kind. */

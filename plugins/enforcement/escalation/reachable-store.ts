@@ -1,7 +1,6 @@
 // The store as the gateway asks it: within a deadline, and with one refusal for whatever goes wrong.
+
 import {
-  AnswerDeadline,
-  atOnce,
   type Clock,
   type EscalationEntry,
   type EscalationStore,
@@ -9,6 +8,7 @@ import {
   type OpenConditions,
   Refusal,
 } from '@svc/core'
+import { AnswerDeadline, atOnce } from '@svc/core/store'
 import { MemoryEscalationStore } from './memory/store.js'
 
 export interface ReachableStoreParts {

@@ -1,5 +1,6 @@
 // One JSON-RPC message of an MCP server's, redacted.
-import { type CallRequest, canonicalize, type ErrorCode, jsonObjectIn, sha256Hex } from '@svc/core'
+import type { CallRequest, ErrorCode } from '@svc/core'
+import { canonicalize, jsonObjectIn, sha256Hex } from '@svc/core/json'
 import { redactError, redactResult } from './mcp-result.js'
 import { type OutputRule, rulesFor } from './rule.js'
 

@@ -1,11 +1,6 @@
 // Asks a runtime over HTTP, again where that may help and the time allows it.
-import {
-  type Clock,
-  type DecisionEvaluator,
-  type Evaluation,
-  type EvaluationRequest,
-  retryAfterMs,
-} from '@svc/core'
+import type { Clock, DecisionEvaluator, Evaluation, EvaluationRequest } from '@svc/core'
+import { retryAfterMs } from '@svc/core/http'
 import { EvaluationFault } from '../fault.js'
 import type { ApiKey } from './api-key.js'
 import type { Endpoint, EndpointAnswer } from './endpoint.js'

@@ -1,13 +1,7 @@
 // The two messages of the protocol (decisions.md §5). docs/runtime.openapi.yaml describes them for runtimes; a test
 // holds both together.
-import {
-  type Evaluation,
-  type EvaluationRequest,
-  JsonInputError,
-  type JsonObject,
-  type JsonValue,
-  parseJson,
-} from '@svc/core'
+import type { Evaluation, EvaluationRequest } from '@svc/core'
+import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { z } from 'zod'
 import { EvaluationFault } from '../fault.js'
 

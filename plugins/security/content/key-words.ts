@@ -1,5 +1,5 @@
 // Which strings are judged for the name they stand under (decisions.md §3, "Patterns").
-import { wordsOf } from '@svc/core'
+import { wordsOf } from '@svc/core/match'
 
 /** Judged as a URL, with or without a scheme. */
 export const URL_NAMED = 1

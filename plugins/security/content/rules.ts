@@ -1,5 +1,6 @@
 // The rules on what arguments hold, over one walk.
-import { type CallRequest, type Finding, shownPath } from '@svc/core'
+import type { CallRequest, Finding } from '@svc/core'
+import { shownPath } from '@svc/core/json'
 import { finding } from '../findings.js'
 import { type Effort, eachString } from './walk.js'
 

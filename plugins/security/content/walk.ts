@@ -1,5 +1,5 @@
 // One walk over the arguments for all rules on what they hold.
-import type { JsonValue } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { marksOf } from './key-words.js'
 
 /** Counts the characters that are looked at, each time they are: what hostile input may make a judgement cost. */

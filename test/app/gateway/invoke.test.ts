@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { canonicalize, sha256Hex } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
@@ -27,7 +27,7 @@ async function withGateway(
   await body(gateway, upstream)
 }
 
-describe('the invoke face', () => {
+describe('the invoke protocol', () => {
   it('forwards the arguments to the tool and its answer to the caller', () =>
     withGateway(async (gateway, upstream) => {
       const response = await gateway.invoke('/mcp/files/read@1.2.0', { b: 1, a: 'x' })

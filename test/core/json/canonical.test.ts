@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { CanonicalJsonError, canonicalize, canonicalizeAround, joinCut, joinCutWith } from '@svc/core'
+import { CanonicalJsonError, canonicalize, canonicalizeAround, joinCut, joinCutWith } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

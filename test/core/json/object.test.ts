@@ -1,4 +1,4 @@
-import { jsonObjectIn } from '@svc/core'
+import { jsonObjectIn } from '@svc/core/json'
 import { expect } from 'chai'
 
 describe('jsonObjectIn', () => {

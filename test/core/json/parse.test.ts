@@ -1,4 +1,4 @@
-import { JsonInputError, parseJson } from '@svc/core'
+import { JsonInputError, parseJson } from '@svc/core/json'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

@@ -6,7 +6,7 @@ import {
   PatternError,
   parseReference,
   type ReferenceParts,
-} from '@svc/core'
+} from '@svc/core/match'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

@@ -7,7 +7,7 @@ import {
   parseToolSegment,
   ReferenceInputError,
   type ReferenceParts,
-} from '@svc/core'
+} from '@svc/core/match'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

@@ -1,4 +1,4 @@
-import { wordsOf } from '@svc/core'
+import { wordsOf } from '@svc/core/match'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

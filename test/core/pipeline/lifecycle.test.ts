@@ -1,4 +1,5 @@
-import { denied, Pipeline, type Stage } from '@svc/core'
+import { denied, type Stage } from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 
 function placed(name: string, log: string[], more: Partial<Stage> = {}) {

@@ -4,12 +4,12 @@ import {
   type Failed,
   failed,
   type Outcome,
-  Pipeline,
   Refusal,
   type Settlement,
   type Stage,
-  sha256Hex,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 

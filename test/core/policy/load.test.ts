@@ -1,4 +1,5 @@
-import { PolicyError, sha256Hex } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { PolicyError } from '@svc/core/policy'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { accepted, audit, authn, limits, load, loadLayers, mistakesIn, plugin, printed } from './policies.js'
@@ -162,10 +163,9 @@ describe('layers', () => {
 
 describe('security.ap2', () => {
   const security = plugin('security', z.strictObject({ level: z.int().optional() }))
-  const ap2 = plugin('ap2', z.strictObject({ enabled: z.boolean() }))
+  const ap2 = plugin('ap2', z.strictObject({ enabled: z.boolean() }), { nestedIn: 'security' })
   const sections = {
     plugins: [audit, authn, limits, security, ap2],
-    defaultOrder: ['audit', 'security', 'ap2'],
   }
 
   it('is the section ap2', () => {

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { KeyError, KeyReader } from '@svc/core'
+import { KeyError, KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
 
 describe('key references', () => {

@@ -8,7 +8,8 @@ import {
   type Token,
   tokens,
 } from '@svc/core'
-import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
+import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'

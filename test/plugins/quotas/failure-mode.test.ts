@@ -4,11 +4,11 @@ import {
   type Limit,
   limits,
   type Outcome,
-  Pipeline,
   type QuotaAdapter,
   type Stage,
   tokens,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
 import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'

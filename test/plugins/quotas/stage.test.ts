@@ -8,11 +8,11 @@ import {
   type Limit,
   limits,
   type Outcome,
-  Pipeline,
   type QuotaAdapter,
   type Stage,
   tokens,
 } from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
 import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -5,9 +5,9 @@ import {
   type EvaluationRequest,
   identity,
   redactor,
-  sha256Hex,
   tokens,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import { startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
@@ -45,7 +45,7 @@ describe('a remote runtime', () => {
         reasons: ['tool_not_in_allowlist'],
         riskTags: ['tool_not_in_allowlist'],
         attributes: {
-          face: 'invoke',
+          protocol: 'invoke',
           kind: 'tool',
           reference: 'mcp://files/echo@1.0.0',
           authenticated: false,
@@ -241,7 +241,7 @@ describe('a remote runtime', () => {
         const call = makeCall()
         call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: ['desk'] })
         if (redacts !== undefined) call.set(redactor, redacts)
-        call.find({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
+        call.addFinding({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
         await stage.handle(call, async () => denied('INTERNAL', 'not sent in this test'))
       }
     } finally {

@@ -1,5 +1,6 @@
 // What the rules on arguments say of one set of arguments.
-import type { Finding, JsonValue } from '@svc/core'
+import type { Finding } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { makeCall } from '../../support/call.js'
 import { run, securityStage, served } from './run.js'
 

@@ -1,5 +1,5 @@
 // Hostile input costs linear time. Counted in characters looked at, not in milliseconds: a count does not flake.
-import type { JsonValue } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { contentRules, type Effort, judgeContent, securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 

@@ -1,4 +1,4 @@
-import type { JsonValue } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { answered, detailsOf } from './content.js'

@@ -1,4 +1,4 @@
-import type { JsonValue } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'

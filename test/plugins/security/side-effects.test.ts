@@ -1,4 +1,5 @@
-import { bind, isSideEffecting, type JsonValue, sideEffects, tokens } from '@svc/core'
+import { bind, isSideEffecting, sideEffects, tokens } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import fc from 'fast-check'

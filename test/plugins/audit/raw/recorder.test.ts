@@ -6,10 +6,11 @@ import {
   denied,
   identity,
   type Outcome,
-  Pipeline,
   tokens,
 } from '@svc/core'
-import { auditPlugin, auditSchema, type RawPayloadRecord } from '@svc/plugin-audit'
+import { Pipeline } from '@svc/core/pipeline'
+import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import type { RawPayloadRecord } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { makeCall } from '../../../support/call.js'
 import { makeContext } from '../../../support/context.js'

@@ -1,4 +1,4 @@
-import { redact } from '@svc/plugin-audit'
+import { redact } from '@svc/plugin-audit/internal/raw/redact'
 import { expect } from 'chai'
 import { cpuTimeOf } from '../../../support/cpu-time.js'
 

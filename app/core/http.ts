@@ -1,0 +1,2 @@
+// `svc-sdk/core/http`: see `@svc/core/http`.
+export * from '@svc/core/http'

@@ -1,0 +1,2 @@
+// `svc-sdk/core/lmdb`: see `@svc/core/lmdb`.
+export * from '@svc/core/lmdb'

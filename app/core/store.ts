@@ -1,0 +1,2 @@
+// `svc-sdk/core/store`: see `@svc/core/store`.
+export * from '@svc/core/store'

@@ -1,0 +1,178 @@
+// The facts that a request's headers carry: trace, agent, idempotency key. Headers restrict and describe;
+// they grant nothing.
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
+import { messageOf, parseJson } from '@svc/core/json'
+
+const maxHeaderValue = 1024
+const traceparentForm = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/
+const base64url = /^[A-Za-z0-9_-]+=*$/
+const causeHeaders = [
+  ['x-cause-trace', 32],
+  ['x-cause-span', 16],
+] as const
+/** Those that have one value. Of a repeated one, two readers on the way may take different values. */
+const singletons = [
+  'content-type',
+  'origin',
+  'idempotency-key',
+  'x-idempotency-key',
+  'x-tenant',
+  'x-node-id',
+  'x-agent-ref',
+  'x-agent-parent-ref',
+  'x-agent-state',
+  'x-cause-trace',
+  'x-cause-span',
+  'x-escalation-id',
+  'x-escalation-wait',
+  'mcp-session-id',
+  'mcp-protocol-version',
+  'mcp-method',
+  'mcp-name',
+  'last-event-id',
+]
+const noTrace = '0'.repeat(32)
+const noSpan = '0'.repeat(16)
+
+/**
+ * Continues a valid `traceparent` (W3C Trace Context §3.2, §4.3) and starts a trace otherwise. The cause
+ * is what `x-cause-trace` and `x-cause-span` name, else the parent in `traceparent`.
+ */
+export function traceOf(headers: IncomingHttpHeaders, ids: Ids): CallTrace {
+  const parent = parentOf(headers['traceparent'])
+  return {
+    traceId: parent?.traceId ?? ids.traceId(),
+    spanId: ids.spanId(),
+    flags: parent?.flags ?? '01',
+    state: parent === undefined ? null : single(headers['tracestate']),
+    causeTraceId: hex(headers['x-cause-trace'], 32) ?? parent?.traceId ?? null,
+    causeSpanId: hex(headers['x-cause-span'], 16) ?? parent?.spanId ?? null,
+  }
+}
+
+function parentOf(
+  value: string | string[] | undefined,
+): { traceId: string; spanId: string; flags: string } | undefined {
+  if (typeof value !== 'string') return undefined
+  const parts = traceparentForm.exec(value)
+  if (parts === null) return undefined
+  const [, version, traceId, spanId, flags] = parts
+  if (version === undefined || traceId === undefined || spanId === undefined || flags === undefined)
+    return undefined
+  if (version === 'ff' || traceId === noTrace || spanId === noSpan) return undefined
+  if (version === '00' && value.length !== 55) return undefined
+  return { traceId, spanId, flags }
+}
+
+function hex(value: string | string[] | undefined, digits: number): string | null {
+  if (typeof value !== 'string' || value.length !== digits) return null
+  return /^[0-9a-f]+$/.test(value) ? value : null
+}
+
+function single(value: string | string[] | undefined): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+/** The refusal of a request that repeats a header of one value. */
+export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
+  for (const name of singletons) {
+    const value = message.headers[name]
+    // Repeated headers arrive joined; whether the comma is one's own is dearer to ask.
+    if (value === undefined || !value.includes(',')) continue
+    if ((message.headersDistinct[name]?.length ?? 0) > 1) {
+      return new Refusal('BAD_REQUEST', `${name}: given more than once.`)
+    }
+  }
+  return undefined
+}
+
+/** The agent's facts as far as they can be read, and the refusal where a header that is present cannot. */
+export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refusal?: Refusal } {
+  const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
+  try {
+    checkCause(headers)
+    return {
+      agent: {
+        nodeId: named(headers, 'x-node-id'),
+        agentRef: named(headers, 'x-agent-ref'),
+        parentRef: named(headers, 'x-agent-parent-ref'),
+        ...agentState(headers['x-agent-state']),
+      },
+    }
+  } catch (fault) {
+    if (isRefusal(fault)) return { agent, refusal: fault }
+    throw fault
+  }
+}
+
+function named(headers: IncomingHttpHeaders, name: string): string | null {
+  const value = headers[name]
+  if (value === undefined) return null
+  if (typeof value !== 'string' || value === '' || value.length > maxHeaderValue) {
+    throw new Refusal('BAD_REQUEST', `${name}: expected one value of 1 to ${maxHeaderValue} characters.`)
+  }
+  return value
+}
+
+function checkCause(headers: IncomingHttpHeaders): void {
+  for (const [name, digits] of causeHeaders) {
+    if (headers[name] !== undefined && hex(headers[name], digits) === null) {
+      throw new Refusal('BAD_REQUEST', `${name}: expected ${digits} lower-case hexadecimal digits.`)
+    }
+  }
+}
+
+/** Base64url (RFC 4648 §5) of `{ "variables"?: object, "metadata"?: object }`. */
+function agentState(header: string | string[] | undefined): Pick<CallAgent, 'variables' | 'metadata'> {
+  if (header === undefined) return { variables: null, metadata: null }
+  const value = typeof header === 'string' && base64url.test(header) ? parsed(header) : undefined
+  if (isObject(value)) {
+    const { variables = null, metadata = null, ...rest } = value
+    if (Object.keys(rest).length === 0 && isObjectOrNull(variables) && isObjectOrNull(metadata)) {
+      return { variables, metadata }
+    }
+  }
+  throw new Refusal(
+    'BAD_REQUEST',
+    'x-agent-state: expected base64url of {"variables"?: object, "metadata"?: object}.',
+  )
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseJson(Buffer.from(text, 'base64url'))
+  } catch (cause) {
+    throw new Refusal('BAD_REQUEST', `x-agent-state: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isObjectOrNull(value: unknown): value is Record<string, unknown> | null {
+  return value === null || isObject(value)
+}
+
+/** The call's idempotency key; throws `Refusal` when the two headers disagree or the key is unfit. */
+export function idempotencyKeyOf(headers: IncomingHttpHeaders): string | null {
+  const plain = headers['idempotency-key']
+  const prefixed = headers['x-idempotency-key']
+  if (plain !== undefined && prefixed !== undefined && plain !== prefixed) {
+    throw new Refusal('BAD_REQUEST', 'idempotency-key and x-idempotency-key are both given and differ.')
+  }
+  const key = plain ?? prefixed
+  if (key === undefined) return null
+  if (!isIdempotencyKey(key)) throw new Refusal('BAD_REQUEST', `idempotency-key: ${keyExpected}`)
+  return key
+}
+
+const keyForm = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
+
+export const keyExpected = `expected one key of 1 to ${maxHeaderValue} printable ASCII characters.`
+
+/** Whether a header carries the key upstream as it is: nothing in it is trimmed, recoded or a line of its own. */
+export function isIdempotencyKey(key: unknown): key is string {
+  return typeof key === 'string' && key.length <= maxHeaderValue && keyForm.test(key)
+}

@@ -1,0 +1,303 @@
+// One call on its way through the gateway: the request's facts, slots, findings, holds and settlement.
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Abortable, CallAbort } from './abort.js'
+import { brand, hasBrand } from './contract.js'
+import { type ErrorCode, isRefusal, Refusal } from './errors.js'
+import type { Effect, Finding } from './finding.js'
+import type { Denied, Outcome, Sent } from './outcome.js'
+import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
+import type { Slot } from './slot.js'
+import { verdict } from './slots.js'
+
+/** Something taken for this call that must be spent only if the call is sent. */
+export interface Hold {
+  /** Directly before the first byte goes upstream; a `Denied` stops the call. */
+  commit(): Promise<Denied | undefined> | Denied | undefined
+  /** The call was not sent. */
+  release(): Promise<void> | void
+  /** Commits after all others, wherever its stage stands: nothing may refuse the call any more. */
+  readonly isLast?: true
+}
+
+/** How a call ended, after its last byte. */
+export interface Settlement {
+  readonly outcome: Outcome
+  /** HTTP status as answered over the invoke protocol. */
+  readonly status: number
+  readonly sent: Sent
+  /** Bytes of the answer's body. */
+  readonly bytes: number
+  /** SHA-256, hex, of the output; null without one. */
+  readonly digest: string | null
+  readonly error: ErrorCode | null
+}
+
+type SettleHandler = (settlement: Settlement) => Promise<void> | void
+
+/** Whether a reference may be used: a finding when a rule speaks against it. */
+export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
+
+export interface CallInit {
+  readonly protocol: CallProtocol
+  readonly headers: IncomingHttpHeaders
+  readonly trace: CallTrace
+  readonly agent: CallAgent
+  readonly target: CallTarget
+  /** Milliseconds since the epoch, by the clock of the gateway. */
+  readonly receivedAt: number
+  /** Reads and parses the request once; throws `Refusal`. */
+  readonly read: () => Promise<CallRequest> | CallRequest
+}
+
+const empty = Symbol('empty')
+
+export class Call {
+  readonly [brand] = 'Call'
+  readonly protocol: CallProtocol
+  readonly headers: IncomingHttpHeaders
+  readonly trace: CallTrace
+  readonly agent: CallAgent
+  readonly target: CallTarget
+  readonly receivedAt: number
+  /** Set when the first byte goes upstream. */
+  sent: Sent = 'no'
+  /** Repeated sends of the gateway's own. */
+  retries = 0
+
+  #read: CallInit['read']
+  #request: Promise<CallRequest> | undefined
+  #parsedRequest: CallRequest | undefined
+  #slots: unknown[] = []
+  #findings: Finding[] = []
+  #rules: ReferenceRule[] = []
+  #holds: Hold[] = []
+  #settle: SettleHandler[] = []
+  #disconnectListeners: Set<() => void> | undefined
+  #isDisconnected = false
+  #isTimeoutPaused = false
+  #pauseListeners: ((isPaused: boolean) => void)[] | undefined
+  #isDraining = false
+  #isSettled = false
+  #abort = new CallAbort()
+
+  constructor(init: CallInit) {
+    this.protocol = init.protocol
+    this.headers = init.headers
+    this.trace = init.trace
+    this.agent = init.agent
+    this.target = init.target
+    this.receivedAt = init.receivedAt
+    this.#read = init.read
+  }
+
+  /**
+   * The request, read on first use and remembered. Rejects with `Refusal` when it cannot be understood;
+   * a stage lets that pass, the pipeline answers it.
+   */
+  request(): Promise<CallRequest> {
+    this.#request ??= this.#readOnce()
+    return this.#request
+  }
+
+  async #readOnce(): Promise<CallRequest> {
+    const request = await this.#read()
+    this.#parsedRequest = request
+    return request
+  }
+
+  /** The request, once a stage has read it and it was valid: for records. */
+  get parsedRequest(): CallRequest | undefined {
+    return this.#parsedRequest
+  }
+
+  /** Aborts when the call must stop: a limit passed, or the caller disconnected. Its reason is a `Refusal`. */
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  /** The same as `signal`, without creating an AbortSignal. */
+  get abortState(): Abortable {
+    return this.#abort
+  }
+
+  /** Stops the call; the dispatcher answers with this code. */
+  abort(code: ErrorCode, message: string): void {
+    this.#abort.abort(new Refusal(code, message))
+  }
+
+  /** For the transport: the caller has disconnected. That alone does not stop the call. */
+  disconnect(): void {
+    this.#isDisconnected = true
+    for (const listener of this.#disconnectListeners ?? []) listener()
+    this.#disconnectListeners = undefined
+  }
+
+  /** Runs `listener` when the caller disconnects, at once if it has. Returns a function that removes the listener. */
+  onDisconnect(listener: () => void): () => void {
+    if (this.#isDisconnected) listener()
+    else {
+      this.#disconnectListeners ??= new Set()
+      this.#disconnectListeners.add(listener)
+    }
+    return () => this.#disconnectListeners?.delete(listener)
+  }
+
+  /**
+   * The call waits for a person's decision until the returned function runs: time limits do not count, and a drain
+   * aborts the call.
+   */
+  pauseTimeout(): () => void {
+    this.#setTimeoutPaused(true)
+    if (this.#isDraining) this.drain()
+    return () => this.#setTimeoutPaused(false)
+  }
+
+  /** Runs `listener` when time limits pause, and when they resume. */
+  onTimeoutPause(listener: (isPaused: boolean) => void): void {
+    this.#pauseListeners ??= []
+    this.#pauseListeners.push(listener)
+  }
+
+  #setTimeoutPaused(isPaused: boolean): void {
+    this.#isTimeoutPaused = isPaused
+    for (const listener of this.#pauseListeners ?? []) listener(isPaused)
+  }
+
+  /** For a gateway that shuts down: aborts the call if it waits for a person, now or later. */
+  drain(): void {
+    this.#isDraining = true
+    if (this.#isTimeoutPaused) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+  }
+
+  get<T>(slot: Slot<T>): T | undefined {
+    const value = this.#slots[slot.index]
+    return value === empty ? undefined : (value as T | undefined)
+  }
+
+  /** Throws where nobody filled the slot; the order check at load makes that a fault, not a condition. */
+  need<T>(slot: Slot<T>): T {
+    const value = this.get(slot)
+    if (value === undefined) throw new Error(`slot ${slot.name} is empty`)
+    return value
+  }
+
+  /** Write-once. */
+  set<T>(slot: Slot<T>, value: T): void {
+    while (this.#slots.length <= slot.index) this.#slots.push(empty)
+    if (this.#slots[slot.index] !== empty) throw new Error(`slot ${slot.name} is already filled`)
+    this.#slots[slot.index] = value
+  }
+
+  addFinding(finding: Finding): void {
+    this.#findings.push(finding)
+  }
+
+  get findings(): readonly Finding[] {
+    return this.#findings
+  }
+
+  /** Adds a rule on references: it applies to this call's reference and to the entries of lists in its answer. */
+  addReferenceRule(rule: ReferenceRule): void {
+    this.#rules.push(rule)
+  }
+
+  /** True when no rule's finding stands in the way of the reference under the verdict in force. */
+  mayUse(reference: string, kind: RequestKind): boolean {
+    const effect = this.#effectOn(reference, kind)
+    return effect !== 'deny' && effect !== 'escalate'
+  }
+
+  /** True for what may be used, and for what may be once people have decided. */
+  mayRequest(reference: string, kind: RequestKind): boolean {
+    return this.#effectOn(reference, kind) !== 'deny'
+  }
+
+  /** The hardest that any rule's finding has. */
+  #effectOn(reference: string, kind: RequestKind): Effect {
+    let hardest: Effect = 'reported'
+    for (const rule of this.#rules) {
+      const finding = rule(reference, kind)
+      if (finding === undefined) continue
+      const effect = this.get(verdict)?.effectOf(finding.reason) ?? 'deny'
+      if (effect === 'deny') return effect
+      if (effect === 'escalate') hardest = effect
+    }
+    return hardest
+  }
+
+  hold(hold: Hold): void {
+    const firstLast = hold.isLast === true ? -1 : this.#holds.findIndex(({ isLast }) => isLast === true)
+    if (firstLast < 0) this.#holds.push(hold)
+    else this.#holds.splice(firstLast, 0, hold)
+  }
+
+  /** For the dispatcher, directly before the first byte goes upstream. */
+  async commitHolds(): Promise<Denied | undefined> {
+    for (const hold of this.#holds) {
+      const denial = await hold.commit()
+      if (denial !== undefined) return denial
+    }
+    return undefined
+  }
+
+  /** For the pipeline, when the outcome says that nothing was sent. Every hold is tried; faults are joined. */
+  async releaseHolds(): Promise<void> {
+    const faults: unknown[] = []
+    for (const hold of this.#holds.splice(0).reverse()) {
+      try {
+        await hold.release()
+      } catch (fault) {
+        faults.push(fault)
+      }
+    }
+    if (faults.length > 0) throw new AggregateError(faults, 'holds could not be given back')
+  }
+
+  get hasHolds(): boolean {
+    return this.#holds.length > 0
+  }
+
+  /** Runs once, inside out (the stage that registered first is told last), when the answer has ended. */
+  onSettle(handler: SettleHandler): void {
+    this.#settle.push(handler)
+  }
+
+  /**
+   * Runs once, when every settle handler has been told, the record's among them, and before the last piece of the
+   * answer leaves: told the same, with what a fault of theirs made of the call as its error.
+   */
+  afterSettle(handler: SettleHandler): void {
+    this.#settle.unshift(handler)
+  }
+
+  /** Whether the answer has come: what a stream may still bring is no part of the outcome. */
+  get isSettled(): boolean {
+    return this.#isSettled
+  }
+
+  /**
+   * For the pipeline. Every handler is told, whatever those before it did, as no fault of a stage may cost the
+   * record; what the first fault makes of the call is told from there on as its error. Rejects with that fault,
+   * which keeps the answer back.
+   */
+  async settle(settlement: Settlement): Promise<void> {
+    this.#isSettled = true
+    const handlers = this.#settle.splice(0)
+    let told = settlement
+    let first: { readonly fault: unknown } | undefined
+    for (let i = handlers.length - 1; i >= 0; i--) {
+      try {
+        await handlers[i]?.(told)
+      } catch (fault) {
+        first ??= { fault }
+        told = { ...settlement, error: isRefusal(first.fault) ? first.fault.code : 'INTERNAL' }
+      }
+    }
+    if (first !== undefined) throw first.fault
+  }
+}
+
+/** Whether `value` is a `Call`, of whatever copy of this package. */
+export function isCall(value: unknown): value is Call {
+  return hasBrand(value, 'Call')
+}

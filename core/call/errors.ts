@@ -1,0 +1,96 @@
+// The one table of error codes. The HTTP layer, the MCP endpoint, the records and docs/errors.md all read it,
+// so a code that is not here cannot be answered. Codes and statuses are decisions.md §2.
+
+import { brand, hasBrand } from './contract.js'
+
+interface ErrorEntry {
+  /** HTTP status; the upstream's own status where `UPSTREAM` passes an answer on. */
+  readonly status: number
+  readonly when: string
+}
+
+export const errorTable = {
+  BAD_REQUEST: { status: 400, when: 'The request is not JSON, not an object, or has a bad header or path.' },
+  UNAUTHENTICATED: {
+    status: 401,
+    when: 'The bearer token is missing, expired, malformed or wrongly signed.',
+  },
+  UNAUTHORIZED_TENANT: {
+    status: 401,
+    when: '`x-tenant` and the token disagree, or no tenant can be told.',
+  },
+  TOOL_NOT_ALLOWED: {
+    status: 403,
+    when: 'Enforcement denied the call; `denial_reason` is the reason token.',
+  },
+  ESCALATION_PENDING: { status: 403, when: 'A person has to decide; `escalation_id` names the case.' },
+  ESCALATION_REJECTED: { status: 403, when: 'A person decided against the call.' },
+  TARGET_NOT_FOUND: { status: 404, when: 'No such server in `targets`, or no such path.' },
+  IDEMPOTENT_DUPLICATE: {
+    status: 409,
+    when: 'A call with this idempotency key is in flight, or the policy rejects duplicates.',
+  },
+  IDEMPOTENT_OUTCOME_UNKNOWN: {
+    status: 409,
+    when: 'An earlier call with this idempotency key may or may not have run.',
+  },
+  PAYLOAD_TOO_LARGE: {
+    status: 413,
+    when: "The finding `payload_too_large` denies, or the body is over the server's hard cap.",
+  },
+  IDEMPOTENCY_KEY_REUSED: { status: 422, when: 'The idempotency key was used with other arguments.' },
+  RATE_LIMITED: {
+    status: 429,
+    when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have.',
+  },
+  QUOTA_EXCEEDED: { status: 429, when: 'The daily limit is reached.' },
+  UPSTREAM: { status: 502, when: 'The upstream answered 4xx or 5xx; its status and body are passed on.' },
+  BROKER_UNAVAILABLE: {
+    status: 502,
+    when: 'The upstream credential could not be had; the call is not sent.',
+  },
+  UPSTREAM_UNREACHABLE: {
+    status: 502,
+    when: 'The upstream could not be reached or broke the protocol.',
+  },
+  STORE_UNAVAILABLE: { status: 503, when: 'A store that must not be skipped is down; nothing was sent.' },
+  AUDIT_UNAVAILABLE: { status: 503, when: 'The audit log cannot be written; nothing was sent.' },
+  RUNTIME_UNAVAILABLE: { status: 503, when: 'The remote runtime cannot be asked; nothing was sent.' },
+  DRAINING: { status: 503, when: 'The gateway is shutting down; nothing was sent.' },
+  DURATION_EXCEEDED: {
+    status: 504,
+    when: 'The finding `duration_too_long` denies: the upstream request was aborted and may have run.',
+  },
+  OUTCOME_UNRECORDED: {
+    status: 500,
+    when: 'The upstream answered but the record could not be made durable; the answer is withheld.',
+  },
+  INTERNAL: { status: 500, when: 'A fault of the gateway; the message tells nothing of the inside.' },
+} as const satisfies Record<string, ErrorEntry>
+
+export type ErrorCode = keyof typeof errorTable
+
+export function statusOf(code: ErrorCode): number {
+  return errorTable[code].status
+}
+
+/**
+ * A refusal on its way out of a place that returns a value, such as `call.request()`.
+ * The pipeline turns it into the `Denied` outcome it describes; anything else thrown is a fault.
+ */
+export class Refusal extends Error {
+  readonly [brand] = 'Refusal'
+  override readonly name = 'Refusal'
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
+/** Whether `value` is a `Refusal`, of whatever copy of this package. */
+export function isRefusal(value: unknown): value is Refusal {
+  return hasBrand(value, 'Refusal')
+}

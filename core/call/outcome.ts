@@ -1,0 +1,90 @@
+// What became of a call. Denials and failures are values, so that outer stages see them like answers;
+// each says whether the upstream was asked.
+import type { ErrorCode } from './errors.js'
+import type { EscalationStatus } from './escalation.js'
+
+/** Whether the call went upstream: `unknown` when bytes may have been sent and no answer came. */
+export type Sent = 'no' | 'yes' | 'unknown'
+
+export type AnswerHeaders = Record<string, string | string[]>
+
+/** One piece of a streamed answer. */
+export interface AnswerChunk {
+  readonly bytes: Uint8Array
+  /**
+   * Present on the piece that is the answer itself (on an MCP stream, the event with this call's
+   * JSON-RPC response): the call settles before the piece is let out.
+   */
+  readonly answer?: {
+    /** SHA-256, hex, of the canonical `result`; null without one. */
+    readonly digest: string | null
+    readonly error?: ErrorCode
+    /** The answer without what frames it on the stream, where it is the upstream's: the JSON-RPC response. */
+    readonly content?: string
+    /** The bytes to send instead when the call could not be recorded. */
+    instead(failed: Failed): Uint8Array
+  }
+}
+
+export interface AnswerStream extends AsyncIterable<AnswerChunk> {
+  /** Reads on to the end though nobody listens, so that the call still settles. */
+  readonly drainWhenAbandoned?: boolean
+}
+
+export interface Completed {
+  readonly kind: 'completed'
+  readonly sent: Sent
+  readonly status: number
+  readonly headers: AnswerHeaders
+  readonly body: Uint8Array | AnswerStream
+  /** Set where the answer is an error of the upstream's or, over MCP, holds one. */
+  readonly error?: ErrorCode
+  /** SHA-256, hex, of what the record calls the output; absent: of the body's bytes. */
+  readonly digest?: string | null
+}
+
+export interface Denial {
+  /** Whose rule denied: `gateway`, `tenant`, `plan`, `user`, `role`, `agent`, `node`. */
+  readonly level?: string
+  /** The section that found it. */
+  readonly type?: string
+  /** The reason token. */
+  readonly reason?: string
+}
+
+export interface Denied {
+  readonly kind: 'denied'
+  readonly sent: Sent
+  readonly code: ErrorCode
+  readonly message: string
+  readonly denial?: Denial
+  /** The escalation that decides of the call. */
+  readonly escalation?: { readonly id: string; readonly status: EscalationStatus }
+  readonly headers?: AnswerHeaders
+}
+
+export interface Failed {
+  readonly kind: 'failed'
+  readonly sent: Sent
+  readonly code: ErrorCode
+  readonly message: string
+  readonly headers?: AnswerHeaders
+  /** For the log, never for the caller. */
+  readonly cause?: unknown
+}
+
+export type Outcome = Completed | Denied | Failed
+
+export type MaybePromise<T> = T | Promise<T>
+
+export function denied(code: ErrorCode, message: string, more: Partial<Omit<Denied, 'kind'>> = {}): Denied {
+  return { kind: 'denied', sent: 'no', code, message, ...more }
+}
+
+export function failed(code: ErrorCode, message: string, more: Partial<Omit<Failed, 'kind'>> = {}): Failed {
+  return { kind: 'failed', sent: 'no', code, message, ...more }
+}
+
+export function isStream(body: Completed['body']): body is AnswerStream {
+  return !(body instanceof Uint8Array)
+}

@@ -1,0 +1,13 @@
+// Header fields, event streams and metadata documents of HTTP.
+export { connectionFields, fieldValue } from './header-field.js'
+export { isLoopbackHost } from './loopback.js'
+export {
+  type DescribeResource,
+  describedPath,
+  metadataUrl,
+  type ResourceMetadata,
+  resourceUrl,
+} from './protected-resource.js'
+export { retryAfterMs } from './retry-after.js'
+export { eventOf, readEvent, type SseEvent, withData } from './sse/event.js'
+export { type SseBlock, SseOverflow, SseSplitter } from './sse/splitter.js'

@@ -1,0 +1,6 @@
+// The message of whatever was thrown.
+
+/** The message of an `Error`, else the value as text. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}

@@ -1,0 +1,134 @@
+// Proves an order of stages from what they require and provide. Nothing reorders silently.
+
+import type { Plugin } from './plugin.js'
+
+export interface OrderMistake {
+  /** The entry of the order that is wrong. */
+  readonly name: string
+  readonly message: string
+}
+
+/** Where stages stand by default, outermost first. A plugin names its phase; a policy's `pipeline` overrides it. */
+const phases = [
+  'record', //         outermost: every call becomes one record, whatever happens inside
+  'redaction', //      directly inside it: decides what records and stages see of people
+  'authentication', // before any stage that asks who is calling; the body is read after it
+  'authorization', //  what the caller may use; fills the limits that metering counts
+  'inspection', //     what the call would touch: arguments, versions, mandates
+  'evaluation', //     a remote evaluator sees every finding
+  'decision', //       the one verdict, after all findings and before anything is spent
+  'idempotency', //    before metering, so that a replay costs no quota
+  'metering', //       counts calls that are allowed and are no duplicates
+  'credential', //     innermost: a credential is fetched only for a call that is sent
+] as const
+
+export type Phase = (typeof phases)[number]
+
+function phaseOf({ phase = 'inspection' }: Plugin): number {
+  return phases.indexOf(phase)
+}
+
+/** The default order: by phase, then as registered. A plugin with `before` stands directly before that stage. */
+export function defaultOrder(plugins: readonly Plugin[]): string[] {
+  const isPlaced = ({ before }: Plugin) => plugins.some(({ name }) => name === before)
+  const byPhase = plugins.filter((plugin) => !isPlaced(plugin)).sort((a, b) => phaseOf(a) - phaseOf(b))
+  const order = byPhase.map(({ name }) => name)
+  for (const { name, before = '' } of plugins.filter(isPlaced)) {
+    const at = order.indexOf(before)
+    order.splice(at === -1 ? order.length : at, 0, name)
+  }
+  return order
+}
+
+/** Every mistake of an order: unknown, repeated and missing stages, slots read before they are filled. */
+export function checkOrder(order: readonly string[], plugins: readonly Plugin[]): OrderMistake[] {
+  const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
+  return [
+    ...checkNames(order, byName),
+    ...checkRecorderIsOutermost(order, byName),
+    ...checkRedactorIsNext(order, byName),
+    ...checkSlots(order, byName),
+  ]
+}
+
+function checkNames(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
+  const mistakes: OrderMistake[] = []
+  const seen = new Set<string>()
+  for (const name of order) {
+    if (!byName.has(name)) {
+      const known = [...byName.keys()].join(', ')
+      mistakes.push({ name, message: `no stage "${name}" is configured; the stages here are ${known}` })
+    } else if (seen.has(name)) {
+      mistakes.push({ name, message: `stage "${name}" is listed twice; a stage runs once` })
+    }
+    seen.add(name)
+  }
+  for (const name of byName.keys()) {
+    if (seen.has(name)) continue
+    mistakes.push({
+      name,
+      message: `stage "${name}" is configured but not in the order; list it, or leave its section out`,
+    })
+  }
+  return mistakes
+}
+
+function checkRecorderIsOutermost(
+  order: readonly string[],
+  byName: ReadonlyMap<string, Plugin>,
+): OrderMistake[] {
+  const [first] = order
+  const recorder = inPhase('record', order, byName)
+  if (first === undefined || recorder === undefined || first === recorder) return []
+  const message = `stage "${first}" stands outside "${recorder}"; put "${recorder}" first, so that every call is recorded`
+  return [{ name: first, message }]
+}
+
+/** A call that is refused outside the redactor would be recorded in full. */
+function checkRedactorIsNext(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
+  const recorder = inPhase('record', order, byName)
+  const name = inPhase('redaction', order, byName)
+  const outer = order.find((one) => one !== recorder)
+  if (name === undefined || recorder === undefined || outer === undefined || outer === name) return []
+  const message = `stage "${outer}" stands outside "${name}"; put "${name}" directly after "${recorder}", so that no record tells who called`
+  return [{ name: outer, message }]
+}
+
+function inPhase(phase: Phase, order: readonly string[], byName: ReadonlyMap<string, Plugin>) {
+  return order.find((name) => byName.get(name)?.phase === phase)
+}
+
+function checkSlots(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
+  const mistakes: OrderMistake[] = []
+  const filler = new Map<number, string>()
+  for (const name of order) {
+    for (const slot of byName.get(name)?.provides ?? []) {
+      const other = filler.get(slot.index)
+      if (other === undefined) filler.set(slot.index, name)
+      else if (other !== name) {
+        mistakes.push({ name, message: `stages "${other}" and "${name}" both fill the slot "${slot.name}"` })
+      }
+    }
+  }
+  for (const [at, name] of order.entries()) {
+    const plugin = byName.get(name)
+    const tooEarly = (slot: string, from: string): OrderMistake => ({
+      name,
+      message: `stage "${name}" reads the slot "${slot}" before "${from}" fills it; put "${from}" before "${name}"`,
+    })
+    for (const slot of plugin?.requires ?? []) {
+      const from = filler.get(slot.index)
+      if (from === undefined) {
+        mistakes.push({
+          name,
+          message: `stage "${name}" reads the slot "${slot.name}", which no stage fills`,
+        })
+      } else if (order.indexOf(from) >= at) mistakes.push(tooEarly(slot.name, from))
+    }
+    for (const slot of plugin?.uses ?? []) {
+      const from = filler.get(slot.index)
+      if (from !== undefined && order.indexOf(from) > at) mistakes.push(tooEarly(slot.name, from))
+    }
+  }
+  return mistakes
+}

@@ -1,0 +1,63 @@
+import { isSideEffecting } from '@svc/core'
+import type { JsonValue } from '@svc/core/json'
+import { expect } from 'chai'
+
+const tool = (name: string, args: JsonValue = {}) => ({
+  kind: 'tool' as const,
+  name,
+  reference: `mcp://files/${name}@1`,
+  args,
+})
+
+describe('a call counts as side-effecting', () => {
+  for (const name of [
+    'delete_file',
+    'sendMail',
+    'HTTPPost',
+    'file.write',
+    'run',
+    'SET-flag',
+    'exec2',
+    'order/new',
+  ])
+    it(`by a word of the name ${name}`, () => {
+      expect(isSideEffecting(tool(name))).to.equal(true)
+    })
+
+  for (const name of ['read_file', 'settings', 'updated', 'reorder', 'address', 'bookmarks', 'list'])
+    it(`not by a part of a word, as in ${name}`, () => {
+      expect(isSideEffecting(tool(name))).to.equal(false)
+    })
+
+  for (const method of ['POST', 'delete', 'PROPFIND', '', null, 7, ['GET']] as JsonValue[])
+    it(`by an argument method that is ${JSON.stringify(method)}`, () => {
+      expect(isSideEffecting(tool('fetch', { method }))).to.equal(true)
+    })
+
+  for (const args of [
+    { method: 'GET' },
+    { method: 'head' },
+    { method: 'OPTIONS' },
+    { body: { method: 'POST' } },
+    [],
+  ])
+    it(`not by the arguments ${JSON.stringify(args)}`, () => {
+      expect(isSideEffecting(tool('fetch', args))).to.equal(false)
+    })
+
+  it('never as a prompt, a resource or a part of the protocol', () => {
+    for (const kind of ['prompt', 'resource', 'protocol'] as const)
+      expect(isSideEffecting({ ...tool('delete', { method: 'POST' }), kind })).to.equal(false)
+  })
+
+  it('as the policy says before anyone else, then as annotations say, then by its name', () => {
+    const yes = () => true
+    const no = () => false
+    const silent = () => undefined
+    const remove = tool('delete')
+    expect(isSideEffecting(remove, { policy: no, annotations: yes })).to.equal(false)
+    expect(isSideEffecting(remove, { policy: silent, annotations: no })).to.equal(false)
+    expect(isSideEffecting(remove, { policy: silent, annotations: silent })).to.equal(true)
+    expect(isSideEffecting(tool('read'), { policy: yes })).to.equal(true)
+  })
+})

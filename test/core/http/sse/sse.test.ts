@@ -1,0 +1,124 @@
+import { eventOf, readEvent, type SseBlock, SseOverflow, SseSplitter, withData } from '@svc/core/http'
+import { expect } from 'chai'
+import fc from 'fast-check'
+
+const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8')
+
+function split(pieces: readonly Uint8Array[], maxBytes = 1000): { blocks: SseBlock[]; unfinished: number } {
+  const splitter = new SseSplitter(maxBytes)
+  const blocks = pieces.flatMap((piece) => [...splitter.push(piece)])
+  return { blocks, unfinished: splitter.unfinished }
+}
+
+/** Every stream of lines, in every mixture of line ends. */
+const lines = fc.array(
+  fc.tuple(
+    fc.constantFrom(
+      'data: a',
+      'data:',
+      ': note',
+      ':',
+      'id: 7',
+      'event: ping',
+      'retry: 10',
+      '',
+      '',
+      'data: ä€😀',
+    ),
+    fc.constantFrom('\n', '\r', '\r\n'),
+  ),
+  { maxLength: 20 },
+)
+
+/** The standard's own algorithm, on the whole text: the data of every event that is dispatched. */
+function dataOfWhole(whole: string): string[] {
+  const events: string[] = []
+  let data: string[] = []
+  const ended = whole.split(/\r\n|\r|\n/).slice(0, -1)
+  for (const line of ended) {
+    if (line === '') {
+      if (data.length > 0) events.push(data.join('\n'))
+      data = []
+    } else if (line.startsWith('data:')) data.push(line.slice(5).replace(/^ /, ''))
+  }
+  return events
+}
+
+describe('the event stream splitter', () => {
+  it('passes every byte on and finds the same events, however the stream is cut', () => {
+    fc.assert(
+      fc.property(lines, fc.array(fc.nat(200)), (parts, cuts) => {
+        const whole = Buffer.from(parts.flat().join(''))
+        const at = [0, ...cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b), whole.length]
+        const pieces = at.slice(1).map((end, i) => whole.subarray(at[i], end))
+        const { blocks, unfinished } = split(pieces)
+        const passed = Buffer.concat(blocks.map((block) => block.bytes))
+        expect(passed.equals(whole.subarray(0, whole.length - unfinished))).to.equal(true)
+        const found = blocks.filter((block) => block.isEvent).map((block) => readEvent(block.bytes))
+        const withDataLine = blocks.filter((block) => /(^|[\r\n])data:/.test(text(block.bytes)))
+        expect(withDataLine.every((block) => block.isEvent)).to.equal(true)
+        expect(found.map((event) => event.data).filter((data) => data !== '')).to.deep.equal(
+          dataOfWhole(whole.toString()).filter((data) => data !== ''),
+        )
+      }),
+    )
+  })
+
+  it('finds the same events when the stream is cut at each single byte', () => {
+    const stream = Buffer.from(
+      ': hi\r\n\r\nid: 1\rdata: {"a":1}\r\revent: message\ndata: x\ndata: ä\n\nretry: 5\r\n\r\n',
+    )
+    for (let cut = 0; cut <= stream.length; cut++) {
+      const { blocks, unfinished } = split([stream.subarray(0, cut), stream.subarray(cut)])
+      const events = blocks.filter((block) => block.isEvent).map((block) => readEvent(block.bytes).data)
+      expect(events).to.deep.equal(['{"a":1}', 'x\nä', ''])
+      expect(unfinished).to.equal(0)
+    }
+  })
+
+  it('lets a comment go at the end of its line, so that it keeps the connection alive', () => {
+    const { blocks } = split([Buffer.from(': ping\n')])
+    expect(blocks.map((block) => [text(block.bytes), block.isEvent])).to.deep.equal([[': ping\n', false]])
+  })
+
+  it('holds an event back until its blank line and tells what was never finished', () => {
+    const { blocks, unfinished } = split([Buffer.from('data: 1\n\ndata: 2\n')])
+    expect(blocks.map((block) => text(block.bytes))).to.deep.equal(['data: 1\n\n'])
+    expect(unfinished).to.equal(8)
+  })
+
+  it('refuses an event over its cap, whether it comes whole or in pieces', () => {
+    expect(() => split([Buffer.from(`data: ${'x'.repeat(30)}\n\n`)], 20)).to.throw(SseOverflow)
+    const trickle = Array.from({ length: 40 }, () => Buffer.from('x'))
+    expect(() => split(trickle, 20)).to.throw(SseOverflow)
+  })
+})
+
+describe('an event', () => {
+  it('has its type, its id and the lines of its data', () => {
+    const event = readEvent(Buffer.from('event: ping\nid:  7\ndata: a\ndata:b\n: no\n\n'))
+    expect(event).to.deep.equal({ type: 'ping', id: ' 7', data: 'a\nb' })
+  })
+
+  it('is a message where it names no type, and a byte order mark is no part of it', () => {
+    expect(readEvent(Buffer.from('\ufeffdata: a\n\n'))).to.deep.equal({
+      type: 'message',
+      id: null,
+      data: 'a',
+    })
+  })
+
+  it('is refused when it is not UTF-8', () => {
+    expect(() => readEvent(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a, 0x0a]))).to.throw(TypeError)
+  })
+
+  it('keeps all but its data when the data is replaced', () => {
+    const bytes = withData(Buffer.from(': c\r\nid: 7\r\ndata: old\r\nevent: message\r\n\r\n'), '{"new":1}')
+    expect(text(bytes)).to.equal(': c\nid: 7\nevent: message\ndata: {"new":1}\n\n')
+    expect(readEvent(bytes)).to.deep.equal({ type: 'message', id: '7', data: '{"new":1}' })
+  })
+
+  it('of the gateway itself can be read back', () => {
+    expect(readEvent(eventOf('{}'))).to.deep.equal({ type: 'message', id: null, data: '{}' })
+  })
+})

@@ -1,0 +1,52 @@
+import { Base64Error, fromBase64, sha256Hex, toBase64, writeBase64 } from '@svc/core/json'
+import { expect } from 'chai'
+import fc from 'fast-check'
+
+describe('sha256Hex', () => {
+  it('gives the FIPS 180-4 example digests', () => {
+    expect(sha256Hex('abc')).to.equal('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+    expect(sha256Hex('')).to.equal('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
+  })
+
+  it('hashes a string as its UTF-8 bytes', () => {
+    expect(sha256Hex('grüße')).to.equal(sha256Hex(new TextEncoder().encode('grüße')))
+  })
+})
+
+describe('base64', () => {
+  it('brings any bytes back', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), (bytes) => {
+        expect(fromBase64(toBase64(bytes))).to.deep.equal(bytes)
+      }),
+    )
+  })
+
+  it('writes into other bytes what it gives as a text, and no more', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), fc.nat(5), (bytes, at) => {
+        const text = toBase64(bytes)
+        const target = Buffer.alloc(at + text.length + 3, '#')
+        expect(writeBase64(bytes, target, at)).to.equal(at + text.length)
+        expect(target.toString('latin1')).to.equal(`${'#'.repeat(at)}${text}###`)
+      }),
+    )
+  })
+
+  it('encodes a view, not the buffer under it', () => {
+    expect(toBase64(new Uint8Array([1, 2, 3, 4]).subarray(1, 3))).to.equal('AgM=')
+  })
+
+  for (const [title, text] of [
+    ['missing padding', 'AgM'],
+    ['the URL alphabet', '-_8='],
+    ['white space', 'Ag M='],
+    ['a trailing newline', 'AgM=\n'],
+    ['stray trailing bits', 'AgN='],
+    ['other characters', '!!!!'],
+  ] as const) {
+    it(`refuses ${title}`, () => {
+      expect(() => fromBase64(text)).to.throw(Base64Error)
+    })
+  }
+})

@@ -1,0 +1,117 @@
+import { definePlugin, denied, type Plugin, slot } from '@svc/core'
+import { checkOrder, defaultOrder } from '@svc/core/policy'
+import { expect } from 'chai'
+import { z } from 'zod'
+
+const who = slot<string>('who')
+const what = slot<string>('what')
+const audit = plugin('audit', { phase: 'record' })
+
+function plugin(
+  name: string,
+  more: Partial<Pick<Plugin, 'requires' | 'uses' | 'provides' | 'phase' | 'before'>> = {},
+): Plugin {
+  return definePlugin({
+    name,
+    version: '1.0.0',
+    core: '^1.0.0',
+    schema: z.strictObject({}),
+    ...more,
+    create: () => ({ handle: async () => denied('INTERNAL', 'not run in this test') }),
+  })
+}
+
+const messages = (order: string[], plugins: Plugin[]): string[] =>
+  checkOrder(order, plugins).map(({ message }) => message)
+
+describe('checkOrder', () => {
+  it('accepts an order whose slots are filled before they are read', () => {
+    const plugins = [
+      plugin('audit'),
+      plugin('authn', { provides: [who] }),
+      plugin('rules', { requires: [who] }),
+    ]
+    expect(checkOrder(['audit', 'authn', 'rules'], plugins)).to.deep.equal([])
+  })
+
+  it('names both stages when a slot is read too early', () => {
+    const plugins = [plugin('authn', { provides: [who] }), plugin('rules', { requires: [who] })]
+    expect(messages(['rules', 'authn'], plugins)).to.deep.equal([
+      'stage "rules" reads the slot "who" before "authn" fills it; put "authn" before "rules"',
+    ])
+  })
+
+  it('lets no stage stand between audit and what redacts its records', () => {
+    const plugins = [audit, plugin('privacy', { phase: 'redaction' }), plugin('authn')]
+    expect(messages(['audit', 'privacy', 'authn'], plugins)).to.deep.equal([])
+    expect(messages(['audit', 'authn', 'privacy'], plugins)).to.deep.equal([
+      'stage "authn" stands outside "privacy"; put "privacy" directly after "audit", so that no record tells who called',
+    ])
+  })
+
+  it('refuses a required slot that nobody fills', () => {
+    expect(messages(['rules'], [plugin('rules', { requires: [who] })])).to.deep.equal([
+      'stage "rules" reads the slot "who", which no stage fills',
+    ])
+  })
+
+  it('lets a slot that is only used stay empty, but not be filled too late', () => {
+    const user = plugin('user', { uses: [who] })
+    expect(messages(['user'], [user])).to.deep.equal([])
+    expect(messages(['user', 'authn'], [user, plugin('authn', { provides: [who] })])).to.have.length(1)
+  })
+
+  it('refuses two stages that fill one slot', () => {
+    const plugins = [plugin('a', { provides: [what] }), plugin('b', { provides: [what] })]
+    expect(messages(['a', 'b'], plugins)).to.deep.equal(['stages "a" and "b" both fill the slot "what"'])
+  })
+
+  it('lets a stage of the user fill the slot in place of ours', () => {
+    const plugins = [plugin('my-login', { provides: [who] }), plugin('rules', { requires: [who] })]
+    expect(messages(['my-login', 'rules'], plugins)).to.deep.equal([])
+  })
+
+  it('refuses anything outside audit', () => {
+    expect(messages(['authn', 'audit'], [audit, plugin('authn')])).to.deep.equal([
+      'stage "authn" stands outside "audit"; put "audit" first, so that every call is recorded',
+    ])
+  })
+
+  it('refuses unknown, repeated and forgotten stages, all at once', () => {
+    const found = messages(['audit', 'audit', 'nosuch'], [plugin('audit'), plugin('quotas')])
+    expect(found).to.deep.equal([
+      'stage "audit" is listed twice; a stage runs once',
+      'no stage "nosuch" is configured; the stages here are audit, quotas',
+      'stage "quotas" is configured but not in the order; list it, or leave its section out',
+    ])
+  })
+})
+
+describe('defaultOrder', () => {
+  const enforcement = plugin('enforcement', { phase: 'decision' })
+  const quotas = plugin('quotas', { phase: 'metering' })
+
+  it('is by phase, whatever the order of registration', () => {
+    expect(defaultOrder([quotas, enforcement, audit])).to.deep.equal(['audit', 'enforcement', 'quotas'])
+  })
+
+  it('keeps the order of registration within a phase', () => {
+    expect(defaultOrder([plugin('b'), plugin('a'), audit])).to.deep.equal(['audit', 'b', 'a'])
+  })
+
+  it('places a stage without a phase before those that evaluate and decide on its findings', () => {
+    const runtime = plugin('runtime', { phase: 'evaluation' })
+    const order = defaultOrder([audit, runtime, enforcement, plugin('freeze')])
+    expect(order).to.deep.equal(['audit', 'freeze', 'runtime', 'enforcement'])
+  })
+
+  it('places it directly before the stage it names', () => {
+    const order = defaultOrder([audit, enforcement, quotas, plugin('cache', { before: 'quotas' })])
+    expect(order).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
+  })
+
+  it('places it by its phase when that stage does not run', () => {
+    const order = defaultOrder([audit, enforcement, plugin('freeze', { before: 'quotas' })])
+    expect(order).to.deep.equal(['audit', 'freeze', 'enforcement'])
+  })
+})
