@@ -155,7 +155,7 @@ function signerOf(config: AuditConfig, { baseDir }: PluginContext): Signer {
   const keyRef = config.signer?.keyRef
   if (keyRef === undefined)
     throw new Error(
-      'audit.signer.keyRef is missing; name a key file (`svc-sdk keys generate --out FILE` makes one)',
+      'audit.signer.keyRef is missing; name a key file (`npx svc-sdk keys generate --out FILE` makes one)',
     )
   return LocalDevSigner.fromKeyRef(absolute(keyRef, baseDir))
 }

@@ -58,7 +58,7 @@ export async function proveRecord(dir: string, ids: RecordIds): Promise<string> 
   if (tree.size !== size || tree.root() !== root) {
     throw new AuditError(
       'sealed_log_changed',
-      `${file.name} is not what its checkpoint says; svc audit verify tells more`,
+      `${file.name} is not what its checkpoint says; npx svc-sdk audit verify tells more`,
     )
   }
   return proofText({ record, index, path: ranges.roots(), checkpoint: newest.signed })
