@@ -1,5 +1,5 @@
-// Which writer takes the records: one that is bound, one passed from code, or a log of our own; and with it the
-// signer, and the journal in which calls are noted before they are sent.
+// Chooses the writer of the records: a bound one, one passed from code, or the built-in log; with it the signer
+// and the intent journal.
 import { resolve as resolvePath } from 'node:path'
 import {
   type Appender,
@@ -12,7 +12,7 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
-import { Intents } from './intent/tracker.js'
+import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { LocalDevSigner } from './log/keys/local-dev-signer.js'
 import type { PresignConfig } from './log/upload/presign.js'
@@ -21,43 +21,43 @@ import { SvcAppender } from './log/writer/appender.js'
 export interface OpenLog {
   readonly log: Lease<{
     readonly appender: Appender
-    /** Absent where the writer is the user's and has no directory. */
-    readonly intents?: Intents
+    /** Absent where the writer is bound from code and `audit.dir` is not set. */
+    readonly intents?: IntentTracker
   }>
   /** Null where the writer signs with a key of its own. */
   readonly keyId: string | null
 }
 
-/** Whether calls can have intents: a writer of the user's has a place for them only where `audit.dir` names one. */
-export function keepsIntents({ append, dir }: AuditConfig, { container }: PluginContext): boolean {
-  const isForeign = append !== undefined || resolveOptional(container, tokens.SvcAppender) !== undefined
-  return !isForeign || dir !== undefined
+/** Whether calls can have intents: a writer from code has a place for them only where `audit.dir` is set. */
+export function supportsIntents({ append, dir }: AuditConfig, { container }: PluginContext): boolean {
+  const isExternal = append !== undefined || resolveOptional(container, tokens.SvcAppender) !== undefined
+  return !isExternal || dir !== undefined
 }
 
-/** A bound writer wins, then `audit.append` from code, then a log of our own. */
+/** A bound writer wins, then `audit.append` from code, then the built-in log. */
 export function openLog(config: AuditConfig, context: PluginContext): OpenLog {
   const bound = resolveOptional(context.container, tokens.SvcAppender)
-  if (bound !== undefined) return foreignLog(bound, config, context)
+  if (bound !== undefined) return externalLog(bound, config, context)
   const { append } = config
-  if (append !== undefined) return foreignLog({ append }, config, context)
-  return ownLog(config, context)
+  if (append !== undefined) return externalLog({ append }, config, context)
+  return builtInLog(config, context)
 }
 
-/** A writer that is not ours to close. Its calls have intents where `audit.dir` says where. */
-function foreignLog(appender: Appender, config: AuditConfig, context: PluginContext): OpenLog {
+/** A writer that its owner closes. Its calls have intents where `audit.dir` is set. */
+function externalLog(appender: Appender, config: AuditConfig, context: PluginContext): OpenLog {
   const { dir } = config
   if (dir === undefined) {
     return { log: { value: { appender }, release: () => Promise.resolve() }, keyId: null }
   }
   const at = resolvePath(context.baseDir, dir)
   const log = context.resources.acquire(JSON.stringify(['audit.intents', at]), () => {
-    const intents = intentsBeside(at, appender, null, context)
+    const intents = createTracker(at, appender, null, context)
     return { value: { appender, intents }, close: () => intents.close() }
   })
   return { log, keyId: null }
 }
 
-function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
+function builtInLog(config: AuditConfig, context: PluginContext): OpenLog {
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const signer = signerOf(config, context)
   const { keyId } = signer
@@ -69,7 +69,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
   const log = context.resources.acquire(
-    // The key of the upload is a secret and stays out of names.
+    // The upload key is secret and must not appear in resource names.
     JSON.stringify([
       'audit.log',
       dir,
@@ -91,7 +91,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
         ...(presign === undefined ? {} : { presign }),
       }
       const appender = new SvcAppender({ config: settings, signer, logger, clock, meter })
-      const intents = intentsBeside(dir, appender, keyId, context)
+      const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {
         await intents.pause()
         try {
@@ -106,13 +106,13 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
   return { log, keyId }
 }
 
-function intentsBeside(
+function createTracker(
   dir: string,
   appender: Appender,
   keyId: string | null,
   context: PluginContext,
-): Intents {
-  return new Intents({
+): IntentTracker {
+  return new IntentTracker({
     dir,
     port: nodeFileSystem,
     logger: resolve(context.container, tokens.Logger),
@@ -136,10 +136,10 @@ function signerOf(config: AuditConfig, context: PluginContext): Signer {
       'audit.signer.keyRef is missing; name a key file (`svc keys generate --out FILE` makes one)',
     )
   }
-  return LocalDevSigner.fromKeyRef(absolute(config.signer.keyRef, context.baseDir))
+  return LocalDevSigner.fromKeyRef(absoluteKeyRef(config.signer.keyRef, context.baseDir))
 }
 
-/** `file://./key` and `file://key` start from the policy's directory. */
-function absolute(keyRef: string, baseDir: string): string {
+/** `file://./key` and `file://key` are relative to the policy's directory. */
+function absoluteKeyRef(keyRef: string, baseDir: string): string {
   return `file://${resolvePath(baseDir, keyRef.slice('file://'.length))}`
 }

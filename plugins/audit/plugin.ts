@@ -1,8 +1,8 @@
-// The audit plugin owns the writer and the signer behind their tokens.
+// The audit plugin provides the writer and the signer behind their tokens.
 import { definePlugin, resolve, services, tokens } from '@svc/core'
 import { type AuditConfig, auditSchema } from './config.js'
 import { metrics } from './metrics.js'
-import { keepsIntents, openLog } from './open-log.js'
+import { openLog, supportsIntents } from './open-log.js'
 import { AuditStage } from './stage.js'
 
 export const auditPlugin = definePlugin<AuditConfig>({
@@ -21,9 +21,9 @@ export const auditPlugin = definePlugin<AuditConfig>({
       meter: resolve(container, tokens.Meter),
       failureMode: config.failure_mode,
       intent: config.intent,
-      keepsIntents: keepsIntents(config, context),
+      supportsIntents: supportsIntents(config, context),
       ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
-      facts: {
+      recordContext: {
         environment: config.environment,
         clientName: config.clientName ?? config.gatewayName,
         clientVersion: config.clientVersion ?? config.gatewayVersion,

@@ -1,4 +1,4 @@
-// Where records lie under the log's directory (contract.md §1, File layout).
+// Paths below the log's directory (contract.md §1, File layout).
 
 import { sha256Hex } from '@svc/core/json'
 
@@ -7,9 +7,9 @@ const MAX_SEGMENT = 200
 const KEPT_OF_LONG = 150
 
 /**
- * An id as one path segment: bytes outside `A-Za-z0-9._-` are percent-encoded, and so are `.` and `..`
- * as a whole; the empty id is `%`. An id longer than that may be is cut and ends in its SHA-256. Ids
- * that differ give segments that differ, since no other id encodes to any of these forms.
+ * An id as one path segment: bytes outside `A-Za-z0-9._-` are percent-encoded, and so are `.` and `..` as a whole;
+ * the empty id is `%`. A longer id is cut and ends in its SHA-256. Different ids give different segments, since no
+ * other id encodes to any of these forms.
  */
 export function pathSegment(id: string): string {
   if (id.length <= MAX_SEGMENT && SAFE.test(id) && id !== '.' && id !== '..') return id
@@ -20,7 +20,7 @@ export function pathSegment(id: string): string {
     segment += SAFE.test(character) ? character : percent(byte)
   }
   if (segment === '.' || segment === '..') return segment.replaceAll('.', percent(0x2e))
-  // Longer than any encoded id may be, hence never equal to one.
+  // This form is longer than any encoded id, hence never equal to one.
   return segment.length > MAX_SEGMENT ? `${segment.slice(0, KEPT_OF_LONG)}-${sha256Hex(id)}` : segment
 }
 
@@ -32,7 +32,7 @@ export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
 export const INTENTS_FOLDER = 'intents'
 
-// Nearly every record asks for the same day's; the same string again is found in a map at once.
+// Nearly all records need the same day's path.
 let lastDaily = { day: '', path: '' }
 
 export function dailyLog(day: string): string {
