@@ -2,11 +2,11 @@
 import { Call, isCall, type Outcome, resolve, slot, tokens } from '@svc/core'
 import { canonicalize, type JsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
-import type { Dispatch, Pipeline } from '@svc/core/policy'
+import type { Dispatch, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
-import { Assembly } from './gateway/assembly.js'
+import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'
-import { agentOf, idempotencyKeyOf, traceOf } from './http/facts.js'
+import { agentOf, idempotencyKeyOf, traceOf } from './http/call-headers.js'
 
 /** A tool call as plain facts. */
 export interface ToolCall {
@@ -36,13 +36,13 @@ const forwardSlot = slot<Dispatch>('svc-sdk/forward')
 
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
-  const assembly = new Assembly(config)
-  const { container } = assembly
+  const builder = new GatewayBuilder(config)
+  const { container } = builder
   let pipeline: Promise<Pipeline> | undefined
   return {
     container,
     async start() {
-      pipeline ??= build(assembly)
+      pipeline ??= build(builder)
       await (await pipeline).start()
     },
     async run(call, forward) {
@@ -57,8 +57,10 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
   }
 }
 
-async function build(assembly: Assembly): Promise<Pipeline> {
-  return assembly.build(await assembly.policy(), (call) => call.need(forwardSlot)(call))
+async function build(builder: GatewayBuilder): Promise<Pipeline> {
+  const { pipeline, takeOver } = builder.build(await builder.policy(), (call) => call.need(forwardSlot)(call))
+  takeOver()
+  return pipeline
 }
 
 /** Throws what `formatReference` and `canonicalize` throw for names and arguments that cannot be carried. */
@@ -67,7 +69,7 @@ function callOf(toolCall: ToolCall, container: DependencyContainer): Call {
   const canonicalArgs = canonicalize(args)
   const { agent, refusal } = agentOf(headers)
   return new Call({
-    face: 'invoke',
+    protocol: 'invoke',
     headers,
     trace: traceOf(headers, resolve(container, tokens.Ids)),
     agent,

@@ -40,11 +40,19 @@ export {
   type Failed,
   failed,
   isStream,
+  type MaybePromise,
   type Outcome,
   type Sent,
 } from './call/outcome.js'
 export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
-export type { CallAgent, CallRequest, CallTarget, CallTrace, Face, RequestKind } from './call/request.js'
+export type {
+  CallAgent,
+  CallProtocol,
+  CallRequest,
+  CallTarget,
+  CallTrace,
+  RequestKind,
+} from './call/request.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
@@ -67,13 +75,21 @@ export type { DedupeClaim, DedupeStanding, DedupeStore } from './plugin/dedupe-s
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
+export { lateBound } from './plugin/late-bound.js'
+export type { Phase } from './plugin/order.js'
 export {
+  type Choice,
+  type ConsolePanel,
+  type DoctorCheck,
   definePlugin,
   type MetricEntry,
+  type OwnedToken,
   type Plugin,
   type PluginContext,
+  type SectionsOf,
 } from './plugin/plugin.js'
 export type { QuotaAdapter } from './plugin/quota-adapter.js'
+export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'
 export type { Signer } from './plugin/signer.js'

@@ -109,6 +109,6 @@ function progressBar(io: CliIo) {
 
 export async function stats(dir: string, options: LogFilter & { json?: boolean }, io: CliIo): Promise<void> {
   const { json, ...filter } = options
-  const figures = await logStats(dir, filter, badLines(io))
-  await io.out(json ? `${JSON.stringify(figures, null, 2)}\n` : statsReport(figures))
+  const metrics = await logStats(dir, filter, badLines(io))
+  await io.out(json ? `${JSON.stringify(metrics, null, 2)}\n` : statsReport(metrics))
 }

@@ -56,7 +56,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
 
   filtered(audit.command('stats <dir>'))
     .description('calls, denials by reason, latency percentiles per tool')
-    .option('--json', 'print the figures as JSON')
+    .option('--json', 'print the statistics as JSON')
     .action((dir: string, options: ShowOptions & { json?: boolean }) =>
       guarded(io, 'stats', () => stats(dir, options, io)),
     )

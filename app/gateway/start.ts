@@ -1,24 +1,24 @@
 // startGatewayServer: a listening gateway, and its life: reload, drain, close.
 import { bindDefault, CORE_VERSION, resolve, tokens } from '@svc/core'
-import type { Dispatch } from '@svc/core/policy'
+import type { Dispatch } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
-import { GatewayHandler } from '../http/handler.js'
-import { invokePath } from '../http/invoke.js'
 import { HttpServer } from '../http/server.js'
-import { McpFace } from '../mcp/face.js'
-import type { Sessions } from '../mcp/sessions.js'
-import { LearnedAnnotations } from '../mcp/tool-annotations.js'
+import { AnnotationCache } from '../mcp/annotation-cache.js'
+import { McpProxy } from '../mcp/proxy.js'
+import type { Sessions } from '../mcp/session-binding.js'
+import { ActivePolicy } from '../policy/active-policy.js'
+import type { HostConfig } from '../policy/config.js'
+import { settingsRequiringRestart } from '../policy/restart-required.js'
+import { GatewayHandler } from '../routes/handler.js'
+import { invokePath } from '../routes/invoke.js'
+import { TenantCallLimit } from '../routes/tenant-call-limit.js'
 import { Certificates } from '../tls/certificates.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
-import { Assembly, type Policy } from './assembly.js'
-import { changedAtStartOnly } from './at-start.js'
-import type { HostConfig } from './config.js'
-import { Generation } from './generation.js'
+import { GatewayBuilder, type Policy } from './builder.js'
 import type { GatewayOptions } from './options.js'
-import { TenantCalls } from './tenant-calls.js'
 
 /** Longest wait for handlers whose connections were closed. */
 const closeMs = 1_000
@@ -56,16 +56,16 @@ export interface GatewayHandle {
  * lists every mistake); what needs a module, a key or a store to be opened fails in `ready()`.
  */
 export function startGatewayServer(options: GatewayOptions): GatewayHandle {
-  return new Gateway(new Assembly(options))
+  return new Gateway(new GatewayBuilder(options))
 }
 
 class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
-  #assembly: Assembly
-  #generation: Generation | undefined
+  #builder: GatewayBuilder
+  #activePolicy: ActivePolicy | undefined
   #server: HttpServer | undefined
   #upstream: UpstreamDispatcher | undefined
-  #mcp: McpFace | undefined
+  #mcp: McpProxy | undefined
   #sessions: Promise<Sessions> | undefined
   #tls: Certificates | undefined
   #started: HostConfig | undefined
@@ -76,12 +76,12 @@ class Gateway implements GatewayHandle {
   #reloading: Promise<unknown> = Promise.resolve()
   #retiring = new Set<Promise<void>>()
 
-  constructor(assembly: Assembly) {
-    this.#assembly = assembly
-    this.container = assembly.container
+  constructor(builder: GatewayBuilder) {
+    this.#builder = builder
+    this.container = builder.container
     this.#ready = this.#start()
     // Whoever asks ready() is told; whoever does not still finds it in the log.
-    this.#ready.catch((fault: unknown) => assembly.logger.error({ err: fault }, 'the gateway did not start'))
+    this.#ready.catch((fault: unknown) => builder.logger.error({ err: fault }, 'the gateway did not start'))
   }
 
   ready(): Promise<Listening> {
@@ -104,16 +104,16 @@ class Gateway implements GatewayHandle {
   }
 
   async #start(): Promise<Listening> {
-    const policy = await this.#assembly.policy()
+    const policy = await this.#builder.policy()
     this.#started = policy.host
     this.#drainMs = policy.host.server.drainMs
     this.#admin = this.#adminOf(policy.host)
     this.#bindUpstream(policy.host)
-    this.#upstream = resolve(this.container, upstreamDispatcher)
-    this.#mcp = this.#mcpFace(this.#upstream, policy.host)
+    this.#upstream = resolve(this.#builder.bindings, upstreamDispatcher)
+    this.#mcp = this.#mcpProxy(this.#upstream, policy.host)
     try {
       if (policy.host.server.sessionKeyRef !== undefined) await this.#sessionsOf(policy.host)
-      this.#generation = await this.#startStages(policy)
+      this.#activePolicy = await this.#startStages(policy)
       const adminUrl = await this.#admin?.listen()
       const listening = await this.#listen(policy.host)
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
@@ -125,15 +125,15 @@ class Gateway implements GatewayHandle {
 
   #adminOf(host: HostConfig): Admin | undefined {
     if (host.admin === undefined) return undefined
-    return new Admin(host.admin, this.container, {
-      generation: () => started(this.#generation),
+    return new Admin(host.admin, this.#builder.bindings, {
+      activePolicy: () => started(this.#activePolicy),
       draining: () => this.#closing !== undefined,
-      keyReader: (directories) => this.#assembly.keyReader(host, directories),
+      keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
   }
 
   #bindUpstream({ server }: HostConfig): void {
-    bindDefault(this.container, upstreamDispatcher, {
+    bindDefault(this.#builder.bindings, upstreamDispatcher, {
       useFactory: () =>
         new UndiciDispatcher({
           connectTimeoutMs: server.connectTimeoutMs,
@@ -146,16 +146,16 @@ class Gateway implements GatewayHandle {
 
   /** One key for the gateway's life, made when the first session begins. */
   #sessionsOf(host: HostConfig): Promise<Sessions> {
-    this.#sessions ??= this.#assembly.sessions(host)
+    this.#sessions ??= this.#builder.sessions(host)
     return this.#sessions
   }
 
-  #mcpFace(dispatcher: UpstreamDispatcher, host: HostConfig): McpFace {
+  #mcpProxy(dispatcher: UpstreamDispatcher, host: HostConfig): McpProxy {
     const { server } = host
-    const clock = resolve(this.container, tokens.Clock)
-    const annotations = new LearnedAnnotations(clock)
-    bindDefault(this.container, tokens.ToolAnnotations, { useValue: annotations })
-    return new McpFace({
+    const clock = resolve(this.#builder.bindings, tokens.Clock)
+    const annotations = new AnnotationCache(clock)
+    bindDefault(this.#builder.bindings, tokens.ToolAnnotations, { useValue: annotations })
+    return new McpProxy({
       sessions: () => this.#sessionsOf(host),
       dispatcher,
       clock,
@@ -170,23 +170,23 @@ class Gateway implements GatewayHandle {
     const { server, port, tenant } = host
     const certificates = await this.#certificates(host)
     const handler = new GatewayHandler({
-      clock: resolve(this.container, tokens.Clock),
-      ids: resolve(this.container, tokens.Ids),
-      logger: this.#assembly.logger,
+      clock: resolve(this.#builder.bindings, tokens.Clock),
+      ids: resolve(this.#builder.bindings, tokens.Ids),
+      logger: this.#builder.logger,
       maxBodyBytes: server.maxBodyBytes,
       mcp: started(this.#mcp),
-      tenantCalls: new TenantCalls(server.maxCallsPerTenant, tenant),
-      generation: () => started(this.#generation),
+      tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, tenant),
+      activePolicy: () => started(this.#activePolicy),
       draining: () => this.#closing !== undefined,
       warnings: () => [...(certificates?.warnings() ?? []), ...(this.#admin?.warnings() ?? [])],
     })
     this.#server = new HttpServer(
       { ...server, port },
       (message, response) => handler.handle(message, response),
-      this.#assembly.logger,
+      this.#builder.logger,
       {
-        knowsHost: (name) => started(this.#generation).hosts.has(name),
-        meter: resolve(this.container, tokens.Meter),
+        allowsHost: (name) => started(this.#activePolicy).hosts.has(name),
+        meter: resolve(this.#builder.bindings, tokens.Meter),
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
     )
@@ -199,55 +199,56 @@ class Gateway implements GatewayHandle {
     const { tls } = host.server
     if (tls === undefined) return undefined
     this.#tls = await Certificates.open(tls, {
-      reader: this.#assembly.keyReader(host, tls.dirs),
-      clock: resolve(this.container, tokens.Clock),
-      logger: this.#assembly.logger,
+      reader: this.#builder.keyReader(host, tls.dirs),
+      clock: resolve(this.#builder.bindings, tokens.Clock),
+      logger: this.#builder.logger,
     })
     return this.#tls
   }
 
-  async #startStages(policy: Policy): Promise<Generation> {
+  async #startStages(policy: Policy): Promise<ActivePolicy> {
     const dispatch: Dispatch = async (call) => {
-      if (call.face === 'mcp') return started(this.#mcp).dispatch(call)
+      if (call.protocol === 'mcp') return started(this.#mcp).dispatch(call)
       const request = await call.request()
-      const target = generation.target(request.server)
-      if (generation.isMcp(request.server)) return started(this.#mcp).dispatchTool(call, target)
+      const target = activePolicy.target(request.server)
+      if (activePolicy.isMcp(request.server)) return started(this.#mcp).dispatchTool(call, target)
       return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
     }
-    const authority = await this.#assembly.authority(policy)
-    const pipeline = this.#assembly.build(policy, dispatch)
-    const generation = new Generation(pipeline, policy.host, { authority, calls: this.#admin?.calls })
+    const authorizer = await this.#builder.authorizer(policy)
+    const { pipeline, takeOver } = this.#builder.build(policy, dispatch)
+    const activePolicy = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#admin?.calls })
     await pipeline.start()
-    return generation
+    takeOver()
+    return activePolicy
   }
 
   async #reload(policy: string | Record<string, unknown>): Promise<void> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
     const next = await this.#next(policy)
-    const old = started(this.#generation)
-    this.#generation = next
+    const old = started(this.#activePolicy)
+    this.#activePolicy = next
     // The old policy's calls end in their own time; the reload is done when the new one serves.
     const retiring = old
       .drain(this.#drainMs)
       .then(() => old.pipeline.stop())
       .catch((fault: unknown) =>
-        this.#assembly.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
+        this.#builder.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
       )
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
   }
 
-  async #next(policy: string | Record<string, unknown>): Promise<Generation> {
+  async #next(policy: string | Record<string, unknown>): Promise<ActivePolicy> {
     try {
-      const read = await this.#assembly.policyFrom(policy)
+      const read = await this.#builder.policyFrom(policy)
       const next = await this.#startStages(read)
-      const settings = changedAtStartOnly(started(this.#started), read.host)
+      const settings = settingsRequiringRestart(started(this.#started), read.host)
       if (settings.length > 0) {
-        this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
+        this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
       }
       await Promise.all([this.#tls?.refresh(), this.#admin?.refresh()])
-      this.#admin?.reloaded('taken')
+      this.#admin?.reloaded('success')
       return next
     } catch (fault) {
       this.#admin?.reloaded('refused')
@@ -260,8 +261,8 @@ class Gateway implements GatewayHandle {
     await this.#ready.catch(() => undefined)
     this.#server?.stopListening()
     await this.#reloading
-    this.#generation?.endStreams()
-    await Promise.all([...this.#retiring, this.#generation?.drain(this.#drainMs)])
+    this.#activePolicy?.endStreams()
+    await Promise.all([...this.#retiring, this.#activePolicy?.drain(this.#drainMs)])
     // Until here a request on an open connection is refused and recorded like any other call.
     await this.#server?.close(closeMs)
     await this.#release()
@@ -269,11 +270,11 @@ class Gateway implements GatewayHandle {
 
   async #release(): Promise<void> {
     await this.#admin?.close()
-    const generation = this.#generation
-    this.#generation = undefined
+    const activePolicy = this.#activePolicy
+    this.#activePolicy = undefined
     this.#tls?.close()
     try {
-      await generation?.pipeline.stop()
+      await activePolicy?.pipeline.stop()
     } finally {
       await this.#upstream?.close()
     }

@@ -1,4 +1,4 @@
-// One HTTP exchange on the MCP face: what the reading of a request learns and its answering needs.
+// One HTTP exchange over MCP: what the reading of a request learns and its answering needs.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type CallTarget, type Credential, slot } from '@svc/core'
 import type { Message, RequestId } from './message.js'
@@ -44,7 +44,7 @@ export function openExchange(
  * A GET has no other end than its caller's leaving. From 2026-07-28 on a client cancels a request by closing
  * its stream; before, leaving says nothing.
  */
-export function leavingCancels({ method, headers }: McpExchange): boolean {
+export function disconnectCancels({ method, headers }: McpExchange): boolean {
   const version = headers['mcp-protocol-version']
   return method === 'GET' || (typeof version === 'string' && isStateless(version))
 }

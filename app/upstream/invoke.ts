@@ -1,6 +1,6 @@
-// The upstream half of the invoke face: POST <target>/invoke/<tool>@<version>.
+// The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
 import { type AnswerChunk, type Call, failed, isRefusal, type Outcome } from '@svc/core'
-import { isUpstreamFault, type UpstreamAnswer } from './answer.js'
+import { isUpstreamError, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
 import { sendCall } from './send.js'
@@ -30,7 +30,7 @@ export async function dispatchInvoke(
   if (refused !== undefined) return refused
   try {
     const body = request.canonicalArgs
-    const sending = { method: 'POST', path, headers, body, signal: call.stopping } as const
+    const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
     return completed(await sendCall(call, upstream, target, sending))
   } catch (fault) {
     return outcomeOfFault(call, fault)
@@ -39,7 +39,7 @@ export async function dispatchInvoke(
 
 /** What a fault on the way upstream means for the call. */
 export function outcomeOfFault(call: Call, fault: unknown): Outcome {
-  if (isUpstreamFault(fault)) {
+  if (isUpstreamError(fault)) {
     call.sent = fault.sent
     return failed('UPSTREAM_UNREACHABLE', fault.message, { sent: fault.sent, cause: fault.cause })
   }

@@ -1,4 +1,5 @@
 // The stages that decide who may call what and how often, one after the other, without the rest of the gateway.
+import { createStage } from 'svc-sdk/testing'
 import 'reflect-metadata'
 import {
   bind,
@@ -11,7 +12,7 @@ import {
   tokens,
 } from '@svc/core'
 import { formatReference } from '@svc/core/match'
-import { compose, type PlacedStage } from '@svc/core/policy'
+import { compose, type PlacedStage } from '@svc/core/pipeline'
 import { authnPlugin } from '@svc/plugin-authn'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { quotasPlugin } from '@svc/plugin-quotas'
@@ -45,10 +46,9 @@ export class Stages {
     ]
     const plugins: readonly Plugin[] = [authnPlugin, entitlementsPlugin, quotasPlugin]
     const context = contextOf()
-    for (const plugin of plugins) plugin.register?.(context.container)
     const stages = plugins.map((plugin, i) => ({
       name: plugin.name,
-      stage: plugin.create(plugin.schema.parse(sections[i]), context),
+      stage: createStage(plugin, sections[i], context),
     }))
     for (const { stage } of stages) await stage.start?.(new AbortController().signal)
     const opened = new Stages(stages, issuer.tokens)
@@ -82,7 +82,7 @@ export class Stages {
     if (request === undefined) throw new Error('there are no requests')
     const { server, name } = request
     return new Call({
-      face: 'invoke',
+      protocol: 'invoke',
       headers: this.#headers[i % this.#headers.length] ?? {},
       trace,
       agent,

@@ -108,7 +108,7 @@ export class PipelineProbe {
     const reference = `mcp://${SERVER}/${TOOL}@${VERSION}`
     const canonicalArgs = canonicalize(ARGUMENTS)
     return new Call({
-      face: 'invoke',
+      protocol: 'invoke',
       headers: { authorization: `Bearer ${this.#tokens[i % this.#tokens.length]}` },
       trace: {
         traceId: `4bf92f3577b34da6a3ce929d${String(i).padStart(8, '0')}`,

@@ -37,7 +37,7 @@ export interface Completed {
   readonly status: number
   readonly headers: AnswerHeaders
   readonly body: Uint8Array | AnswerStream
-  /** Set where the answer is an error of the upstream's or, on the MCP face, holds one. */
+  /** Set where the answer is an error of the upstream's or, over MCP, holds one. */
   readonly error?: ErrorCode
   /** SHA-256, hex, of what the record calls the output; absent: of the body's bytes. */
   readonly digest?: string | null
@@ -74,6 +74,8 @@ export interface Failed {
 }
 
 export type Outcome = Completed | Denied | Failed
+
+export type MaybePromise<T> = T | Promise<T>
 
 export function denied(code: ErrorCode, message: string, more: Partial<Omit<Denied, 'kind'>> = {}): Denied {
   return { kind: 'denied', sent: 'no', code, message, ...more }

@@ -1,7 +1,7 @@
 // What a request says: of what it asks for, of the agent behind it, and of the trace it stands in.
 import type { JsonValue } from '../json/value.js'
 
-export type Face = 'invoke' | 'a2a' | 'mcp'
+export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
 /** What kind of thing a request asks for. `protocol` is the open part of MCP: initialize, lists, ping, … */
 export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
@@ -9,7 +9,7 @@ export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
 /** A request that was read and understood. */
 export interface CallRequest {
   readonly kind: RequestKind
-  /** The MCP method; null on the invoke face. */
+  /** The MCP method; null over the invoke protocol. */
   readonly method: string | null
   readonly server: string
   /** Tool, prompt or resource; the MCP method where kind is `protocol`. */

@@ -249,7 +249,7 @@ async function toolNames(client: Client): Promise<string[]> {
 }
 
 interface Refused {
-  /** The HTTP status it would have on the invoke face. */
+  /** The HTTP status it would have over the invoke protocol. */
   readonly status: number
   readonly error: unknown
   readonly reason: unknown

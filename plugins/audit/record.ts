@@ -78,7 +78,7 @@ export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: n
 
 function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEnvelope {
   const caller = call.get(identity)
-  const { trace, agent, target, understood } = call
+  const { trace, agent, target, parsedRequest } = call
   const findings = judged(call)
   const isDenied = result.isDenied || findings.some(({ effect }) => effect === 'deny')
   const envelope: AuditEnvelope = {
@@ -94,10 +94,10 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     latency_ms: Math.round(result.latencyMs * 1000) / 1000,
     retries: call.retries,
     input_sha256:
-      result.inputSha256 ?? (understood === undefined ? null : sha256Hex(understood.canonicalArgs)),
+      result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(parsedRequest.canonicalArgs)),
     output_sha256: result.digest,
     policy: { decision: isDenied ? 'deny' : 'allow', retention: context.retention },
-    idempotency_key: understood?.idempotencyKey ?? null,
+    idempotency_key: parsedRequest?.idempotencyKey ?? null,
     nodeId: agent.nodeId,
     agentRef: agent.agentRef,
     agentVariables: agent.variables,
@@ -115,7 +115,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   const seen = call.get(dedupe)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
-  return redacts === undefined ? envelope : redactEnvelope(envelope, redacts, understood?.kind)
+  return redacts === undefined ? envelope : redactEnvelope(envelope, redacts, parsedRequest?.kind)
 }
 
 /** The record of an event that is not a call: the gateway itself is its server, the event its tool. */

@@ -6,6 +6,7 @@ import {
   denied,
   type Identity,
   identity,
+  type MaybePromise,
   type Next,
   type Outcome,
   Refusal,
@@ -30,7 +31,7 @@ export class Admission {
   }
 
   /** For a call with a good token. */
-  admit(call: Call, token: VerifiedToken, next: Next): Promise<Outcome> {
+  admit(call: Call, token: VerifiedToken, next: Next): MaybePromise<Outcome> {
     // Also before a refusal: who called is known, and the record should say it.
     call.set(identity, token.identity)
     const fault = disagreement(call.headers['x-tenant'], token.identity)
@@ -120,7 +121,7 @@ export function disagreement(wanted: string | string[] | undefined, who: Identit
 
 /** The server in the path; one that stands in the body is not known before that is read. */
 function targetOf(call: Call): string | undefined {
-  return call.face === 'a2a' ? undefined : call.target.server
+  return call.protocol === 'a2a' ? undefined : call.target.server
 }
 
 /** Rejects with the request's `Refusal` where the server stands in the body. */

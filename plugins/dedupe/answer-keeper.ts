@@ -64,7 +64,7 @@ export class AnswerKeeper {
   }
 
   get #isMcp(): boolean {
-    return this.#call.face === 'mcp'
+    return this.#call.protocol === 'mcp'
   }
 
   get #isTooLarge(): boolean {
@@ -81,7 +81,7 @@ export class AnswerKeeper {
   /** A caller that has gone comes back for the answer, so a plain stream is read on for a while. */
   #readOn(body: AnswerStream): AnswerStream {
     this.#letGo.push(
-      this.#call.onLeave(() => {
+      this.#call.onDisconnect(() => {
         this.#hasLeft = true
         const timer = setTimeout(() => this.#giveUp(), this.#options.drainMs)
         this.#letGo.push(() => clearTimeout(timer))

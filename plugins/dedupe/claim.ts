@@ -13,16 +13,16 @@ export interface ClaimRule {
 
 /**
  * The claim of a call that carries an idempotency key. Its key is of namespace, tenant, principal, server, tool,
- * idempotency key and, on the MCP face, the round; its fingerprint of face, arguments and, where the caller chose it,
+ * idempotency key and, over MCP, the round; its fingerprint of protocol, arguments and, where the caller chose it,
  * the version: the same key for another version is another request, and not a second key.
  */
 export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): DedupeClaim {
   const { server, name, version, canonicalArgs, idempotencyKey, round = '' } = request
   const { namespace, tenant, leaseMs, ttlMs } = rule
-  const isMcp = call.face === 'mcp'
+  const isMcp = call.protocol === 'mcp'
   return {
     key: digest([namespace, ...callerOf(call, tenant), server, name, idempotencyKey, round]),
-    // On the MCP face the version is the server's own, which may be another by the time of a repeat.
+    // Over MCP the version is the server's own, which may be another by the time of a repeat.
     fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, canonicalArgs]),
     owner: randomBytes(16).toString('base64url'),
     leaseMs,

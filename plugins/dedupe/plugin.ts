@@ -19,11 +19,12 @@ const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance
 /** Seconds: 30 days. What is kept for longer is no retry's any more, and may hold what ought to be forgotten. */
 const LONGEST = 2_592_000
 
-export const dedupePlugin = definePlugin<DedupeConfig>({
+export const dedupePlugin = definePlugin({
   name: 'dedupe',
   version: '0.1.0',
   core: '^1.0.0',
   schema: dedupeSchema,
+  phase: 'idempotency',
   metrics,
   uses: [identity],
   create: (config, context) => (config.enabled ? stageOf(config, context) : new SwitchedOff()),

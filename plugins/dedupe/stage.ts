@@ -10,6 +10,7 @@ import {
   denied,
   failed,
   type Lease,
+  type MaybePromise,
   type Meter,
   type Next,
   type Outcome,
@@ -69,9 +70,9 @@ export class DedupeStage implements Stage {
     return this.#lease?.value.warning()
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
-    const { understood } = call
-    return understood !== undefined && !hasKey(understood) ? next() : this.#handleKeyed(call, next)
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    const { parsedRequest } = call
+    return parsedRequest !== undefined && !hasKey(parsedRequest) ? next() : this.#handleKeyed(call, next)
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -165,7 +166,7 @@ export class DedupeStage implements Stage {
     if (state === 'reused') {
       return denied(
         'IDEMPOTENCY_KEY_REUSED',
-        'The idempotency key was used for another request: with other arguments, for another version, or on the other face.',
+        'The idempotency key was used for another request: with other arguments, for another version, or over the other protocol.',
       )
     }
     call.set(dedupe, 'duplicate')

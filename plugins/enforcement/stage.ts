@@ -7,6 +7,7 @@ import {
   type EscalationRule,
   type Finding,
   judgement,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
@@ -54,12 +55,12 @@ export class EnforcementStage implements Stage {
     return service === services.escalations ? this.#people?.escalations.desk : undefined
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     const rule = this.#ruleFor(call)
     call.set(verdict, rule)
     if (call.findings.length === 0) return next()
     const denial = judge(call.findings, rule)
-    if (denial !== undefined) return Promise.resolve(denial)
+    if (denial !== undefined) return denial
     return this.#people === undefined ? next() : this.#ask(this.#people, call, rule, next)
   }
 
@@ -92,7 +93,7 @@ export class EnforcementStage implements Stage {
     const judged = call.get(judgement)
     if (judged === undefined) return this.#verdict
     const against = findingOf(judged)
-    if (against !== undefined) call.find(against)
+    if (against !== undefined) call.addFinding(against)
     return judgedVerdict(this.#verdict, judged, this.#people !== undefined)
   }
 }

@@ -19,11 +19,12 @@ import { QuotasStage, type StoreSource } from './stage.js'
 
 const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
 
-export const quotasPlugin = definePlugin<QuotasConfig>({
+export const quotasPlugin = definePlugin({
   name: 'quotas',
   version: '0.1.0',
   core: '^1.0.0',
   schema: quotasSchema,
+  phase: 'metering',
   presence: 'required',
   metrics,
   uses: [identity, limits],

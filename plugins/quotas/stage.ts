@@ -10,6 +10,7 @@ import {
   type Lease,
   type Limit,
   limits,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
@@ -54,7 +55,7 @@ export class QuotasStage implements Stage {
     return this.#lease?.value.ready()
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     const apply = call.get(limits)
     return apply === undefined || apply.length === 0 ? next() : this.#count(call, apply, next)
   }

@@ -6,6 +6,7 @@ import {
   failed,
   type Judgement,
   judgement,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
@@ -71,7 +72,7 @@ export class RuntimeStage implements Stage {
     return `the runtime failed ${breaker.failures} times in a row; ${whileFailing[this.#judge.failureMode]}`
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     return this.#judge === undefined ? next() : this.#evaluate(call, next, this.#judge)
   }
 
@@ -141,7 +142,7 @@ function leaveVerdict(call: Call, { evaluation, obligations }: Evaluated, told: 
 function noteRedactions(call: Call, redactions: readonly OutputRule[]): void {
   if (redactions.length === 0) return
   const detail = `the runtime obliges to redact ${redactions.map(ruleInWords).join(', then ')}`
-  call.find({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
+  call.addFinding({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
 }
 
 /** The refusal that the failure mode asks for; undefined where the call goes on. */
@@ -160,7 +161,7 @@ function unavailable(
       headers: { 'retry-after': String(seconds) },
     })
   }
-  call.find({
+  call.addFinding({
     reason: RUNTIME_UNAVAILABLE,
     stage: 'runtime',
     level: 'gateway',

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { hostSchema } from 'svc-sdk/internal/gateway/config'
+import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { Running } from '../support/gateway-process.js'
 import { svc } from '../support/svc.js'
 

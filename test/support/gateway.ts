@@ -16,7 +16,7 @@ export interface TestGateway extends AsyncDisposable {
   readonly dir: string
   /** Every record of the daily logs, in order. */
   records(): SignedEnvelope[]
-  /** POSTs a tool call on the invoke face. */
+  /** POSTs a tool call over the invoke protocol. */
   invoke(path: string, args?: unknown, headers?: Record<string, string>): Promise<Response>
 }
 

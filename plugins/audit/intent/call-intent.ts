@@ -38,7 +38,7 @@ export class CallIntent implements Hold {
 
   async commit(): Promise<Denied | undefined> {
     const { intents, which, failureMode, onFailure } = this.#rule
-    const request = this.#call.understood ?? (await this.#call.request())
+    const request = this.#call.parsedRequest ?? (await this.#call.request())
     if (!hasIntent(which, request, this.#call)) return undefined
     try {
       this.#intent ??= await intents.begin(this.#record())

@@ -9,7 +9,6 @@ export {
   SignerKeyError,
   type SignerKeyErrorCode,
 } from './format/errors.js'
-export { pathSegment } from './format/paths.js'
 export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
 export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'

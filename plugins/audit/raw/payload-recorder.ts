@@ -51,7 +51,7 @@ export class PayloadRecorder {
 
   /** Schedules the write of the call's payloads. */
   record(call: Call, settlement: Settlement, tenant: string): void {
-    const { agent, trace, understood, receivedAt } = call
+    const { agent, trace, parsedRequest, receivedAt } = call
     const redacts = call.get(redactor)
     const common = {
       trace_id: trace.traceId,
@@ -59,7 +59,7 @@ export class PayloadRecorder {
       runId: agent.agentRef === null ? trace.traceId : (redacts?.text(agent.agentRef) ?? agent.agentRef),
       tenant,
     }
-    const input = understood?.canonicalArgs
+    const input = parsedRequest?.canonicalArgs
     const output = this.#outputOf(call, settlement)
     const endedAt = this.#parts.clock.now()
     const { previewBytes } = this.#parts

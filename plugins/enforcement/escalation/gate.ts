@@ -129,10 +129,10 @@ export class Gate {
 
   async #wait(found: Case, waitMs: number, call: Call): Promise<Case> {
     const { desk, cases } = this.#parts
-    const stay = call.onLeave(() => {
+    const stay = call.onDisconnect(() => {
       call.abort('UPSTREAM_UNREACHABLE', 'The caller left before a person had decided.')
     })
-    const done = call.waits()
+    const done = call.pauseTimeout()
     try {
       await desk.wait(found.id, waitMs, call.signal)
       return (await cases.find(found.id))?.value ?? found
@@ -145,7 +145,7 @@ export class Gate {
   #answer(value: Case, asked: Asked): Denied | undefined {
     const { cases, steps } = this.#parts
     const { call, caller, key, findings, reasons } = asked
-    if (call.stopping.aborted) return pending(value, findings)
+    if (call.abortState.aborted) return pending(value, findings)
     const refusal = { denial: denialOf(findings), key }
     switch (standingOf(value, cases.now, key)) {
       case 'pending':

@@ -46,7 +46,7 @@ describe('svc gateway', () => {
     ).to.equal(true)
   })
 
-  it('says where operators reach it, and tells them figures', async () => {
+  it('says where operators reach it, and tells them metrics', async () => {
     writeFileSync(join(home, 'token'), 'the-token-of-this-one-test', { mode: 0o600 })
     const admin = 'admin: { port: 0, tokenRef: file://token }\n'
     writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}${admin}`)

@@ -9,7 +9,7 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -97,7 +97,7 @@ describe('the record of a call', () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
-    call.find({ reason: 'tool_in_denylist', stage: 'entitlements', detail: 'denylist' })
+    call.addFinding({ reason: 'tool_in_denylist', stage: 'entitlements', detail: 'denylist' })
     await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
     expect(records[0]).to.deep.include({
       status: 'error',
@@ -113,7 +113,7 @@ describe('the record of a call', () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.set(verdict, { mode: 'observe', effectOf: () => 'would_deny' })
-    call.find({ reason: 'tool_in_denylist', stage: 'entitlements' })
+    call.addFinding({ reason: 'tool_in_denylist', stage: 'entitlements' })
     await run(call, ok)
     expect(records[0]?.policy.decision).to.equal('allow')
     expect(records[0]?.findings?.[0]).to.include({ effect: 'would_deny' })
@@ -131,8 +131,8 @@ describe('the record of a call', () => {
   it('names a risk once', async () => {
     const { records, run } = await recording()
     const call = makeCall()
-    call.find({ reason: 'egress_violation', stage: 'security' })
-    call.find({ reason: 'egress_violation', stage: 'security' })
+    call.addFinding({ reason: 'egress_violation', stage: 'security' })
+    call.addFinding({ reason: 'egress_violation', stage: 'security' })
     await run(call, ok)
     expect(records[0]?.risk_tags).to.deep.equal(['egress_violation'])
     expect(records[0]?.findings).to.have.length(2)

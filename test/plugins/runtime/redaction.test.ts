@@ -41,7 +41,7 @@ const invoice = {
   ],
 }
 
-describe('redact_output on the invoke face', () => {
+describe('redact_output over the invoke protocol', () => {
   const shown = async (given: Case): Promise<unknown> => {
     await using rig = await redacting(given)
     const response = await rig.call()
@@ -229,7 +229,7 @@ describe('redact_output on the invoke face', () => {
   })
 })
 
-describe('redact_output on the MCP face', () => {
+describe('redact_output over MCP', () => {
   const info = {
     protocolVersion: '2025-11-25',
     capabilities: {},
@@ -452,7 +452,7 @@ describe('redact_output of an answer that is replayed', () => {
     })
   }
 
-  it('is done under the verdict on the call that gets it: a stream of the MCP face', async () => {
+  it('is done under the verdict on the call that gets it: a stream of the MCP endpoint', async () => {
     const tool: Tool = (call, response) => {
       const { id, method } = JSON.parse(call.body) as { id: unknown; method: string }
       const info = {

@@ -45,7 +45,7 @@ describe('a remote runtime', () => {
         reasons: ['tool_not_in_allowlist'],
         riskTags: ['tool_not_in_allowlist'],
         attributes: {
-          face: 'invoke',
+          protocol: 'invoke',
           kind: 'tool',
           reference: 'mcp://files/echo@1.0.0',
           authenticated: false,
@@ -241,7 +241,7 @@ describe('a remote runtime', () => {
         const call = makeCall()
         call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: ['desk'] })
         if (redacts !== undefined) call.set(redactor, redacts)
-        call.find({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
+        call.addFinding({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
         await stage.handle(call, async () => denied('INTERNAL', 'not sent in this test'))
       }
     } finally {

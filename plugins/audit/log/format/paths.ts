@@ -1,32 +1,6 @@
 // Paths below the log's directory (contract.md §1, File layout).
 
-import { sha256Hex } from '@svc/core/json'
-
-const SAFE = /^[A-Za-z0-9._-]+$/
-const MAX_SEGMENT = 200
-const KEPT_OF_LONG = 150
-
-/**
- * An id as one path segment: bytes outside `A-Za-z0-9._-` are percent-encoded, and so are `.` and `..` as a whole;
- * the empty id is `%`. A longer id is cut and ends in its SHA-256. Different ids give different segments, since no
- * other id encodes to any of these forms.
- */
-export function pathSegment(id: string): string {
-  if (id.length <= MAX_SEGMENT && SAFE.test(id) && id !== '.' && id !== '..') return id
-  if (id === '') return '%'
-  let segment = ''
-  for (const byte of Buffer.from(id, 'utf8')) {
-    const character = String.fromCharCode(byte)
-    segment += SAFE.test(character) ? character : percent(byte)
-  }
-  if (segment === '.' || segment === '..') return segment.replaceAll('.', percent(0x2e))
-  // This form is longer than any encoded id, hence never equal to one.
-  return segment.length > MAX_SEGMENT ? `${segment.slice(0, KEPT_OF_LONG)}-${sha256Hex(id)}` : segment
-}
-
-function percent(byte: number): string {
-  return `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
-}
+import { pathSegment } from '@svc/core/json'
 
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'

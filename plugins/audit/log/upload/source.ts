@@ -1,12 +1,7 @@
 // Which files are uploaded, into which dataset, under which keys (decisions.md §4 "Upload").
 
-import {
-  dayOfCheckpointFile,
-  dayOfDailyLog,
-  dayOfRawLog,
-  pathSegment,
-  REMOVALS_FILE,
-} from '../format/paths.js'
+import { pathSegment } from '@svc/core/json'
+import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, REMOVALS_FILE } from '../format/paths.js'
 import type { UploadMetadata } from './presign.js'
 
 export type UploadMode = 'audit' | 'agent' | 'raw' | 'checkpoint'

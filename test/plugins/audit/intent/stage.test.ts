@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Appender, bind, type Call, type Outcome, sideEffects, tokens } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'

@@ -8,7 +8,7 @@ import {
   type Outcome,
   tokens,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { RawPayloadRecord } from '@svc/plugin-audit/log'
 import { expect } from 'chai'

@@ -84,7 +84,7 @@ describe('a caller who waits', () => {
     const call = office.make({ headers })
     const calling = office.through(call, () => Promise.reject(new Error('it is not sent')))
     const id = await pendingId(office)
-    call.leave()
+    call.disconnect()
     expect(told(await calling)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'pending' })
   })
 
@@ -102,7 +102,7 @@ describe('a caller who waits', () => {
   it('is not let through when it left before the approval', async () => {
     await using office = await openOffice()
     const call = office.make({ headers })
-    call.leave()
+    call.disconnect()
     const outcome = await office.through(call, () => Promise.reject(new Error('it is not sent')))
     await office.desk.vote(idOf(outcome), reviewer('ann'), { vote: 'approve' })
     expect(await office.desk.find(idOf(outcome))).to.include({ isUsed: false })

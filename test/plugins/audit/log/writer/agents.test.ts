@@ -1,9 +1,7 @@
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { pathSegment } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import fc from 'fast-check'
 import { temporaryDir } from '../../temporary.js'
 import { appenderIn, DAY, diskWith, envelope, fault, linesOf, recordsOf, spansOf } from './records.js'
 
@@ -151,55 +149,6 @@ describe('per-agent logs', () => {
     await second.close()
     expect(readFileSync(path, 'utf8')).to.equal(before)
     expect(readFileSync(join(dir.path, '.svc-lock'), 'utf8')).to.match(/^-/)
-  })
-
-  describe('path segments', () => {
-    const tricky = fc.oneof(
-      fc.string({ unit: 'binary', maxLength: 20 }).filter((text) => text.isWellFormed()),
-      fc.string({ unit: fc.constantFrom('.', '/', '\\', '%', '2', 'E', 'a', '\0', 'é', '-'), maxLength: 8 }),
-      fc.string({ unit: fc.constantFrom('a', 'b', '/'), minLength: 140, maxLength: 260 }),
-    )
-
-    it('of two different ids are never the same', () => {
-      fc.assert(
-        fc.property(tricky, tricky, (left, right) => {
-          fc.pre(left !== right)
-          expect(pathSegment(left)).not.to.equal(pathSegment(right))
-        }),
-        { numRuns: 2_000 },
-      )
-    })
-
-    it('never leave their folder, and fit a file name', () => {
-      fc.assert(
-        fc.property(tricky, (id) => {
-          const segment = pathSegment(id)
-          expect(segment).to.match(/^[A-Za-z0-9._%-]+$/)
-          expect(normalize(`/a/${segment}/b`)).to.equal(`/a/${segment}/b`)
-          expect(`${segment}.ndjson`.length).to.be.at.most(255)
-        }),
-      )
-    })
-
-    for (const [id, segment] of [
-      ['node-1', 'node-1'],
-      ['.', '%2E'],
-      ['..', '%2E%2E'],
-      ['', '%'],
-      ['a/b', 'a%2Fb'],
-      ['../../etc/passwd', '..%2F..%2Fetc%2Fpasswd'],
-      ['%2F', '%252F'],
-      ['é', '%C3%A9'],
-    ] as const) {
-      it(`${JSON.stringify(id)} becomes ${segment}`, () => {
-        expect(pathSegment(id)).to.equal(segment)
-      })
-    }
-
-    it('of long ids that differ only at the end are different', () => {
-      const long = 'x'.repeat(300)
-      expect(pathSegment(`${long}1`)).not.to.equal(pathSegment(`${long}2`))
-    })
   })
 
   it('stay inside the directory whatever the ids are', async () => {

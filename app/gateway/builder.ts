@@ -1,0 +1,172 @@
+// From options to a pipeline: the part that the gateway and an embedded pipeline share.
+import { randomBytes } from 'node:crypto'
+import { dirname, resolve as resolvePath } from 'node:path'
+import {
+  type Logger,
+  type Plugin,
+  type PluginContext,
+  Resources,
+  registeredPlugins,
+  registerPlugin,
+  resolve,
+  resolveOptional,
+  tokens,
+} from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
+import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer } from '@svc/core/policy'
+import { KeyReader, keptKey } from '@svc/core/secret'
+import type { DependencyContainer } from 'tsyringe'
+import { AllowedHosts } from '../http/allowed-hosts.js'
+import { Sessions } from '../mcp/session-binding.js'
+import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { AdminAuthorizer } from '../policy/admin-authorizer.js'
+import { AdminToken } from '../policy/admin-token.js'
+import { type HostConfig, hostSchema } from '../policy/config.js'
+import { hostFacts } from '../policy/facts.js'
+import { bindDefaults, createContainer, RunningContainer } from './container.js'
+import { importPlugins } from './custom-plugins.js'
+import { type GatewayOptions, layersOf } from './options.js'
+import { pluginContext } from './plugin-context.js'
+
+export type Policy = EffectivePolicy<HostConfig>
+
+export class GatewayBuilder {
+  /** What the user bound, and the defaults of what no plugin owns. */
+  readonly #bindings: DependencyContainer = createContainer()
+  readonly #running = new RunningContainer(this.#bindings)
+  readonly #plugins: readonly Plugin[]
+  #options: GatewayOptions
+  #resources = new Resources()
+  #layers: readonly PolicyLayer[]
+  #first: Policy
+
+  /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
+  constructor(options: GatewayOptions) {
+    this.#options = options
+    for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
+    options.configure?.(this.#bindings)
+    this.#plugins = registeredPlugins(this.#bindings)
+    this.#layers = layersOf(options)
+    this.#first = this.#judge(this.#layers)
+    bindDefaults(this.#bindings, this.#first.host.admin !== undefined)
+  }
+
+  /** For users: their bindings and what runs now. */
+  get container(): DependencyContainer {
+    return this.#running.container
+  }
+
+  /** For the parts of the gateway that no plugin owns. */
+  get bindings(): DependencyContainer {
+    return this.#bindings
+  }
+
+  get logger(): Logger {
+    return resolve(this.#bindings, tokens.Logger)
+  }
+
+  /** Relative paths start here: the policy file's directory, else the working one. */
+  get #baseDir(): string {
+    const { policyFile } = this.#options
+    return policyFile === undefined ? process.cwd() : dirname(resolvePath(policyFile))
+  }
+
+  /** The policy that the options hold, custom plugins imported. Rejects with `PolicyError`. */
+  policy(): Promise<Policy> {
+    return this.#complete(this.#layers, this.#first)
+  }
+
+  /** The same options with another policy. Rejects with `PolicyError`. */
+  async policyFrom(policy: string | Record<string, unknown>): Promise<Policy> {
+    const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
+    const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
+    const layers = layersOf({ ...rest, ...given })
+    return this.#complete(layers, this.#judge(layers))
+  }
+
+  async #complete(layers: readonly PolicyLayer[], first: Policy): Promise<Policy> {
+    return this.#judge(layers, await importPlugins(first.uses, this.#plugins, this.#baseDir))
+  }
+
+  /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
+  #judge(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
+    const result = loadPolicy({
+      layers,
+      host: hostSchema,
+      hostFacts,
+      plugins: this.#plugins,
+      isBound: (token) => this.#bindings.isRegistered(token, true),
+      env: this.#options.env ?? process.env,
+      ...(custom === undefined ? { customPending: true } : { custom }),
+    })
+    if (!result.ok) throw new PolicyError(result.mistakes)
+    return result.policy
+  }
+
+  /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
+  async authorizer({ host, facts }: Policy): Promise<AdminAuthorizer | undefined> {
+    if (host.admin === undefined) return undefined
+    const { tokenRef } = host.admin
+    const hosts = new AllowedHosts(host.admin)
+    if (tokenRef === undefined) return new AdminAuthorizer(facts, hosts)
+    const clock = resolve(this.#bindings, tokens.Clock)
+    const token = new AdminToken(tokenRef, this.keyReader(host), clock)
+    try {
+      await token.check()
+    } catch (cause) {
+      throw new Error(`admin.tokenRef: ${messageOf(cause)}`, { cause })
+    }
+    return new AdminAuthorizer(facts, hosts, token)
+  }
+
+  /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
+  keyReader(host: HostConfig, directories?: readonly string[]): KeyReader {
+    return new KeyReader(this.#place(host), directories)
+  }
+
+  /**
+   * With the key that the policy names, else one kept in the gateway's directory; where that cannot be, sessions last
+   * as long as this process. Rejects when the named key cannot be had.
+   */
+  async sessions(host: HostConfig): Promise<Sessions> {
+    const { sessionKeyRef: ref } = host.server
+    const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
+    try {
+      return new Sessions(await keptKey(key, this.#place(host)))
+    } catch (err) {
+      if (ref !== undefined) throw err
+      this.logger.warn({ err }, 'the key of MCP sessions cannot be kept: they end with this process')
+      return new Sessions(randomBytes(32).toString('base64'))
+    }
+  }
+
+  /** Where the paths and references of a policy start from. */
+  #place({ sec0Dir }: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
+    const baseDir = this.#baseDir
+    const { env } = this.#options
+    return { baseDir, stateDir: resolvePath(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
+  }
+
+  /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */
+  build(policy: Policy, dispatch: Dispatch): BuiltPipeline {
+    for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
+    const metrics = resolveOptional(this.#bindings, gatewayMetrics)
+    for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
+    const container = this.#bindings.createChildContainer()
+    const context = pluginContext(policy, {
+      container,
+      resources: this.#resources,
+      warn: (message) => this.logger.warn({}, message),
+      ...this.#place(policy.host),
+    })
+    const pipeline = buildPipeline(policy, context, dispatch)
+    return { pipeline, takeOver: () => this.#running.switchTo(container, policy.plugins) }
+  }
+}
+
+export interface BuiltPipeline {
+  readonly pipeline: Pipeline
+  /** From here on the gateway's container resolves what this pipeline runs. */
+  takeOver(): void
+}
