@@ -4,7 +4,7 @@ import {
   denied,
   type ErrorCode,
   type Escalation,
-  type EscalationDesk,
+  type EscalationService,
   type EscalationStatus,
   Refusal,
   type Reviewer,
@@ -18,12 +18,12 @@ import type { Vote } from './vote.js'
 /** Most that one answer lists. */
 const mostListed = 500
 const standardListed = 100
-/** How many are looked through for those of a reviewer's sets: the desk can look for one tenant only. */
+/** Escalations searched for those of a reviewer's sets, as the service filters by one tenant only. */
 const mostSearched = 5000
 
 const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
 
-/** How the desk's refusals are answered: `denial_reason` tells those with the same code apart. */
+/** How the service's errors are answered: `denial_reason` tells those with the same code apart. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
@@ -32,14 +32,14 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
 }
 
 export class Escalations {
-  #desk: EscalationDesk
+  #service: EscalationService
   #authority: Authority
   #reviewer: Reviewer
   #sight: Sight
 
   /** Throws `Refusal` for one who reviews nothing. */
-  constructor(desk: EscalationDesk, authority: Authority, reviewer: Reviewer) {
-    this.#desk = desk
+  constructor(service: EscalationService, authority: Authority, reviewer: Reviewer) {
+    this.#service = service
     this.#authority = authority
     this.#reviewer = reviewer
     const sight = authority.sightOf(reviewer)
@@ -56,7 +56,7 @@ export class Escalations {
     const isSearch = !isAll && sets.size > 0
     const asks = isAll || isSearch ? tenant : own
     const found = await asked(() =>
-      this.#desk.list({
+      this.#service.list({
         ...(status === undefined ? {} : { status }),
         ...(asks === undefined ? {} : { tenant: asks }),
         limit: isSearch ? mostSearched : limit + 1,
@@ -78,19 +78,19 @@ export class Escalations {
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     try {
-      return reviewersView(await asked(() => this.#desk.vote(id, this.#reviewer, vote)))
+      return reviewersView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
     } catch (fault) {
       if (!(fault instanceof VoteError)) throw fault
       const { code, reason } = voteErrors[fault.code]
       // As it is now: somebody else's vote may just have decided it.
-      const now = fault.code === 'DECIDED' ? await asked(() => this.#desk.find(id)) : undefined
+      const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
       return denied(code, fault.message, refusalOf(id, now?.status ?? status, reason))
     }
   }
 
   /** One that the reviewer may not see is not there. */
   async #find(id: string): Promise<Escalation> {
-    const found = await asked(() => this.#desk.find(id))
+    const found = await asked(() => this.#service.find(id))
     if (found === undefined || !this.#mayRead(found)) throw notFound()
     return found
   }
@@ -109,7 +109,7 @@ export function notFound(): Refusal {
   return new Refusal('TARGET_NOT_FOUND', 'There is no such escalation.')
 }
 
-/** What the desk rejects with, but for its refusals, is its store's. */
+/** Any other error of the service comes from its store. */
 export async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()

@@ -80,12 +80,12 @@ export class AdminHandler {
     authority: Authority,
   ): Promise<WholeAnswer | Denied> {
     const reviewer = await reviewerOf(message, generation, authority)
-    const desk = generation.pipeline.offer(services.escalations)
-    if (desk === undefined) {
+    const service = generation.pipeline.offer(services.escalations)
+    if (service === undefined) {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
     }
-    const escalations = new Escalations(desk, authority, reviewer)
+    const escalations = new Escalations(service, authority, reviewer)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
     const voted = await escalations.vote(route.id, await readVote(message))

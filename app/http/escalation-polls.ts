@@ -41,9 +41,9 @@ export class EscalationPolls {
     return generation.hold(async () => {
       generation.origins.check(headers)
       const identify = generation.pipeline.offer(services.identify)
-      const desk = generation.pipeline.offer(services.escalations)
-      if (identify === undefined || desk === undefined) throw notFound()
-      const find = () => asked(() => desk.find(id))
+      const service = generation.pipeline.offer(services.escalations)
+      if (identify === undefined || service === undefined) throw notFound()
+      const find = () => asked(() => service.find(id))
       // A client of one MCP server may have a token for that server alone (RFC 8707).
       const { tenant } = await identify(headers, async (servers) => {
         const { server } = (await find()) ?? {}

@@ -241,7 +241,9 @@ describe('the plugins that ship', () => {
       )
       const counted = sources.flatMap((file) =>
         [
-          ...readFileSync(join(root, name, file), 'utf8').matchAll(/\.(?:count|gauge)(?:\?\.)?\(\s*'(\w+)'/g),
+          ...readFileSync(join(root, name, file), 'utf8').matchAll(
+            /(?:\.(?:count|gauge)(?:\?\.)?\(\s*|failureMetric: )'(\w+)'/g,
+          ),
         ].map(([, figure]) => figure),
       )
       expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(metrics).sort())

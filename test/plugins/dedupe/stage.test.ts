@@ -41,8 +41,8 @@ class SpyStore extends MemoryDedupeStore {
   override complete(claim: DedupeClaim, answer: Uint8Array | null) {
     return this.#told('complete', claim) ?? super.complete(claim, answer)
   }
-  override lose(claim: DedupeClaim) {
-    return this.#told('lose', claim) ?? super.lose(claim)
+  override markUnknown(claim: DedupeClaim) {
+    return this.#told('markUnknown', claim) ?? super.markUnknown(claim)
   }
 
   get names(): string[] {
@@ -156,7 +156,7 @@ describe('the dedupe stage', () => {
       throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
     })
     expect(await running.run(call)).to.deep.include({ kind: 'failed', code: 'OUTCOME_UNRECORDED' })
-    expect(store.names).to.deep.equal(['claim', 'markSent', 'lose'])
+    expect(store.names).to.deep.equal(['claim', 'markSent', 'markUnknown'])
     expect(await running.run(keyed())).to.deep.include({ code: 'IDEMPOTENT_OUTCOME_UNKNOWN', sent: 'no' })
     expect(sent).to.equal(1)
   })
