@@ -1,14 +1,48 @@
 // The composition root's defaults: clock, ids, logger, meter. A binding of the user's wins.
 import 'reflect-metadata'
 import { randomFillSync } from 'node:crypto'
-import { bindDefault, type Clock, type Ids, type Meter, resolve, tokens } from '@svc/core'
+import {
+  bindDefault,
+  type Clock,
+  type Ids,
+  type Meter,
+  type Plugin,
+  registerPlugin,
+  resolve,
+  tokens,
+} from '@svc/core'
 import { pino } from 'pino'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from './admin/metrics.js'
+import { builtinPlugins } from './plugins.js'
 
-/** A container of this gateway's own; two gateways in one process share nothing. */
+/** A container of this gateway's own, with the plugins that ship; two gateways in one process share nothing. */
 export function createContainer(): DependencyContainer {
-  return root.createChildContainer()
+  const container = root.createChildContainer()
+  for (const plugin of builtinPlugins) registerPlugin(container, plugin)
+  return container
+}
+
+/**
+ * What `handle.container` is: the user's bindings and, for the tokens that plugins own, what runs now. A reload
+ * changes what these resolve to.
+ */
+export class RunningContainer {
+  readonly container: DependencyContainer
+  #current: DependencyContainer | undefined
+
+  constructor(bindings: DependencyContainer) {
+    this.container = bindings.createChildContainer()
+  }
+
+  /** `current` is the container of the policy that is now in force, `plugins` are those that run. */
+  switchTo(current: DependencyContainer, plugins: readonly Plugin[]): void {
+    this.#current = current
+    for (const { token } of plugins.flatMap(({ owns = [] }) => owns)) {
+      if (this.container.isRegistered(token)) continue
+      this.container.register(token, { useFactory: () => (this.#current ?? current).resolve(token) })
+    }
+  }
 }
 
 /** `isWatched`: there is an admin listener, so what is counted is for Prometheus. */

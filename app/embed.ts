@@ -1,10 +1,10 @@
 // The same stages without the HTTP server, for those who embed them in their own.
-import { Call, type Outcome, resolve, slot, tokens } from '@svc/core'
+import { Call, isCall, type Outcome, resolve, slot, tokens } from '@svc/core'
 import { canonicalize, type JsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import type { Dispatch, Pipeline } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
-import { Assembly } from './gateway/assembly.js'
+import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'
 import { agentOf, idempotencyKeyOf, traceOf } from './http/facts.js'
 
@@ -32,22 +32,22 @@ export interface EmbeddedPipeline {
   readonly container: DependencyContainer
 }
 
-const forwardSlot = slot<Dispatch>('forward')
+const forwardSlot = slot<Dispatch>('svc-sdk/forward')
 
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
-  const assembly = new Assembly(config)
-  const { container } = assembly
+  const builder = new GatewayBuilder(config)
+  const { container } = builder
   let pipeline: Promise<Pipeline> | undefined
   return {
     container,
     async start() {
-      pipeline ??= build(assembly)
+      pipeline ??= build(builder)
       await (await pipeline).start()
     },
     async run(call, forward) {
       if (pipeline === undefined) throw new Error('the pipeline has not started')
-      const running = call instanceof Call ? call : callOf(call, container)
+      const running = isCall(call) ? call : callOf(call, container)
       running.set(forwardSlot, forward)
       return (await pipeline).run(running)
     },
@@ -57,8 +57,10 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
   }
 }
 
-async function build(assembly: Assembly): Promise<Pipeline> {
-  return assembly.build(await assembly.policy(), (call) => call.need(forwardSlot)(call))
+async function build(builder: GatewayBuilder): Promise<Pipeline> {
+  const { pipeline, takeOver } = builder.build(await builder.policy(), (call) => call.need(forwardSlot)(call))
+  takeOver()
+  return pipeline
 }
 
 /** Throws what `formatReference` and `canonicalize` throw for names and arguments that cannot be carried. */

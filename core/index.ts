@@ -1,8 +1,9 @@
 // The contract of stages, plugins and calls: what a plugin is written against.
 export type { Abortable } from './call/abort.js'
-export { Call, type CallInit, type Hold, type ReferenceRule, type Settlement } from './call/call.js'
+export { Call, type CallInit, type Hold, isCall, type ReferenceRule, type Settlement } from './call/call.js'
+export { brand, CORE_VERSION, hasBrand } from './call/contract.js'
 export type { AnswerHead, Credential } from './call/credential.js'
-export { type ErrorCode, errorTable, Refusal, statusOf } from './call/errors.js'
+export { type ErrorCode, errorTable, isRefusal, Refusal, statusOf } from './call/errors.js'
 export {
   type ApprovalSet,
   type ApprovalStrategy,
@@ -12,6 +13,7 @@ export {
   type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
+  isVoteError,
   type Reviewer,
   type Reviewers,
   VoteError,
@@ -38,6 +40,7 @@ export {
   type Failed,
   failed,
   isStream,
+  type MaybePromise,
   type Outcome,
   type Sent,
 } from './call/outcome.js'
@@ -65,14 +68,21 @@ export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedup
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
+export { lateBound } from './plugin/late-bound.js'
+export type { Phase } from './plugin/order.js'
 export {
-  CORE_VERSION,
+  type Choice,
+  type ConsolePanel,
+  type DoctorCheck,
   definePlugin,
   type MetricEntry,
+  type OwnedToken,
   type Plugin,
   type PluginContext,
+  type SectionsOf,
 } from './plugin/plugin.js'
 export type { QuotaAdapter } from './plugin/quota-adapter.js'
+export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'
 export type { Signer } from './plugin/signer.js'

@@ -6,9 +6,10 @@ import {
   type Escalation,
   type EscalationService,
   type EscalationStatus,
+  isRefusal,
+  isVoteError,
   Refusal,
   type Reviewer,
-  VoteError,
   type VoteErrorCode,
 } from '@svc/core'
 import type { Authority, Sight } from './authority.js'
@@ -80,7 +81,7 @@ export class Escalations {
     try {
       return reviewersView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
     } catch (fault) {
-      if (!(fault instanceof VoteError)) throw fault
+      if (!isVoteError(fault)) throw fault
       const { code, reason } = voteErrors[fault.code]
       // As it is now: somebody else's vote may just have decided it.
       const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
@@ -114,7 +115,7 @@ export async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()
   } catch (cause) {
-    if (cause instanceof VoteError || cause instanceof Refusal) throw cause
+    if (isVoteError(cause) || isRefusal(cause)) throw cause
     throw new Refusal('STORE_UNAVAILABLE', 'The escalations cannot be looked up now. Try again later.', {
       cause,
     })

@@ -1,7 +1,7 @@
 // Asks a gateway's admin listener, for the commands that operators use. The token goes into a header and nowhere else.
 import { isLoopbackHost } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
-import { KeyError, KeyReader } from '@svc/core/secret'
+import { isKeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
 
@@ -90,7 +90,7 @@ async function readToken(ref: string, env: Readonly<Record<string, string | unde
     const token = await new KeyReader(place, ['/']).read(ref)
     if (/^[\x21-\x7e]+$/.test(token)) return token
   } catch (fault) {
-    if (!(fault instanceof KeyError)) throw fault
+    if (!isKeyError(fault)) throw fault
     throw new AdminError(`--token-ref: ${fault.message}`, { cause: fault })
   }
   throw new AdminError('--token-ref: what is there is no token: it holds white space or worse')

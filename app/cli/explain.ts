@@ -1,7 +1,6 @@
 // What a policy would decide about one call: the stages' own explanations, in pipeline order. No stage is
 // started and none handles the call, so nothing is written, counted or contacted.
 import 'reflect-metadata'
-import { resolve } from 'node:path'
 import {
   bind,
   Call,
@@ -20,6 +19,7 @@ import { formatReference, parseToolSegment } from '@svc/core/match'
 import { compose, type EffectivePolicy, type PlacedStage } from '@svc/core/policy'
 import { container as root } from 'tsyringe'
 import type { HostConfig } from '../gateway/config.js'
+import { pluginContext } from '../gateway/plugin-context.js'
 
 export interface ExplainedCall {
   readonly tenant: string
@@ -41,7 +41,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
   call.set(identity, identityOf(asked))
   const context = contextFor(policy, baseDir, (warning) => lines.push(`warning: ${warning}`))
   const told = new Explanation(lines)
-  for (const plugin of policy.plugins) plugin.register?.(context.container)
+  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map((plugin) =>
     told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
@@ -185,17 +185,7 @@ function contextFor(policy: Policy, baseDir: string, warn: (message: string) => 
   bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
   bind(container, tokens.Logger, { useValue: silent })
   bind(container, tokens.Meter, { useValue: { count: quiet } })
-  return {
-    container,
-    resources: new Resources(),
-    tenant: policy.host.tenant,
-    targets: policy.host.targets,
-    policySha256: policy.sha256,
-    facts: policy.facts,
-    baseDir,
-    stateDir: resolve(baseDir, policy.host.sec0Dir),
-    warn,
-  }
+  return pluginContext(policy, { container, resources: new Resources(), baseDir, warn })
 }
 
 /** An explanation is its lines; the log and the meters hear nothing of it. */

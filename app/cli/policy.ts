@@ -15,7 +15,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { type HostConfig, hostSchema } from '../gateway/config.js'
 import { importPlugins } from '../gateway/custom-plugins.js'
 import { hostFacts } from '../gateway/facts.js'
-import { builtinPlugins, defaultOrder } from '../plugins.js'
+import { builtinPlugins } from '../plugins.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 
 /** What the commands touch besides files: where lines go, the environment, the exit status. */
@@ -137,7 +137,6 @@ async function loadWhole(
     hostFacts,
     plugins: builtinPlugins,
     custom,
-    defaultOrder,
     env,
   })
 }

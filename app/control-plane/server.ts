@@ -2,7 +2,7 @@
 // bytes themselves never pass through it.
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Logger, Refusal } from '@svc/core'
+import { isRefusal, type Logger, Refusal } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
 import { readBody, skipBody } from '../http/body.js'
 import { HttpServer } from '../http/server.js'
@@ -69,9 +69,9 @@ async function serve(
   try {
     answer = await answerTo(parts, message, traceId)
   } catch (fault) {
-    const isRefusal = fault instanceof Refusal
-    if (!isRefusal) parts.logger.error({ trace_id: traceId, err: fault }, 'a request failed')
-    answer = isRefusal
+    const refused = isRefusal(fault)
+    if (!refused) parts.logger.error({ trace_id: traceId, err: fault }, 'a request failed')
+    answer = refused
       ? refuse(fault.code === 'PAYLOAD_TOO_LARGE' ? fault.code : 'BAD_REQUEST', fault.message, traceId)
       : refuse('INTERNAL', 'The request could not be answered.', traceId)
   }

@@ -3,5 +3,10 @@ export * from '@svc/core'
 export { type JwksSource, jwksSource } from '@svc/plugin-authn'
 export { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 export { type QuotaAdapterFactory, quotaAdapters } from '@svc/plugin-quotas'
-export { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
+export {
+  isUpstreamFault,
+  type UpstreamAnswer,
+  UpstreamFault,
+  type UpstreamRequest,
+} from '../upstream/answer.js'
 export { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'

@@ -1,35 +1,13 @@
 // What code may say to start a gateway (contract.md §2.5 and §2.6): everything a policy file can, and more.
 import type { Plugin } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
-import type { auditSchema } from '@svc/plugin-audit'
-import type { authnSchema } from '@svc/plugin-authn'
-import type { brokersSchema } from '@svc/plugin-brokers'
-import type { dedupeSchema } from '@svc/plugin-dedupe'
-import type { enforcementSchema } from '@svc/plugin-enforcement'
-import type { entitlementsSchema } from '@svc/plugin-entitlements'
-import type { privacySchema } from '@svc/plugin-privacy'
-import type { quotasSchema } from '@svc/plugin-quotas'
-import type { runtimeSchema } from '@svc/plugin-runtime'
-import type { securitySchema } from '@svc/plugin-security'
 import type { DependencyContainer } from 'tsyringe'
-import type { z } from 'zod'
+import type { MiddlewareConfig } from '../plugins.js'
 import type { HostOptions } from './config.js'
 
-/** The sections of a policy, as code passes them (contract.md §2.6). */
-export interface MiddlewareConfig {
-  audit?: z.input<typeof auditSchema>
-  quotas?: z.input<typeof quotasSchema>
-  authn?: z.input<typeof authnSchema>
-  entitlements?: z.input<typeof entitlementsSchema>
-  enforcement?: z.input<typeof enforcementSchema>
-  dedupe?: z.input<typeof dedupeSchema>
-  security?: z.input<typeof securitySchema>
-  privacy?: z.input<typeof privacySchema>
-  brokers?: z.input<typeof brokersSchema>
-  runtime?: z.input<typeof runtimeSchema>
-}
+export type { MiddlewareConfig }
 
-export interface GatewayOptions extends MiddlewareConfig {
+export interface GatewayOptions extends Partial<MiddlewareConfig> {
   /** HTTP listen port; 0 picks a free one. */
   port?: number
   /** Tenant of calls that no token attributes. */

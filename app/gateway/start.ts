@@ -13,8 +13,8 @@ import { Certificates } from '../tls/certificates.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { dispatchInvoke } from '../upstream/invoke.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
-import { Assembly, type Policy } from './assembly.js'
 import { changedAtStartOnly } from './at-start.js'
+import { GatewayBuilder, type Policy } from './builder.js'
 import type { HostConfig } from './config.js'
 import { Generation } from './generation.js'
 import type { GatewayOptions } from './options.js'
@@ -56,12 +56,12 @@ export interface GatewayHandle {
  * lists every mistake); what needs a module, a key or a store to be opened fails in `ready()`.
  */
 export function startGatewayServer(options: GatewayOptions): GatewayHandle {
-  return new Gateway(new Assembly(options))
+  return new Gateway(new GatewayBuilder(options))
 }
 
 class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
-  #assembly: Assembly
+  #builder: GatewayBuilder
   #generation: Generation | undefined
   #server: HttpServer | undefined
   #upstream: UpstreamDispatcher | undefined
@@ -76,12 +76,12 @@ class Gateway implements GatewayHandle {
   #reloading: Promise<unknown> = Promise.resolve()
   #retiring = new Set<Promise<void>>()
 
-  constructor(assembly: Assembly) {
-    this.#assembly = assembly
-    this.container = assembly.container
+  constructor(builder: GatewayBuilder) {
+    this.#builder = builder
+    this.container = builder.container
     this.#ready = this.#start()
     // Whoever asks ready() is told; whoever does not still finds it in the log.
-    this.#ready.catch((fault: unknown) => assembly.logger.error({ err: fault }, 'the gateway did not start'))
+    this.#ready.catch((fault: unknown) => builder.logger.error({ err: fault }, 'the gateway did not start'))
   }
 
   ready(): Promise<Listening> {
@@ -104,12 +104,12 @@ class Gateway implements GatewayHandle {
   }
 
   async #start(): Promise<Listening> {
-    const policy = await this.#assembly.policy()
+    const policy = await this.#builder.policy()
     this.#started = policy.host
     this.#drainMs = policy.host.server.drainMs
     this.#admin = this.#adminOf(policy.host)
     this.#bindUpstream(policy.host)
-    this.#upstream = resolve(this.container, upstreamDispatcher)
+    this.#upstream = resolve(this.#builder.bindings, upstreamDispatcher)
     this.#mcp = this.#mcpFace(this.#upstream, policy.host)
     try {
       if (policy.host.server.sessionKeyRef !== undefined) await this.#sessionsOf(policy.host)
@@ -125,15 +125,15 @@ class Gateway implements GatewayHandle {
 
   #adminOf(host: HostConfig): Admin | undefined {
     if (host.admin === undefined) return undefined
-    return new Admin(host.admin, this.container, {
+    return new Admin(host.admin, this.#builder.bindings, {
       generation: () => started(this.#generation),
       draining: () => this.#closing !== undefined,
-      keyReader: (directories) => this.#assembly.keyReader(host, directories),
+      keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
   }
 
   #bindUpstream({ server }: HostConfig): void {
-    bindDefault(this.container, upstreamDispatcher, {
+    bindDefault(this.#builder.bindings, upstreamDispatcher, {
       useFactory: () =>
         new UndiciDispatcher({
           connectTimeoutMs: server.connectTimeoutMs,
@@ -146,15 +146,15 @@ class Gateway implements GatewayHandle {
 
   /** One key for the gateway's life, made when the first session begins. */
   #sessionsOf(host: HostConfig): Promise<Sessions> {
-    this.#sessions ??= this.#assembly.sessions(host)
+    this.#sessions ??= this.#builder.sessions(host)
     return this.#sessions
   }
 
   #mcpFace(dispatcher: UpstreamDispatcher, host: HostConfig): McpFace {
     const { server } = host
-    const clock = resolve(this.container, tokens.Clock)
+    const clock = resolve(this.#builder.bindings, tokens.Clock)
     const annotations = new LearnedAnnotations(clock)
-    bindDefault(this.container, tokens.ToolAnnotations, { useValue: annotations })
+    bindDefault(this.#builder.bindings, tokens.ToolAnnotations, { useValue: annotations })
     return new McpFace({
       sessions: () => this.#sessionsOf(host),
       dispatcher,
@@ -170,9 +170,9 @@ class Gateway implements GatewayHandle {
     const { server, port, tenant } = host
     const certificates = await this.#certificates(host)
     const handler = new GatewayHandler({
-      clock: resolve(this.container, tokens.Clock),
-      ids: resolve(this.container, tokens.Ids),
-      logger: this.#assembly.logger,
+      clock: resolve(this.#builder.bindings, tokens.Clock),
+      ids: resolve(this.#builder.bindings, tokens.Ids),
+      logger: this.#builder.logger,
       maxBodyBytes: server.maxBodyBytes,
       mcp: started(this.#mcp),
       tenantCalls: new TenantCalls(server.maxCallsPerTenant, tenant),
@@ -183,10 +183,10 @@ class Gateway implements GatewayHandle {
     this.#server = new HttpServer(
       { ...server, port },
       (message, response) => handler.handle(message, response),
-      this.#assembly.logger,
+      this.#builder.logger,
       {
         knowsHost: (name) => started(this.#generation).hosts.has(name),
-        meter: resolve(this.container, tokens.Meter),
+        meter: resolve(this.#builder.bindings, tokens.Meter),
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
     )
@@ -199,9 +199,9 @@ class Gateway implements GatewayHandle {
     const { tls } = host.server
     if (tls === undefined) return undefined
     this.#tls = await Certificates.open(tls, {
-      reader: this.#assembly.keyReader(host, tls.dirs),
-      clock: resolve(this.container, tokens.Clock),
-      logger: this.#assembly.logger,
+      reader: this.#builder.keyReader(host, tls.dirs),
+      clock: resolve(this.#builder.bindings, tokens.Clock),
+      logger: this.#builder.logger,
     })
     return this.#tls
   }
@@ -214,10 +214,11 @@ class Gateway implements GatewayHandle {
       if (generation.isMcp(request.server)) return started(this.#mcp).dispatchTool(call, target)
       return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
     }
-    const authority = await this.#assembly.authority(policy)
-    const pipeline = this.#assembly.build(policy, dispatch)
+    const authority = await this.#builder.authority(policy)
+    const { pipeline, takeOver } = this.#builder.build(policy, dispatch)
     const generation = new Generation(pipeline, policy.host, { authority, calls: this.#admin?.calls })
     await pipeline.start()
+    takeOver()
     return generation
   }
 
@@ -232,7 +233,7 @@ class Gateway implements GatewayHandle {
       .drain(this.#drainMs)
       .then(() => old.pipeline.stop())
       .catch((fault: unknown) =>
-        this.#assembly.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
+        this.#builder.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
       )
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
@@ -240,11 +241,11 @@ class Gateway implements GatewayHandle {
 
   async #next(policy: string | Record<string, unknown>): Promise<Generation> {
     try {
-      const read = await this.#assembly.policyFrom(policy)
+      const read = await this.#builder.policyFrom(policy)
       const next = await this.#startStages(read)
       const settings = changedAtStartOnly(started(this.#started), read.host)
       if (settings.length > 0) {
-        this.#assembly.logger.warn({ settings }, 'settings that take effect at the next start')
+        this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
       }
       await Promise.all([this.#tls?.refresh(), this.#admin?.refresh()])
       this.#admin?.reloaded('taken')

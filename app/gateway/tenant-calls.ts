@@ -2,7 +2,7 @@
 import { type Call, identity, Refusal, slot } from '@svc/core'
 
 /** Under which tenant a call is counted. */
-const countedFor = slot<string>('countedFor')
+const countedFor = slot<string>('svc-sdk/countedFor')
 
 export class TenantCalls {
   #most: number

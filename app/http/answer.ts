@@ -7,9 +7,9 @@ import {
   type Completed,
   type Denied,
   type Failed,
+  isRefusal,
   isStream,
   type Outcome,
-  Refusal,
   type Sent,
   statusOf,
 } from '@svc/core'
@@ -149,7 +149,7 @@ async function writeStream(
 }
 
 function isClosing({ stopping }: Call): boolean {
-  return stopping.reason instanceof Refusal && stopping.reason.code === 'DRAINING'
+  return isRefusal(stopping.reason) && stopping.reason.code === 'DRAINING'
 }
 
 /** Resolves when more may be written, or nobody is there to write to. */

@@ -1,7 +1,7 @@
 // The facts that a request's headers carry: trace, agent, idempotency key. Headers restrict and describe;
 // they grant nothing.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { type CallAgent, type CallTrace, type Ids, Refusal } from '@svc/core'
+import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
 
 const maxHeaderValue = 1024
@@ -101,7 +101,7 @@ export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refus
       },
     }
   } catch (fault) {
-    if (fault instanceof Refusal) return { agent, refusal: fault }
+    if (isRefusal(fault)) return { agent, refusal: fault }
     throw fault
   }
 }

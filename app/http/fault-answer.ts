@@ -1,5 +1,5 @@
 // Answers a request that became no call and could not be answered as it wished.
-import { denied, type Logger, Refusal } from '@svc/core'
+import { denied, isRefusal, type Logger } from '@svc/core'
 import { refusalAnswer, type WholeAnswer } from './answer.js'
 
 export interface FaultParts {
@@ -11,7 +11,7 @@ export interface FaultParts {
 
 /** What is no refusal tells the caller nothing of the inside; the log has it, and what keeps a store from answering. */
 export function faultAnswer(fault: unknown, { traceId, logger, realm }: FaultParts): WholeAnswer {
-  if (!(fault instanceof Refusal)) {
+  if (!isRefusal(fault)) {
     logger.error({ err: fault, trace_id: traceId }, 'a request could not be answered')
     return refusalAnswer(denied('INTERNAL', 'The request could not be answered.'), traceId)
   }

@@ -11,6 +11,7 @@ import {
   type Face,
   type Failed,
   type Ids,
+  isRefusal,
   type Logger,
   type Outcome,
   Refusal,
@@ -202,7 +203,7 @@ export class GatewayHandler {
     try {
       writeWhole(response, resourceMetadata(message, path, this.#parts.generation()))
     } catch (fault) {
-      if (!(fault instanceof Refusal)) throw fault
+      if (!isRefusal(fault)) throw fault
       writeRefusal(response, denied(fault.code, fault.message), this.#parts.ids.traceId())
     }
   }

@@ -6,11 +6,12 @@ import {
   type Denied,
   type Failed,
   failed,
+  isRefusal,
   type Outcome,
   Refusal,
 } from '@svc/core'
 import { eventOf, readEvent, type SseEvent, SseOverflow, SseSplitter, withData } from '@svc/core/http'
-import { type UpstreamAnswer, UpstreamFault } from '../upstream/answer.js'
+import { isUpstreamFault, type UpstreamAnswer } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
 import type { Review } from './review.js'
 import {
@@ -74,7 +75,7 @@ export class McpAnswerStream implements AnswerStream {
       isRead = true
       const outcome = failureOf(fault)
       // An answer that was only interrupted is there to be come back for.
-      if (fault instanceof Refusal && !interruptions.has(fault.code)) this.#parts.withhold()
+      if (isRefusal(fault) && !interruptions.has(fault.code)) this.#parts.withhold()
       // A standing stream can only break off; a call that waits is told why.
       if (!this.#isOpen) throw new Refusal(outcome.code, outcome.message, { cause: fault })
       yield this.#inPlace(outcome)
@@ -165,11 +166,11 @@ function messageIn(event: SseEvent): Fields | undefined {
 /** What a fault after the answer's head means for the call. Rethrows faults of ours. */
 export function failureOf(fault: unknown): Failed {
   const sent: Outcome['sent'] = 'yes'
-  if (fault instanceof Refusal) return failed(fault.code, fault.message, { sent, cause: fault.cause })
+  if (isRefusal(fault)) return failed(fault.code, fault.message, { sent, cause: fault.cause })
   if (fault instanceof SseOverflow) {
     return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`, { sent })
   }
-  if (fault instanceof Rubbish || fault instanceof UpstreamFault) {
+  if (fault instanceof Rubbish || isUpstreamFault(fault)) {
     return failed('UPSTREAM_UNREACHABLE', fault.message, { sent, cause: fault.cause ?? fault })
   }
   throw fault

@@ -27,7 +27,7 @@ export interface McpExchange {
   isForeignSession: boolean
 }
 
-export const mcpExchange = slot<McpExchange>('mcpExchange')
+export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 
 /** An exchange of which nothing is known but its head. */
 export function openExchange(

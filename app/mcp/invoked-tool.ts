@@ -16,7 +16,12 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
-import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
+import {
+  isUpstreamFault,
+  type UpstreamAnswer,
+  UpstreamFault,
+  type UpstreamRequest,
+} from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
@@ -46,7 +51,7 @@ export function asToolOf(request: CallRequest, version: string): CallRequest {
 }
 
 /** Of a call that was read when enforcement had judged already. */
-const lateFinding = slot<Finding>('lateVersionFinding')
+const lateFinding = slot<Finding>('svc-sdk/lateVersionFinding')
 
 /** Reports a caller that names another version than the server has: it means something that is not there. */
 export function findVersion(call: Call, asked: CallRequest, version: string): void {
@@ -136,8 +141,7 @@ export class InvokedTools {
       const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
       return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
         // Whatever became of the handshake, the call itself did not leave.
-        if (fault instanceof UpstreamFault)
-          throw new UpstreamFault(fault.message, 'no', { cause: fault.cause })
+        if (isUpstreamFault(fault)) throw new UpstreamFault(fault.message, 'no', { cause: fault.cause })
         if (signal.aborted) throw new UpstreamFault('The MCP server opened no session in time.', 'no')
         throw fault
       })

@@ -1,7 +1,7 @@
 // Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
 import { Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
-import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from '../upstream/answer.js'
+import { isUpstreamFault, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { sendWith } from '../upstream/send.js'
@@ -39,7 +39,7 @@ export function versionProbe(parts: ProbeParts): Probe {
     try {
       return (await initialize(parts, send)) ?? (await discover(parts, send))
     } catch (cause) {
-      if (cause instanceof UpstreamFault || signal.aborted) {
+      if (isUpstreamFault(cause) || signal.aborted) {
         throw new Refusal('UPSTREAM_UNREACHABLE', 'The server could not be asked for its version.', { cause })
       }
       throw cause

@@ -16,6 +16,7 @@ import {
 import { satisfies, valid, validRange } from 'semver'
 import { fakeCall } from './call.js'
 import { type FakeContext, fakeContext } from './context.js'
+import { createStage, parseSection } from './stage.js'
 
 export interface ConformanceTest {
   readonly title: string
@@ -88,7 +89,7 @@ function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] 
   return [
     test('accepts the configuration given as valid', () =>
       inDirectory(async (directory) => {
-        parse(plugin, written(options, directory))
+        parseSection(plugin, written(options, directory))
       })),
     test('refuses a key that it does not know', () =>
       inDirectory(async (directory) => {
@@ -103,7 +104,7 @@ function schema(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] 
       }
     }),
     test('can run on its defaults where it runs without its section', () => {
-      if (plugin.presence === 'always') parse(plugin, {})
+      if (plugin.presence === 'always') parseSection(plugin, {})
     }),
   ]
 }
@@ -195,9 +196,8 @@ function withStage(plugin: Plugin, options: ConformanceOptions, use: StageTest):
   return inDirectory(async (directory) => {
     const context = fakeContext(directory)
     options.configure?.(context)
-    plugin.register?.(context.container)
-    const config = parse(plugin, written(options, directory))
-    const create = (): Stage => plugin.create(config, context)
+    const section = written(options, directory)
+    const create = (): Stage => createStage(plugin, section, context)
     const stage = create()
     try {
       await use(stage, context, create)
@@ -213,12 +213,6 @@ async function start(stage: Stage): Promise<void> {
 
 function written({ validConfig = {} }: ConformanceOptions, directory: string): unknown {
   return typeof validConfig === 'function' ? validConfig(directory) : validConfig
-}
-
-function parse(plugin: Plugin, section: unknown): unknown {
-  const result = plugin.schema.safeParse(section)
-  assert.ok(result.success, `the schema refuses it: ${result.error?.message}`)
-  return result.data
 }
 
 /** What earlier stages would have left on the call, where this one does not leave it itself. */

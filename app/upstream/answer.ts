@@ -1,5 +1,5 @@
 // What comes back from an upstream, before any face reads meaning into it.
-import type { Abortable, AnswerHeaders, Sent } from '@svc/core'
+import { type Abortable, type AnswerHeaders, brand, hasBrand, type Sent } from '@svc/core'
 
 export interface UpstreamRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -21,6 +21,7 @@ export interface UpstreamAnswer {
 
 /** The upstream could not be reached, hung, or broke the protocol. */
 export class UpstreamFault extends Error {
+  readonly [brand] = 'UpstreamFault'
   override readonly name = 'UpstreamFault'
   constructor(
     message: string,
@@ -30,4 +31,9 @@ export class UpstreamFault extends Error {
   ) {
     super(message, options)
   }
+}
+
+/** Whether `value` is an `UpstreamFault`, of whatever copy of this package. */
+export function isUpstreamFault(value: unknown): value is UpstreamFault {
+  return hasBrand(value, 'UpstreamFault')
 }

@@ -1,6 +1,6 @@
 // The upstream half of the invoke face: POST <target>/invoke/<tool>@<version>.
-import { type AnswerChunk, type Call, failed, type Outcome, Refusal } from '@svc/core'
-import { type UpstreamAnswer, UpstreamFault } from './answer.js'
+import { type AnswerChunk, type Call, failed, isRefusal, type Outcome } from '@svc/core'
+import { isUpstreamFault, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
 import { sendCall } from './send.js'
@@ -39,12 +39,11 @@ export async function dispatchInvoke(
 
 /** What a fault on the way upstream means for the call. */
 export function outcomeOfFault(call: Call, fault: unknown): Outcome {
-  if (fault instanceof UpstreamFault) {
+  if (isUpstreamFault(fault)) {
     call.sent = fault.sent
     return failed('UPSTREAM_UNREACHABLE', fault.message, { sent: fault.sent, cause: fault.cause })
   }
-  if (fault instanceof Refusal)
-    return failed(fault.code, fault.message, { sent: call.sent, cause: fault.cause })
+  if (isRefusal(fault)) return failed(fault.code, fault.message, { sent: call.sent, cause: fault.cause })
   throw fault
 }
 

@@ -1,7 +1,7 @@
 // Sends upstream with the credential of a broker: the one way out for both faces and for what the gateway
 // itself asks.
 import { type Call, type Credential, credential } from '@svc/core'
-import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './answer.js'
+import { isUpstreamFault, type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
@@ -46,7 +46,7 @@ export async function sendWith(
     await second.answered?.(last)
     return last
   } catch (fault) {
-    throw fault instanceof UpstreamFault && fault.sent === 'no' ? askedBefore(fault) : fault
+    throw isUpstreamFault(fault) && fault.sent === 'no' ? askedBefore(fault) : fault
   }
 }
 

@@ -1,4 +1,5 @@
 // The stages that decide who may call what and how often, one after the other, without the rest of the gateway.
+import { createStage } from 'svc-sdk/testing'
 import 'reflect-metadata'
 import {
   bind,
@@ -45,10 +46,9 @@ export class Stages {
     ]
     const plugins: readonly Plugin[] = [authnPlugin, entitlementsPlugin, quotasPlugin]
     const context = contextOf()
-    for (const plugin of plugins) plugin.register?.(context.container)
     const stages = plugins.map((plugin, i) => ({
       name: plugin.name,
-      stage: plugin.create(plugin.schema.parse(sections[i]), context),
+      stage: createStage(plugin, sections[i], context),
     }))
     for (const { stage } of stages) await stage.start?.(new AbortController().signal)
     const opened = new Stages(stages, issuer.tokens)

@@ -1,7 +1,8 @@
 // One call on its way through the gateway: the request's facts, slots, findings, holds and settlement.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
-import { type ErrorCode, Refusal } from './errors.js'
+import { brand, hasBrand } from './contract.js'
+import { type ErrorCode, isRefusal, Refusal } from './errors.js'
 import type { Effect, Finding } from './finding.js'
 import type { Denied, Outcome, Sent } from './outcome.js'
 import type { CallAgent, CallRequest, CallTarget, CallTrace, Face, RequestKind } from './request.js'
@@ -51,6 +52,7 @@ export interface CallInit {
 const empty = Symbol('empty')
 
 export class Call {
+  readonly [brand] = 'Call'
   readonly face: Face
   readonly headers: IncomingHttpHeaders
   readonly trace: CallTrace
@@ -285,9 +287,14 @@ export class Call {
         await handlers[i]?.(told)
       } catch (fault) {
         first ??= { fault }
-        told = { ...settlement, error: first.fault instanceof Refusal ? first.fault.code : 'INTERNAL' }
+        told = { ...settlement, error: isRefusal(first.fault) ? first.fault.code : 'INTERNAL' }
       }
     }
     if (first !== undefined) throw first.fault
   }
+}
+
+/** Whether `value` is a `Call`, of whatever copy of this package. */
+export function isCall(value: unknown): value is Call {
+  return hasBrand(value, 'Call')
 }

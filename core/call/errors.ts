@@ -1,6 +1,8 @@
 // The one table of error codes. The HTTP layer, the MCP face, the records and docs/errors.md all read it,
 // so a code that is not here cannot be answered. Codes and statuses are decisions.md §2.
 
+import { brand, hasBrand } from './contract.js'
+
 interface ErrorEntry {
   /** HTTP status; the upstream's own status where `UPSTREAM` passes an answer on. */
   readonly status: number
@@ -77,6 +79,7 @@ export function statusOf(code: ErrorCode): number {
  * The pipeline turns it into the `Denied` outcome it describes; anything else thrown is a fault.
  */
 export class Refusal extends Error {
+  readonly [brand] = 'Refusal'
   override readonly name = 'Refusal'
   constructor(
     readonly code: ErrorCode,
@@ -85,4 +88,9 @@ export class Refusal extends Error {
   ) {
     super(message, options)
   }
+}
+
+/** Whether `value` is a `Refusal`, of whatever copy of this package. */
+export function isRefusal(value: unknown): value is Refusal {
+  return hasBrand(value, 'Refusal')
 }

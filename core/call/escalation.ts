@@ -1,5 +1,6 @@
 // What the gateway, its admin listener and the stage that escalates agree on about a call that waits for a person
 // (decisions.md §6).
+import { brand, hasBrand } from './contract.js'
 import type { Identity } from './slots.js'
 
 export type EscalationStatus = 'pending' | 'approved' | 'rejected'
@@ -121,6 +122,7 @@ export type VoteErrorCode =
   | 'NOT_A_REVIEWER'
 
 export class VoteError extends Error {
+  readonly [brand] = 'VoteError'
   override readonly name = 'VoteError'
   constructor(
     readonly code: VoteErrorCode,
@@ -128,4 +130,9 @@ export class VoteError extends Error {
   ) {
     super(message)
   }
+}
+
+/** Whether `value` is a `VoteError`, of whatever copy of this package. */
+export function isVoteError(value: unknown): value is VoteError {
+  return hasBrand(value, 'VoteError')
 }

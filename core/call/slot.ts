@@ -1,15 +1,32 @@
 // Typed places on a call that one stage fills and later ones read. At run time a slot is an array index.
+import { contractSymbol } from './contract.js'
 
 export interface Slot<T> {
   readonly name: string
+  /** The place on a call, the same for one name in every copy of this package. */
   readonly index: number
   /** Carries the type only. */
   readonly type?: T
 }
 
-let count = 0
+/** The slots of the process by name, shared by all copies of this package. */
+function sharedTable(): Map<string, number> {
+  const key = contractSymbol('slots', 'table')
+  const shared: unknown = Reflect.get(globalThis, key)
+  if (shared instanceof Map) return shared
+  const table = new Map<string, number>()
+  Reflect.set(globalThis, key, table)
+  return table
+}
 
-/** Makes a slot. Call it once, at module level: every call object has room for every slot made. */
+const table = sharedTable()
+
+/**
+ * The slot of a name. One name is one slot: a plugin's private slots begin with its section (`quotas/usage`),
+ * those without a prefix are the contract's. Call it at module level, so that no call makes room for new slots.
+ */
 export function slot<T>(name: string): Slot<T> {
-  return { name, index: count++ }
+  const index = table.get(name) ?? table.size
+  table.set(name, index)
+  return { name, index }
 }

@@ -10,9 +10,9 @@ export function buildPipeline(
   context: PluginContext,
   dispatch: Dispatch,
 ): Pipeline {
-  for (const plugin of policy.plugins) plugin.register?.(context.container)
   let pipeline: Pipeline | undefined
   const connected: PluginContext = { ...context, service: (service) => pipeline?.offer(service) }
+  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), connected)
   const stages = policy.plugins.map(
     (plugin): PlacedStage => ({
       name: plugin.name,

@@ -1,7 +1,7 @@
 // No answer leaves before its call has settled: a whole answer waits, a stream waits at its last piece.
 import { createHash } from 'node:crypto'
 import type { Call, Settlement } from '../call/call.js'
-import { type ErrorCode, Refusal, statusOf } from '../call/errors.js'
+import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
 import {
   type AnswerChunk,
   type Completed,
@@ -45,7 +45,7 @@ async function settle(call: Call, settlement: Settlement): Promise<Failed | unde
     return undefined
   } catch (cause) {
     const { sent } = settlement
-    if (cause instanceof Refusal) return failed(cause.code, cause.message, { sent, cause: cause.cause })
+    if (isRefusal(cause)) return failed(cause.code, cause.message, { sent, cause: cause.cause })
     return failed('INTERNAL', 'The gateway failed when the call had ended; the answer is withheld.', {
       sent,
       cause,
@@ -106,5 +106,5 @@ class SettlingStream {
 }
 
 function codeOf(fault: unknown): ErrorCode | undefined {
-  return fault instanceof Refusal ? fault.code : undefined
+  return isRefusal(fault) ? fault.code : undefined
 }

@@ -1,6 +1,5 @@
 // Proves an order of stages from what they require and provide. Nothing reorders silently.
 
-import { redactor } from '../call/slots.js'
 import type { Plugin } from './plugin.js'
 
 export interface OrderMistake {
@@ -9,19 +8,36 @@ export interface OrderMistake {
   readonly message: string
 }
 
-/**
- * The default order, cut down to the plugins that run. One that it does not name stands before the
- * stage it asks for in `before`, else before those that judge what was found.
- */
-export function placeInOrder(order: readonly string[], plugins: readonly Plugin[]): string[] {
-  const placed = order.filter((name) => plugins.some((plugin) => plugin.name === name))
-  const judge = placed.includes('runtime') ? 'runtime' : 'enforcement'
-  for (const plugin of plugins) {
-    if (placed.includes(plugin.name)) continue
-    const at = placed.indexOf(plugin.before ?? judge)
-    placed.splice(at === -1 ? placed.length : at, 0, plugin.name)
+/** Where stages stand by default, outermost first. A plugin names its phase; a policy's `pipeline` overrides it. */
+const phases = [
+  'record', //         outermost: every call becomes one record, whatever happens inside
+  'redaction', //      directly inside it: decides what records and stages see of people
+  'authentication', // before any stage that asks who is calling; the body is read after it
+  'authorization', //  what the caller may use; fills the limits that metering counts
+  'inspection', //     what the call would touch: arguments, versions, mandates
+  'evaluation', //     a remote evaluator sees every finding
+  'decision', //       the one verdict, after all findings and before anything is spent
+  'idempotency', //    before metering, so that a replay costs no quota
+  'metering', //       counts calls that are allowed and are no duplicates
+  'credential', //     innermost: a credential is fetched only for a call that is sent
+] as const
+
+export type Phase = (typeof phases)[number]
+
+function phaseOf({ phase = 'inspection' }: Plugin): number {
+  return phases.indexOf(phase)
+}
+
+/** The default order: by phase, then as registered. A plugin with `before` stands directly before that stage. */
+export function defaultOrder(plugins: readonly Plugin[]): string[] {
+  const isPlaced = ({ before }: Plugin) => plugins.some(({ name }) => name === before)
+  const byPhase = plugins.filter((plugin) => !isPlaced(plugin)).sort((a, b) => phaseOf(a) - phaseOf(b))
+  const order = byPhase.map(({ name }) => name)
+  for (const { name, before = '' } of plugins.filter(isPlaced)) {
+    const at = order.indexOf(before)
+    order.splice(at === -1 ? order.length : at, 0, name)
   }
-  return placed
+  return order
 }
 
 /** Every mistake of an order: unknown, repeated and missing stages, slots read before they are filled. */
@@ -29,7 +45,7 @@ export function checkOrder(order: readonly string[], plugins: readonly Plugin[])
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
   return [
     ...checkNames(order, byName),
-    ...checkAuditIsOutermost(order, byName),
+    ...checkRecorderIsOutermost(order, byName),
     ...checkRedactorIsNext(order, byName),
     ...checkSlots(order, byName),
   ]
@@ -57,32 +73,29 @@ function checkNames(order: readonly string[], byName: ReadonlyMap<string, Plugin
   return mistakes
 }
 
-function checkAuditIsOutermost(
+function checkRecorderIsOutermost(
   order: readonly string[],
   byName: ReadonlyMap<string, Plugin>,
 ): OrderMistake[] {
-  const first = order[0]
-  if (first === undefined || first === 'audit' || !byName.has('audit')) return []
-  return [
-    {
-      name: first,
-      message: `stage "${first}" stands outside "audit"; put "audit" first, so that whatever happens is recorded`,
-    },
-  ]
+  const [first] = order
+  const recorder = inPhase('record', order, byName)
+  if (first === undefined || recorder === undefined || first === recorder) return []
+  const message = `stage "${first}" stands outside "${recorder}"; put "${recorder}" first, so that every call is recorded`
+  return [{ name: first, message }]
 }
 
 /** A call that is refused outside the redactor would be recorded in full. */
 function checkRedactorIsNext(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
-  const name = order.find((one) => byName.get(one)?.provides?.some(({ index }) => index === redactor.index))
-  const before = order[order.indexOf('audit') + 1]
-  if (name === undefined || before === undefined || before === name || before === 'audit') return []
-  if (order.indexOf(before) > order.indexOf(name)) return []
-  return [
-    {
-      name: before,
-      message: `stage "${before}" stands outside "${name}"; put "${name}" directly after "audit", so that no record tells who called`,
-    },
-  ]
+  const recorder = inPhase('record', order, byName)
+  const name = inPhase('redaction', order, byName)
+  const outer = order.find((one) => one !== recorder)
+  if (name === undefined || recorder === undefined || outer === undefined || outer === name) return []
+  const message = `stage "${outer}" stands outside "${name}"; put "${name}" directly after "${recorder}", so that no record tells who called`
+  return [{ name: outer, message }]
+}
+
+function inPhase(phase: Phase, order: readonly string[], byName: ReadonlyMap<string, Plugin>) {
+  return order.find((name) => byName.get(name)?.phase === phase)
 }
 
 function checkSlots(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {

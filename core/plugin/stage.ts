@@ -1,17 +1,20 @@
 // The one interface every part of the pipeline implements, ours and yours.
 import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
-import type { Outcome } from '../call/outcome.js'
+import type { MaybePromise, Outcome } from '../call/outcome.js'
 import type { Token } from './tokens.js'
 
 /** The rest of the pipeline. At most once per call. */
-export type Next = () => Promise<Outcome>
+export type Next = () => MaybePromise<Outcome>
 
 export interface Stage {
   /** Opens what the stage needs. `signal` fires when start-up is given up. */
   start?(signal: AbortSignal): Promise<void>
-  /** Returns a refusal, or what `next()` gives, perhaps wrapped. A throw is a fault and is answered as one. */
-  handle(call: Call, next: Next): Promise<Outcome>
+  /**
+   * Returns a refusal, or what `next()` gives, perhaps wrapped; without a promise where it need not wait. A throw or
+   * rejection is a fault: the stages outside it see the failure as a value.
+   */
+  handle(call: Call, next: Next): MaybePromise<Outcome>
   /** Frees what `start` opened. Safe twice, and without a start. */
   stop?(): Promise<void>
   /** Whether the stage could serve a call now; a reason when not. For `/readyz`. */
@@ -29,5 +32,5 @@ export interface Stage {
    * For `svc policy explain`: says what the stage would do, without any effect outside the call.
    * A stage without it is passed over, and the explanation says so.
    */
-  explain?(call: Call, next: Next, say: (line: string) => void): Promise<Outcome>
+  explain?(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome>
 }

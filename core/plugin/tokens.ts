@@ -2,6 +2,7 @@
 // own, so a token here does, and these three functions are how they are used.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
+import { contractSymbol } from '../call/contract.js'
 import type { ToolAnnotations } from '../call/tool-annotations.js'
 import type { DedupeStore } from './dedupe-store.js'
 import type { EscalationStore } from './escalation-store.js'
@@ -11,8 +12,9 @@ import type { Signer } from './signer.js'
 
 export type Token<T> = symbol & { readonly type?: T }
 
+/** One name is one token, in every copy of this package: a plugin's own begin with its section (`authn/JwksSource`). */
 export function token<T>(name: string): Token<T> {
-  return Symbol(`svc:${name}`)
+  return contractSymbol('token', name)
 }
 
 /** What makes the value: the value itself, or a factory called once, on first use. */

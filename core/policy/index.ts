@@ -2,7 +2,7 @@
 export { buildPipeline } from '../pipeline/build.js'
 export { compose, type Dispatch, type PlacedStage } from '../pipeline/compose.js'
 export { Pipeline } from '../pipeline/pipeline.js'
-export { checkOrder, type OrderMistake, placeInOrder } from '../plugin/order.js'
+export { checkOrder, defaultOrder, type OrderMistake } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export { policySchema } from './json-schema.js'
 export { loadPolicy, pluginUses } from './load.js'

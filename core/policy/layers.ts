@@ -1,4 +1,5 @@
 // From layers to one set of sections: a later layer's section replaces an earlier one's, whole.
+import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type MapEntry, type MapNode, nodeOf, type PolicyNode } from './node.js'
 import { bothSpellings } from './read.js'
@@ -16,7 +17,12 @@ export interface Sections {
   readonly isReadable: boolean
 }
 
-export function mergeLayers(layers: readonly PolicyLayer[], known: readonly string[]): Sections {
+export function mergeLayers(
+  layers: readonly PolicyLayer[],
+  known: readonly string[],
+  plugins: Iterable<Plugin> = [],
+): Sections {
+  const nested = [...plugins].filter(({ nestedIn }) => nestedIn !== undefined)
   const entries = new Map<string, MapEntry>()
   const mistakes: Diagnostic[] = []
   let root: Origin = { file: layers.at(-1)?.file ?? 'options' }
@@ -35,7 +41,9 @@ export function mergeLayers(layers: readonly PolicyLayer[], known: readonly stri
       isReadable = false
       continue
     }
-    for (const [name, entry] of sectionsOf(parsed.root, known, mistakes)) entries.set(name, entry)
+    const sections = sectionsOf(parsed.root, known, mistakes)
+    for (const plugin of nested) hoist(plugin, sections, mistakes)
+    for (const [name, entry] of sections) entries.set(name, entry)
   }
   return { entries, root, mistakes, isReadable }
 }
@@ -57,23 +65,24 @@ function sectionsOf(root: MapNode, known: readonly string[], mistakes: Diagnosti
       mistakes.push(mistakeAt(entry.origin, entry.key, bothSpellings(before.key)))
     }
   }
-  return withAp2Lifted(sections, mistakes)
+  return sections
 }
 
-/** `security.ap2` is the section `ap2` (contract §2.5). */
-function withAp2Lifted(sections: Map<string, MapEntry>, mistakes: Diagnostic[]): Map<string, MapEntry> {
-  const security = sections.get('security')
-  if (security?.node.kind !== 'map') return sections
-  const inner = security.node.entries.find(({ key }) => key === 'ap2')
-  if (inner === undefined) return sections
-  if (sections.has('ap2')) {
-    mistakes.push(
-      mistakeAt(inner.origin, 'security.ap2', 'given as "ap2" too; both are the same section, give one'),
-    )
+/** Takes a section out of the one it is written in: `security.ap2` is the section `ap2` (contract §2.5). */
+function hoist(plugin: Plugin, sections: Map<string, MapEntry>, mistakes: Diagnostic[]): void {
+  const { name, nestedIn = '' } = plugin
+  const outer = sections.get(nestedIn)
+  if (outer?.node.kind !== 'map') return
+  const inner = outer.node.entries.find(({ key }) => key === name)
+  if (inner === undefined) return
+  const key = `${nestedIn}.${name}`
+  if (sections.has(name)) {
+    const message = `given as "${name}" too; both are the same section, give one`
+    mistakes.push(mistakeAt(inner.origin, key, message))
   } else {
-    sections.set('ap2', { ...inner, key: 'security.ap2' })
+    sections.set(name, { ...inner, key })
   }
-  const { entries, origin } = security.node
+  const { entries, origin } = outer.node
   const rest = entries.filter((entry) => entry !== inner)
-  return sections.set('security', { ...security, node: { kind: 'map', origin, entries: rest } })
+  sections.set(nestedIn, { ...outer, node: { kind: 'map', origin, entries: rest } })
 }

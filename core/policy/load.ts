@@ -1,13 +1,14 @@
 // Policy loading: parse, merge, judge every section, check versions and order; everything that is wrong at once.
 import type { z } from 'zod'
+import { contractName } from '../call/contract.js'
 import type { PolicyFacts } from '../plugin/facts.js'
-import type { Plugin } from '../plugin/plugin.js'
+import type { OwnedToken, Plugin } from '../plugin/plugin.js'
 import { inOrderOfText, mistakeAt, type Origin, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { type Judged, judge } from './judge.js'
 import { mergeLayers, type Sections } from './layers.js'
-import type { MapEntry, MapNode } from './node.js'
+import type { MapEntry, MapNode, PolicyNode } from './node.js'
 import { notAvailable } from './not-yet.js'
 import { orderStages } from './order.js'
 import { placeIn } from './place.js'
@@ -47,14 +48,20 @@ class Loading<Host> {
   readonly #isPending: boolean
   readonly #mistakes: Diagnostic[] = []
   readonly #warnings: Diagnostic[] = []
+  readonly #isBound: (token: symbol) => boolean
 
   constructor(input: PolicyInput<Host>) {
     this.#input = input
+    this.#isBound = input.isBound ?? (() => false)
     const imported = [...(input.custom?.values() ?? [])].flatMap((made) => (isFault(made) ? [] : made))
     const all = [...input.plugins, ...imported]
     this.#plugins = new Map(all.map((plugin) => [plugin.name, plugin]))
     this.#hostKeys = keysOf(input.host)
-    this.#sections = mergeLayers(input.layers, [...this.#hostKeys, ...this.#plugins.keys()])
+    this.#sections = mergeLayers(
+      input.layers,
+      [...this.#hostKeys, ...this.#plugins.keys()],
+      this.#plugins.values(),
+    )
     this.#uses = readUses(this.#sections.entries.get('plugins')?.node, input.env)
     const isIncomplete = input.customPending === true || [...(input.custom?.values() ?? [])].some(isFault)
     this.#isPending = isIncomplete && this.#uses.some(({ use }) => this.#pluginOf(use) === undefined)
@@ -69,13 +76,13 @@ class Loading<Host> {
     const values = this.#judgeSections()
     const { plugins, mistakes } = orderStages({
       pipeline: this.#sections.entries.get('pipeline'),
-      defaultOrder: this.#input.defaultOrder,
       plugins: [...values.keys()].flatMap((name) => this.#plugins.get(name) ?? []),
       originOf: (section) => this.#sections.entries.get(section)?.origin ?? this.#sections.root,
       env: this.#input.env,
       isPending: this.#isPending,
     })
     this.#mistakes.push(...mistakes)
+    for (const { name, owns = [] } of plugins) this.#mistakes.push(...this.#checkChoices(name, owns))
     if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
     const facts = this.#factsOf(host.value, plugins, values)
     if (!this.#isPending) this.#checkTogether(plugins, values, facts)
@@ -108,12 +115,29 @@ class Loading<Host> {
   #checkTogether(plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>, facts: PolicyFacts): void {
     const { entries, root } = this.#sections
     for (const plugin of plugins) {
-      for (const { path, message, severity } of plugin.check?.(values.get(plugin.name), facts) ?? []) {
+      const config = values.get(plugin.name)
+      for (const { path, message, severity } of plugin.check?.(config, facts, this.#isBound) ?? []) {
         const place = placeIn(entries, root, path)
         if (severity === 'warning') this.#warnings.push(warningAt(place.origin, place.path, message))
         else this.#mistakes.push(mistakeAt(place.origin, place.path, message))
       }
     }
+  }
+
+  /** What code bound wins, so a policy that asks for another implementation would be ignored: that is a mistake. */
+  #checkChoices(section: string, owns: readonly OwnedToken[]): Diagnostic[] {
+    const { entries, root } = this.#sections
+    return owns
+      .filter(({ token }) => this.#isBound(token))
+      .flatMap(({ token, chosenBy = [] }) =>
+        chosenBy.flatMap(({ path, agrees }) => {
+          const found = placeIn(entries, root, [section, ...path])
+          if (found.node === undefined || (agrees !== undefined && scalarText(found.node) === agrees))
+            return []
+          const message = `chooses an implementation, and code binds its own ${contractName(token)}; remove one of the two`
+          return [mistakeAt(found.origin, found.path, message)]
+        }),
+      )
   }
 
   #pluginOf(use: string): Plugin | undefined {
@@ -213,4 +237,8 @@ class Loading<Host> {
       values.set(name, this.#judge(nothing, plugin.schema, { origin: root, path: name }).value)
     }
   }
+}
+
+function scalarText(node: PolicyNode): string | undefined {
+  return node.kind === 'scalar' && typeof node.value === 'string' ? node.value : undefined
 }

@@ -1,5 +1,5 @@
 // Whether the stages stand in an order that works, told at the entry of `pipeline` that is wrong.
-import { checkOrder, placeInOrder } from '../plugin/order.js'
+import { checkOrder, defaultOrder } from '../plugin/order.js'
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { withoutSecrets } from './environment.js'
@@ -10,7 +10,6 @@ import { secretsOf, textOf } from './uses.js'
 export interface OrderInput {
   /** The policy's own `pipeline`, where it has one. */
   readonly pipeline: MapEntry | undefined
-  readonly defaultOrder: readonly string[]
   readonly plugins: readonly Plugin[]
   readonly originOf: (section: string) => Origin
   readonly env: Readonly<Record<string, string | undefined>>
@@ -24,7 +23,7 @@ export function orderStages(input: OrderInput): { plugins: Plugin[]; mistakes: D
   const listed = listedStages(input)
   // The schema of `pipeline` has said what is wrong; what stage an entry means cannot be guessed.
   if (listed?.some(({ name }) => name === undefined)) return { plugins: [], mistakes: [] }
-  const names = listed?.flatMap(({ name }) => name ?? []) ?? placeInOrder(input.defaultOrder, plugins)
+  const names = listed?.flatMap(({ name }) => name ?? []) ?? defaultOrder(plugins)
   const judged = input.isPending
     ? names.filter((name) => plugins.some((plugin) => plugin.name === name))
     : names

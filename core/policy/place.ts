@@ -8,16 +8,17 @@ export function placeIn(
   sections: ReadonlyMap<string, MapEntry>,
   root: Origin,
   [section, ...rest]: readonly (string | number)[],
-): { origin: Origin; path: string } {
+): Found {
   const entry = sections.get(String(section))
   let place: Found = { origin: entry?.origin ?? root, path: entry?.key ?? String(section), node: entry?.node }
   for (const key of rest) place = memberOf(place, key)
-  return { origin: place.origin, path: place.path }
+  return place
 }
 
 interface Found {
   readonly origin: Origin
   readonly path: string
+  /** Undefined where the policy says nothing there. */
   readonly node: PolicyNode | undefined
 }
 

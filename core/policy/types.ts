@@ -34,7 +34,8 @@ export interface PolicyInput<Host> {
    * Absent: `plugins` holds what was imported, and which entry it came from is not known.
    */
   readonly custom?: ReadonlyMap<string, Plugin | Error>
-  readonly defaultOrder: readonly string[]
+  /** Whether code bound the token, which the policy then may not choose. */
+  readonly isBound?: (token: symbol) => boolean
   readonly env: Readonly<Record<string, string | undefined>>
   /**
    * True while modules named under `plugins` have not been imported: sections that no plugin owns, and

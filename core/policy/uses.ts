@@ -1,6 +1,7 @@
 // The policy's `plugins`: which plugin each entry means, and whether the versions fit.
 import semver from 'semver'
-import { CORE_VERSION, type Plugin } from '../plugin/plugin.js'
+import { CORE_VERSION } from '../call/contract.js'
+import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type Secret, substitute } from './environment.js'
 import type { PolicyNode } from './node.js'

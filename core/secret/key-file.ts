@@ -4,7 +4,7 @@ import { constants, realpath } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { sep } from 'node:path'
 import { promisify } from 'node:util'
-import { KeyError } from './key-error.js'
+import { isKeyError, KeyError } from './key-error.js'
 
 /** A key of RSA 8192 in PEM is half of this. */
 const enoughForKeys = 16_384
@@ -69,7 +69,7 @@ async function contentOf(path: string, file: string, maxBytes: number): Promise<
     }
     return buffer.subarray(0, bytesRead)
   } catch (fault) {
-    throw fault instanceof KeyError ? fault : faultOf(path, fault)
+    throw isKeyError(fault) ? fault : faultOf(path, fault)
   } finally {
     await handle.close()
   }

@@ -88,7 +88,7 @@ class ChangeFreeze implements Stage {
 }
 
 // 3. The plugin: the name of its section, its own version, the contract it was written for.
-export default definePlugin<ChangeFreezeConfig>({
+export default definePlugin({
   name: 'change_freeze',
   version: '1.0.0',
   core: '^1.0.0',

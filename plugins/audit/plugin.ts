@@ -1,15 +1,16 @@
 // The audit plugin owns the writer and the signer behind their tokens.
 import { definePlugin, resolve, services, tokens } from '@svc/core'
-import { type AuditConfig, auditSchema } from './config.js'
+import { auditSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { keepsIntents, openLog } from './open-log.js'
 import { AuditStage } from './stage.js'
 
-export const auditPlugin = definePlugin<AuditConfig>({
+export const auditPlugin = definePlugin({
   name: 'audit',
   version: '0.1.0',
   core: '^1.0.0',
   schema: auditSchema,
+  phase: 'record',
   presence: 'required',
   metrics,
   create(config, context) {

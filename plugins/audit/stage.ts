@@ -6,6 +6,7 @@ import {
   denied,
   type Ids,
   type Logger,
+  type MaybePromise,
   type Meter,
   type Next,
   type Outcome,
@@ -116,7 +117,7 @@ export class AuditStage implements Stage {
     return service === services.record ? this.#recordEvent : undefined
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     if (this.#log === undefined) throw new Error('the audit stage has not started')
     const { appender } = this.#log.value
     const arrived = this.#parts.clock.monotonic()
@@ -125,11 +126,12 @@ export class AuditStage implements Stage {
     call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent, isPassedOn }))
     // The record of this very refusal is the next attempt to write: the first that succeeds opens the gate.
     if (!isPassedOn) {
-      return Promise.resolve(denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.'))
+      return denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.')
     }
     if (intent !== undefined) call.hold(intent)
     const payloads = this.#payloads
-    return payloads === undefined ? next() : next().then((outcome) => payloads.listen(call, outcome))
+    if (payloads === undefined) return next()
+    return Promise.resolve(next()).then((outcome) => payloads.listen(call, outcome))
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {

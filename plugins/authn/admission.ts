@@ -6,6 +6,7 @@ import {
   denied,
   type Identity,
   identity,
+  type MaybePromise,
   type Next,
   type Outcome,
   Refusal,
@@ -30,7 +31,7 @@ export class Admission {
   }
 
   /** For a call with a good token. */
-  admit(call: Call, token: VerifiedToken, next: Next): Promise<Outcome> {
+  admit(call: Call, token: VerifiedToken, next: Next): MaybePromise<Outcome> {
     // Also before a refusal: who called is known, and the record should say it.
     call.set(identity, token.identity)
     const fault = disagreement(call.headers['x-tenant'], token.identity)

@@ -14,7 +14,7 @@ export interface JwksSource {
   load(uri: string, signal: AbortSignal): Promise<unknown>
 }
 
-export const jwksSource = token<JwksSource>('JwksSource')
+export const jwksSource = token<JwksSource>('authn/JwksSource')
 
 /** A key set of 100 RSA keys with certificates is under this. */
 const maxBytes = 256 * 1024

@@ -10,24 +10,25 @@ import {
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
 import { nearest } from '@svc/core/policy'
-import { type AuthnConfig, authnSchema, type OidcConfig } from './config.js'
+import { authnSchema, type OidcConfig } from './config.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
 import { type AuthnLeases, AuthnStage, whatToSet } from './stage.js'
 import { TokenCache } from './token-cache.js'
 
-export const authnPlugin = definePlugin<AuthnConfig>({
+export const authnPlugin = definePlugin({
   name: 'authn',
   version: '0.1.0',
   core: '^1.0.0',
   schema: authnSchema,
+  phase: 'authentication',
   presence: 'always',
   provides: [identity],
   absent: `without an authn section every call is answered 401 UNAUTHENTICATED; ${whatToSet}`,
 
   facts: (config) => ({ hasOidc: config.oidc !== undefined }),
 
-  register(container) {
+  register(_config, { container }) {
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
   },
 

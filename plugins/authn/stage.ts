@@ -6,7 +6,9 @@ import {
   type Identify,
   type Identity,
   identity,
+  isRefusal,
   type Lease,
+  type MaybePromise,
   type Next,
   type Outcome,
   Refusal,
@@ -112,7 +114,7 @@ export class AuthnStage implements Stage {
     return (server?: string) => this.#admission.describe(issuer, server)
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     // As a parser that keeps repeated headers apart would hand them on, whatever the type says.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
@@ -210,7 +212,7 @@ export class AuthnStage implements Stage {
   }
 
   #refusal(call: Call, fault: unknown): Outcome {
-    if (fault instanceof Refusal) return this.#admission.refused(call, fault)
+    if (isRefusal(fault)) return this.#admission.refused(call, fault)
     if (fault instanceof KeysUnavailable) {
       return failed('STORE_UNAVAILABLE', notNow, {
         headers: { 'retry-after': String(fault.retryAfterSec) },
@@ -220,7 +222,7 @@ export class AuthnStage implements Stage {
     throw fault
   }
 
-  #withoutToken(call: Call, next: Next): Promise<Outcome> {
+  #withoutToken(call: Call, next: Next): MaybePromise<Outcome> {
     if (this.#config.allowUnauthenticated) return this.#admission.admitAnonymous(call, this.#anonymous, next)
     return Promise.resolve(this.#admission.withoutToken(call, this.#whatIsMissing()))
   }

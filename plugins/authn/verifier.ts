@@ -1,5 +1,5 @@
 // Decides whether a token is the issuer's, for us, and in force. All cryptography is jose's.
-import { type Clock, Refusal } from '@svc/core'
+import { type Clock, isRefusal, type Refusal } from '@svc/core'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Audiences } from './audience.js'
 import { identityOf, scopesOf } from './claims.js'
@@ -63,7 +63,7 @@ export class TokenVerifier {
       const identity = identityOf(payload, this.#oidc)
       return { identity, scopes: scopes === undefined ? none : scopesOf(payload, scopeClaim) }
     } catch (fault) {
-      throw fault instanceof Refusal ? new LastingRefusal(fault.code, fault.message) : fault
+      throw isRefusal(fault) ? new LastingRefusal(fault.code, fault.message) : fault
     }
   }
 
@@ -121,9 +121,7 @@ export class TokenVerifier {
       const refusal = this.#refusal(fault, header)
       // jose looks at what a token says only once its signature is found good.
       const isLasting = fault instanceof errors.JWTExpired || isClaimFault(fault)
-      throw refusal instanceof Refusal && isLasting
-        ? new LastingRefusal(refusal.code, refusal.message)
-        : refusal
+      throw isRefusal(refusal) && isLasting ? new LastingRefusal(refusal.code, refusal.message) : refusal
     }
   }
 

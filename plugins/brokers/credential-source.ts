@@ -10,4 +10,4 @@ export interface CredentialSource {
   load(ref: string, signal: AbortSignal): Promise<string>
 }
 
-export const credentialSource = token<CredentialSource>('CredentialSource')
+export const credentialSource = token<CredentialSource>('brokers/CredentialSource')

@@ -2,7 +2,7 @@
 // restart and one that is withdrawn is used no longer.
 import type { Clock } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { KeyError, type KeyReader } from '@svc/core/secret'
+import { isKeyError, KeyError, type KeyReader } from '@svc/core/secret'
 import type { CredentialSource } from './credential-source.js'
 import { BrokerFault } from './fault.js'
 
@@ -73,8 +73,7 @@ export class Keys {
       }
       return key
     } catch (fault) {
-      if (fault instanceof KeyError)
-        throw new BrokerFault(fault.message, 'no key is usable', { cause: fault })
+      if (isKeyError(fault)) throw new BrokerFault(fault.message, 'no key is usable', { cause: fault })
       throw fault
     }
   }

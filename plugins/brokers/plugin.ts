@@ -10,7 +10,7 @@ import {
 } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
 import type { Broker } from './broker.js'
-import { type BrokerConfig, type BrokersConfig, brokersSchema } from './config.js'
+import { type BrokerConfig, brokersSchema } from './config.js'
 import { credentialSource } from './credential-source.js'
 import { HeaderWriter } from './header.js'
 import { Keys } from './keys.js'
@@ -19,11 +19,12 @@ import { metrics } from './metrics.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
 
-export const brokersPlugin = definePlugin<BrokersConfig>({
+export const brokersPlugin = definePlugin({
   name: 'brokers',
   version: '0.1.0',
   core: '^1.0.0',
   schema: brokersSchema,
+  phase: 'credential',
   metrics,
   uses: [identity],
   provides: [credential],

@@ -9,11 +9,12 @@ import { dedupeStore } from './stores.js'
 /** Seconds: 30 days. A repeat after that is no retry, and stored answers may hold what must be deleted. */
 const MAX_TTL_SEC = 2_592_000
 
-export const dedupePlugin = definePlugin<DedupeConfig>({
+export const dedupePlugin = definePlugin({
   name: 'dedupe',
   version: '0.1.0',
   core: '^1.0.0',
   schema: dedupeSchema,
+  phase: 'idempotency',
   metrics,
   uses: [identity],
   create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),

@@ -10,6 +10,7 @@ import {
   dedupe,
   denied,
   failed,
+  type MaybePromise,
   type Meter,
   type Next,
   type Outcome,
@@ -63,7 +64,7 @@ export class DedupeStage implements Stage {
     return this.#claims?.warning()
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { understood } = call
     return understood !== undefined && !hasKey(understood) ? next() : this.#handleKeyed(call, next)
   }

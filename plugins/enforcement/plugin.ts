@@ -21,11 +21,12 @@ import { EnforcementStage } from './stage.js'
 import { escalationStore } from './stores.js'
 import { compileVerdict } from './verdict.js'
 
-export const enforcementPlugin = definePlugin<EnforcementConfig>({
+export const enforcementPlugin = definePlugin({
   name: 'enforcement',
   version: '0.1.0',
   core: '^1.0.0',
   schema: enforcementSchema,
+  phase: 'decision',
   presence: 'always',
   metrics,
   uses: [judgement, identity, sideEffects, redactor],

@@ -7,6 +7,7 @@ import {
   type EscalationRule,
   type Finding,
   judgement,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
@@ -54,12 +55,12 @@ export class EnforcementStage implements Stage {
     return service === services.escalations ? this.#escalation?.escalations.service : undefined
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     const rule = this.#ruleFor(call)
     call.set(verdict, rule)
     if (call.findings.length === 0) return next()
     const denial = judge(call.findings, rule)
-    if (denial !== undefined) return Promise.resolve(denial)
+    if (denial !== undefined) return denial
     return this.#escalation === undefined ? next() : this.#escalate(this.#escalation, call, rule, next)
   }
 

@@ -1,14 +1,15 @@
 // Says which tenant, and who of it, may use which tools, and how often.
 import { definePlugin, identity, limits } from '@svc/core'
-import { type EntitlementsConfig, entitlementsSchema } from './config.js'
+import { entitlementsSchema } from './config.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
 
-export const entitlementsPlugin = definePlugin<EntitlementsConfig>({
+export const entitlementsPlugin = definePlugin({
   name: 'entitlements',
   version: '0.1.0',
   core: '^1.0.0',
   schema: entitlementsSchema,
+  phase: 'authorization',
   absent: 'every tool is allowed to every tenant',
   uses: [identity],
   provides: [limits],

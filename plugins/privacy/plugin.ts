@@ -1,14 +1,15 @@
 // The `privacy` section: what is written of the people behind a call.
 import { definePlugin, redactor } from '@svc/core'
 import { keptKey } from '@svc/core/secret'
-import { type PrivacyConfig, privacySchema } from './config.js'
+import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
 
-export const privacyPlugin = definePlugin<PrivacyConfig>({
+export const privacyPlugin = definePlugin({
   name: 'privacy',
   version: '0.1.0',
   core: '^1.0.0',
   schema: privacySchema,
+  phase: 'redaction',
   provides: [redactor],
   create: (config, context) =>
     new PrivacyStage({

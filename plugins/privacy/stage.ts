@@ -1,6 +1,7 @@
 // Leaves a redactor on every call, for all that is written of it.
 import {
   type Call,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Redactor,
@@ -46,7 +47,7 @@ export class PrivacyStage implements Stage {
     return redacts
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     if (!this.#parts.isOn) return next()
     // A call whose caller ought to be redacted must not be recorded in full.
     if (this.#pseudonyms === undefined) throw new Error('the privacy stage has not started')
@@ -54,7 +55,7 @@ export class PrivacyStage implements Stage {
     return next()
   }
 
-  explain(_call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
+  explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
     say(
       this.#parts.isOn
         ? 'puts pseudonyms in place of the caller in records, logs and spans'

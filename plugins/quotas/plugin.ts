@@ -1,15 +1,16 @@
 // Counts calls against daily and rate limits.
 import { definePlugin, identity, limits } from '@svc/core'
-import { type QuotasConfig, quotasSchema } from './config.js'
+import { quotasSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { QuotasStage } from './stage.js'
 import { quotaStore } from './stores.js'
 
-export const quotasPlugin = definePlugin<QuotasConfig>({
+export const quotasPlugin = definePlugin({
   name: 'quotas',
   version: '0.1.0',
   core: '^1.0.0',
   schema: quotasSchema,
+  phase: 'metering',
   presence: 'required',
   metrics,
   uses: [identity, limits],

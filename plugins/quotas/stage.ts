@@ -8,6 +8,7 @@ import {
   identity,
   type Limit,
   limits,
+  type MaybePromise,
   type Next,
   type Outcome,
   type QuotaAdapter,
@@ -53,7 +54,7 @@ export class QuotasStage implements Stage {
     return this.#failureMode === 'closed' ? this.#store.ready() : undefined
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     const apply = call.get(limits)
     return apply === undefined || apply.length === 0 ? next() : this.#count(call, apply, next)
   }

@@ -9,7 +9,7 @@ import { MemoryQuotaAdapter } from './store/memory/store.js'
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
 
 /** Adapters that `quotas.adapter` may name besides the built-in ones. */
-export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotaAdapters')
+export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotas/adapters')
 
 const whileDown = {
   closed: 'limited calls are refused',

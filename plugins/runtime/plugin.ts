@@ -1,15 +1,16 @@
 // The `runtime` section: verdicts from outside the policy, in place of its `deny_on`.
 import { definePlugin, identity, judgement, redactor, sideEffects } from '@svc/core'
-import { type RuntimeConfig, runtimeSchema } from './config.js'
+import { runtimeSchema } from './config.js'
 import { judgeFrom } from './make.js'
 import { metrics } from './metrics.js'
 import { RuntimeStage } from './stage.js'
 
-export const runtimePlugin = definePlugin<RuntimeConfig>({
+export const runtimePlugin = definePlugin({
   name: 'runtime',
   version: '0.1.0',
   core: '^1.0.0',
   schema: runtimeSchema,
+  phase: 'evaluation',
   metrics,
   uses: [identity, redactor, sideEffects],
   provides: [judgement],

@@ -6,6 +6,7 @@ import {
   failed,
   type Judgement,
   judgement,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
@@ -71,7 +72,7 @@ export class RuntimeStage implements Stage {
     return `the runtime failed ${breaker.failures} times in a row; ${whileFailing[this.#judge.failureMode]}`
   }
 
-  handle(call: Call, next: Next): Promise<Outcome> {
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
     return this.#judge === undefined ? next() : this.#evaluate(call, next, this.#judge)
   }
 

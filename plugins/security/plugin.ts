@@ -20,11 +20,12 @@ import { AllowedVersions } from './versions.js'
 
 const BYTES_PER_KB = 1024
 
-export const securityPlugin = definePlugin<SecurityConfig>({
+export const securityPlugin = definePlugin({
   name: 'security',
   version: '0.1.0',
   core: '^1.0.0',
   schema: securitySchema,
+  phase: 'inspection',
   uses: [identity],
   provides: [sideEffects],
   facts: ({ side_effects: section }) => {
@@ -41,7 +42,7 @@ export const securityPlugin = definePlugin<SecurityConfig>({
             severity: 'warning',
           },
         ],
-  register: (container) => bindDefault(container, timer, { useValue: systemTimer }),
+  register: (_config, { container }) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)

@@ -6,7 +6,7 @@ export interface Timer {
   after(ms: number, expire: () => void): () => void
 }
 
-export const timer = token<Timer>('Timer')
+export const timer = token<Timer>('security/Timer')
 
 export const systemTimer: Timer = {
   after(ms, expire) {

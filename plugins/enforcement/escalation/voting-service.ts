@@ -3,6 +3,7 @@ import {
   type EscalationService,
   type EscalationStatus,
   type EscalationVote,
+  isVoteError,
   type PolicyFacts,
   type Redactor,
   type Reviewer,
@@ -86,7 +87,7 @@ export class VotingService implements EscalationService {
       if (value === undefined) throw new VoteError('NOT_FOUND', 'The escalation no longer exists.')
       return { value, before }
     } catch (fault) {
-      if (fault instanceof VoteError) await events.voted(seen, vote, reviewer, fault)
+      if (isVoteError(fault)) await events.voted(seen, vote, reviewer, fault)
       throw fault
     }
   }

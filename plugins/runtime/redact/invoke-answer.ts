@@ -1,5 +1,12 @@
 // Redacts an answer of the invoke face: JSON as a value, other text as text. Anything else is withheld.
-import { type AnswerChunk, type AnswerStream, type Completed, failed, type Outcome, Refusal } from '@svc/core'
+import {
+  type AnswerChunk,
+  type AnswerStream,
+  type Completed,
+  failed,
+  isRefusal,
+  type Outcome,
+} from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
 import { type OutputRule, redactJson, redactText, rulesFor } from './rule.js'
 
@@ -48,7 +55,7 @@ export async function gatheredInvoke(
       pieces.push(bytes)
     }
   } catch (fault) {
-    if (fault instanceof Refusal) throw fault
+    if (isRefusal(fault)) throw fault
     const message = 'The upstream broke its answer off.'
     return failed('UPSTREAM_UNREACHABLE', message, { sent: answer.sent, cause: fault })
   }

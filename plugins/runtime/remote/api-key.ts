@@ -1,6 +1,6 @@
 // The key of the runtime: as the policy has it, or behind a reference that is followed anew when it is used.
 import type { Clock } from '@svc/core'
-import { KeyError, type KeyReader } from '@svc/core/secret'
+import { isKeyError, type KeyReader } from '@svc/core/secret'
 import { EvaluationFault } from '../fault.js'
 
 /** A changed key is taken up after this; a busy gateway need not read a file for every call. */
@@ -27,7 +27,7 @@ async function read(reader: KeyReader, ref: string): Promise<string> {
     const key = await reader.read(ref)
     if (/^[\x21-\x7e]+$/.test(key)) return key
   } catch (cause) {
-    if (!(cause instanceof KeyError)) throw cause
+    if (!isKeyError(cause)) throw cause
     throw new EvaluationFault("the runtime's key cannot be had", 'unusable', { cause })
   }
   throw new EvaluationFault("the runtime's key holds characters that no header can carry", 'unusable')

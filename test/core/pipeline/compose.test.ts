@@ -1,11 +1,11 @@
-import { type Call, denied, type Next, type Outcome, Refusal, type Stage } from '@svc/core'
+import { denied, type Outcome, Refusal, type Stage } from '@svc/core'
 import { compose, type Dispatch } from '@svc/core/policy'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
-function stage(handle: (call: Call, next: Next) => Promise<Outcome>): Stage {
+function stage(handle: Stage['handle']): Stage {
   return { handle }
 }
 
@@ -100,6 +100,41 @@ describe('compose', () => {
       return Promise.reject(new Error('boom'))
     })
     expect(await run(makeCall())).to.include({ kind: 'failed', sent: 'unknown' })
+  })
+
+  it('answers without a promise where no stage and no dispatcher needs one', () => {
+    const passing = (name: string) => ({ name, stage: stage((_call, next) => next()) })
+    expect(compose([passing('a'), passing('b')], () => served)(makeCall())).to.equal(served)
+  })
+
+  it('hands on the very promise of the dispatcher where stages only pass it on', () => {
+    let inner: unknown
+    const seen = stage((_call, next) => {
+      inner = next()
+      return inner as Promise<Outcome>
+    })
+    const run = compose(
+      [
+        { name: 'outer', stage: stage((_call, next) => next()) },
+        { name: 'seen', stage: seen },
+      ],
+      async () => served,
+    )
+    expect(run(makeCall())).to.equal(inner)
+  })
+
+  it('refuses a second next() of a stage that needs no promise', () => {
+    let sends = 0
+    const twice = stage((_call, next) => {
+      next()
+      return next()
+    })
+    const outcome = compose([{ name: 'twice', stage: twice }], () => {
+      sends++
+      return served
+    })(makeCall())
+    expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL' })
+    expect(sends).to.equal(1)
   })
 
   it('refuses a second next() and sends once', async () => {

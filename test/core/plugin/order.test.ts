@@ -1,23 +1,22 @@
-import { definePlugin, denied, type Plugin, redactor, type Slot, slot } from '@svc/core'
-import { checkOrder, placeInOrder } from '@svc/core/policy'
+import { definePlugin, denied, type Plugin, slot } from '@svc/core'
+import { checkOrder, defaultOrder } from '@svc/core/policy'
 import { expect } from 'chai'
 import { z } from 'zod'
 
 const who = slot<string>('who')
 const what = slot<string>('what')
+const audit = plugin('audit', { phase: 'record' })
 
 function plugin(
   name: string,
-  slots: Partial<Record<'requires' | 'uses' | 'provides', Slot<unknown>[]>> = {},
-  before?: string,
+  more: Partial<Pick<Plugin, 'requires' | 'uses' | 'provides' | 'phase' | 'before'>> = {},
 ): Plugin {
   return definePlugin({
     name,
     version: '1.0.0',
     core: '^1.0.0',
     schema: z.strictObject({}),
-    ...slots,
-    ...(before === undefined ? {} : { before }),
+    ...more,
     create: () => ({ handle: async () => denied('INTERNAL', 'not run in this test') }),
   })
 }
@@ -43,7 +42,7 @@ describe('checkOrder', () => {
   })
 
   it('lets no stage stand between audit and what redacts its records', () => {
-    const plugins = [plugin('audit'), plugin('privacy', { provides: [redactor] }), plugin('authn')]
+    const plugins = [audit, plugin('privacy', { phase: 'redaction' }), plugin('authn')]
     expect(messages(['audit', 'privacy', 'authn'], plugins)).to.deep.equal([])
     expect(messages(['audit', 'authn', 'privacy'], plugins)).to.deep.equal([
       'stage "authn" stands outside "privacy"; put "privacy" directly after "audit", so that no record tells who called',
@@ -73,8 +72,8 @@ describe('checkOrder', () => {
   })
 
   it('refuses anything outside audit', () => {
-    expect(messages(['authn', 'audit'], [plugin('audit'), plugin('authn')])).to.deep.equal([
-      'stage "authn" stands outside "audit"; put "audit" first, so that whatever happens is recorded',
+    expect(messages(['authn', 'audit'], [audit, plugin('authn')])).to.deep.equal([
+      'stage "authn" stands outside "audit"; put "audit" first, so that every call is recorded',
     ])
   })
 
@@ -88,30 +87,31 @@ describe('checkOrder', () => {
   })
 })
 
-describe('placeInOrder', () => {
-  const order = ['audit', 'authn', 'enforcement', 'quotas']
+describe('defaultOrder', () => {
+  const enforcement = plugin('enforcement', { phase: 'decision' })
+  const quotas = plugin('quotas', { phase: 'metering' })
 
-  it('keeps the default order and leaves out what does not run', () => {
-    expect(placeInOrder(order, [plugin('quotas'), plugin('audit')])).to.deep.equal(['audit', 'quotas'])
+  it('is by phase, whatever the order of registration', () => {
+    expect(defaultOrder([quotas, enforcement, audit])).to.deep.equal(['audit', 'enforcement', 'quotas'])
   })
 
-  it('places a stage it does not know before enforcement, where its findings are judged', () => {
-    const plugins = [plugin('audit'), plugin('enforcement'), plugin('freeze')]
-    expect(placeInOrder(order, plugins)).to.deep.equal(['audit', 'freeze', 'enforcement'])
+  it('keeps the order of registration within a phase', () => {
+    expect(defaultOrder([plugin('b'), plugin('a'), audit])).to.deep.equal(['audit', 'b', 'a'])
   })
 
-  it('places it before a runtime that judges, which is to know of its findings', () => {
-    const withRuntime = ['audit', 'runtime', 'enforcement']
-    const plugins = [plugin('audit'), plugin('runtime'), plugin('enforcement'), plugin('freeze')]
-    expect(placeInOrder(withRuntime, plugins)).to.deep.equal(['audit', 'freeze', 'runtime', 'enforcement'])
+  it('places a stage without a phase before those that evaluate and decide on its findings', () => {
+    const runtime = plugin('runtime', { phase: 'evaluation' })
+    const order = defaultOrder([audit, runtime, enforcement, plugin('freeze')])
+    expect(order).to.deep.equal(['audit', 'freeze', 'runtime', 'enforcement'])
   })
 
-  it('places it before the stage it asks for', () => {
-    const plugins = [plugin('audit'), plugin('enforcement'), plugin('quotas'), plugin('cache', {}, 'quotas')]
-    expect(placeInOrder(order, plugins)).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
+  it('places it directly before the stage it names', () => {
+    const order = defaultOrder([audit, enforcement, quotas, plugin('cache', { before: 'quotas' })])
+    expect(order).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
   })
 
-  it('places it innermost when that stage does not run', () => {
-    expect(placeInOrder(order, [plugin('audit'), plugin('freeze')])).to.deep.equal(['audit', 'freeze'])
+  it('places it by its phase when that stage does not run', () => {
+    const order = defaultOrder([audit, enforcement, plugin('freeze', { before: 'quotas' })])
+    expect(order).to.deep.equal(['audit', 'freeze', 'enforcement'])
   })
 })

@@ -61,7 +61,7 @@ describe('values from the environment', () => {
         ),
     )
     const env = { KEY: 's3cr3t+value' }
-    const options = { env, plugins: [loud], defaultOrder: ['loud'] }
+    const options = { env, plugins: [loud] }
     for (const key of ['${env:KEY}', 'a-${env:KEY}-b']) {
       const told = mistakesIn(`tenant: t\nloud: {key: "${key}"}`, options)
       expect(told).to.deep.equal([`p.yaml:2:1 loud: saw ${key}.`, `p.yaml:2:8 loud.key: bad key ${key}`])

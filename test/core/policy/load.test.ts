@@ -163,10 +163,9 @@ describe('layers', () => {
 
 describe('security.ap2', () => {
   const security = plugin('security', z.strictObject({ level: z.int().optional() }))
-  const ap2 = plugin('ap2', z.strictObject({ enabled: z.boolean() }))
+  const ap2 = plugin('ap2', z.strictObject({ enabled: z.boolean() }), { nestedIn: 'security' })
   const sections = {
     plugins: [audit, authn, limits, security, ap2],
-    defaultOrder: ['audit', 'security', 'ap2'],
   }
 
   it('is the section ap2', () => {

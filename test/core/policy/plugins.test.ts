@@ -36,7 +36,7 @@ describe('plugins of a policy', () => {
     expect(mistakesIn(text, { customPending: true })).to.deep.equal([])
     expect(mistakesIn(text, { custom: new Map([['./mine.js', mine]]) })).to.deep.equal([
       'p.yaml:4:8 mine.word: 4 is given; accepted is a string',
-      'p.yaml:5:12 pipeline[0]: stage "mine" stands outside "audit"; put "audit" first, so that whatever happens is recorded',
+      'p.yaml:5:12 pipeline[0]: stage "mine" stands outside "audit"; put "audit" first, so that every call is recorded',
     ])
   })
 
@@ -100,8 +100,12 @@ describe('the order of stages', () => {
   })
 
   it('is judged in the default too, at the section', () => {
-    const options = { defaultOrder: ['audit', 'limits', 'authn'] }
-    expect(mistakesIn(`${base}limits: {}\n`, options)).to.deep.equal([
+    const plugins = [
+      audit,
+      { ...limits, phase: 'authentication' as const },
+      { ...authn, phase: 'metering' as const },
+    ]
+    expect(mistakesIn(`${base}limits: {}\n`, { plugins })).to.deep.equal([
       'p.yaml:3:1 pipeline: stage "limits" reads the slot "who" before "authn" fills it; put "authn" before "limits"',
     ])
   })

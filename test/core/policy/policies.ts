@@ -29,7 +29,7 @@ export const audit = plugin(
     fsync: z.boolean().default(true),
     append: z.custom((value) => typeof value === 'function').optional(),
   }),
-  { presence: 'required' },
+  { presence: 'required', phase: 'record' },
 )
 
 export const authn = plugin(
@@ -40,7 +40,12 @@ export const authn = plugin(
       .strictObject({ issuer: z.url(), jwks_uri: z.url(), tenantClaim: z.string().default('org') })
       .optional(),
   }),
-  { presence: 'always', provides: [who], absent: 'no caller can be told from another; set authn.oidc' },
+  {
+    presence: 'always',
+    phase: 'authentication',
+    provides: [who],
+    absent: 'no caller can be told from another; set authn.oidc',
+  },
 )
 
 export const limits = plugin(
@@ -51,13 +56,12 @@ export const limits = plugin(
     adapter: z.union([z.enum(['memory', 'lmdb']), z.custom((value) => typeof value === 'object')]).optional(),
     burst: notYet('a burst'),
   }),
-  { requires: [who] },
+  { phase: 'metering', requires: [who] },
 )
 
 const later = plugin('later', z.strictObject({}), { available: false })
 
 export const defaults = [audit, authn, limits, later]
-const defaultOrder = ['audit', 'authn', 'limits', 'later']
 
 type Options = Partial<Omit<PolicyInput<Host>, 'layers'>>
 
@@ -66,7 +70,7 @@ export function load(text: string, options: Options = {}): PolicyResult<Host> {
 }
 
 export function loadLayers(layers: PolicyInput<Host>['layers'], options: Options = {}): PolicyResult<Host> {
-  return loadPolicy({ host: hostSchema, plugins: defaults, defaultOrder, env: {}, layers, ...options })
+  return loadPolicy({ host: hostSchema, plugins: defaults, env: {}, layers, ...options })
 }
 
 /** The mistakes as they are printed; empty when the policy loads. */

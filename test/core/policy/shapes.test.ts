@@ -6,7 +6,7 @@ import { accepted, load, loadLayers, mistakesIn, plugin } from './policies.js'
 
 /** Loads a section `own` of the given schema out of YAML. */
 function own(schema: z.ZodType, yaml: string, env: Record<string, string> = {}) {
-  const options = { plugins: [plugin('own', schema)], defaultOrder: ['own'], env }
+  const options = { plugins: [plugin('own', schema)], env }
   const text = `tenant: t\nown: ${yaml}\n`
   return {
     value: () => accepted(load(text, options)).sections.get('own'),
@@ -111,7 +111,7 @@ describe('a section whose schema', () => {
   it('holds lists and mappings of code reads them as it reads a file', () => {
     const schema = z.strictObject({ rules: z.array(z.strictObject({ max_wait: z.int() })) })
     const object = { tenant: 't', own: { rules: [{ maxWait: 1 }, { max_wait: 2 }], gone: undefined } }
-    const options = { plugins: [plugin('own', schema)], defaultOrder: ['own'] }
+    const options = { plugins: [plugin('own', schema)] }
     const policy = accepted(loadLayers([{ file: 'options', object }], options))
     expect(policy.sections.get('own')).to.deep.equal({ rules: [{ max_wait: 1 }, { max_wait: 2 }] })
   })

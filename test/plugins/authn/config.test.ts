@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { identity } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { parse } from 'yaml'
 import { makeCall } from '../../support/call.js'
 import { Rig } from './rig.js'
@@ -102,9 +103,7 @@ describe('authn: explained', () => {
   afterEach(() => rig.stop())
 
   async function explain(section: object, who?: { tenant: string; user?: string; roles?: string[] }) {
-    const { container } = rig.context
-    authnPlugin.register?.(container)
-    const stage = authnPlugin.create(authnPlugin.schema.parse(section), rig.context)
+    const stage = createStage(authnPlugin, section, rig.context)
     const call = makeCall()
     if (who !== undefined) call.set(identity, { authenticated: true, roles: [], ...who })
     const said: string[] = []

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Identify, Refusal, type Stage, services, token } from '@svc/core'
+import { type Identify, isRefusal, type Stage, services, token } from '@svc/core'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { present, Rig } from './rig.js'
@@ -13,7 +13,7 @@ async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<
   return identifyOf(stage)(headers).then(
     (who) => expect.fail(`let in as ${JSON.stringify(who)}`),
     (fault: unknown) => {
-      if (!(fault instanceof Refusal)) throw fault
+      if (!isRefusal(fault)) throw fault
       return `${fault.code}: ${fault.message}`
     },
   )

@@ -13,7 +13,7 @@ import {
   tokens,
 } from '@svc/core'
 import { authnPlugin, type JwksSource, jwksSource } from '@svc/plugin-authn'
-import { FakeClock } from 'svc-sdk/testing'
+import { createStage, FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext, type TestContext } from '../../support/context.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -70,8 +70,7 @@ export class Rig {
   }
 
   async start(section: object, context: PluginContext = this.context): Promise<Stage> {
-    authnPlugin.register?.(context.container)
-    const stage = authnPlugin.create(authnPlugin.schema.parse(section), context)
+    const stage = createStage(authnPlugin, section, context)
     this.#stages.push(stage)
     await stage.start?.(new AbortController().signal)
     return stage

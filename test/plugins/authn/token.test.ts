@@ -3,6 +3,7 @@ import { createServer, type IncomingHttpHeaders, request, type ServerOptions } f
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { CompactEncrypt, CompactSign, exportSPKI, generateKeyPair } from 'jose'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
 import type { SignOptions } from '../../support/issuer.js'
 import { present, Rig, refusal, send, why } from './rig.js'
@@ -428,8 +429,7 @@ describe('authn: tokens', () => {
   it('fails closed when it was never started', async () => {
     const context = makeContext({ container: rig.context.container })
     const { authnPlugin } = await import('@svc/plugin-authn')
-    authnPlugin.register?.(context.container)
-    const stage = authnPlugin.create(authnPlugin.schema.parse({ oidc: rig.issuer.oidc }), context)
+    const stage = createStage(authnPlugin, { oidc: rig.issuer.oidc }, context)
     expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('UNAUTHENTICATED')
     await stage.stop?.()
   })

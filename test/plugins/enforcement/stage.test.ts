@@ -18,7 +18,7 @@ function stageOf(section: object) {
   return enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
 }
 
-function handle(section: object, call: Call): Promise<Outcome> {
+async function handle(section: object, call: Call): Promise<Outcome> {
   return stageOf(section).handle(call, async () => served)
 }
 

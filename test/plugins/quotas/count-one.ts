@@ -10,7 +10,7 @@ export const served: Outcome = {
   body: new Uint8Array(),
 }
 
-export function countOne(stage: Stage, limit: Partial<Limit> = { callsPerDay: 10 }): Promise<Outcome> {
+export async function countOne(stage: Stage, limit: Partial<Limit> = { callsPerDay: 10 }): Promise<Outcome> {
   const call = makeCall()
   call.set(limits, [{ key: 'mcp://files/echo@1.0.0', level: 'tenant', ...limit }])
   return stage.handle(call, async () => served)

@@ -35,7 +35,7 @@ class Trial {
     return runtimePlugin.create(runtimePlugin.schema.parse({}), this.context)
   }
 
-  call(call: Call = makeCall()): Promise<Outcome> {
+  async call(call: Call = makeCall()): Promise<Outcome> {
     return this.stage.handle(call, async () => served)
   }
 

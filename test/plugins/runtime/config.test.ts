@@ -61,7 +61,7 @@ describe('the runtime section', () => {
   it('warns of an address that is never asked', () => {
     const said = (enforcement: object) =>
       runtimePlugin
-        .check?.(runtimePlugin.schema.parse({ enforcement }), {})
+        .check?.(runtimePlugin.schema.parse({ enforcement }), {}, () => false)
         ?.map(({ path, message, severity }) => `${severity} ${path.join('.')}: ${message}`)
     const at = { endpoint: 'https://judge.example.com/' }
     expect(said({ remote: at })).to.deep.equal([

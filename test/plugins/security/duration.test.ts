@@ -1,4 +1,4 @@
-import { type Call, failed, type Outcome, Refusal } from '@svc/core'
+import { type Call, failed, isRefusal, type Outcome, Refusal } from '@svc/core'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { makeCall } from '../../support/call.js'
@@ -21,7 +21,7 @@ describe('security: duration', () => {
       call.sent = 'yes'
       await clock.tickAsync(ms)
       const reason: unknown = call.signal.reason
-      if (!(reason instanceof Refusal)) return answer
+      if (!isRefusal(reason)) return answer
       return failed(reason.code, reason.message, { sent: 'unknown' })
     }
   }

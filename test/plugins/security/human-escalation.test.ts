@@ -58,11 +58,11 @@ describe('security: human escalation', () => {
       expect(factsOf(section)).to.deep.equal({})
     }
     const config = securityPlugin.schema.parse({ side_effects: { human_escalation: {} } })
-    expect(securityPlugin.check?.(config, {})).to.have.length(1)
+    expect(securityPlugin.check?.(config, {}, () => false)).to.have.length(1)
     const on = securityPlugin.schema.parse({
       side_effects: { approve_high_risk: true, human_escalation: {} },
     })
-    expect(securityPlugin.check?.(on, {})).to.deep.equal([])
+    expect(securityPlugin.check?.(on, {}, () => false)).to.deep.equal([])
   })
 
   it('refuses what a strategy would pass over', () => {

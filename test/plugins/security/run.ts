@@ -1,8 +1,10 @@
 // Calls through security and enforcement, as the gateway places them.
+
 import { type AnswerStream, bind, type Call, type Completed, type Outcome } from '@svc/core'
 import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/policy'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { securityPlugin, type Timer, timer } from '@svc/plugin-security'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
 
 export function served(
@@ -15,8 +17,7 @@ export function served(
 export function securityStage(section: object, ownTimer?: Timer) {
   const context = makeContext()
   if (ownTimer !== undefined) bind(context.container, timer, { useValue: ownTimer })
-  securityPlugin.register?.(context.container)
-  return securityPlugin.create(securityPlugin.schema.parse(section), context)
+  return createStage(securityPlugin, section, context)
 }
 
 export interface Setting {

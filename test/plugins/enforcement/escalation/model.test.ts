@@ -1,6 +1,6 @@
 // Whatever callers, reviewers and time do on two gateways that share a store: no call is sent without an approval of
 // its own, each approval lets one call through, and the log tells the whole story.
-import { type GatewayEvent, VoteError } from '@svc/core'
+import { type GatewayEvent, isVoteError } from '@svc/core'
 import { MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
 import { expect } from 'chai'
@@ -66,7 +66,7 @@ async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Actio
     await rig.service
       .vote(found.id, reviewer(`r${step.by}`, step.roles), { vote: step.vote })
       .catch((fault: unknown) => {
-        if (!(fault instanceof VoteError)) throw fault
+        if (!isVoteError(fault)) throw fault
       })
     return
   }

@@ -3,13 +3,16 @@ import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { rule } from './rig.js'
 
+const unbound = () => false
+
 function said(
   more: Partial<EscalationRule>,
   facts: PolicyFacts,
   section: object = { escalate_on: ['egress_violation'] },
 ): string[] {
   const config = enforcementPlugin.schema.parse(section)
-  const found = enforcementPlugin.check?.(config, { escalation: { ...rule, ...more }, ...facts }) ?? []
+  const found =
+    enforcementPlugin.check?.(config, { escalation: { ...rule, ...more }, ...facts }, unbound) ?? []
   return found.map(({ path, message, severity }) => `${severity ?? 'mistake'} ${path.join('.')}: ${message}`)
 }
 
@@ -78,7 +81,9 @@ describe('an escalation rule that nobody could satisfy', () => {
 
   it('is warned of where nothing escalates', () => {
     const check = (section: object) =>
-      enforcementPlugin.check?.(enforcementPlugin.schema.parse(section), {})?.map(({ message }) => message)
+      enforcementPlugin
+        .check?.(enforcementPlugin.schema.parse(section), {}, unbound)
+        ?.map(({ message }) => message)
     expect(check({ escalate_on: ['egress_violation'] })).to.deep.equal([
       'nothing escalates without security.side_effects.approve_high_risk: true',
     ])

@@ -1,4 +1,4 @@
-import { type PolicyFacts, type Reviewer, VoteError } from '@svc/core'
+import { isVoteError, type PolicyFacts, type Reviewer } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { caller, type EscalationRig, idOf, reviewer, rule, startRig, summaryOf, TTL } from './rig.js'
@@ -9,7 +9,7 @@ const withoutOidc = { hasOidc: false, reviewers: { approvalSets: {} } }
 async function refusal(vote: Promise<unknown>): Promise<string> {
   const [result] = await Promise.allSettled([vote])
   if (result?.status !== 'rejected') return 'none'
-  if (!(result.reason instanceof VoteError)) throw result.reason
+  if (!isVoteError(result.reason)) throw result.reason
   return result.reason.code
 }
 
@@ -238,7 +238,7 @@ describe('no order of votes', () => {
               rig.service.vote(id, reviewer(`r${by}`, roles), { vote }).then(
                 () => true,
                 (fault: unknown) => {
-                  if (fault instanceof VoteError) return false
+                  if (isVoteError(fault)) return false
                   throw fault
                 },
               ),

@@ -6,6 +6,8 @@ import {
   type Plugin,
   type PluginContext,
   Resources,
+  registeredPlugins,
+  registerPlugin,
   resolve,
   resolveOptional,
   tokens,
@@ -25,20 +27,22 @@ import type { DependencyContainer } from 'tsyringe'
 import { AdminToken } from '../admin/admin-token.js'
 import { Authority } from '../admin/authority.js'
 import { gatewayMetrics } from '../admin/metrics.js'
-import { bindDefaults, createContainer } from '../container.js'
+import { bindDefaults, createContainer, RunningContainer } from '../container.js'
 import { KnownHosts } from '../http/known-hosts.js'
-import { canonicalBase } from '../http/public-url.js'
 import { Sessions } from '../mcp/sessions.js'
-import { builtinPlugins, defaultOrder } from '../plugins.js'
 import { type HostConfig, hostSchema } from './config.js'
 import { importPlugins } from './custom-plugins.js'
 import { hostFacts } from './facts.js'
 import { type GatewayOptions, layersOf } from './options.js'
+import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
 
-export class Assembly {
-  readonly container: DependencyContainer = createContainer()
+export class GatewayBuilder {
+  /** What the user bound, and the defaults of what no plugin owns. */
+  readonly #bindings: DependencyContainer = createContainer()
+  readonly #running = new RunningContainer(this.#bindings)
+  readonly #plugins: readonly Plugin[]
   #options: GatewayOptions
   #resources = new Resources()
   #layers: readonly PolicyLayer[]
@@ -47,18 +51,26 @@ export class Assembly {
   /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
   constructor(options: GatewayOptions) {
     this.#options = options
+    for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
+    options.configure?.(this.#bindings)
+    this.#plugins = registeredPlugins(this.#bindings)
     this.#layers = layersOf(options)
     this.#first = this.#judge(this.#layers)
-    options.configure?.(this.container)
-    bindDefaults(this.container, this.#first.host.admin !== undefined)
+    bindDefaults(this.#bindings, this.#first.host.admin !== undefined)
+  }
+
+  /** For users: their bindings and what runs now. */
+  get container(): DependencyContainer {
+    return this.#running.container
+  }
+
+  /** For the parts of the gateway that no plugin owns. */
+  get bindings(): DependencyContainer {
+    return this.#bindings
   }
 
   get logger(): Logger {
-    return resolve(this.container, tokens.Logger)
-  }
-
-  get #fromCode(): readonly Plugin[] {
-    return this.#options.plugins ?? []
+    return resolve(this.#bindings, tokens.Logger)
   }
 
   /** Relative paths start here: the policy file's directory, else the working one. */
@@ -81,8 +93,7 @@ export class Assembly {
   }
 
   async #complete(layers: readonly PolicyLayer[], first: Policy): Promise<Policy> {
-    const known = [...builtinPlugins, ...this.#fromCode]
-    return this.#judge(layers, await importPlugins(first.uses, known, this.#baseDir))
+    return this.#judge(layers, await importPlugins(first.uses, this.#plugins, this.#baseDir))
   }
 
   /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
@@ -91,8 +102,8 @@ export class Assembly {
       layers,
       host: hostSchema,
       hostFacts,
-      plugins: [...builtinPlugins, ...this.#fromCode],
-      defaultOrder,
+      plugins: this.#plugins,
+      isBound: (token) => this.#bindings.isRegistered(token, true),
       env: this.#options.env ?? process.env,
       ...(custom === undefined ? { customPending: true } : { custom }),
     })
@@ -106,7 +117,7 @@ export class Assembly {
     const { tokenRef } = host.admin
     const hosts = new KnownHosts(host.admin)
     if (tokenRef === undefined) return new Authority(facts, hosts)
-    const clock = resolve(this.container, tokens.Clock)
+    const clock = resolve(this.#bindings, tokens.Clock)
     const token = new AdminToken(tokenRef, this.keyReader(host), clock)
     try {
       await token.check()
@@ -144,27 +155,25 @@ export class Assembly {
     return { baseDir, stateDir: resolvePath(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
   }
 
-  /** Creates the stages; nothing is opened before the pipeline starts. */
-  build(policy: Policy, dispatch: Dispatch): Pipeline {
-    const { host } = policy
-    const { publicUrl } = host.server
+  /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */
+  build(policy: Policy, dispatch: Dispatch): BuiltPipeline {
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
-    const figures = resolveOptional(this.container, gatewayMetrics)
-    for (const { metrics = {} } of policy.plugins) figures?.declare(metrics)
-    return buildPipeline(
-      policy,
-      {
-        container: this.container,
-        resources: this.#resources,
-        tenant: host.tenant,
-        targets: host.targets,
-        ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
-        policySha256: policy.sha256,
-        facts: policy.facts,
-        ...this.#place(host),
-        warn: (message) => this.logger.warn({}, message),
-      },
-      dispatch,
-    )
+    const metrics = resolveOptional(this.#bindings, gatewayMetrics)
+    for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
+    const container = this.#bindings.createChildContainer()
+    const context = pluginContext(policy, {
+      container,
+      resources: this.#resources,
+      warn: (message) => this.logger.warn({}, message),
+      ...this.#place(policy.host),
+    })
+    const pipeline = buildPipeline(policy, context, dispatch)
+    return { pipeline, takeOver: () => this.#running.switchTo(container, policy.plugins) }
   }
+}
+
+export interface BuiltPipeline {
+  readonly pipeline: Pipeline
+  /** From here on the gateway's container resolves what this pipeline runs. */
+  takeOver(): void
 }

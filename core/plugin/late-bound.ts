@@ -1,0 +1,24 @@
+// Stands for an object that its owner makes when it starts, so that others can be given it before.
+
+/**
+ * Passes every access on to `current()`, at the time of the access; methods run on the object itself.
+ * Before there is one, any access throws an error that names `name`.
+ */
+export function lateBound<T extends object>(name: string, current: () => T | undefined): T {
+  const running = (): T => {
+    const value = current()
+    if (value === undefined)
+      throw new Error(`${name} is not open: it can be used once the pipeline has started`)
+    return value
+  }
+  // The target carries nothing: every trap asks the running object.
+  return new Proxy({} as T, {
+    get(_target, key) {
+      const value = running()
+      const member: unknown = Reflect.get(value, key, value)
+      return typeof member === 'function' ? member.bind(value) : member
+    },
+    has: (_target, key) => Reflect.has(running(), key),
+    getPrototypeOf: () => Reflect.getPrototypeOf(running()),
+  })
+}

@@ -1,0 +1,17 @@
+// A section as someone would write it, for the conformance suite.
+import { join } from 'node:path'
+import { generateKeyFile } from '@svc/plugin-audit'
+import type { ConformanceOptions } from 'svc-sdk/testing'
+
+export const options: ConformanceOptions = {
+  validConfig: (directory: string) => {
+    const key = join(directory, 'key')
+    generateKeyFile(key)
+    return {
+      gatewayName: 'gw',
+      gatewayVersion: '1.0.0',
+      dir: directory,
+      signer: { keyRef: `file://${key}` },
+    }
+  },
+}

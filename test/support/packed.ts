@@ -1,0 +1,65 @@
+// The packages as users install them: packed, unpacked below one directory, third-party packages linked.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const repository = fileURLToPath(new URL('../../..', import.meta.url))
+const installed = join(repository, 'node_modules')
+
+interface PackedFile {
+  readonly name: string
+  readonly filename: string
+}
+
+export class PackedInstall {
+  /** An empty project: what a module in it imports comes from the tarballs. */
+  readonly directory = mkdtempSync(join(tmpdir(), 'svc-packed-'))
+  readonly #tarballs: ReadonlyMap<string, string>
+
+  /** Packs every package that is published. Takes some seconds: once per suite. */
+  constructor() {
+    const target = join(this.directory, '.tarballs')
+    mkdirSync(target)
+    const folders = [
+      'core',
+      'app',
+      ...readdirSync(join(repository, 'plugins')).map((name) => `plugins/${name}`),
+    ]
+    const flags = folders.flatMap((folder) => ['--workspace', folder])
+    const printed = execFileSync(
+      'npm',
+      ['pack', '--json', '--ignore-scripts', '--pack-destination', target, ...flags],
+      {
+        cwd: repository,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    )
+    const packed: readonly PackedFile[] = Object.values(JSON.parse(printed))
+    this.#tarballs = new Map(packed.map(({ name, filename }) => [name, join(target, filename)]))
+    for (const name of this.#tarballs.keys()) this.unpack(name, join(this.directory, 'node_modules', name))
+    this.#linkOthers()
+  }
+
+  /** One more copy of a package, for instance below a plugin's own `node_modules`. */
+  unpack(name: string, directory: string): void {
+    const tarball = this.#tarballs.get(name)
+    if (tarball === undefined) throw new Error(`${name} is not among the packed packages`)
+    mkdirSync(directory, { recursive: true })
+    execFileSync('tar', ['-xzf', tarball, '-C', directory, '--strip-components=1'])
+  }
+
+  remove(): void {
+    rmSync(this.directory, { recursive: true, force: true })
+  }
+
+  #linkOthers(): void {
+    for (const name of readdirSync(installed)) {
+      if (name.startsWith('.') || name === 'svc-sdk' || name === '@svc') continue
+      const link = join(this.directory, 'node_modules', name)
+      if (!existsSync(link)) symlinkSync(join(installed, name), link)
+    }
+  }
+}
