@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LmdbDedupeStore } from '@svc/plugin-dedupe/lmdb'
@@ -35,12 +35,6 @@ describe('lmdb dedupe store', () => {
     const [result] = await Promise.allSettled([promise])
     return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
   }
-
-  it('makes its directory, for nobody else to read', async () => {
-    const inner = join(dir, 'a', 'b')
-    await new LmdbDedupeStore({ dir: inner }).close()
-    expect(statSync(inner).mode & 0o777).to.equal(0o700)
-  })
 
   it('keeps its files to itself in a directory that others may read', async () => {
     chmodSync(dir, 0o755)
@@ -134,17 +128,4 @@ describe('lmdb dedupe store', () => {
       await store.close()
     })
   }
-
-  it('does not open a file that is no database', () => {
-    writeFileSync(join(dir, 'data.mdb'), 'this is no database, only text of some length')
-    expect(() => new LmdbDedupeStore({ dir })).to.throw(
-      /^the dedupe store in .* cannot be opened: data.mdb is no LMDB database$/,
-    )
-  })
-
-  it('rejects when it is closed', async () => {
-    const store = new LmdbDedupeStore({ dir })
-    await store.close()
-    expect(await rejection(store.claim(claimOf()))).to.equal('the dedupe store is closed')
-  })
 })

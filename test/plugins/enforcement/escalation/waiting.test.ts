@@ -79,7 +79,7 @@ describe('a caller who waits', () => {
     expect(summaryOf(await calling)).to.deep.equal({ code: 'sent' })
   })
 
-  it('is summaryOf that nobody has decided when it has left', async () => {
+  it('is answered as pending when it has left', async () => {
     await using rig = await startRig()
     const call = rig.make({ headers })
     const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))

@@ -1,6 +1,6 @@
 import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
 import { expect } from 'chai'
-import { type RedisServer, startRedis, startRedisCluster } from '../../../support/redis.js'
+import { type RedisServer, startRedis } from '../../../support/redis.js'
 import { entry, escalationStoreSuite } from './suite.js'
 
 const { signal } = new AbortController()
@@ -48,14 +48,6 @@ describe('redis', () => {
       await store.close()
     })
 
-    it('works when the server has forgotten the scripts', async () => {
-      const store = await open()
-      await store.open(entry('a'), none)
-      await server.send('SCRIPT', 'FLUSH')
-      expect(await store.replace(entry('a', { version: 2 }))).to.equal(true)
-      await store.close()
-    })
-
     it('says that nothing is there to be asked', async () => {
       const store = new RedisEscalationStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 100 })
       const [opening] = await Promise.allSettled([store.connect(signal)])
@@ -65,24 +57,5 @@ describe('redis', () => {
       expect(asking).to.have.property('status', 'rejected')
       await store.close()
     })
-  })
-})
-
-describe('redis cluster', function () {
-  this.timeout(60_000)
-
-  it('keeps escalations on one of its nodes', async () => {
-    await using cluster = await startRedisCluster()
-    const url = cluster.nodes[2]?.url ?? ''
-    const store = new RedisEscalationStore({ url, cluster: true })
-    await store.connect(signal)
-    try {
-      expect(await store.open(entry('a'), none)).to.equal('opened')
-      expect(await store.replace(entry('a', { version: 2 }))).to.equal(true)
-      expect(await store.latest('of a')).to.include({ version: 2 })
-      expect(await store.page(undefined, 9)).to.have.length(1)
-    } finally {
-      await store.close()
-    }
   })
 })

@@ -119,7 +119,7 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
     })
 
     describe('those whose time is over', () => {
-      it('are summaryOf, the longest over first, while they are pending', async () => {
+      it('are returned, the longest over first, while they are pending', async () => {
         await store.open(entry('a', { dueAt: NOON + 30 }), none)
         await store.open(entry('b', { dueAt: NOON + 10 }), none)
         await store.open(entry('c', { dueAt: NOON + 20 }), none)
