@@ -26,7 +26,7 @@ function faultOf(text: string): string | undefined {
   if (!URL.canParse(text)) return 'not a URL; accepted is one like https://gateway.example.com'
   const { protocol, hostname, username, password, search, hash } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'accepted is an http or https URL'
-  if (username !== '' || password !== '') return 'must not hold a user or a password'
+  if (username !== '' || password !== '') return 'must not contain a user or a password'
   // It stands in quotes in headers.
   if (hostname.includes('"')) return 'the host holds a quotation mark'
   if (search !== '' || hash !== '') return 'must not have a query or a fragment'
