@@ -36,7 +36,7 @@ export interface Finding {
 }
 
 /** A finding with what became of it, as it stands in the record. */
-export interface JudgedFinding extends Finding {
+export interface RecordedFinding extends Finding {
   readonly effect: Effect
 }
 

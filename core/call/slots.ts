@@ -1,8 +1,8 @@
 // The slots that built-in stages share. A plugin may make more with `slot()`.
 import type { Credential } from './credential.js'
 import type { EscalationStatus } from './escalation.js'
+import type { ExternalDecision } from './external-decision.js'
 import type { Verdict } from './finding.js'
-import type { Judgement } from './judgement.js'
 import type { Redactor } from './redactor.js'
 import type { SideEffectKnowledge } from './side-effects.js'
 import { slot } from './slot.js'
@@ -54,6 +54,6 @@ export type Dedupe = 'first' | 'replay' | 'duplicate'
 /** Filled for calls that carry an idempotency key; for their records. */
 export const dedupe = slot<Dedupe>('dedupe')
 /** Filled by a stage that has calls judged elsewhere, read by enforcement. */
-export const judgement = slot<Judgement>('judgement')
+export const externalDecision = slot<ExternalDecision>('externalDecision')
 /** The escalation that the call opened or came back with; for its record and its answer. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')

@@ -33,7 +33,7 @@ export function metadataUrl(resource: string): string {
 }
 
 /** What follows the well-known part of a path of metadata, `''` or beginning with a slash; undefined for others. */
-export function describedPath(path: string): string | undefined {
+export function metadataPath(path: string): string | undefined {
   if (!path.startsWith(wellKnown)) return undefined
   const rest = path.slice(wellKnown.length)
   return rest === '' || rest.startsWith('/') ? rest : undefined

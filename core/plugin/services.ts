@@ -1,7 +1,7 @@
 // What stages offer the gateway outside any call, for its listeners.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { EscalationService } from '../call/escalation.js'
-import type { JudgedFinding } from '../call/finding.js'
+import type { RecordedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
 import type { Identity } from '../call/slots.js'
 import type { DescribeResource } from '../http/protected-resource.js'
@@ -29,7 +29,7 @@ export interface GatewayEvent {
   readonly decision: 'allow' | 'deny'
   /** Who did it; absent: the gateway by itself. */
   readonly principal?: Identity
-  readonly findings: readonly JudgedFinding[]
+  readonly findings: readonly RecordedFinding[]
   readonly escalationId?: string
   /** Why it did not count. */
   readonly error?: string

@@ -10,7 +10,7 @@ const ENV = 'env:'
 const envName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 /** `foreign` is a reference of another scheme, for which somebody else has to speak. */
-export type KeyPlace =
+export type KeyLocation =
   | { readonly kind: 'env'; readonly name: string }
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'foreign' }
@@ -29,7 +29,7 @@ export class KeyReader {
   }
 
   /** Where the reference leads. Throws `KeyError` for one that can never be followed. */
-  placeOf(ref: string): KeyPlace {
+  locate(ref: string): KeyLocation {
     if (ref.startsWith(ENV)) {
       const name = ref.slice(ENV.length)
       if (envName.test(name)) return { kind: 'env', name }
@@ -47,7 +47,7 @@ export class KeyReader {
    * can need. Rejects with `KeyError`.
    */
   async read(ref: string, maxBytes?: number): Promise<string> {
-    const place = this.placeOf(ref)
+    const place = this.locate(ref)
     if (place.kind === 'file') return readKeyFile(place.path, this.#directories, maxBytes)
     if (place.kind === 'env') return this.#fromEnvironment(place.name)
     throw new KeyError('key_ref', 'not a key reference; accepted are env:NAME and file://PATH')

@@ -38,7 +38,7 @@ export class Keys {
   /** Why the reference can never be read; undefined where it can. */
   fault(ref: string): string | undefined {
     try {
-      const { kind } = this.#options.reader.placeOf(ref)
+      const { kind } = this.#options.reader.locate(ref)
       if (kind !== 'foreign' || this.#options.source !== undefined) return undefined
       return 'is neither env:NAME nor file://PATH, and no CredentialSource is bound'
     } catch (fault) {
@@ -65,7 +65,7 @@ export class Keys {
   async #fetch(ref: string): Promise<string> {
     this.#read.delete(ref)
     try {
-      const { kind } = this.#options.reader.placeOf(ref)
+      const { kind } = this.#options.reader.locate(ref)
       const key = kind === 'foreign' ? await this.#load(ref) : await this.#options.reader.read(ref)
       if (kind !== 'env') {
         const ttlMs = kind === 'file' ? fileMs : sourceMs

@@ -1,6 +1,6 @@
 // Exchanges a caller's token for one that the upstream accepts (RFC 8693). No error quotes the endpoint's answer,
 // because the answer may contain either token.
-import { jsonObjectIn } from '@svc/core/json'
+import { parseJsonObject } from '@svc/core/json'
 import { type Dispatcher, request } from 'undici'
 import { BrokerError } from './broker-error.js'
 import type { ClientAuth } from './client-auth.js'
@@ -63,7 +63,7 @@ export class TokenEndpoint {
     })
     const { status, text } = await this.#post(headers, body.toString())
     if (status !== 200) throw refusalOf(status, text)
-    const answer = jsonObjectIn(text)
+    const answer = parseJsonObject(text)
     if (answer === undefined) throw new TokenEndpointError('did not answer with a JSON object')
     return tokenIn(answer, subjectToken)
   }
@@ -115,7 +115,7 @@ function refusalOf(status: number, text: string): BrokerError {
   if (status >= 300 && status < 400)
     return new TokenEndpointError(`answered with a redirect (${status}), which is not followed`)
   if (status !== 400 && status !== 401 && status !== 403) return new TokenEndpointError(`answered ${status}`)
-  const error = jsonObjectIn(text)?.['error']
+  const error = parseJsonObject(text)?.['error']
   const code = errorCodes.includes(error) ? String(error) : 'no known reason'
   return new BrokerError(
     `the token endpoint refused the exchange: ${status}, ${code}`,

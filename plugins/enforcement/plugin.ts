@@ -3,8 +3,8 @@ import {
   type Contradiction,
   definePlugin,
   escalation,
+  externalDecision,
   identity,
-  judgement,
   type PluginContext,
   type PolicyFacts,
   redactor,
@@ -29,7 +29,7 @@ export const enforcementPlugin = definePlugin({
   phase: 'decision',
   presence: 'always',
   metrics,
-  uses: [judgement, identity, sideEffects, redactor],
+  uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
   check: checkTogether,
 

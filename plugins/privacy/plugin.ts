@@ -1,6 +1,6 @@
 // The `privacy` section: what is written of the people behind a call.
 import { definePlugin, redactor } from '@svc/core'
-import { keptKey } from '@svc/core/secret'
+import { loadOrCreateKey } from '@svc/core/secret'
 import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
 
@@ -15,6 +15,6 @@ export const privacyPlugin = definePlugin({
     new PrivacyStage({
       isOn: config.redact_identities,
       // Without it nobody can hash a list of e-mail addresses and compare.
-      key: () => keptKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
+      key: () => loadOrCreateKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
     }),
 })

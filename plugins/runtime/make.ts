@@ -115,7 +115,7 @@ function remoteParts(
 function keyFault({ apiKeyRef }: RemoteConfig, reader: KeyReader): string | undefined {
   if (apiKeyRef === undefined) return undefined
   try {
-    reader.placeOf(apiKeyRef)
+    reader.locate(apiKeyRef)
     return undefined
   } catch (fault) {
     return `runtime.enforcement.remote.apiKeyRef: ${messageOf(fault)}`

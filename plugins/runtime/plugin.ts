@@ -1,5 +1,5 @@
 // The `runtime` section: verdicts from outside the policy, in place of its `deny_on`.
-import { definePlugin, identity, judgement, redactor, sideEffects } from '@svc/core'
+import { definePlugin, externalDecision, identity, redactor, sideEffects } from '@svc/core'
 import { runtimeSchema } from './config.js'
 import { judgeFrom } from './make.js'
 import { metrics } from './metrics.js'
@@ -13,7 +13,7 @@ export const runtimePlugin = definePlugin({
   phase: 'evaluation',
   metrics,
   uses: [identity, redactor, sideEffects],
-  provides: [judgement],
+  provides: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check: ({ enforcement: { mode, remote } }) =>
     mode === 'remote' || remote?.endpoint === undefined

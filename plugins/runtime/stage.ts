@@ -2,10 +2,10 @@
 import {
   type Call,
   type CallRequest,
+  type ExternalDecision,
+  externalDecision,
   type Failed,
   failed,
-  type Judgement,
-  judgement,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -133,7 +133,7 @@ function leaveVerdict(
   const { action, reason, reasons } = evaluation
   const isApprovalDue = action === 'allow' && obligations.needsApproval
   if (action === 'allow' || action === 'escalate') noteRedactions(call, obligations.redactions)
-  call.set(judgement, {
+  call.set(externalDecision, {
     action: isApprovalDue ? 'escalate' : action,
     ...(reason === undefined ? {} : { reason }),
     ...(reasons === undefined ? {} : { reasons }),
@@ -171,10 +171,10 @@ function unavailable(
     level: 'gateway',
     detail: 'the runtime could not be asked',
   })
-  const verdict: Pick<Judgement, 'action' | 'reason'> =
+  const verdict: Pick<ExternalDecision, 'action' | 'reason'> =
     failureMode === 'allow'
       ? { action: 'allow' }
       : { action: 'deny', reason: 'the runtime could not be asked' }
-  call.set(judgement, { ...verdict, considered, notes })
+  call.set(externalDecision, { ...verdict, considered, notes })
   return undefined
 }

@@ -1,4 +1,4 @@
-import { describedPath, metadataUrl, resourceUrl } from '@svc/core/http'
+import { metadataPath, metadataUrl, resourceUrl } from '@svc/core/http'
 import { expect } from 'chai'
 
 describe('the gateway as a protected resource', () => {
@@ -17,9 +17,9 @@ describe('the gateway as a protected resource', () => {
   })
 
   it('is told from the path of its metadata', () => {
-    expect(describedPath('/.well-known/oauth-protected-resource')).to.equal('')
-    expect(describedPath('/.well-known/oauth-protected-resource/mcp/files')).to.equal('/mcp/files')
-    expect(describedPath('/.well-known/oauth-protected-resources')).to.equal(undefined)
-    expect(describedPath('/.well-known/openid-configuration')).to.equal(undefined)
+    expect(metadataPath('/.well-known/oauth-protected-resource')).to.equal('')
+    expect(metadataPath('/.well-known/oauth-protected-resource/mcp/files')).to.equal('/mcp/files')
+    expect(metadataPath('/.well-known/oauth-protected-resources')).to.equal(undefined)
+    expect(metadataPath('/.well-known/openid-configuration')).to.equal(undefined)
   })
 })

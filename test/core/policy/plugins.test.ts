@@ -72,7 +72,7 @@ describe('plugins of a policy', () => {
     const odd = plugin('odd', z.strictObject({}), { version: '1', core: 'any one' })
     expect(mistakesIn(base, { plugins: [...defaults, odd] })).to.deep.equal([
       'p.yaml:1:1 plugins: plugin "odd" has the version "1"; accepted is a semver version such as 1.0.0',
-      'p.yaml:1:1 plugins: plugin "odd" asks for core "any one"; accepted is a semver range such as ^1.0.0',
+      'p.yaml:1:1 plugins: plugin "odd" names the core range "any one"; accepted is a semver range such as ^1.0.0',
     ])
   })
 })

@@ -170,7 +170,7 @@ describe('what a schema is turned into', () => {
       path: 'max_wait',
       accepts: 'a whole number of at least 0',
       isRequired: false,
-      standard: '5',
+      default: '5',
       description: 'How long.',
       isAvailable: true,
     })

@@ -1,4 +1,11 @@
-import { type Call, type Finding, type Judgement, judgement, type Outcome, verdict } from '@svc/core'
+import {
+  type Call,
+  type ExternalDecision,
+  externalDecision,
+  type Finding,
+  type Outcome,
+  verdict,
+} from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
@@ -8,11 +15,11 @@ import { idOf, startRig } from './escalation/rig.js'
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
 
-async function handle(section: object, judged: Judgement, ...findings: Finding[]) {
+async function handle(section: object, judged: ExternalDecision, ...findings: Finding[]) {
   const stage = enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
   const call: Call = makeCall()
   for (const finding of findings) call.addFinding(finding)
-  call.set(judgement, judged)
+  call.set(externalDecision, judged)
   const outcome = await stage.handle(call, async () => served)
   const effects = call.findings.map(({ reason }) => `${reason}: ${call.need(verdict).effectOf(reason)}`)
   return { call, outcome, effects }
@@ -75,7 +82,10 @@ describe('enforcement of a call that a runtime has judged', () => {
   it('says of findings in observe mode what the policy says of them, whatever the runtime was considered', async () => {
     const observed = { mode: 'observe', deny_on: ['fs_violation'] }
     const found: Finding = { reason: 'fs_violation', stage: 'security' }
-    const judged: Judgement = { action: 'allow', considered: ['fs_violation', 'tool_not_in_allowlist'] }
+    const judged: ExternalDecision = {
+      action: 'allow',
+      considered: ['fs_violation', 'tool_not_in_allowlist'],
+    }
     const { outcome, effects } = await handle(observed, judged, found, notListed)
     expect(outcome).to.equal(served)
     expect(effects).to.deep.equal(['fs_violation: would_deny', 'tool_not_in_allowlist: reported'])
@@ -84,7 +94,7 @@ describe('enforcement of a call that a runtime has judged', () => {
   for (const mode of ['observe', 'enforce'] as const) {
     it(`reports in ${mode} mode what the judge only notes`, async () => {
       const note: Finding = { reason: 'output_redacted', stage: 'runtime' }
-      const judged: Judgement = { action: 'allow', considered: [], notes: ['output_redacted'] }
+      const judged: ExternalDecision = { action: 'allow', considered: [], notes: ['output_redacted'] }
       const { outcome, effects } = await handle({ mode }, judged, note)
       expect(outcome).to.equal(served)
       expect(effects).to.deep.equal(['output_redacted: reported'])
@@ -95,17 +105,17 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('would deny in observe mode what escalate_on names, though the runtime was considered of it', async () => {
       await using rig = await startRig({ section: { mode: 'observe' } })
       const call = rig.make()
-      call.set(judgement, { action: 'allow', considered: ['egress_violation'] })
+      call.set(externalDecision, { action: 'allow', considered: ['egress_violation'] })
       expect(await rig.through(call, async () => served)).to.equal(served)
       expect(call.need(verdict).effectOf('egress_violation')).to.equal('would_deny')
     })
 
-    const escalate: Judgement = { action: 'escalate', reason: 'unusual amount', considered }
+    const escalate: ExternalDecision = { action: 'escalate', reason: 'unusual amount', considered }
 
     it('puts to them what the runtime escalates, beside what it was considered of', async () => {
       await using rig = await startRig({ section: { escalate_on: [] } })
       const call = rig.make({ findings: [notListed] })
-      call.set(judgement, escalate)
+      call.set(externalDecision, escalate)
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
       expect(await rig.service.find(idOf(outcome))).to.include({
@@ -119,7 +129,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('denies what the runtime was not considered of, whatever it escalates', async () => {
       await using rig = await startRig()
       const call = rig.make({ findings: [{ reason: 'fs_violation', stage: 'security' }] })
-      call.set(judgement, escalate)
+      call.set(externalDecision, escalate)
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     })
@@ -127,7 +137,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('puts to them what escalate_on names, though the runtime allows it', async () => {
       await using rig = await startRig()
       const call = rig.make()
-      call.set(judgement, { action: 'allow', considered: ['egress_violation'] })
+      call.set(externalDecision, { action: 'allow', considered: ['egress_violation'] })
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
     })
@@ -135,7 +145,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('denies what the runtime denies, though escalate_on names what was found', async () => {
       await using rig = await startRig()
       const call = rig.make()
-      call.set(judgement, { action: 'deny', considered: ['egress_violation'] })
+      call.set(externalDecision, { action: 'deny', considered: ['egress_violation'] })
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     })

@@ -1,6 +1,6 @@
 // What a judge outside the policy decided of a call. It takes the place of the policy's `deny_on`, and of nothing else.
 
-export interface Judgement {
+export interface ExternalDecision {
   readonly action: 'allow' | 'deny' | 'escalate' | 'clarify'
   /** For people, safe to show to the caller. */
   readonly reason?: string

@@ -1,14 +1,14 @@
-import { jsonObjectIn } from '@svc/core/json'
+import { parseJsonObject } from '@svc/core/json'
 import { expect } from 'chai'
 
-describe('jsonObjectIn', () => {
+describe('parseJsonObject', () => {
   it('has the members of an object', () => {
-    expect(jsonObjectIn('{"a":[1],"b":null}')).to.deep.equal({ a: [1], b: null })
+    expect(parseJsonObject('{"a":[1],"b":null}')).to.deep.equal({ a: [1], b: null })
   })
 
   for (const text of ['', '{', '[]', '[{}]', 'null', '1', '"{}"', '{} {}']) {
     it(`has nothing of ${JSON.stringify(text)}`, () => {
-      expect(jsonObjectIn(text)).to.equal(undefined)
+      expect(parseJsonObject(text)).to.equal(undefined)
     })
   }
 })

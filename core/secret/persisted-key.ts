@@ -13,7 +13,7 @@ const FOR_OTHERS = 0o077
 
 type Place = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
 
-export interface KeptKey {
+export interface PersistedKey {
   /** Its name in the gateway's directory. */
   readonly fileName: string
   /** `env:NAME` or `file://PATH`, in place of that file. */
@@ -23,7 +23,7 @@ export interface KeptKey {
 }
 
 /** The key's text, whose bytes are the key. Rejects with `KeyError`, or an error that says what is wrong. */
-export async function keptKey({ fileName, ref, owner }: KeptKey, place: Place): Promise<string> {
+export async function loadOrCreateKey({ fileName, ref, owner }: PersistedKey, place: Place): Promise<string> {
   const path = join(place.stateDir, fileName)
   if (ref === undefined) {
     await makeUnlessThere(path, place.stateDir)
