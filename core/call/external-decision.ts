@@ -1,13 +1,13 @@
-// What a judge outside the policy decided of a call. It takes the place of the policy's `deny_on`, and of nothing else.
+// The decision of an external evaluator about a call. It replaces the policy's `deny_on` and nothing else.
 
 export interface ExternalDecision {
   readonly action: 'allow' | 'deny' | 'escalate' | 'clarify'
-  /** For people, safe to show to the caller. */
+  /** Safe to show to the caller. */
   readonly reason?: string
-  /** Reason tokens that the judge gave. */
+  /** Reason tokens of the evaluator. */
   readonly reasons?: readonly string[]
-  /** Reason tokens of the findings that it considered: other findings go by the policy's own rule. */
+  /** Reason tokens of the findings that it considered; the policy's own rule applies to all others. */
   readonly considered: readonly string[]
-  /** Reason tokens of what the judge itself reported, for the record alone: they count against no call. */
+  /** Reason tokens of the evaluator's own findings, which are recorded only and never deny. */
   readonly notes?: readonly string[]
 }

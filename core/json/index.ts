@@ -1,4 +1,5 @@
-// JSON text, canonical and parsed, with the encodings around it. Threads load it: no policies, containers or schemas.
+// Canonical JSON, strict parsing and encodings. Worker threads load this module, so it imports no policy, container or
+// schema code.
 export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
 export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './canonical.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'

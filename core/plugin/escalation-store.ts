@@ -1,49 +1,49 @@
-// The storage port for escalations. A store reads the fields it indexes; the body is opaque to it.
+// The storage interface for escalations. A store reads the indexed fields; the body is opaque to it.
 import type { StoreLifecycle } from './store-lifecycle.js'
 
 export interface EscalationEntry {
   readonly id: string
-  /** Of the call that waits. */
+  /** Of the call. */
   readonly fingerprint: string
-  /** Whose pending escalations are counted together. */
+  /** The caller; its pending escalations are limited. */
   readonly principal: string
   readonly isPending: boolean
   /** Milliseconds since the epoch, all three. */
   readonly createdAt: number
-  /** When a pending one is decided by its time. */
+  /** When a pending escalation times out. */
   readonly dueAt: number
-  /** When nobody needs it any longer. */
+  /** When the entry can be deleted. */
   readonly forgetAt: number
-  /** One more with each change, from 1 on. */
+  /** Starts at 1 and increases with each change. */
   readonly version: number
   readonly body: string
 }
 
 export interface OpenConditions {
-  /** The id that is the newest under the fingerprint, as far as its opener knows. */
+  /** The id of the newest entry with the fingerprint that the caller of `open` knows. */
   readonly replaces: string | undefined
-  /** How many a principal may have pending. */
+  /** Maximum number of pending entries of a principal. */
   readonly maxPending: number
-  /** Milliseconds since the epoch; those whose time is over are not counted. */
+  /** Milliseconds since the epoch; entries past `dueAt` are not counted. */
   readonly now: number
 }
 
-/** Each operation is atomic over all gateways that share the store, and rejects when it cannot be carried out. */
+/** Each operation is atomic across all gateways that share the store, and rejects when it fails. */
 export interface EscalationStore extends StoreLifecycle {
   /**
-   * Keeps a new entry, which is from now on the newest under its fingerprint. `raced`: another was opened meanwhile,
-   * or has the id; `full`: its principal has too many pending. Then nothing was kept.
+   * Stores a new entry as the newest with its fingerprint. `raced`: another was opened meanwhile, or has the id; `full`:
+   * its principal has too many pending entries. In both cases nothing was stored.
    */
   open(entry: EscalationEntry, conditions: OpenConditions): Promise<'opened' | 'raced' | 'full'>
   get(id: string): Promise<EscalationEntry | undefined>
-  /** The newest under the fingerprint. */
+  /** The newest with the fingerprint. */
   latest(fingerprint: string): Promise<EscalationEntry | undefined>
-  /** Puts the entry in the place of the version before it; false where that is not what is kept. */
+  /** Replaces the previous version of the entry; false where another version is stored. */
   replace(entry: EscalationEntry): Promise<boolean>
-  /** Forgets this very version; false where another is kept. */
+  /** Deletes this version; false where another is stored. */
   remove(entry: EscalationEntry): Promise<boolean>
-  /** Pending ones whose time is over, the longest first. Also forgets some that nobody needs any longer. */
+  /** Pending entries past `dueAt`, oldest first. Also deletes some entries past `forgetAt`. */
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
-  /** Newest first, those of the same millisecond by id backwards; from behind `after` on. */
+  /** Newest first, within a millisecond by descending id; starts after `after`. */
   page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>
 }

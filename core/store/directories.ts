@@ -1,11 +1,11 @@
-// Makes directories and always comes to an end: Node's own recursive mkdir tries for ever where a file system
-// says of a directory that is there that it does not exist, as /proc does.
+// Creates directories recursively. Node's own recursive mkdir loops for ever where a file system reports ENOENT for the
+// child of an existing directory, as /proc does.
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 /**
- * Makes `path` and what is missing above it. Returns the first directory that was made, undefined where all
- * were there. Throws the system's error.
+ * Creates `path` and its missing parents. Returns the first directory that was created, undefined where all exist.
+ * Throws the system's error.
  */
 export function makeDirectories(path: string, mode: number): string | undefined {
   return make(resolve(path), mode)
@@ -22,7 +22,7 @@ function make(path: string, mode: number): string | undefined {
   }
 }
 
-/** False where the directory is there already. */
+/** False where the directory exists. */
 function makeOne(path: string, mode: number): boolean {
   try {
     mkdirSync(path, { mode })

@@ -1,4 +1,4 @@
-// What stores share, whatever keeps their data.
+// The parts that all stores share.
 
 export { makeDirectories } from './directories.js'
 export type { Operations } from './guard.js'

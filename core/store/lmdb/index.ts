@@ -1,2 +1,2 @@
-// A subpath of its own: who needs no LMDB does not load its native module.
+// A separate subpath, so that only its users load the native module of LMDB.
 export { LmdbStore, type LmdbStoreOptions } from './store.js'

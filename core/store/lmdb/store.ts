@@ -1,5 +1,5 @@
-// A directory that several processes of one host keep things in, and that a restart does not empty. Every operation
-// is one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
+// A persistent store in a directory, shared by processes of one host. Every operation is one asynchronous transaction: a
+// synchronous one would block the event loop while another process writes.
 import { chmodSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -9,17 +9,17 @@ import { makeDirectories } from '../directories.js'
 import { checkHeader } from './header.js'
 
 export interface LmdbStoreOptions {
-  /** On a local filesystem; made where it is missing, for nobody else to read. */
+  /** On a local filesystem; created where missing, with mode 0700. */
   readonly dir: string
-  /** What faults call it, such as `the quota store`. */
+  /** The name in errors, such as `the quota store`. */
   readonly name: string
-  /** Whether its files, too, are for nobody else: in a directory that others may read, they may read the rest. */
+  /** Whether its files get mode 0600, for a directory that others may read. */
   readonly isSecret?: boolean
 }
 
-/** What an operation changed is visible to every process when it resolves, and flushed to the disk right after. */
+/** When an operation resolves, its changes are visible to every process; they are flushed to disk directly after. */
 export class LmdbStore<K extends Key> {
-  /** To read and write in `transact` alone. */
+  /** For use inside `transact` only. */
   readonly db: Database<Buffer, K>
   #name: string
   #underWay = new Set<Promise<unknown>>()
@@ -36,7 +36,7 @@ export class LmdbStore<K extends Key> {
         path: dir,
         noSubdir: false,
         encoding: 'binary',
-        // The batch of an event turn has a promise that nobody holds: a commit that fails would end the process.
+        // The batch of an event turn has an unhandled promise: a failed commit would end the process.
         eventTurnBatching: false,
       })
       if (isSecret) for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(dir, file), 0o600)
@@ -54,7 +54,7 @@ export class LmdbStore<K extends Key> {
     } catch (fault) {
       const { commitError } = fault as { commitError?: Promise<never> }
       if (commitError === undefined) throw fault
-      // What went wrong comes as a promise of its own, which nobody else takes.
+      // The error is a separate promise, which must be handled here.
       const cause = await commitError.catch((reason: unknown) => reason)
       throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })
     } finally {
@@ -62,15 +62,15 @@ export class LmdbStore<K extends Key> {
     }
   }
 
-  /** Safe twice; operations under way end first. */
+  /** Idempotent; waits for pending operations. */
   close(): Promise<void> {
-    // LMDB itself would refuse them half way.
+    // LMDB itself would abort them.
     this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.db.close())
     return this.#closing
   }
 }
 
-/** An optional dependency, because its binaries are large. Throws an error that says what to do without it. */
+/** An optional dependency, because its binaries are large. Throws an error with instructions where it is missing. */
 function lmdb(): typeof import('lmdb') {
   try {
     return createRequire(import.meta.url)('lmdb')

@@ -1,5 +1,5 @@
-// The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never repeated, as it may have
-// been carried out, and never kept for later: who asks while there is no connection is told so at once.
+// The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never retried, as it may have
+// been executed, and never queued: without a connection it fails at once.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { messageOf } from '../../json/message.js'
 import type { Script } from './script.js'
@@ -7,14 +7,14 @@ import type { Script } from './script.js'
 export interface RedisConnectionOptions {
   /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
   readonly url: string
-  /** The URL is of one node of a cluster. */
+  /** The URL names one node of a cluster. */
   readonly cluster?: boolean | undefined
-  /** The URL is of a Sentinel that watches a primary of this name; user and password are the primary's. */
+  /** The URL names a Sentinel that monitors a primary of this name; user and password are the primary's. */
   readonly sentinel?: string | undefined
   /** Further nodes of the cluster, or Sentinels, as `host:port`. */
   readonly nodes?: readonly string[] | undefined
   readonly connectTimeoutMs?: number | undefined
-  /** A connection on which nothing is heard for so long, while something is asked, is made anew. */
+  /** A connection without data for this time, while a command is pending, is replaced. */
   readonly socketTimeoutMs?: number | undefined
 }
 
@@ -29,11 +29,11 @@ export class RedisConnection {
     this.#connectTimeoutMs = options.connectTimeoutMs ?? 2000
     this.#client = clientFor(options, this.#connectTimeoutMs)
     this.#client.on('error', (fault: unknown) => {
-      this.#lastFault = plain(fault)
+      this.#lastFault = withoutArguments(fault)
     })
   }
 
-  /** Resolves when commands can be sent; rejects after the time for it. The connection goes on trying. Safe twice. */
+  /** Resolves when commands can be sent; rejects at the timeout, and keeps trying to connect. Idempotent. */
   async connect(signal: AbortSignal): Promise<void> {
     if (this.#client.status === 'ready') return
     const over = AbortSignal.any([signal, AbortSignal.timeout(this.#connectTimeoutMs)])
@@ -43,7 +43,7 @@ export class RedisConnection {
     try {
       await Promise.race([this.#connected(), aborted])
     } catch {
-      // What `connect` rejects with only says that there is none; why was told before.
+      // The error of `connect` has no reason; the last 'error' event has.
       throw new Error(`Redis cannot be reached: ${this.#lastFault}`)
     }
   }
@@ -53,14 +53,14 @@ export class RedisConnection {
     return new Promise((resolve) => this.#client.once('ready', resolve))
   }
 
-  /** Why nothing can be asked now. */
+  /** Why commands cannot be sent now; undefined while they can. */
   ready(): string | undefined {
     return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastFault}`
   }
 
   /**
-   * The keys lie on one node. Rejects with an error that holds neither arguments nor credentials, and with what
-   * `read` throws. Reading here spares every command a promise.
+   * All keys must be on one node. Rejects with an error without arguments and credentials, or with the error of `read`.
+   * Calling `read` here saves a promise per command.
    */
   run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown>
   run<T>(
@@ -84,8 +84,8 @@ export class RedisConnection {
   }
 
   /**
-   * As `run`, and waits until so many replicas have what the script wrote (WAIT, on the same connection), or the time
-   * is over: `replicas` says how many have it. The script may run more than once.
+   * As `run`, and waits until that number of replicas has the changes (WAIT, on the same connection), or until the
+   * timeout; the result has the actual number. The script may run more than once.
    */
   async runReplicated(
     script: Script,
@@ -102,19 +102,19 @@ export class RedisConnection {
         .exec()
     let results = await both()
     if (isElsewhere(results?.[0]?.[0])) {
-      // By this the server gets the text, or the cluster's client learns where the key lies.
+      // This sends the script's text to the server, or updates the cluster client's slot table.
       await this.run(script, keys, args)
       results = await both()
     }
     const [[fault, answer], [waitFault, count]] = [results?.[0] ?? [noAnswer], results?.[1] ?? [noAnswer]]
-    if (fault ?? waitFault) throw new Error(`Redis: ${plain(fault ?? waitFault)}`)
+    if (fault ?? waitFault) throw new Error(`Redis: ${withoutArguments(fault ?? waitFault)}`)
     return { answer, replicas: Number(count) }
   }
 
-  /** What INFO says in a section, by name; of a cluster, what one of its nodes says. */
+  /** The fields of a section of INFO; for a cluster, those of one node. */
   async info(section: string): Promise<ReadonlyMap<string, string>> {
     const text = await this.#client.info(section).catch((fault: unknown) => {
-      throw new Error(`Redis: ${plain(fault)}`)
+      throw new Error(`Redis: ${withoutArguments(fault)}`)
     })
     const lines = text.split('\r\n').filter((line) => line.includes(':'))
     return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
@@ -125,13 +125,13 @@ export class RedisConnection {
   }
 }
 
-/** A server that does not know the script gets its text. */
+/** Sends the text to a server that does not know the script. */
 async function unlessUnknown(fault: unknown, load: () => Promise<unknown>): Promise<unknown> {
-  if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
+  if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${withoutArguments(fault)}`)
   try {
     return await load()
   } catch (fault) {
-    throw new Error(`Redis: ${plain(fault)}`)
+    throw new Error(`Redis: ${withoutArguments(fault)}`)
   }
 }
 
@@ -152,11 +152,11 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
     connectTimeout,
     socketTimeout: options.socketTimeoutMs ?? 2000,
-    // So long a connection that is given up has to end, and a process that ends waits for it.
+    // How long an abandoned connection may take to close, for which the end of the process waits.
     disconnectTimeout: 100,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    // A primary that has become a replica: the address may lead to the new one by now.
+    // The primary has become a replica: the address may now resolve to the new primary.
     reconnectOnError: (fault: Error) => fault.message.startsWith('READONLY'),
   } satisfies RedisOptions
   if (options.cluster) {
@@ -165,7 +165,7 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
       lazyConnect: true,
       enableOfflineQueue: false,
       enableAutoPipelining: true,
-      clusterRetryStrategy: again,
+      clusterRetryStrategy: retryDelay,
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       slotsRefreshInterval: 1000,
@@ -177,11 +177,11 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     lazyConnect: true,
     enableOfflineQueue: false,
     enableAutoPipelining: true,
-    retryStrategy: again,
+    retryStrategy: retryDelay,
     db,
   } satisfies RedisOptions
   if (options.sentinel === undefined) return new Redis({ ...single, ...first })
-  const sentinelRetryStrategy = again
+  const sentinelRetryStrategy = retryDelay
   return new Redis({ ...single, sentinels: nodes, name: options.sentinel, sentinelRetryStrategy })
 }
 
@@ -194,12 +194,12 @@ function nodeAt(address: string): { host: string; port: number } {
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) }
 }
 
-/** Milliseconds until the next attempt: soon at first, a second at most, not all gateways at once. */
-function again(attempt: number): number {
+/** Milliseconds until the next attempt: exponential, at most a second, with jitter. */
+function retryDelay(attempt: number): number {
   return Math.min(1000, 25 * 2 ** Math.min(attempt, 6)) * (0.5 + Math.random() / 2)
 }
 
-/** Redis repeats the arguments of a command that it does not know. */
-function plain(fault: unknown): string {
+/** Removes the arguments that Redis repeats in its error for an unknown command. */
+function withoutArguments(fault: unknown): string {
   return messageOf(fault).replace(/,? with args beginning with:.*/s, '')
 }

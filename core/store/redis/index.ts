@@ -1,3 +1,3 @@
-// A subpath of its own: who needs no Redis does not load its client.
+// A separate subpath, so that only its users load the Redis client.
 export { RedisConnection, type RedisConnectionOptions } from './connection.js'
 export { type Script, script } from './script.js'

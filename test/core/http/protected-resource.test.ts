@@ -16,7 +16,7 @@ describe('the gateway as a protected resource', () => {
     expect(metadataUrl('https://gw.example:8443/tools/mcp/files')).to.equal(`${known}/tools/mcp/files`)
   })
 
-  it('is told from the path of its metadata', () => {
+  it('is recognised by the path of its metadata', () => {
     expect(metadataPath('/.well-known/oauth-protected-resource')).to.equal('')
     expect(metadataPath('/.well-known/oauth-protected-resource/mcp/files')).to.equal('/mcp/files')
     expect(metadataPath('/.well-known/oauth-protected-resources')).to.equal(undefined)

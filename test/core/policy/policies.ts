@@ -1,4 +1,4 @@
-// A small gateway's worth of schemas to load policies with, and short ways to ask the loader.
+// Schemas of a small gateway to load policies with, and short forms of calls to the loader.
 import { definePlugin, type Plugin, slot } from '@svc/core'
 import {
   formatDiagnostic,
@@ -50,7 +50,7 @@ export const authn = plugin(
     presence: 'always',
     phase: 'authentication',
     provides: [who],
-    absent: 'no caller can be told from another; set authn.oidc',
+    absent: 'callers cannot be distinguished; set authn.oidc',
   },
 )
 

@@ -80,13 +80,13 @@ describe('authn: the identity of a request that is not a call', () => {
     const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
     const asked: string[][] = []
-    const told = (answer: boolean) =>
+    const identify = (answer: boolean) =>
       identifyOf(stage)({ authorization }, async (servers) => {
         asked.push([...servers])
         return answer
       })
-    expect(await told(true)).to.include({ user: 'ada@example.com' })
-    expect(await told(false).catch(String)).to.match(/for a single server/)
+    expect(await identify(true)).to.include({ user: 'ada@example.com' })
+    expect(await identify(false).catch(String)).to.match(/for a single server/)
     expect(asked).to.deep.equal([['files'], ['files']])
     const whole = `Bearer ${await rig.issuer.sign()}`
     const never = async () => expect.fail('asked of a token for every server')

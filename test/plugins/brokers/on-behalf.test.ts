@@ -208,7 +208,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('reports a refused exchange with its OAuth error code', async () => {
     const stage = await onBehalf()
-    for (const [status, body, told] of [
+    for (const [status, body, reason] of [
       [400, { error: 'invalid_grant', error_description: 'caller-token is revoked' }, 'invalid_grant'],
       [401, { error: 'invalid_client' }, 'invalid_client'],
       [403, { error: 'caller-token' }, 'no known reason'],
@@ -216,8 +216,8 @@ describe('brokers: token exchange on behalf of the caller', () => {
     ] as const) {
       endpoint.answer((_exchange, response) => json(response, status, body))
       expect(why(await send(stage, bearer()))).to.deep.equal({
-        said: `BROKER_UNAVAILABLE: The credential for server "files" is not available: the token exchange was refused (${told}).`,
-        logged: `the token endpoint refused the exchange: ${status}, ${told}`,
+        said: `BROKER_UNAVAILABLE: The credential for server "files" is not available: the token exchange was refused (${reason}).`,
+        logged: `the token endpoint refused the exchange: ${status}, ${reason}`,
       })
     }
     endpoint.issue()

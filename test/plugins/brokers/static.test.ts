@@ -130,7 +130,7 @@ describe('brokers: a static key', () => {
       (fault: Error) => fault.message,
     )
     expect(message).to.equal(
-      `brokers.files.key_refs[0]: the key file /etc/shadow lies outside the directories that keys may lie in (${rig.home}, ${rig.home}); ` +
+      `brokers.files.key_refs[0]: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home}); ` +
         'brokers.files.key_refs[1]: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
     )
   })
