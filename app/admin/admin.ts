@@ -1,30 +1,30 @@
-// All that a policy with an `admin` part adds to a gateway: figures of its calls, and the listener that shows them.
+// All that a policy with an `admin` part adds to a gateway: metrics of its calls, and the listener that shows them.
 
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { KeyReader } from '@svc/core/secret'
 import { Counter, Gauge } from 'prom-client'
 import type { DependencyContainer } from 'tsyringe'
-import type { Generation } from '../gateway/generation.js'
 import { serverMetrics } from '../http/metrics.js'
+import { CallMetrics } from '../metrics/call-metrics.js'
+import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { ownMetrics } from '../metrics/metric-table.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import type { AdminConfig } from '../policy/admin-config.js'
 import { Certificates } from '../tls/certificates.js'
-import { CallMetrics } from './call-metrics.js'
-import type { AdminConfig } from './config.js'
 import type { AdminHandlerParts } from './handler.js'
 import { AdminListener } from './listener.js'
-import { ownMetrics } from './metric-table.js'
-import { gatewayMetrics } from './metrics.js'
 
 export interface Watched {
   /** The policy in force at this moment. */
-  generation(): Generation
+  activePolicy(): ActivePolicy
   draining(): boolean
   /** As `KeyReader` has `directories`. */
   keyReader(directories: readonly string[] | undefined): KeyReader
 }
 
 export class Admin {
-  /** For every generation of the gateway. */
+  /** For every policy of the gateway. */
   readonly calls: CallMetrics
   #config: AdminConfig
   #container: DependencyContainer
@@ -34,7 +34,7 @@ export class Admin {
   #certificates: Certificates | undefined
   #reloads: Counter<'result'>
 
-  /** Once for a container: it registers the figures of its gateway. */
+  /** Once for a container: it registers the metrics of its gateway. */
   constructor(config: AdminConfig, container: DependencyContainer, watched: Watched) {
     const metrics = resolve(container, gatewayMetrics)
     const registers = [metrics.registry]
@@ -47,13 +47,13 @@ export class Admin {
       labelNames: ownMetrics.svc_policy_reloads_total.labels,
       registers,
     })
-    for (const result of ['taken', 'refused']) this.#reloads.inc({ result }, 0)
+    for (const result of ['success', 'refused']) this.#reloads.inc({ result }, 0)
     const ready = new Gauge({
       name: 'svc_ready',
       help: ownMetrics.svc_ready.help,
       registers,
       collect: () => {
-        const isReady = !watched.draining() && watched.generation().pipeline.unready().length === 0
+        const isReady = !watched.draining() && watched.activePolicy().pipeline.unready().length === 0
         ready.set(isReady ? 1 : 0)
       },
     })
@@ -61,7 +61,7 @@ export class Admin {
     this.#container = container
     this.#keyReader = (directories) => watched.keyReader(directories)
     this.#parts = {
-      generation: () => watched.generation(),
+      activePolicy: () => watched.activePolicy(),
       draining: () => watched.draining(),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
@@ -100,7 +100,7 @@ export class Admin {
     return (this.#certificates?.warnings() ?? []).map((warning) => `admin.${warning}`)
   }
 
-  reloaded(result: 'taken' | 'refused'): void {
+  countReload(result: 'success' | 'refused'): void {
     this.#reloads.inc({ result })
   }
 

@@ -1,21 +1,22 @@
-// What the admin listener answers: health to anyone, figures and escalations to those who show who they are.
+// What the admin listener answers: health to anyone, metrics and escalations to those who show who they are.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Denied, type Ids, type Logger, Refusal, type Reviewer, services } from '@svc/core'
-import type { Generation } from '../gateway/generation.js'
+import { Escalations, notFound } from '../escalations/reviewer-escalations.js'
+import { readVote } from '../escalations/vote.js'
 import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
-import { faultAnswer } from '../http/fault-answer.js'
-import type { Authority } from './authority.js'
-import { Escalations, notFound } from './escalations.js'
-import type { GatewayMetrics } from './metrics.js'
+import { errorAnswer } from '../http/error-answer.js'
+import { requestPath } from '../http/request-errors.js'
+import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { type AdminRoute, adminRouteOf } from './route.js'
-import { readVote } from './vote.js'
 
 export interface AdminHandlerParts {
   readonly ids: Ids
   readonly logger: Logger
   readonly metrics: GatewayMetrics
   /** The policy in force at this moment. */
-  generation(): Generation
+  activePolicy(): ActivePolicy
   draining(): boolean
 }
 
@@ -40,7 +41,7 @@ export class AdminHandler {
       const said = await this.#answer(message)
       answer = 'kind' in said ? refusalAnswer(said, traceId) : said
     } catch (fault) {
-      answer = faultAnswer(fault, { traceId, logger, realm: 'svc-admin' })
+      answer = errorAnswer(fault, { traceId, logger, realm: 'svc-admin' })
     }
     // What was not read of a body would be taken for the next request.
     const closes = !message.complete || this.#parts.draining()
@@ -50,24 +51,24 @@ export class AdminHandler {
 
   async #answer(message: IncomingMessage): Promise<WholeAnswer | Denied> {
     checkOrigin(message)
-    const route = adminRouteOf(message.method ?? '', message.url ?? '/')
+    const route = adminRouteOf(message.method ?? '', requestPath(message))
     if (route.kind === 'health') return json({ status: 'ok' })
     if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
-    const generation = this.#parts.generation()
+    const activePolicy = this.#parts.activePolicy()
     // A reload must not stop what this request asks while it asks.
-    return generation.hold(async () => {
-      const { authority } = generation
-      if (authority === undefined) {
+    return activePolicy.hold(async () => {
+      const { authorizer } = activePolicy
+      if (authorizer === undefined) {
         throw new Refusal('TARGET_NOT_FOUND', 'The policy in force has no admin section.')
       }
-      if (route.kind === 'metrics') return this.#metrics(message, authority)
-      return this.#escalations(message, route, generation, authority)
+      if (route.kind === 'metrics') return this.#metrics(message, authorizer)
+      return this.#escalations(message, route, activePolicy, authorizer)
     })
   }
 
-  async #metrics(message: IncomingMessage, authority: Authority): Promise<WholeAnswer> {
+  async #metrics(message: IncomingMessage, authorizer: AdminAuthorizer): Promise<WholeAnswer> {
     const { metrics } = this.#parts
-    if (authority.token !== undefined && !(await hasToken(message, authority))) {
+    if (authorizer.token !== undefined && !(await hasToken(message, authorizer))) {
       throw new Refusal('UNAUTHENTICATED', 'Send the admin token: "Authorization: Bearer <token>".')
     }
     return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() }
@@ -76,16 +77,16 @@ export class AdminHandler {
   async #escalations(
     message: IncomingMessage,
     route: Exclude<AdminRoute, { kind: 'health' | 'metrics' | 'none' }>,
-    generation: Generation,
-    authority: Authority,
+    activePolicy: ActivePolicy,
+    authorizer: AdminAuthorizer,
   ): Promise<WholeAnswer | Denied> {
-    const reviewer = await reviewerOf(message, generation, authority)
-    const service = generation.pipeline.offer(services.escalations)
+    const reviewer = await reviewerOf(message, activePolicy, authorizer)
+    const service = activePolicy.pipeline.offer(services.escalations)
     if (service === undefined) {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
     }
-    const escalations = new Escalations(service, authority, reviewer)
+    const escalations = new Escalations(service, authorizer, reviewer)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
     const voted = await escalations.vote(route.id, await readVote(message))
@@ -102,19 +103,19 @@ function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
 /** Rejects with `Refusal`. */
 async function reviewerOf(
   message: IncomingMessage,
-  { pipeline }: Generation,
-  authority: Authority,
+  { pipeline }: ActivePolicy,
+  authorizer: AdminAuthorizer,
 ): Promise<Reviewer> {
   if (message.headers.authorization === undefined) {
     throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
   }
-  if (await hasToken(message, authority)) return { kind: 'admin' }
+  if (await hasToken(message, authorizer)) return { kind: 'admin' }
   // Without OIDC there is no token but this one, and what authn says of others would mislead.
-  const identify = authority.tokenVotes ? undefined : pipeline.offer(services.identify)
+  const identify = authorizer.tokenVotes ? undefined : pipeline.offer(services.identify)
   const identity = await identify?.(message.headers)
   if (identity?.authenticated !== true) {
     const message =
-      authority.token === undefined
+      authorizer.token === undefined
         ? 'Nobody can show here who they are: the policy has neither admin.tokenRef nor authn.oidc.'
         : 'This is not the admin token.'
     throw new Refusal('UNAUTHENTICATED', message)
@@ -122,7 +123,7 @@ async function reviewerOf(
   return { kind: 'user', identity }
 }
 
-async function hasToken({ headers }: IncomingMessage, { token }: Authority): Promise<boolean> {
+async function hasToken({ headers }: IncomingMessage, { token }: AdminAuthorizer): Promise<boolean> {
   const [, presented] = bearer.exec(headers.authorization ?? '') ?? []
   if (token === undefined || presented === undefined) return false
   try {

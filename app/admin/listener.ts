@@ -1,11 +1,11 @@
 // The admin listener: a server of its own beside the gateway's, so that what operators may do is on no port that
 // callers reach.
 import type { IncomingMessage } from 'node:http'
+import { AllowedHosts } from '../http/allowed-hosts.js'
 import { InFlight } from '../http/in-flight.js'
-import { KnownHosts } from '../http/known-hosts.js'
 import { HttpServer } from '../http/server.js'
+import type { AdminConfig } from '../policy/admin-config.js'
 import type { Certificates } from '../tls/certificates.js'
-import type { AdminConfig } from './config.js'
 import { AdminHandler, type AdminHandlerParts } from './handler.js'
 
 const limits = {
@@ -29,7 +29,7 @@ export class AdminListener {
     this.#certificates = certificates
     const handler = new AdminHandler(parts)
     // For a policy that came by a reload and has no admin section any more.
-    const standard = new KnownHosts(config)
+    const standard = new AllowedHosts(config)
     this.#server = new HttpServer(
       { ...limits, host: config.host, port: config.port },
       async (message, response) => {
@@ -42,7 +42,7 @@ export class AdminListener {
       },
       parts.logger,
       {
-        knowsHost: (host) => (parts.generation().authority?.hosts ?? standard).has(host),
+        allowsHost: (host) => (parts.activePolicy().authorizer?.hosts ?? standard).has(host),
         hostsKey: 'admin.allowedHosts',
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },

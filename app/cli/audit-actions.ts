@@ -8,7 +8,7 @@ import {
   type VerifyProgress,
   type VerifyReport,
   verifyLog,
-} from '@svc/plugin-audit'
+} from '@svc/plugin-audit/log'
 import { badLines } from './audit-show.js'
 import { statsReport } from './audit-stats.js'
 import type { CliIo } from './io.js'
@@ -109,6 +109,6 @@ function progressBar(io: CliIo) {
 
 export async function stats(dir: string, options: LogFilter & { json?: boolean }, io: CliIo): Promise<void> {
   const { json, ...filter } = options
-  const figures = await logStats(dir, filter, badLines(io))
-  await io.out(json ? `${JSON.stringify(figures, null, 2)}\n` : statsReport(figures))
+  const metrics = await logStats(dir, filter, badLines(io))
+  await io.out(json ? `${JSON.stringify(metrics, null, 2)}\n` : statsReport(metrics))
 }

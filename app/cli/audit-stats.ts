@@ -1,21 +1,21 @@
-// `svc audit stats` for people: figures as tables, and as a picture that a terminal can show.
+// `svc audit stats` for people: statistics as tables and as a bar chart.
 
-import type { LogStats, TimelinePart, ToolStats } from '@svc/plugin-audit'
+import type { LogStats, TimelineBucket, ToolStats } from '@svc/plugin-audit/log'
 import { milliseconds, printable, table } from './table.js'
 
 const steps = '\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
 const BAR_CELLS = 24
 
-export function statsReport(figures: LogStats): string {
-  const { calls, allowed, denied, errors } = figures
+export function statsReport(stats: LogStats): string {
+  const { calls, allowed, denied, errors } = stats
   const parts = [`${calls} calls: ${allowed} allowed (${errors} of them failed), ${denied} denied\n`]
-  if (figures.timeline.length > 1) parts.push(timeline(figures.timeline))
-  const reasons = Object.entries(figures.denialsByReason)
+  if (stats.timeline.length > 1) parts.push(timeline(stats.timeline))
+  const reasons = Object.entries(stats.denialsByReason)
   if (reasons.length > 0) {
     const rows = reasons.map(([reason, count]) => [printable(reason), String(count)])
     parts.push(table([['DENIED FOR', 'CALLS'], ...rows], [1]))
   }
-  if (figures.tools.length > 0) parts.push(tools(figures.tools))
+  if (stats.tools.length > 0) parts.push(tools(stats.tools))
   return parts.join('\n')
 }
 
@@ -37,18 +37,18 @@ function bar({ p50, p90, p99 }: ToolStats, slowest: number): string {
   return '\u2588'.repeat(cells(p50)).padEnd(cells(p90), '\u2593').padEnd(cells(p99), '\u2591')
 }
 
-function timeline(parts: readonly TimelinePart[]): string {
-  const most = Math.max(...parts.map(({ allowed, denied }) => Math.max(allowed, denied)))
-  const line = (count: (part: TimelinePart) => number): string =>
-    parts.map((part) => level(count(part), most)).join('')
+function timeline(parts: readonly TimelineBucket[]): string {
+  const max = Math.max(...parts.map(({ allowed, denied }) => Math.max(allowed, denied)))
+  const line = (count: (part: TimelineBucket) => number): string =>
+    parts.map((part) => level(count(part), max)).join('')
   return (
     `allowed  ${line(({ allowed }) => allowed)}\n` +
     `denied   ${line(({ denied }) => denied)}\n` +
-    `         from ${parts[0]?.from} to ${parts.at(-1)?.from}, up to ${most} calls a mark\n`
+    `         from ${parts[0]?.from} to ${parts.at(-1)?.from}, up to ${max} calls a mark\n`
   )
 }
 
-function level(count: number, most: number): string {
+function level(count: number, max: number): string {
   if (count === 0) return ' '
-  return steps.charAt(Math.ceil((count / most) * steps.length) - 1)
+  return steps.charAt(Math.ceil((count / max) * steps.length) - 1)
 }

@@ -12,10 +12,10 @@ import {
   policySchema,
 } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { type HostConfig, hostSchema } from '../gateway/config.js'
 import { importPlugins } from '../gateway/custom-plugins.js'
-import { hostFacts } from '../gateway/facts.js'
-import { builtinPlugins } from '../plugins.js'
+import { builtinPlugins } from '../gateway/plugins.js'
+import { type HostConfig, hostSchema } from '../policy/config.js'
+import { hostFacts } from '../policy/facts.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 
 /** What the commands touch besides files: where lines go, the environment, the exit status. */

@@ -1,6 +1,6 @@
 // Plain aligned columns for a terminal.
 
-/** Rows of equal length, the first being the headings. `right` names the columns of figures. */
+/** Rows of equal length, the first being the headings. `right` names the columns of metrics. */
 export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string {
   const widths: number[] = []
   for (const row of rows) {
@@ -22,7 +22,7 @@ export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}|\p{Cf}/gu, '\ufffd')
 }
 
-/** Milliseconds with about three figures. */
+/** Milliseconds with about three metrics. */
 export function milliseconds(ms: number): string {
   return ms >= 100 ? ms.toFixed(0) : ms.toFixed(ms >= 10 ? 1 : 2)
 }

@@ -4,9 +4,9 @@ export { type JwksSource, jwksSource } from '@svc/plugin-authn'
 export { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 export { type QuotaAdapterFactory, quotaAdapters } from '@svc/plugin-quotas'
 export {
-  isUpstreamFault,
+  isUpstreamError,
   type UpstreamAnswer,
-  UpstreamFault,
+  UpstreamError,
   type UpstreamRequest,
 } from '../upstream/answer.js'
 export { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'

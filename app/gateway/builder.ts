@@ -13,26 +13,19 @@ import {
   tokens,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import {
-  buildPipeline,
-  type Dispatch,
-  type EffectivePolicy,
-  loadPolicy,
-  type Pipeline,
-  PolicyError,
-  type PolicyLayer,
-} from '@svc/core/policy'
+import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
+import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer } from '@svc/core/policy'
 import { KeyReader, keptKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
-import { AdminToken } from '../admin/admin-token.js'
-import { Authority } from '../admin/authority.js'
-import { gatewayMetrics } from '../admin/metrics.js'
-import { bindDefaults, createContainer, RunningContainer } from '../container.js'
-import { KnownHosts } from '../http/known-hosts.js'
-import { Sessions } from '../mcp/sessions.js'
-import { type HostConfig, hostSchema } from './config.js'
+import { AllowedHosts } from '../http/allowed-hosts.js'
+import { SessionBinding } from '../mcp/session-binding.js'
+import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { AdminAuthorizer } from '../policy/admin-authorizer.js'
+import { AdminToken } from '../policy/admin-token.js'
+import { type HostConfig, hostSchema } from '../policy/config.js'
+import { hostFacts } from '../policy/facts.js'
+import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
-import { hostFacts } from './facts.js'
 import { type GatewayOptions, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
@@ -112,11 +105,11 @@ export class GatewayBuilder {
   }
 
   /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
-  async authority({ host, facts }: Policy): Promise<Authority | undefined> {
+  async authorizer({ host, facts }: Policy): Promise<AdminAuthorizer | undefined> {
     if (host.admin === undefined) return undefined
     const { tokenRef } = host.admin
-    const hosts = new KnownHosts(host.admin)
-    if (tokenRef === undefined) return new Authority(facts, hosts)
+    const hosts = new AllowedHosts(host.admin)
+    if (tokenRef === undefined) return new AdminAuthorizer(facts, hosts)
     const clock = resolve(this.#bindings, tokens.Clock)
     const token = new AdminToken(tokenRef, this.keyReader(host), clock)
     try {
@@ -124,7 +117,7 @@ export class GatewayBuilder {
     } catch (cause) {
       throw new Error(`admin.tokenRef: ${messageOf(cause)}`, { cause })
     }
-    return new Authority(facts, hosts, token)
+    return new AdminAuthorizer(facts, hosts, token)
   }
 
   /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
@@ -136,15 +129,15 @@ export class GatewayBuilder {
    * With the key that the policy names, else one kept in the gateway's directory; where that cannot be, sessions last
    * as long as this process. Rejects when the named key cannot be had.
    */
-  async sessions(host: HostConfig): Promise<Sessions> {
+  async sessions(host: HostConfig): Promise<SessionBinding> {
     const { sessionKeyRef: ref } = host.server
     const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
     try {
-      return new Sessions(await keptKey(key, this.#place(host)))
+      return new SessionBinding(await keptKey(key, this.#place(host)))
     } catch (err) {
       if (ref !== undefined) throw err
       this.logger.warn({ err }, 'the key of MCP sessions cannot be kept: they end with this process')
-      return new Sessions(randomBytes(32).toString('base64'))
+      return new SessionBinding(randomBytes(32).toString('base64'))
     }
   }
 

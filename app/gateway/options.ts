@@ -2,8 +2,8 @@
 import type { Plugin } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
-import type { MiddlewareConfig } from '../plugins.js'
-import type { HostOptions } from './config.js'
+import type { HostOptions } from '../policy/config.js'
+import type { MiddlewareConfig } from './plugins.js'
 
 export type { MiddlewareConfig }
 

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { canonicalBase } from '../http/public-url.js'
-import type { HostConfig } from './config.js'
+import type { HostConfig } from '../policy/config.js'
 
 /** What does not follow from the policy. Relative paths of the policy start from `baseDir`. */
 export type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>

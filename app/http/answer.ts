@@ -14,7 +14,7 @@ import {
   statusOf,
 } from '@svc/core'
 import { traceparentOf } from '../upstream/headers.js'
-import { hasLeft, onLeave } from './leaving.js'
+import { isDisconnected, onDisconnect } from './disconnect.js'
 
 /** An answer that is written in one go. */
 export interface WholeAnswer {
@@ -86,7 +86,7 @@ export async function writeOutcome(
 const ours: ReadonlySet<string> = new Set(['content-length', 'x-trace-id', 'x-span-id', 'traceparent'])
 
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
-  if (hasLeft(response)) return
+  if (isDisconnected(response)) return
   const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
   // As a list, which node:http writes as it is; an object it would copy and check header by header.
   const list: OutgoingHttpHeader[] = []
@@ -116,7 +116,7 @@ async function writeStream(
   headers['x-trace-id'] = call.trace.traceId
   headers['x-span-id'] = call.trace.spanId
   headers['traceparent'] = traceparentOf(call)
-  if (!hasLeft(response)) {
+  if (!isDisconnected(response)) {
     response.writeHead(outcome.status, headers)
     response.flushHeaders()
   }
@@ -124,14 +124,14 @@ async function writeStream(
   const goesOn = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: the caller's leaving must end it without waiting for its next piece.
   const leave = (): void => {
-    call.leave()
+    call.disconnect()
     if (!goesOn()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
   }
-  const stay = onLeave(response, leave)
-  if (hasLeft(response)) leave()
+  const stay = onDisconnect(response, leave)
+  if (isDisconnected(response)) leave()
   try {
     for await (const chunk of body) {
-      if (hasLeft(response)) {
+      if (isDisconnected(response)) {
         if (goesOn()) continue
         return
       }
@@ -139,7 +139,7 @@ async function writeStream(
     }
   } catch (fault) {
     // Nobody is there to be told.
-    if (hasLeft(response) && call.stopping.aborted) return
+    if (isDisconnected(response) && call.abortState.aborted) return
     // What the gateway ends at its own wish is whole, and the client comes back for another.
     if (!isClosing(call)) throw fault
   } finally {
@@ -148,8 +148,8 @@ async function writeStream(
   response.end()
 }
 
-function isClosing({ stopping }: Call): boolean {
-  return isRefusal(stopping.reason) && stopping.reason.code === 'DRAINING'
+function isClosing({ abortState }: Call): boolean {
+  return isRefusal(abortState.reason) && abortState.reason.code === 'DRAINING'
 }
 
 /** Resolves when more may be written, or nobody is there to write to. */
@@ -160,7 +160,7 @@ function drained(response: ServerResponse): Promise<void> {
       stay()
       resolve()
     }
-    const stay = onLeave(response, done)
+    const stay = onDisconnect(response, done)
     response.once('drain', done)
   })
 }

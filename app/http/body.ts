@@ -17,7 +17,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     }
     // The client may have left while the stages before asked others; what is destroyed tells nobody any more.
     if (message.destroyed) {
-      reject(cutOff())
+      reject(incompleteBody())
       return
     }
     const pieces: Buffer[] = []
@@ -38,15 +38,15 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       const [only] = pieces
       resolve(pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces))
     })
-    message.once('error', (cause) => reject(cutOff(cause)))
+    message.once('error', (cause) => reject(incompleteBody(cause)))
     // Without `end` the rest will never be handed on, even if it had arrived.
     message.once('close', () => {
-      if (!isWhole) reject(cutOff())
+      if (!isWhole) reject(incompleteBody())
     })
   })
 }
 
-function cutOff(cause?: unknown): Refusal {
+function incompleteBody(cause?: unknown): Refusal {
   return new Refusal('BAD_REQUEST', 'The client went away before its request was whole.', { cause })
 }
 

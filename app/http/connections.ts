@@ -6,10 +6,10 @@ import type { Socket } from 'node:net'
  * Requests that a client may have waiting on one connection (RFC 9112 §9.3.2). The parser hands on all it has read, and
  * the answer to each may be a mebibyte that the client does not take.
  */
-const maxWaiting = 16
+const maxPending = 16
 
 /** What is written must be taken at this rate, once the time-out is over. */
-const leastBytesPerSec = 16 * 1024
+const minBytesPerSec = 16 * 1024
 
 export interface ConnectionLimits {
   /** Requests served on one connection. */
@@ -60,7 +60,7 @@ export class Connections<S extends Written = Socket> {
     }
     const { maxRequestsPerConnection } = this.#limits
     if (connection.requests >= maxRequestsPerConnection) return 'none'
-    if (connection.waiting >= maxWaiting) return 'flood'
+    if (connection.waiting >= maxPending) return 'flood'
     connection.answer = answer
     connection.requests++
     connection.waiting++
@@ -101,7 +101,7 @@ export class Connections<S extends Written = Socket> {
       const { backlog } = connection
       if (writableLength === 0) connection.backlog = undefined
       else if (backlog === undefined || bytesWritten - writableLength >= backlog.upTo) {
-        const ms = this.#limits.writeTimeoutMs + (writableLength / leastBytesPerSec) * 1000
+        const ms = this.#limits.writeTimeoutMs + (writableLength / minBytesPerSec) * 1000
         connection.backlog = { upTo: bytesWritten, deadline: nowMs + ms }
       } else if (nowMs > backlog.deadline) yield socket
     }

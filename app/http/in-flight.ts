@@ -1,7 +1,7 @@
 // What is still running, and a wait until nothing is.
 //
 // Not a Set: one that things pass through makes itself a new table again and again, and a dead table that the
-// garbage collector has moved to its old generation keeps alive what it held and all tables after it. Every
+// garbage collector has moved to its old policy keeps alive what it held and all tables after it. Every
 // call of the gateway would live until the next full collection.
 
 export class InFlight<T> implements Iterable<T> {

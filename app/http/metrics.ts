@@ -6,7 +6,7 @@ export const serverMetrics: Readonly<Record<string, MetricEntry>> = {
     kind: 'counter',
     help: 'Requests refused before they could become calls: no HTTP, not in time, for another host, too many headers.',
   },
-  svc_http_connections_cut_total: {
+  svc_http_connections_closed_total: {
     kind: 'counter',
     help: 'Connections closed because the client did not take its answers, or did not wait for them.',
   },

@@ -17,11 +17,11 @@ import { messageOf } from '@svc/core/json'
 import { refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
-import { listenFault } from './listen-fault.js'
-import { unfitness } from './unfit.js'
+import { listenError } from './listen-error.js'
+import { requestError } from './request-errors.js'
 
 /** What holds where `ServerLimits` leaves it open. */
-export const standardLimits = {
+export const defaultLimits = {
   maxHeaders: 100,
   maxConnections: 10_000,
   maxRequestsPerConnection: 10_000,
@@ -45,7 +45,7 @@ export interface ServerLimits {
 
 export interface ServerParts {
   /** Whether a Host header names this server; absent: any will do. */
-  readonly knowsHost?: (host: string) => boolean
+  readonly allowsHost?: (host: string) => boolean
   /** Where the policy lists such names; `server.allowedHosts` where it is absent. */
   readonly hostsKey?: string
   /** Key, certificate and who may connect; absent: plain HTTP. */
@@ -73,7 +73,7 @@ export class HttpServer {
   #onAnswered: (this: ServerResponse) => void
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
-    this.#limits = { ...standardLimits, ...limits }
+    this.#limits = { ...defaultLimits, ...limits }
     this.#parts = parts
     this.#handler = handler
     this.#logger = logger
@@ -121,7 +121,7 @@ export class HttpServer {
     // for its answer is neither.
     server.on('timeout', (socket) => {
       if (!this.#connections.isBusy(socket)) socket.destroy()
-      else if (socket.writableLength > 0) this.#cut(socket, 'the client does not take its answer')
+      else if (socket.writableLength > 0) this.#closeConnection(socket, 'the client does not take its answer')
     })
   }
 
@@ -131,7 +131,7 @@ export class HttpServer {
     if (place === 'none') return
     if (place === 'flood') {
       this.#connections.seal(socket)
-      this.#cut(socket, 'the client sends requests without waiting for answers')
+      this.#closeConnection(socket, 'the client sends requests without waiting for answers')
       return
     }
     response.on('close', this.#onAnswered)
@@ -158,10 +158,10 @@ export class HttpServer {
   }
 
   #refusal(message: IncomingMessage): string | undefined {
-    const unfit = unfitness(message, this.#limits.maxHeaders)
+    const unfit = requestError(message, this.#limits.maxHeaders)
     if (unfit !== undefined) return unfit
     const { host } = message.headers
-    if (host === undefined || this.#parts.knowsHost === undefined || this.#parts.knowsHost(host)) {
+    if (host === undefined || this.#parts.allowsHost === undefined || this.#parts.allowsHost(host)) {
       return undefined
     }
     const { hostsKey = 'server.allowedHosts' } = this.#parts
@@ -179,8 +179,8 @@ export class HttpServer {
     endSoon(socket)
   }
 
-  #cut(socket: Socket, reason: string): void {
-    this.#parts.meter?.count('svc_http_connections_cut_total')
+  #closeConnection(socket: Socket, reason: string): void {
+    this.#parts.meter?.count('svc_http_connections_closed_total')
     this.#logger.debug({ reason }, 'connection closed')
     socket.destroy()
   }
@@ -193,7 +193,7 @@ export class HttpServer {
   /** Rejects when the address is taken or not ours, with the `code` of the system's error. */
   listen(): Promise<{ port: number; url: string }> {
     return new Promise((resolve, reject) => {
-      const refuse = (fault: NodeJS.ErrnoException): void => reject(listenFault(fault, this.#limits))
+      const refuse = (fault: NodeJS.ErrnoException): void => reject(listenError(fault, this.#limits))
       this.#server.once('error', refuse)
       this.#server.listen(this.#limits.port, this.#limits.host, () => {
         this.#server.off('error', refuse)
@@ -208,7 +208,7 @@ export class HttpServer {
 
   #look(): void {
     for (const socket of this.#connections.tooSlow(performance.now())) {
-      this.#cut(socket, 'the client takes its answer too slowly')
+      this.#closeConnection(socket, 'the client takes its answer too slowly')
     }
   }
 

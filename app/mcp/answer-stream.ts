@@ -11,17 +11,17 @@ import {
   Refusal,
 } from '@svc/core'
 import { eventOf, readEvent, type SseEvent, SseOverflow, SseSplitter, withData } from '@svc/core/http'
-import { isUpstreamFault, type UpstreamAnswer } from '../upstream/answer.js'
+import { isUpstreamError, type UpstreamAnswer } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
-import type { Review } from './review.js'
+import type { ResponseFilter } from './response-filter.js'
 import {
   checkResponse,
   type Fields,
   isResponse,
-  Rubbish,
+  ProtocolViolation,
   readServerMessage,
   verdictOf,
-} from './rpc-answer.js'
+} from './rpc-response.js'
 
 export interface StreamParts {
   readonly body: UpstreamAnswer['body']
@@ -35,7 +35,7 @@ export interface StreamParts {
   /** Whether the upstream works on when the caller leaves, so that the outcome is worth waiting for. */
   readonly drainWhenAbandoned: boolean
   readonly maxEventBytes: number
-  readonly review: Review
+  readonly review: ResponseFilter
   /** A JSON-RPC error in place of the response. */
   encodeError(outcome: Denied | Failed): string
   /** The response is kept back: it must not be had by coming back for it either. */
@@ -107,7 +107,7 @@ export class McpAnswerStream implements AnswerStream {
     const { id, isStanding, review } = this.#parts
     const isReplay = id === undefined
     if (!isReplay) checkResponse(message, id)
-    if (this.#isAnswered) throw new Rubbish('The upstream answered twice.')
+    if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
     const other = isReplay ? this.#parts.inPlaceOf(message) : undefined
     if (other !== undefined) return { bytes: withData(bytes, other) }
     const reviewed = await review.response(message)
@@ -148,7 +148,7 @@ function read(bytes: Uint8Array): SseEvent {
   try {
     return readEvent(bytes)
   } catch (cause) {
-    throw new Rubbish('The upstream sent an event that is not UTF-8.', { cause })
+    throw new ProtocolViolation('The upstream sent an event that is not UTF-8.', { cause })
   }
 }
 
@@ -158,7 +158,7 @@ function messageIn(event: SseEvent): Fields | undefined {
   try {
     return readServerMessage(event.data)
   } catch (fault) {
-    if (fault instanceof Rubbish && event.type !== 'message') return undefined
+    if (fault instanceof ProtocolViolation && event.type !== 'message') return undefined
     throw fault
   }
 }
@@ -170,7 +170,7 @@ export function failureOf(fault: unknown): Failed {
   if (fault instanceof SseOverflow) {
     return failed('UPSTREAM_UNREACHABLE', `The upstream broke the protocol: ${fault.message}.`, { sent })
   }
-  if (fault instanceof Rubbish || isUpstreamFault(fault)) {
+  if (fault instanceof ProtocolViolation || isUpstreamError(fault)) {
     return failed('UPSTREAM_UNREACHABLE', fault.message, { sent, cause: fault.cause ?? fault })
   }
   throw fault

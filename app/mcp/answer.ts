@@ -3,37 +3,37 @@ import type { Completed, Denied, Failed, Outcome } from '@svc/core'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import { failureOf, McpAnswerStream } from './answer-stream.js'
-import { wholeBody } from './body.js'
+import { readWholeBody } from './body.js'
 import type { RequestId } from './message.js'
 import { mediaType } from './protocol.js'
-import type { Review } from './review.js'
+import type { ResponseFilter } from './response-filter.js'
 import {
   checkResponse,
   type Fields,
   isResponse,
-  Rubbish,
+  ProtocolViolation,
   readServerMessage,
   readText,
   verdictOf,
-} from './rpc-answer.js'
+} from './rpc-response.js'
 import { headersToClient } from './wire-headers.js'
 
 const JSON_TYPE = 'application/json'
 const EVENTS = 'text/event-stream'
 
-export interface AnswerCaps {
+export interface AnswerLimits {
   readonly maxAnswerBytes: number
   readonly maxEventBytes: number
 }
 
 /** What was asked. */
-export interface Question {
+export interface ResponseContext {
   readonly method: 'POST' | 'GET' | 'DELETE'
   /** The request that waits for a response; undefined where a message is only handed over. */
   readonly id: RequestId | undefined
   readonly isStanding: boolean
   readonly drainWhenAbandoned: boolean
-  readonly review: Review
+  readonly review: ResponseFilter
   encodeError(outcome: Denied | Failed): string
   withhold(): void
   inPlaceOf(response: Fields): string | undefined
@@ -42,8 +42,8 @@ export interface Question {
 /** Never rejects but for faults of ours; an answer that breaks the protocol is a failure of the upstream's. */
 export async function outcomeOf(
   answer: UpstreamAnswer,
-  question: Question,
-  caps: AnswerCaps,
+  question: ResponseContext,
+  caps: AnswerLimits,
 ): Promise<Outcome> {
   try {
     return await read(answer, question, caps)
@@ -54,13 +54,13 @@ export async function outcomeOf(
   }
 }
 
-async function read(answer: UpstreamAnswer, question: Question, caps: AnswerCaps): Promise<Outcome> {
+async function read(answer: UpstreamAnswer, question: ResponseContext, caps: AnswerLimits): Promise<Outcome> {
   const { status, headers, body } = answer
   if (status >= 300 && status < 400)
-    throw new Rubbish('The upstream redirects; targets are not followed elsewhere.')
+    throw new ProtocolViolation('The upstream redirects; targets are not followed elsewhere.')
   const coding = headers['content-encoding']
   if (coding !== undefined && coding !== 'identity')
-    throw new Rubbish('The upstream sent a coding nobody asked for.')
+    throw new ProtocolViolation('The upstream sent a coding nobody asked for.')
   if (status >= 400) return refusedByUpstream(answer, question, caps)
   const type = mediaType(headers['content-type'])
   if (question.id === undefined && question.method !== 'GET') {
@@ -70,18 +70,18 @@ async function read(answer: UpstreamAnswer, question: Question, caps: AnswerCaps
   }
   if (type === EVENTS) return streamed(answer, question, caps)
   if (question.id === undefined)
-    throw new Rubbish('The upstream answered a GET with something other than events.')
-  if (type !== JSON_TYPE) throw new Rubbish('The upstream answered with neither JSON nor events.')
+    throw new ProtocolViolation('The upstream answered a GET with something other than events.')
+  if (type !== JSON_TYPE) throw new ProtocolViolation('The upstream answered with neither JSON nor events.')
   return answered(answer, question, question.id, caps)
 }
 
 async function answered(
   answer: UpstreamAnswer,
-  question: Question,
+  question: ResponseContext,
   id: RequestId,
-  caps: AnswerCaps,
+  caps: AnswerLimits,
 ): Promise<Outcome> {
-  const bytes = await wholeBody(answer.body, caps.maxAnswerBytes)
+  const bytes = await readWholeBody(answer.body, caps.maxAnswerBytes)
   const message = readServerMessage(readText(bytes))
   checkResponse(message, id)
   const reviewed = await question.review.response(message)
@@ -91,12 +91,12 @@ async function answered(
 /** 4xx and 5xx go on as they are, only never with a list that was not cut down. */
 async function refusedByUpstream(
   answer: UpstreamAnswer,
-  question: Question,
-  caps: AnswerCaps,
+  question: ResponseContext,
+  caps: AnswerLimits,
 ): Promise<Outcome> {
   const type = mediaType(answer.headers['content-type'])
-  if (type === EVENTS) throw new Rubbish('The upstream sent an error as a stream of events.')
-  const bytes = await wholeBody(answer.body, caps.maxAnswerBytes)
+  if (type === EVENTS) throw new ProtocolViolation('The upstream sent an error as a stream of events.')
+  const bytes = await readWholeBody(answer.body, caps.maxAnswerBytes)
   if (type !== JSON_TYPE) return completed(answer, bytes, { digest: null, error: 'UPSTREAM' })
   const message = looseMessage(bytes)
   const reviewed =
@@ -109,7 +109,7 @@ function looseMessage(bytes: Uint8Array): Fields | undefined {
   try {
     return readServerMessage(readText(bytes))
   } catch (fault) {
-    if (fault instanceof Rubbish) return undefined
+    if (fault instanceof ProtocolViolation) return undefined
     throw fault
   }
 }
@@ -118,7 +118,7 @@ function shownAs(bytes: Uint8Array, message: Fields, reviewed: Fields): Uint8Arr
   return reviewed === message ? bytes : Buffer.from(JSON.stringify(reviewed))
 }
 
-function streamed(answer: UpstreamAnswer, question: Question, caps: AnswerCaps): Completed {
+function streamed(answer: UpstreamAnswer, question: ResponseContext, caps: AnswerLimits): Completed {
   const { body } = answer
   const { id, isStanding, drainWhenAbandoned, review } = question
   const stream = new McpAnswerStream({

@@ -1,10 +1,11 @@
 // The body of an upstream's answer, read whole.
 import type { UpstreamAnswer } from '../upstream/answer.js'
-import { Rubbish } from './rpc-answer.js'
+import { ProtocolViolation } from './rpc-response.js'
 
-/** Rejects with `Rubbish` over `maxBytes`, with `UpstreamFault` or the signal's reason when it breaks off. */
-export async function wholeBody(body: UpstreamAnswer['body'], maxBytes: number): Promise<Uint8Array> {
-  const tooLarge = (): Rubbish => new Rubbish(`The upstream's answer is over ${maxBytes} bytes.`)
+/** Rejects with `ProtocolViolation` over `maxBytes`, with `UpstreamError` or the signal's reason when it breaks off. */
+export async function readWholeBody(body: UpstreamAnswer['body'], maxBytes: number): Promise<Uint8Array> {
+  const tooLarge = (): ProtocolViolation =>
+    new ProtocolViolation(`The upstream's answer is over ${maxBytes} bytes.`)
   if (body instanceof Uint8Array) {
     if (body.byteLength > maxBytes) throw tooLarge()
     return body

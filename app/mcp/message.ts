@@ -1,7 +1,7 @@
 // One JSON-RPC message of a client's, in the one form that every server reads alike. Servers decode JSON in
 // many ways, some without regard to case; a message that two of them could read differently is refused.
 import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
-import { foldName } from './fold.js'
+import { confusableSkeleton } from './confusables.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { rpcCodes } from './protocol.js'
 
@@ -40,7 +40,7 @@ const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']
 
 /** Params that decide what a call is, or what is judged of it. */
 const judged = new Set(['name', 'arguments', 'uri', 'ref', 'type', 'argument', '_meta', 'notifications'])
-const judgedFolded = new Set([...judged].map(foldName))
+const judgedSkeletons = new Set([...judged].map(confusableSkeleton))
 
 /** The JSON value in `bytes`. Throws `McpRefusal`. */
 export function parseBody(bytes: Uint8Array): JsonValue {
@@ -93,7 +93,7 @@ function readResponse(whole: JsonObject): RpcResponse {
 /** Refuses members that a lax decoder would take for one that is judged, such as `Name` or `argumentſ`. */
 export function checkMembers(params: JsonObject): void {
   for (const name of Object.keys(params)) {
-    if (judged.has(name) || !judgedFolded.has(foldName(name))) continue
+    if (judged.has(name) || !judgedSkeletons.has(confusableSkeleton(name))) continue
     throw invalidParams('params: a member differs from one of the protocol only in its letters.')
   }
 }

@@ -1,16 +1,16 @@
 // The one response in an answer of an MCP server's, for what the gateway asks itself.
 import { readEvent, SseSplitter } from '@svc/core/http'
 import type { UpstreamAnswer } from '../upstream/answer.js'
-import { wholeBody } from './body.js'
+import { readWholeBody } from './body.js'
 import { mediaType } from './protocol.js'
-import { type Fields, isResponse, readServerMessage, readText } from './rpc-answer.js'
+import { type Fields, isResponse, readServerMessage, readText } from './rpc-response.js'
 
-/** Undefined where there is none. Rejects with `Rubbish`, `SseOverflow` or `UpstreamFault`. */
+/** Undefined where there is none. Rejects with `ProtocolViolation`, `SseOverflow` or `UpstreamError`. */
 export async function responseIn(answer: UpstreamAnswer, maxBytes: number): Promise<Fields | undefined> {
   const type = mediaType(answer.headers['content-type'])
   if (type === 'text/event-stream') return firstResponse(answer.body, maxBytes)
   if (type !== 'application/json') return undefined
-  return readServerMessage(readText(await wholeBody(answer.body, maxBytes)))
+  return readServerMessage(readText(await readWholeBody(answer.body, maxBytes)))
 }
 
 async function firstResponse(body: UpstreamAnswer['body'], maxBytes: number): Promise<Fields | undefined> {

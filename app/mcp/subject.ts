@@ -3,7 +3,7 @@
 
 import type { RequestKind } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
-import { foldMethod } from './fold.js'
+import { methodSkeleton } from './confusables.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { checkMembers, isObject, type Message } from './message.js'
 import { rpcCodes } from './protocol.js'
@@ -19,7 +19,7 @@ export interface Subject {
 
 type Guarded = (params: JsonObject) => Omit<Subject, 'method'>
 
-/** The methods that need an allowed reference (decisions.md §2 "MCP face"). Names are matched exactly. */
+/** The methods that need an allowed reference (decisions.md §2 "MCP endpoint"). Names are matched exactly. */
 const guarded: Readonly<Record<string, Guarded>> = {
   'tools/call': (params) => ({ kind: 'tool', name: named(params, 'name'), args: argumentsOf(params) }),
   'prompts/get': (params) => ({ kind: 'prompt', name: named(params, 'name'), args: argumentsOf(params) }),
@@ -30,9 +30,9 @@ const guarded: Readonly<Record<string, Guarded>> = {
 }
 
 /** Opens a stream of notifications; the resources it names are guarded like subscriptions to them. */
-export const LISTEN = 'subscriptions/listen'
+export const LISTEN_METHOD = 'subscriptions/listen'
 
-const lookAlikes = new Set([...Object.keys(guarded), LISTEN].map(foldMethod))
+const lookAlikes = new Set([...Object.keys(guarded), LISTEN_METHOD].map(methodSkeleton))
 
 /** What a reference takes too; a refused name stands in the record. */
 const maxName = 4096
@@ -44,10 +44,10 @@ export function subjectOf(message: Message): Subject {
   const { method, params } = message
   const read = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (read === undefined) {
-    if (method !== LISTEN && lookAlikes.has(foldMethod(method))) {
+    if (method !== LISTEN_METHOD && lookAlikes.has(methodSkeleton(method))) {
       throw new McpRefusal(rpcCodes.methodNotFound, 'No such method; method names are matched exactly.')
     }
-    if (method === LISTEN) resourceSubscriptions(params)
+    if (method === LISTEN_METHOD) resourceSubscriptions(params)
     return { kind: 'protocol', method, name: method, args: params }
   }
   // A server may run a notification like a request, only without an answer.
@@ -61,7 +61,7 @@ export function resourceSubscriptions(params: JsonObject): string[] {
   if (filter === undefined) return []
   if (!isObject(filter)) throw invalidParams('notifications: expected an object.')
   const [twin] = Object.keys(filter).filter(
-    (name) => name !== SUBSCRIPTIONS && foldMethod(name) === foldMethod(SUBSCRIPTIONS),
+    (name) => name !== SUBSCRIPTIONS && methodSkeleton(name) === methodSkeleton(SUBSCRIPTIONS),
   )
   const uris = filter[SUBSCRIPTIONS] ?? []
   if (twin !== undefined || !Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) {

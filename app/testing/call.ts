@@ -1,10 +1,10 @@
 // A call as the gateway would make it, for tests of a single stage.
 import type { IncomingHttpHeaders } from 'node:http'
-import { Call, type CallAgent, type CallRequest, type CallTrace, type Face } from '@svc/core'
+import { Call, type CallAgent, type CallProtocol, type CallRequest, type CallTrace } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 
 export interface FakeCall {
-  readonly face?: Face
+  readonly protocol?: CallProtocol
   readonly headers?: IncomingHttpHeaders
   readonly agent?: Partial<CallAgent>
   readonly trace?: Partial<CallTrace>
@@ -22,11 +22,17 @@ export interface FakeCall {
 
 /** `get_invoice@1.0.0` on server `billing`, without headers or arguments, unless told otherwise. */
 export function fakeCall(given: FakeCall = {}): Call {
-  const { face = 'invoke', server = 'billing', tool = 'get_invoice', version = '1.0.0', args = {} } = given
+  const {
+    protocol = 'invoke',
+    server = 'billing',
+    tool = 'get_invoice',
+    version = '1.0.0',
+    args = {},
+  } = given
   const canonicalArgs = canonicalize(args)
   const request: CallRequest = {
     kind: 'tool',
-    method: face === 'mcp' ? 'tools/call' : null,
+    method: protocol === 'mcp' ? 'tools/call' : null,
     server,
     name: tool,
     version,
@@ -38,7 +44,7 @@ export function fakeCall(given: FakeCall = {}): Call {
     ...given.request,
   }
   return new Call({
-    face,
+    protocol,
     headers: given.headers ?? {},
     trace: {
       traceId: '1'.padStart(32, '0'),

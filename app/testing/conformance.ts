@@ -70,7 +70,7 @@ function metadata(plugin: Plugin): ConformanceTest[] {
       const slots = [...requires, ...uses, ...provides].map(({ index }) => index)
       assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
     }),
-    test('names its figures as operators expect them: counters, and only they, end in _total', () => {
+    test('names its metrics as operators expect them: counters, and only they, end in _total', () => {
       for (const [metric, { kind, help }] of Object.entries(metrics)) {
         assert.match(metric, /^[a-z_:][a-z0-9_:]*$/)
         assert.equal(metric.endsWith('_total'), kind === 'counter', metric)

@@ -1,4 +1,4 @@
-// What comes back from an upstream, before any face reads meaning into it.
+// What comes back from an upstream, before any protocol reads meaning into it.
 import { type Abortable, type AnswerHeaders, brand, hasBrand, type Sent } from '@svc/core'
 
 export interface UpstreamRequest {
@@ -20,9 +20,9 @@ export interface UpstreamAnswer {
 }
 
 /** The upstream could not be reached, hung, or broke the protocol. */
-export class UpstreamFault extends Error {
-  readonly [brand] = 'UpstreamFault'
-  override readonly name = 'UpstreamFault'
+export class UpstreamError extends Error {
+  readonly [brand] = 'UpstreamError'
+  override readonly name = 'UpstreamError'
   constructor(
     message: string,
     /** Whether bytes of the request may have left. */
@@ -33,7 +33,7 @@ export class UpstreamFault extends Error {
   }
 }
 
-/** Whether `value` is an `UpstreamFault`, of whatever copy of this package. */
-export function isUpstreamFault(value: unknown): value is UpstreamFault {
-  return hasBrand(value, 'UpstreamFault')
+/** Whether `value` is an `UpstreamError`, of whatever copy of this package. */
+export function isUpstreamError(value: unknown): value is UpstreamError {
+  return hasBrand(value, 'UpstreamError')
 }

@@ -4,7 +4,7 @@ import type { UpstreamAnswer, UpstreamRequest } from './answer.js'
 
 export interface UpstreamDispatcher {
   /**
-   * Sends one request to the origin of `target`, never twice. Rejects with `UpstreamFault`, or with the
+   * Sends one request to the origin of `target`, never twice. Rejects with `UpstreamError`, or with the
    * reason of the signal. `onSent` runs directly before the first byte may leave.
    */
   send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer>

@@ -1,7 +1,7 @@
-// Sends upstream with the credential of a broker: the one way out for both faces and for what the gateway
+// Sends upstream with the credential of a broker: the one way out for both protocols and for what the gateway
 // itself asks.
 import { type Call, type Credential, credential } from '@svc/core'
-import { isUpstreamFault, type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './answer.js'
+import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
@@ -46,7 +46,7 @@ export async function sendWith(
     await second.answered?.(last)
     return last
   } catch (fault) {
-    throw isUpstreamFault(fault) && fault.sent === 'no' ? askedBefore(fault) : fault
+    throw isUpstreamError(fault) && fault.sent === 'no' ? askedBefore(fault) : fault
   }
 }
 
@@ -55,6 +55,6 @@ function carrying(request: UpstreamRequest, { header, value }: Credential): Upst
 }
 
 /** The repetition did not leave, but the upstream was asked the first time. */
-function askedBefore(fault: UpstreamFault): UpstreamFault {
-  return new UpstreamFault(fault.message, 'yes', { cause: fault.cause })
+function askedBefore(fault: UpstreamError): UpstreamError {
+  return new UpstreamError(fault.message, 'yes', { cause: fault.cause })
 }

@@ -1,8 +1,8 @@
-// Where a target of the policy leads. `mcp+http(s)://…` is an MCP server that the invoke face reaches too.
+// Where a target of the policy leads. `mcp+http(s)://…` is an MCP server that the invoke protocol reaches too.
 
 export interface Target {
   readonly url: URL
-  /** Whether the invoke face calls its tools by MCP. */
+  /** Whether the invoke protocol calls its tools by MCP. */
   readonly isMcp: boolean
 }
 

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import type { Abortable, AnswerHeaders } from '@svc/core'
 import { type Dispatcher, Pool } from 'undici'
-import { type UpstreamAnswer, UpstreamFault, type UpstreamRequest } from './answer.js'
+import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
 export interface UndiciOptions {
@@ -161,9 +161,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-function faultOf(error: Error, sent: boolean): UpstreamFault {
+function faultOf(error: Error, sent: boolean): UpstreamError {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  return new UpstreamFault(sentence(code), sent ? 'unknown' : 'no', { cause: error })
+  return new UpstreamError(sentence(code), sent ? 'unknown' : 'no', { cause: error })
 }
 
 function sentence(code: string | undefined): string {

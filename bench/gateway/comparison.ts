@@ -18,7 +18,7 @@ interface Round {
 }
 
 export async function compareGateway(dir: string, quick: boolean): Promise<void> {
-  heading('Gateway against a bare relay (invoke face, everything on)')
+  heading('Gateway against a bare relay (invoke protocol, everything on)')
   const scene = await Scene.set(dir)
   try {
     print(

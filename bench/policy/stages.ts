@@ -12,7 +12,7 @@ import {
   tokens,
 } from '@svc/core'
 import { formatReference } from '@svc/core/match'
-import { compose, type PlacedStage } from '@svc/core/policy'
+import { compose, type PlacedStage } from '@svc/core/pipeline'
 import { authnPlugin } from '@svc/plugin-authn'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { quotasPlugin } from '@svc/plugin-quotas'
@@ -82,7 +82,7 @@ export class Stages {
     if (request === undefined) throw new Error('there are no requests')
     const { server, name } = request
     return new Call({
-      face: 'invoke',
+      protocol: 'invoke',
       headers: this.#headers[i % this.#headers.length] ?? {},
       trace,
       agent,

@@ -1,7 +1,7 @@
 // What each stage costs, measured where it runs: probes are stages like any user's, placed between the built-in
 // ones, that read the clock as a call goes in and comes out. The log is a stub here, and calls go one at a time,
 // so time passed is CPU time.
-import type { AuditEnvelope } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { createPipeline, type EmbeddedPipeline } from 'svc-sdk'
 import { bind, Call, definePlugin, type Outcome, type Stage, tokens } from 'svc-sdk/core'
 import { canonicalize } from 'svc-sdk/core/json'
@@ -108,7 +108,7 @@ export class PipelineProbe {
     const reference = `mcp://${SERVER}/${TOOL}@${VERSION}`
     const canonicalArgs = canonicalize(ARGUMENTS)
     return new Call({
-      face: 'invoke',
+      protocol: 'invoke',
       headers: { authorization: `Bearer ${this.#tokens[i % this.#tokens.length]}` },
       trace: {
         traceId: `4bf92f3577b34da6a3ce929d${String(i).padStart(8, '0')}`,

@@ -5,7 +5,7 @@ import { brand, hasBrand } from './contract.js'
 import { type ErrorCode, isRefusal, Refusal } from './errors.js'
 import type { Effect, Finding } from './finding.js'
 import type { Denied, Outcome, Sent } from './outcome.js'
-import type { CallAgent, CallRequest, CallTarget, CallTrace, Face, RequestKind } from './request.js'
+import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
 import type { Slot } from './slot.js'
 import { verdict } from './slots.js'
 
@@ -22,7 +22,7 @@ export interface Hold {
 /** How a call ended, after its last byte. */
 export interface Settlement {
   readonly outcome: Outcome
-  /** HTTP status as answered on the invoke face. */
+  /** HTTP status as answered over the invoke protocol. */
   readonly status: number
   readonly sent: Sent
   /** Bytes of the answer's body. */
@@ -38,7 +38,7 @@ type SettleHandler = (settlement: Settlement) => Promise<void> | void
 export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
 
 export interface CallInit {
-  readonly face: Face
+  readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly trace: CallTrace
   readonly agent: CallAgent
@@ -53,41 +53,51 @@ const empty = Symbol('empty')
 
 export class Call {
   readonly [brand] = 'Call'
-  readonly face: Face
+  readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly trace: CallTrace
   readonly agent: CallAgent
-  readonly target: CallTarget
   readonly receivedAt: number
   /** Set when the first byte goes upstream. */
   sent: Sent = 'no'
   /** Repeated sends of the gateway's own. */
   retries = 0
 
+  #target: CallTarget
   #read: CallInit['read']
   #request: Promise<CallRequest> | undefined
-  #understood: CallRequest | undefined
+  #parsedRequest: CallRequest | undefined
   #slots: unknown[] = []
   #findings: Finding[] = []
   #rules: ReferenceRule[] = []
   #holds: Hold[] = []
   #settle: SettleHandler[] = []
-  #leaving: Set<() => void> | undefined
-  #hasLeft = false
-  #isPatient = false
-  #waiting: ((isWaiting: boolean) => void)[] | undefined
-  #isHurried = false
+  #disconnectListeners: Set<() => void> | undefined
+  #isDisconnected = false
+  #isTimeoutPaused = false
+  #pauseListeners: ((isPaused: boolean) => void)[] | undefined
+  #isDraining = false
   #isSettled = false
   #abort = new CallAbort()
 
   constructor(init: CallInit) {
-    this.face = init.face
+    this.protocol = init.protocol
     this.headers = init.headers
     this.trace = init.trace
     this.agent = init.agent
-    this.target = init.target
+    this.#target = init.target
     this.receivedAt = init.receivedAt
     this.#read = init.read
+  }
+
+  /** What is known of the target so far. */
+  get target(): CallTarget {
+    return this.#target
+  }
+
+  /** For the transport, when it learns more: the body names the tool, the server its version. */
+  refineTarget(known: Partial<CallTarget>): void {
+    this.#target = { ...this.#target, ...known }
   }
 
   /**
@@ -101,22 +111,22 @@ export class Call {
 
   async #readOnce(): Promise<CallRequest> {
     const request = await this.#read()
-    this.#understood = request
+    this.#parsedRequest = request
     return request
   }
 
-  /** The request as far as some stage has read and understood it: for records. */
-  get understood(): CallRequest | undefined {
-    return this.#understood
+  /** The request, once a stage has read it and it was valid: for records. */
+  get parsedRequest(): CallRequest | undefined {
+    return this.#parsedRequest
   }
 
-  /** Fires when the call must stop: a limit passed, or the caller has gone. Its reason is a `Refusal`. */
+  /** Aborts when the call must stop: a limit passed, or the caller disconnected. Its reason is a `Refusal`. */
   get signal(): AbortSignal {
     return this.#abort.signal
   }
 
-  /** The same as `signal`, without making one. */
-  get stopping(): Abortable {
+  /** The same as `signal`, without creating an AbortSignal. */
+  get abortState(): Abortable {
     return this.#abort
   }
 
@@ -125,45 +135,48 @@ export class Call {
     this.#abort.abort(new Refusal(code, message))
   }
 
-  /** For the faces: the caller has gone. That alone does not stop the call. */
-  leave(): void {
-    this.#hasLeft = true
-    for (const listener of this.#leaving ?? []) listener()
-    this.#leaving = undefined
+  /** For the transport: the caller has disconnected. That alone does not stop the call. */
+  disconnect(): void {
+    this.#isDisconnected = true
+    for (const listener of this.#disconnectListeners ?? []) listener()
+    this.#disconnectListeners = undefined
   }
 
-  /** Runs `listener` when the caller goes, at once where it has gone. Returns what takes that back. */
-  onLeave(listener: () => void): () => void {
-    if (this.#hasLeft) listener()
+  /** Runs `listener` when the caller disconnects, at once if it has. Returns a function that removes the listener. */
+  onDisconnect(listener: () => void): () => void {
+    if (this.#isDisconnected) listener()
     else {
-      this.#leaving ??= new Set()
-      this.#leaving.add(listener)
+      this.#disconnectListeners ??= new Set()
+      this.#disconnectListeners.add(listener)
     }
-    return () => this.#leaving?.delete(listener)
+    return () => this.#disconnectListeners?.delete(listener)
   }
 
-  /** From here on until what it returns is called, the call only waits for people: a hurried one stops. */
-  waits(): () => void {
-    this.#setPatient(true)
-    if (this.#isHurried) this.hurry()
-    return () => this.#setPatient(false)
+  /**
+   * The call waits for a person's decision until the returned function runs: time limits do not count, and a drain
+   * aborts the call.
+   */
+  pauseTimeout(): () => void {
+    this.#setTimeoutPaused(true)
+    if (this.#isDraining) this.drain()
+    return () => this.#setTimeoutPaused(false)
   }
 
-  /** Told when waiting for people begins, and when it ends. */
-  onWait(listener: (isWaiting: boolean) => void): void {
-    this.#waiting ??= []
-    this.#waiting.push(listener)
+  /** Runs `listener` when time limits pause, and when they resume. */
+  onTimeoutPause(listener: (isPaused: boolean) => void): void {
+    this.#pauseListeners ??= []
+    this.#pauseListeners.push(listener)
   }
 
-  #setPatient(isPatient: boolean): void {
-    this.#isPatient = isPatient
-    for (const listener of this.#waiting ?? []) listener(isPatient)
+  #setTimeoutPaused(isPaused: boolean): void {
+    this.#isTimeoutPaused = isPaused
+    for (const listener of this.#pauseListeners ?? []) listener(isPaused)
   }
 
-  /** For the gateway that shuts down: people, who take their time, are not waited for. */
-  hurry(): void {
-    this.#isHurried = true
-    if (this.#isPatient) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
+  /** For a gateway that shuts down: aborts the call if it waits for a person, now or later. */
+  drain(): void {
+    this.#isDraining = true
+    if (this.#isTimeoutPaused) this.abort('DRAINING', 'The gateway is shutting down; ask again later.')
   }
 
   get<T>(slot: Slot<T>): T | undefined {
@@ -185,7 +198,7 @@ export class Call {
     this.#slots[slot.index] = value
   }
 
-  find(finding: Finding): void {
+  addFinding(finding: Finding): void {
     this.#findings.push(finding)
   }
 
@@ -193,8 +206,8 @@ export class Call {
     return this.#findings
   }
 
-  /** Adds a rule over references: it judges this call's own, and lists hold only what it lets through. */
-  rule(rule: ReferenceRule): void {
+  /** Adds a rule on references: it applies to this call's reference and to the entries of lists in its answer. */
+  addReferenceRule(rule: ReferenceRule): void {
     this.#rules.push(rule)
   }
 
@@ -205,7 +218,7 @@ export class Call {
   }
 
   /** True for what may be used, and for what may be once people have decided. */
-  mayAskFor(reference: string, kind: RequestKind): boolean {
+  mayRequest(reference: string, kind: RequestKind): boolean {
     return this.#effectOn(reference, kind) !== 'deny'
   }
 
@@ -250,7 +263,7 @@ export class Call {
     if (faults.length > 0) throw new AggregateError(faults, 'holds could not be given back')
   }
 
-  get holding(): boolean {
+  get hasHolds(): boolean {
     return this.#holds.length > 0
   }
 

@@ -1,5 +1,5 @@
 // What proves the gateway, or the caller by way of it, to an upstream. A broker leaves it on the call; the
-// dispatchers of both faces put it into the request.
+// dispatchers of both protocols put it into the request.
 import type { AnswerHeaders } from './outcome.js'
 
 /** The head of an upstream's answer. */

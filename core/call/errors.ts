@@ -1,4 +1,4 @@
-// The one table of error codes. The HTTP layer, the MCP face, the records and docs/errors.md all read it,
+// The one table of error codes. The HTTP layer, the MCP endpoint, the records and docs/errors.md all read it,
 // so a code that is not here cannot be answered. Codes and statuses are decisions.md §2.
 
 import { brand, hasBrand } from './contract.js'

@@ -37,7 +37,7 @@ export interface Completed {
   readonly status: number
   readonly headers: AnswerHeaders
   readonly body: Uint8Array | AnswerStream
-  /** Set where the answer is an error of the upstream's or, on the MCP face, holds one. */
+  /** Set where the answer is an error of the upstream's or, over MCP, holds one. */
   readonly error?: ErrorCode
   /** SHA-256, hex, of what the record calls the output; absent: of the body's bytes. */
   readonly digest?: string | null

@@ -1,4 +1,4 @@
-// One error for JSON text that is refused, so that every face answers with the same code and words.
+// One error for JSON text that is refused, so that every protocol answers with the same code and words.
 
 export type JsonInputCode =
   | 'not_json'

@@ -89,7 +89,7 @@ export class Pipeline {
   /** Never rejects. A whole answer has settled when this resolves; a streamed one settles on its way. */
   async run(call: Call): Promise<Outcome> {
     let outcome = await this.#run(call)
-    if (outcome.sent === 'no' && call.holding) {
+    if (outcome.sent === 'no' && call.hasHolds) {
       try {
         await call.releaseHolds()
       } catch (cause) {

@@ -101,7 +101,7 @@ class SettlingStream {
   }
 
   #codeOfAbort(): ErrorCode | undefined {
-    return codeOf(this.#call.stopping.reason)
+    return codeOf(this.#call.abortState.reason)
   }
 }
 

@@ -8,7 +8,7 @@ export interface EvaluationRequest {
   readonly tenant: string
   /** The name in `targets`. */
   readonly server: string
-  /** `<name>@<version>`, as on the path of the invoke face. */
+  /** `<name>@<version>`, as on the path of the invoke protocol. */
   readonly tool: string
   readonly nodeId?: string
   /** The agent reference. */

@@ -65,10 +65,10 @@ class ChangeFreeze implements Stage {
   async handle(call: Call, next: Next): Promise<Outcome> {
     if (!this.#isOn()) return next()
     // Lists of tools are filtered by the same rule, so a client is not offered what it cannot use.
-    call.rule((reference) => this.#judge(reference))
+    call.addReferenceRule((reference) => this.#judge(reference))
     const { kind, reference } = await call.request()
     const finding = kind === 'tool' ? this.#judge(reference) : undefined
-    if (finding !== undefined) call.find(finding)
+    if (finding !== undefined) call.addFinding(finding)
     return next()
   }
 

@@ -10,7 +10,7 @@ export interface Invoice {
   readonly status: 'open' | 'paid' | 'refunded'
 }
 
-/** One tool. `run` checks its arguments itself, so both faces of the server treat them alike. */
+/** One tool. `run` checks its arguments itself, so both protocols of the server treat them alike. */
 export interface Tool {
   readonly name: string
   readonly title: string

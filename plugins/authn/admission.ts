@@ -121,7 +121,7 @@ export function disagreement(wanted: string | string[] | undefined, who: Identit
 
 /** The server in the path; one that stands in the body is not known before that is read. */
 function targetOf(call: Call): string | undefined {
-  return call.face === 'a2a' ? undefined : call.target.server
+  return call.protocol === 'a2a' ? undefined : call.target.server
 }
 
 /** Rejects with the request's `Refusal` where the server stands in the body. */

@@ -64,7 +64,7 @@ export class AnswerRecorder {
   }
 
   get #isMcp(): boolean {
-    return this.#call.face === 'mcp'
+    return this.#call.protocol === 'mcp'
   }
 
   get #isTooLarge(): boolean {
@@ -81,7 +81,7 @@ export class AnswerRecorder {
   /** A caller that has disconnected may repeat the call for the answer, so the stream is read for a while. */
   #drained(body: AnswerStream): AnswerStream {
     this.#cleanups.push(
-      this.#call.onLeave(() => {
+      this.#call.onDisconnect(() => {
         this.#hasDisconnected = true
         const timer = setTimeout(() => this.#giveUp(), this.#options.drainMs)
         this.#cleanups.push(() => clearTimeout(timer))

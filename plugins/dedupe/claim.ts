@@ -19,7 +19,7 @@ export interface ClaimRule {
 export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): DedupeClaim {
   const { server, name, version, canonicalArgs, idempotencyKey, round = '' } = request
   const { namespace, tenant, leaseMs, ttlMs } = rule
-  const isMcp = call.face === 'mcp'
+  const isMcp = call.protocol === 'mcp'
   return {
     key: digest([namespace, ...callerOf(call, tenant), server, name, idempotencyKey, round]),
     // Over MCP the version is the server's, which may change between a call and its repeat.

@@ -65,8 +65,8 @@ export class DedupeStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    const { understood } = call
-    return understood !== undefined && !hasKey(understood) ? next() : this.#handleKeyed(call, next)
+    const { parsedRequest } = call
+    return parsedRequest !== undefined && !hasKey(parsedRequest) ? next() : this.#handleKeyed(call, next)
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -157,7 +157,7 @@ export class DedupeStage implements Stage {
     if (state === 'reused') {
       return denied(
         'IDEMPOTENCY_KEY_REUSED',
-        'The idempotency key was used for another request: with other arguments, for another version, or on the other face.',
+        'The idempotency key was used for another request: with other arguments, for another version, or over the other protocol.',
       )
     }
     call.set(dedupe, 'duplicate')

@@ -17,13 +17,13 @@ export class WaitDeadline implements Disposable {
       resolveEnded()
     }
     const timer = setTimeout(end, ms)
-    call.stopping.addEventListener('abort', end)
+    call.abortState.addEventListener('abort', end)
     this.#cleanups.push(
       () => clearTimeout(timer),
-      () => call.stopping.removeEventListener('abort', end),
-      call.onLeave(end),
+      () => call.abortState.removeEventListener('abort', end),
+      call.onDisconnect(end),
     )
-    if (call.stopping.aborted) end()
+    if (call.abortState.aborted) end()
   }
 
   get isOver(): boolean {

@@ -93,7 +93,7 @@ export class EnforcementStage implements Stage {
     const judged = call.get(judgement)
     if (judged === undefined) return this.#verdict
     const against = findingOf(judged)
-    if (against !== undefined) call.find(against)
+    if (against !== undefined) call.addFinding(against)
     return withJudgement(this.#verdict, judged, this.#escalation !== undefined)
   }
 }

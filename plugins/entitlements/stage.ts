@@ -46,9 +46,9 @@ export class EntitlementsStage implements Stage {
   #judge(call: Call, { kind, reference }: CallRequest): Entitlement {
     const caller = call.get(identity) ?? NOBODY
     const entitlement = this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
-    call.rule(entitlement.rule)
+    call.addReferenceRule(entitlement.rule)
     const finding = entitlement.rule(reference, kind)
-    if (finding !== undefined) call.find(finding)
+    if (finding !== undefined) call.addFinding(finding)
     call.set(limits, kind === 'protocol' ? NO_LIMITS : entitlement.limitsOf(reference))
     return entitlement
   }

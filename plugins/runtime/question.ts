@@ -48,7 +48,7 @@ function attributesOf(call: Call, request: CallRequest, { includeArguments }: Qu
   const redacts = call.get(redactor)
   const named = (name: string): string => redacts?.pseudonym(name) ?? name
   return {
-    face: call.face,
+    protocol: call.protocol,
     kind: request.kind,
     reference: request.reference,
     ...(request.method === null ? {} : { method: request.method }),

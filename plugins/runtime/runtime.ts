@@ -57,7 +57,7 @@ export class Runtime {
       permit.succeeded()
       return { evaluation: checked(evaluation), obligations: obligationsOf(evaluation.obligations) }
     } catch (fault) {
-      if (call.stopping.aborted) throw call.stopping.reason
+      if (call.abortState.aborted) throw call.abortState.reason
       if (fault instanceof EvaluationFault && fault.kind !== 'down') permit.succeeded()
       else permit.failed()
       throw fault
@@ -69,18 +69,18 @@ export class Runtime {
   /** Also where the evaluator does not heed the signal. */
   async #inTime(call: Call, request: EvaluationRequest): Promise<Evaluation> {
     const { evaluator, timeoutMs } = this.#parts
-    const { stopping } = call
+    const { abortState } = call
     const ends = new AbortController()
     const late = new EvaluationFault(`the runtime gave no verdict within ${timeoutMs} ms`, 'down')
     const stop = (): void => ends.abort(late)
     const timer = setTimeout(stop, timeoutMs)
-    stopping.addEventListener('abort', stop)
-    if (stopping.aborted) stop()
+    abortState.addEventListener('abort', stop)
+    if (abortState.aborted) stop()
     try {
       return await Promise.race([aborted(ends.signal), this.#evaluate(evaluator, request, ends.signal)])
     } finally {
       clearTimeout(timer)
-      stopping.removeEventListener('abort', stop)
+      abortState.removeEventListener('abort', stop)
     }
   }
 

@@ -146,7 +146,7 @@ function leaveVerdict(
 function noteRedactions(call: Call, redactions: readonly OutputRule[]): void {
   if (redactions.length === 0) return
   const detail = `the runtime obliges to redact ${redactions.map(ruleInWords).join(', then ')}`
-  call.find({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
+  call.addFinding({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
 }
 
 /** The refusal that the failure mode asks for; undefined where the call goes on. */
@@ -165,7 +165,7 @@ function unavailable(
       headers: { 'retry-after': String(seconds) },
     })
   }
-  call.find({
+  call.addFinding({
     reason: RUNTIME_UNAVAILABLE,
     stage: 'runtime',
     level: 'gateway',

@@ -80,6 +80,6 @@ function tooLarge(call: Call, maxBytes: number): LateFinding | undefined {
     'payload_too_large',
     `the answer has more than ${maxBytes} bytes`,
   )
-  call.find(late.finding)
+  call.addFinding(late.finding)
   return effectOn(call, late.finding) === 'passes' ? undefined : late
 }

@@ -17,7 +17,7 @@ export class DurationWatch {
     const start = () => timer.after(ms, () => this.#expire())
     this.#cancel = start()
     call.onSettle(() => this.stop())
-    call.onWait((isWaiting) => {
+    call.onTimeoutPause((isWaiting) => {
       this.stop()
       if (!isWaiting) this.#cancel = start()
     })
@@ -33,7 +33,7 @@ export class DurationWatch {
       'duration_too_long',
       `the call took longer than ${this.#ms} ms`,
     )
-    this.#call.find(late.finding)
+    this.#call.addFinding(late.finding)
     // A call that enforcement has not seen yet is judged there, like any other finding's.
     if (effectOn(this.#call, late.finding) !== 'denies') return
     this.denial = late

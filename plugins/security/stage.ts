@@ -83,18 +83,18 @@ export class SecurityStage implements Stage {
     const { reference, kind, bytes } = request
     const { maxBytes, content, sideEffects: effects } = this.#rules
     if (this.#versionRule !== undefined) {
-      call.rule(this.#versionRule)
+      call.addReferenceRule(this.#versionRule)
       const unpinned = this.#versionRule(reference, kind)
-      if (unpinned !== undefined) call.find(unpinned)
+      if (unpinned !== undefined) call.addFinding(unpinned)
     }
-    for (const found of judgeContent(request, content)) call.find(found)
+    for (const found of judgeContent(request, content)) call.addFinding(found)
     if (effects !== undefined) {
       call.set(sideEffects, effects.knowledge)
       const missing = effects.judge(request)
-      if (missing !== undefined) call.find(missing)
+      if (missing !== undefined) call.addFinding(missing)
     }
     if (maxBytes !== undefined && bytes > maxBytes) {
-      call.find(finding('payload_too_large', `the request has ${bytes} bytes, more than ${maxBytes}`))
+      call.addFinding(finding('payload_too_large', `the request has ${bytes} bytes, more than ${maxBytes}`))
     }
   }
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { hostSchema } from 'svc-sdk/internal/gateway/config'
+import { hostSchema } from 'svc-sdk/internal/policy/config'
 import { Running } from '../support/gateway-process.js'
 import { svc } from '../support/svc.js'
 
@@ -18,7 +18,7 @@ describe('docs/server.md', () => {
   it('shows a policy and a certificate with which a gateway serves TLS', async () => {
     const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
     try {
-      const local = commands.replaceAll('npx svc', `${process.execPath} ${svc}`)
+      const local = commands.replaceAll('npx svc-sdk', `${process.execPath} ${svc}`)
       execFileSync('sh', ['-ec', local], { cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
       writeFileSync(join(home, 'policy.yaml'), policy)
       await using gateway = new Running([

@@ -1,7 +1,7 @@
-// An MCP server of the test's, and the face in front of it.
+// An MCP server of the test's, and the MCP proxy in front of it.
 import type { ServerResponse } from 'node:http'
 import type { ReferenceRule } from '@svc/core'
-import { TestFace } from './mcp-face.js'
+import { TestProxy } from './mcp-proxy.js'
 import { startUpstream, type UpstreamCall } from './upstream.js'
 
 export type Message = Record<string, unknown>
@@ -42,17 +42,17 @@ export async function serverOf(answer: Answer) {
   return { upstream, url: `${upstream.url}/mcp?tenant=1` }
 }
 
-export async function withFace(
+export async function withProxy(
   answer: Answer,
-  use: (face: TestFace, calls: readonly UpstreamCall[]) => Promise<void>,
+  use: (proxy: TestProxy, calls: readonly UpstreamCall[]) => Promise<void>,
   over: { maxBytes?: number; probeTimeoutMs?: number } = {},
 ): Promise<void> {
   const { upstream, url } = await serverOf(answer)
-  const face = new TestFace(url, over)
+  const proxy = new TestProxy(url, over)
   try {
-    await use(face, upstream.calls)
+    await use(proxy, upstream.calls)
   } finally {
-    await face[Symbol.asyncDispose]()
+    await proxy[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
   }
 }

@@ -129,10 +129,10 @@ export class EscalationHandler {
 
   async #wait(found: StoredEscalation, waitMs: number, call: Call): Promise<StoredEscalation> {
     const { service, repository } = this.#parts
-    const unsubscribe = call.onLeave(() => {
+    const unsubscribe = call.onDisconnect(() => {
       call.abort('UPSTREAM_UNREACHABLE', 'The caller left before a person had decided.')
     })
-    const resume = call.waits()
+    const resume = call.pauseTimeout()
     try {
       await service.wait(found.id, waitMs, call.signal)
       return (await repository.find(found.id))?.value ?? found
@@ -145,7 +145,7 @@ export class EscalationHandler {
   #answer(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
     const { repository, events } = this.#parts
     const { call, caller, key, findings, reasons } = escalated
-    if (call.stopping.aborted) return pending(value, findings)
+    if (call.abortState.aborted) return pending(value, findings)
     const refusal = { denial: denialOf(findings), key }
     switch (approvalStateOf(value, repository.now, key)) {
       case 'pending':

@@ -1,4 +1,4 @@
-// Redacts an answer of the invoke face: JSON as a value, other text as text. Anything else is withheld.
+// Redacts an answer of the invoke protocol: JSON as a value, other text as text. Anything else is withheld.
 import {
   type AnswerChunk,
   type AnswerStream,

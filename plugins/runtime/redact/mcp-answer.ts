@@ -1,11 +1,11 @@
-// Redacts an answer of the MCP face. On a stream the event with the response goes on, redacted; progress, logs and
+// Redacts an answer of the MCP endpoint. On a stream the event with the response goes on, redacted; progress, logs and
 // questions of the server may tell what the response will, and are withheld.
 import { type AnswerChunk, type AnswerStream, type CallRequest, type Completed, failed } from '@svc/core'
 import { eventOf, readEvent, SseSplitter } from '@svc/core/http'
 import { redactResponse } from './message.js'
 import type { OutputRule } from './rule.js'
 
-/** Larger than any event that the MCP face lets through. */
+/** Larger than any event that the MCP endpoint lets through. */
 const maxEventBytes = 256 * 1024 * 1024
 
 /** A comment keeps the connection alive in place of what is withheld. */

@@ -1,4 +1,4 @@
-// Redacts an answer on its way out, whole or streamed, on both faces; the record's digest is of what is left.
+// Redacts an answer on its way out, whole or streamed, over both protocols; the record's digest is of what is left.
 import {
   type AnswerStream,
   type Call,
@@ -20,7 +20,7 @@ export async function redactOutcome(
 ): Promise<Outcome> {
   if (outcome.kind !== 'completed') return outcome
   const { body } = outcome
-  if (call.face === 'mcp') {
+  if (call.protocol === 'mcp') {
     // Only as events does an answer stream there.
     return isStream(body)
       ? { ...outcome, body: new McpEvents(body, request, rules) }

@@ -327,7 +327,7 @@ describe('escalations on the admin listener', () => {
       })
     }
 
-    it('come without the figures: those need the admin token', async () => {
+    it('come without the metrics: those need the admin token', async () => {
       expect((await rig.admin('/metrics', { headers: await as({ roles: ['approver'] }) })).status).to.equal(
         401,
       )

@@ -106,7 +106,7 @@ describe('the admin listener', () => {
       expect(status).to.equal(200)
     })
 
-    it('not of the figures where loopback is all that guards them', async () => {
+    it('not of the metrics where loopback is all that guards them', async () => {
       await using rig = await startAdminRig({ admin: { port: 0 } })
       expect((await rig.admin('/metrics', { headers: {} })).status).to.equal(200)
       const { status, json } = await rig.admin('/api/escalations')
@@ -304,7 +304,7 @@ describe('the admin listener', () => {
       expect(await faultOf(rig.admin('/healthz'))).to.have.property('code', 'ECONNREFUSED')
     })
 
-    it('tells figures until the last call has ended', async () => {
+    it('tells metrics until the last call has ended', async () => {
       const asked = signal()
       const answer = signal()
       await using upstream = await startUpstream((_call, response) => {

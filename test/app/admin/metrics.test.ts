@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bind, definePlugin, type Meter, resolve, tokens } from '@svc/core'
 import { expect } from 'chai'
-import { GatewayMetrics } from 'svc-sdk/internal/admin/metrics'
-import { Counters } from 'svc-sdk/internal/container'
+import { Counters } from 'svc-sdk/internal/gateway/container'
+import { builtinPlugins } from 'svc-sdk/internal/gateway/plugins'
 import { serverMetrics } from 'svc-sdk/internal/http/metrics'
-import { builtinPlugins } from 'svc-sdk/internal/plugins'
+import { GatewayMetrics } from 'svc-sdk/internal/metrics/gateway-metrics'
 import { z } from 'zod'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -15,11 +15,11 @@ import { type Family, parseMetrics, sampled } from '../../support/prometheus.js'
 import { startUpstream } from '../../support/upstream.js'
 import { type AdminRig, startAdminRig } from './rig.js'
 
-async function figures(rig: AdminRig): Promise<Map<string, Family>> {
+async function metrics(rig: AdminRig): Promise<Map<string, Family>> {
   return parseMetrics((await rig.admin('/metrics')).text)
 }
 
-describe('the figures', () => {
+describe('the metrics', () => {
   it('are text that Prometheus reads', async () => {
     await using rig = await startAdminRig()
     const { headers, text } = await rig.admin('/metrics')
@@ -33,7 +33,7 @@ describe('the figures', () => {
 
   it('hold those of the stages that run from the start, and of the process', async () => {
     await using rig = await startAdminRig()
-    const families = await figures(rig)
+    const families = await metrics(rig)
     const running = builtinPlugins.filter(({ name }) => ['audit', 'quotas'].includes(name))
     const counted = running.flatMap(({ metrics = {} }) => Object.entries(metrics))
     expect(counted.length).to.be.greaterThan(5)
@@ -67,7 +67,7 @@ describe('the figures', () => {
     await invoke('/mcp/billing/broken@1')
     await invoke('/mcp/billing/refund@1')
     await rig.gateway.invoke('/mcp/billing/read@1', '{')
-    const families = await figures(rig)
+    const families = await metrics(rig)
     const calls = (decision: string, code: string) =>
       sampled(families, 'svc_calls_total', { server: 'billing', decision, code })
     expect(calls('allow', 'OK')).to.equal(2)
@@ -86,7 +86,7 @@ describe('the figures', () => {
       authn: { allowUnauthenticated: false },
     })
     for (let n = 0; n < 3; n++) await rig.gateway.invoke('/mcp/billing/read@1')
-    const families = await figures(rig)
+    const families = await metrics(rig)
     const deny = { server: 'billing', decision: 'deny', code: 'UNAUTHENTICATED' }
     expect(sampled(families, 'svc_calls_total', deny)).to.equal(3)
     expect(rig.gateway.records().map(({ policy, error }) => `${policy.decision} ${error}`)).to.deep.equal(
@@ -96,7 +96,7 @@ describe('the figures', () => {
 
   it('have no label that a caller can make up', async () => {
     await using rig = await startAdminRig()
-    const before = (await figures(rig)).get('svc_calls_total')?.samples.length
+    const before = (await metrics(rig)).get('svc_calls_total')?.samples.length
     expect(before).to.equal(0)
     for (let n = 0; n < 20; n++) {
       await rig.gateway.invoke(`/mcp/server-${n}/tool-${n}@${n}`)
@@ -153,7 +153,7 @@ describe('the figures', () => {
     meter?.count('my_things_total', 2)
     meter?.gauge?.('my_level', 7)
     meter?.count('svc_audit_append_failures_total')
-    const families = await figures(rig)
+    const families = await metrics(rig)
     expect(sampled(families, 'my_things_total')).to.equal(3)
     expect(sampled(families, 'my_level')).to.equal(7)
     expect(sampled(families, 'svc_audit_append_failures_total')).to.equal(1)
@@ -166,7 +166,7 @@ describe('the figures', () => {
       configure: (container) => bind(container, tokens.Meter, { useValue: meter }),
     })
     expect(resolve(rig.gateway.handle.container, tokens.Meter)).to.equal(meter)
-    expect(sampled(await figures(rig), 'svc_ready')).to.equal(1)
+    expect(sampled(await metrics(rig), 'svc_ready')).to.equal(1)
   })
 
   it('are kept in plain numbers where there is no listener', async () => {
@@ -174,12 +174,12 @@ describe('the figures', () => {
     expect(resolve(gateway.handle.container, tokens.Meter)).to.be.instanceOf(Counters)
   })
 
-  it('count reloads, taken up and refused', async () => {
+  it('count reloads, that succeed and that are refused', async () => {
     await using rig = await startAdminRig()
     await rig.gateway.handle.reload({})
     await rig.gateway.handle.reload({ server: 7 }).catch(() => undefined)
-    const families = await figures(rig)
-    expect(sampled(families, 'svc_policy_reloads_total', { result: 'taken' })).to.equal(1)
+    const families = await metrics(rig)
+    expect(sampled(families, 'svc_policy_reloads_total', { result: 'success' })).to.equal(1)
     expect(sampled(families, 'svc_policy_reloads_total', { result: 'refused' })).to.equal(1)
   })
 })
@@ -223,10 +223,10 @@ describe('the meter behind them', () => {
 })
 
 describe('the server in front of the stages', () => {
-  it('names every figure that it counts', () => {
+  it('names every metric that it counts', () => {
     const server = fileURLToPath(new URL('../../../../app/http/server.ts', import.meta.url))
     const counted = [...readFileSync(server, 'utf8').matchAll(/\.count\('(\w+)'/g)].map(
-      ([, figure]) => figure,
+      ([, metric]) => metric,
     )
     expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(serverMetrics).sort())
   })
@@ -235,7 +235,7 @@ describe('the server in front of the stages', () => {
 describe('the plugins that ship', () => {
   const root = fileURLToPath(new URL('../../../../plugins', import.meta.url))
   for (const { name, metrics = {} } of builtinPlugins) {
-    it(`name every figure that they count, in \`metrics\`: ${name}`, () => {
+    it(`name every metric that they count, in \`metrics\`: ${name}`, () => {
       const sources = readdirSync(join(root, name), { recursive: true, encoding: 'utf8' }).filter(
         (file) => file.endsWith('.ts') && !/(^|\/)(dist|node_modules)\//.test(file),
       )

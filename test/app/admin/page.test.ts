@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { ownMetrics } from 'svc-sdk/internal/admin/metric-table'
-import { builtinPlugins } from 'svc-sdk/internal/plugins'
+import { builtinPlugins } from 'svc-sdk/internal/gateway/plugins'
+import { ownMetrics } from 'svc-sdk/internal/metrics/metric-table'
 import { startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { adminToken, ask } from './rig.js'
@@ -36,7 +36,7 @@ describe('docs/admin.md', () => {
     }
   })
 
-  it('names figures that there are', () => {
+  it('names metrics that there are', () => {
     const known = [ownMetrics, ...builtinPlugins.map(({ metrics = {} }) => metrics)].flatMap(Object.keys)
     const named = [...page.matchAll(/svc_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))
     expect(named.length).to.be.greaterThan(3)

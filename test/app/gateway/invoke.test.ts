@@ -27,7 +27,7 @@ async function withGateway(
   await body(gateway, upstream)
 }
 
-describe('the invoke face', () => {
+describe('the invoke protocol', () => {
   it('forwards the arguments to the tool and its answer to the caller', () =>
     withGateway(async (gateway, upstream) => {
       const response = await gateway.invoke('/mcp/files/read@1.2.0', { b: 1, a: 'x' })

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import { chunksOf, TestFace } from '../../support/mcp-face.js'
+import { chunksOf, TestProxy } from '../../support/mcp-proxy.js'
 import {
   type Answer,
   callEcho,
@@ -10,11 +10,11 @@ import {
   json,
   result,
   serverOf,
-  withFace,
+  withProxy,
 } from '../../support/mcp-server.js'
 import { startUpstream } from '../../support/upstream.js'
 
-describe('an upstream that misbehaves on the MCP face', () => {
+describe('an upstream that misbehaves over MCP', () => {
   const html = (response: ServerResponse): void => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Welcome</h1>')
   }
@@ -61,10 +61,10 @@ describe('an upstream that misbehaves on the MCP face', () => {
     ],
   ] satisfies [string, Answer][]) {
     it(`is a failure when it ${what}`, async () => {
-      await withFace(
+      await withProxy(
         answer,
-        async (face) => {
-          const refused = await face.answer({ body: callEcho })
+        async (proxy) => {
+          const refused = await proxy.answer({ body: callEcho })
           expect(refused.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
           expect(refused.status).to.equal(200)
           expect(refused.json()).to.have.nested.property('error.code', 502)
@@ -84,10 +84,10 @@ describe('an upstream that misbehaves on the MCP face', () => {
     ['a request that is a response too', event({ ...result({ id: 1 }), method: 'ping' })],
   ] as const) {
     it(`is a failure when it streams ${what}`, async () => {
-      await withFace(
+      await withProxy(
         (_message, response) => events(response, part, event(result({ id: 1 }))),
-        async (face) => {
-          const { text, settlements } = await face.answer({ body: callEcho })
+        async (proxy) => {
+          const { text, settlements } = await proxy.answer({ body: callEcho })
           expect(JSON.parse(text.split('data: ').at(-1) ?? '')).to.have.nested.property('error.code', 502)
           expect(text).to.not.include('"hi"')
           expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
@@ -98,10 +98,10 @@ describe('an upstream that misbehaves on the MCP face', () => {
   }
 
   it('answers once: a second answer ends the stream', async () => {
-    await withFace(
+    await withProxy(
       (message, response) => events(response, event(result(message)), event(result(message, { tools: [] }))),
-      async (face) => {
-        const { outcome } = await face.ask({ body: callEcho })
+      async (proxy) => {
+        const { outcome } = await proxy.ask({ body: callEcho })
         const chunks = chunksOf(outcome)
         await chunks.next()
         const fault = await chunks.next().then(
@@ -114,13 +114,13 @@ describe('an upstream that misbehaves on the MCP face', () => {
   })
 
   it('keeps its own errors: status and body go on, and the record says whose error it was', async () => {
-    await withFace(
+    await withProxy(
       (_message, response) =>
         response
           .writeHead(404, { 'content-type': 'text/plain', 'set-cookie': 'a=b', 'www-authenticate': 'Basic' })
           .end('session expired'),
-      async (face) => {
-        const answer = await face.answer({ body: callEcho })
+      async (proxy) => {
+        const answer = await proxy.answer({ body: callEcho })
         expect(answer).to.include({ status: 404, text: 'session expired' })
         expect(answer.outcome).to.include({ kind: 'completed', error: 'UPSTREAM' })
         expect(answer.outcome.headers).to.deep.equal({ 'content-type': 'text/plain' })
@@ -134,10 +134,10 @@ describe('an upstream that misbehaves on the MCP face', () => {
     ['a tool result that says isError', { result: { content: [], isError: true } }, true],
   ] as const) {
     it(`counts ${what} as an error of the upstream's and passes it on`, async () => {
-      await withFace(
+      await withProxy(
         (_message, response) => json(response, { jsonrpc: '2.0', id: 1, ...value }),
-        async (face) => {
-          const answer = await face.answer({ body: callEcho })
+        async (proxy) => {
+          const answer = await proxy.answer({ body: callEcho })
           expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, ...value })
           expect(answer.settlements[0]).to.include({ error: 'UPSTREAM' })
           expect(answer.settlements[0]?.digest !== null).to.equal(hasDigest)
@@ -149,12 +149,12 @@ describe('an upstream that misbehaves on the MCP face', () => {
   it('is not asked when it is dead', async () => {
     const { upstream, url } = await serverOf((message, response) => json(response, result(message)))
     await upstream[Symbol.asyncDispose]()
-    const face = new TestFace(url)
-    const guarded = await face.answer({ body: callEcho })
+    const proxy = new TestProxy(url)
+    const guarded = await proxy.answer({ body: callEcho })
     expect(guarded.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
-    const open = await face.answer({ body: initialize })
+    const open = await proxy.answer({ body: initialize })
     expect(open.outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
-    await face[Symbol.asyncDispose]()
+    await proxy[Symbol.asyncDispose]()
   })
 
   it('is given up when it does not tell its version in time', async () => {
@@ -162,10 +162,10 @@ describe('an upstream that misbehaves on the MCP face', () => {
       // Hangs until the connection is closed.
       response.on('close', () => response.destroy())
     })
-    const face = new TestFace(upstream.url, { probeTimeoutMs: 50 })
-    const { outcome } = await face.ask({ body: callEcho })
+    const proxy = new TestProxy(upstream.url, { probeTimeoutMs: 50 })
+    const { outcome } = await proxy.ask({ body: callEcho })
     expect(outcome).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
-    await face[Symbol.asyncDispose]()
+    await proxy[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
   })
 })

@@ -11,7 +11,7 @@ interface Asking {
   readonly headers?: Record<string, string>
 }
 
-describe('calls with an idempotency key on the MCP face', () => {
+describe('calls with an idempotency key over MCP', () => {
   async function withGateway(
     answer: Answer,
     use: (

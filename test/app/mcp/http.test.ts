@@ -46,7 +46,7 @@ function signalled<T = void>() {
   return { happened, resolve }
 }
 
-describe('the MCP face over HTTP', () => {
+describe('the MCP endpoint over HTTP', () => {
   it('serves and records a call', () =>
     withGateway(fine, async ({ post, gateway }) => {
       const answer = await post(callEcho)

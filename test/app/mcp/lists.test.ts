@@ -1,9 +1,9 @@
 import type { ReferenceRule } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import { denyAll, event, events, json, result, withFace } from '../../support/mcp-server.js'
+import { denyAll, event, events, json, result, withProxy } from '../../support/mcp-server.js'
 
-describe('lists on the MCP face', () => {
+describe('lists over MCP', () => {
   const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
   const tools = { tools: [{ name: 'echo' }, { name: 'drop' }], nextCursor: 'n' }
   const onlyEcho: ReferenceRule = (reference) =>
@@ -11,10 +11,10 @@ describe('lists on the MCP face', () => {
   const echoOnly = { tools: [{ name: 'echo' }], nextCursor: 'n' }
 
   it('are cut down in JSON, and the record hashes what the caller got', async () => {
-    await withFace(
+    await withProxy(
       (message, response) => json(response, result(message, tools)),
-      async (face) => {
-        const answer = await face.answer({ body: list, rules: [onlyEcho] })
+      async (proxy) => {
+        const answer = await proxy.answer({ body: list, rules: [onlyEcho] })
         expect(answer.json()).to.deep.equal({ jsonrpc: '2.0', id: 1, result: echoOnly })
         expect(answer.settlements[0]?.digest).to.equal(
           sha256Hex('{"nextCursor":"n","tools":[{"name":"echo"}]}'),
@@ -24,10 +24,10 @@ describe('lists on the MCP face', () => {
   })
 
   it('are cut down in events, whose ids stay', async () => {
-    await withFace(
+    await withProxy(
       (message, response) => events(response, `id: 9\n${event(result(message, tools))}`),
-      async (face) => {
-        const { text } = await face.answer({ body: list, rules: [onlyEcho] })
+      async (proxy) => {
+        const { text } = await proxy.answer({ body: list, rules: [onlyEcho] })
         expect(text).to.equal(
           `id: 9\ndata: ${JSON.stringify({ jsonrpc: '2.0', id: 1, result: echoOnly })}\n\n`,
         )
@@ -36,29 +36,29 @@ describe('lists on the MCP face', () => {
   })
 
   it('are cut down when a GET stream replays them, and under a method that only this server knows', async () => {
-    await withFace(
+    await withProxy(
       (message, response, call) => {
         if (call.method === 'GET') events(response, event({ jsonrpc: '2.0', id: 1, result: tools }))
         else json(response, result(message, tools))
       },
-      async (face) => {
-        const replayed = await face.answer({
+      async (proxy) => {
+        const replayed = await proxy.answer({
           method: 'GET',
           headers: { 'last-event-id': '1' },
           rules: [onlyEcho],
         })
         expect(replayed.text).to.include('echo').and.not.include('drop')
         const body = { jsonrpc: '2.0', id: 1, method: 'acme/everything' }
-        expect((await face.answer({ body, rules: [onlyEcho] })).text).to.not.include('drop')
+        expect((await proxy.answer({ body, rules: [onlyEcho] })).text).to.not.include('drop')
       },
     )
   })
 
   it('are cut down in errors too', async () => {
-    await withFace(
+    await withProxy(
       (message, response) => json(response, result(message, tools), 500),
-      async (face) => {
-        const answer = await face.answer({ body: list, rules: [onlyEcho] })
+      async (proxy) => {
+        const answer = await proxy.answer({ body: list, rules: [onlyEcho] })
         expect(answer.status).to.equal(500)
         expect(answer.text).to.not.include('drop')
       },
@@ -68,20 +68,20 @@ describe('lists on the MCP face', () => {
   it('go on byte for byte when nothing is taken out', async () => {
     const bytes =
       '{ "jsonrpc":"2.0", "id":1, "result":{"tools":[{"name":"echo","max":9223372036854775807}]} }'
-    await withFace(
+    await withProxy(
       (_message, response) =>
         response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(bytes),
-      async (face) => {
-        expect((await face.answer({ body: list, rules: [onlyEcho] })).text).to.equal(bytes)
+      async (proxy) => {
+        expect((await proxy.answer({ body: list, rules: [onlyEcho] })).text).to.equal(bytes)
       },
     )
   })
 
   it('are empty for a caller who may use nothing', async () => {
-    await withFace(
+    await withProxy(
       (message, response) => json(response, result(message, tools)),
-      async (face) => {
-        const answer = await face.answer({ body: list, rules: [denyAll] })
+      async (proxy) => {
+        const answer = await proxy.answer({ body: list, rules: [denyAll] })
         expect(answer.json()).to.have.deep.nested.property('result.tools', [])
       },
     )

@@ -1,6 +1,6 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
-import { checkHeaderAgreement } from 'svc-sdk/internal/mcp/header-agreement'
+import { validateHeaders } from 'svc-sdk/internal/mcp/header-validation'
 import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
 import { idOf, parseBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
@@ -206,18 +206,15 @@ describe('the headers that mirror a message', () => {
   const call = request('tools/call', { name: 'echo', ...meta })
 
   it('may be absent before 2026-07-28', () => {
-    checkHeaderAgreement({}, request('tools/call', { name: 'echo' }))
-    checkHeaderAgreement({ 'mcp-protocol-version': '2025-11-25' }, request('tools/call', { name: 'echo' }))
+    validateHeaders({}, request('tools/call', { name: 'echo' }))
+    validateHeaders({ 'mcp-protocol-version': '2025-11-25' }, request('tools/call', { name: 'echo' }))
   })
 
   it('agree', () => {
-    checkHeaderAgreement(stateless, call)
+    validateHeaders(stateless, call)
     const encoded = `=?base64?${Buffer.from('größe').toString('base64')}?=`
-    checkHeaderAgreement(
-      { ...stateless, 'mcp-name': encoded },
-      request('tools/call', { name: 'größe', ...meta }),
-    )
-    checkHeaderAgreement(
+    validateHeaders({ ...stateless, 'mcp-name': encoded }, request('tools/call', { name: 'größe', ...meta }))
+    validateHeaders(
       { ...stateless, 'mcp-method': 'tasks/get', 'mcp-name': 't1' },
       request('tasks/get', { taskId: 't1', ...meta }),
     )
@@ -247,7 +244,7 @@ describe('the headers that mirror a message', () => {
     ['a response carries them', { 'mcp-method': 'ping' }, read('{"jsonrpc":"2.0","id":1,"result":{}}')],
   ] as const) {
     it(`are refused when ${what}`, () => {
-      expect(refused(() => checkHeaderAgreement(headers, message)).rpcCode).to.equal(rpcCodes.headerMismatch)
+      expect(refused(() => validateHeaders(headers, message)).rpcCode).to.equal(rpcCodes.headerMismatch)
     })
   }
 })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { isNormalUri } from 'svc-sdk/internal/mcp/resource-uri'
-import { withFace } from '../../support/mcp-server.js'
+import { withProxy } from '../../support/mcp-server.js'
 
 describe('URIs of resources', () => {
   for (const uri of [
@@ -31,11 +31,11 @@ describe('URIs of resources', () => {
   }
 
   it('that are refused are not sent', () =>
-    withFace(
+    withProxy(
       (_message, response) => response.end(),
-      async (face, calls) => {
+      async (proxy, calls) => {
         const params = { uri: 'file:///public/../secret' }
-        const answer = await face.answer({
+        const answer = await proxy.answer({
           body: { jsonrpc: '2.0', id: 1, method: 'resources/read', params },
         })
         expect(answer.json()).to.have.nested.property('error.code', -32602)

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { chunksOf } from '../../support/mcp-face.js'
-import { type Answer, callEcho, event, events, result, withFace } from '../../support/mcp-server.js'
+import { chunksOf } from '../../support/mcp-proxy.js'
+import { type Answer, callEcho, event, events, result, withProxy } from '../../support/mcp-server.js'
 
-describe('a streamed answer on the MCP face', () => {
+describe('a streamed answer over MCP', () => {
   const progress = {
     jsonrpc: '2.0',
     method: 'notifications/progress',
@@ -11,14 +11,14 @@ describe('a streamed answer on the MCP face', () => {
 
   it('passes byte for byte, and the response settles the call before it is let out', async () => {
     let finish: (() => void) | undefined
-    await withFace(
+    await withProxy(
       (message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         response.write(`: hello\r\nretry: 5\r\nid: 1\r\ndata:\r\n\r\n${event(progress)}`)
         finish = () => response.end(`id: 2\n${event(result(message))}: bye\n`)
       },
-      async (face) => {
-        const { outcome, settlements } = await face.ask({ body: callEcho })
+      async (proxy) => {
+        const { outcome, settlements } = await proxy.ask({ body: callEcho })
         const chunks = chunksOf(outcome)
         const early = [await chunks.next(), await chunks.next(), await chunks.next()]
         expect(early.map(({ value }) => Buffer.from(value.bytes).toString()).join('')).to.equal(
@@ -38,10 +38,10 @@ describe('a streamed answer on the MCP face', () => {
 
   it('passes requests of the server, such as an elicitation', async () => {
     const elicit = { jsonrpc: '2.0', id: 1, method: 'elicitation/create', params: {} }
-    await withFace(
+    await withProxy(
       (message, response) => events(response, event(elicit), event(result(message))),
-      async (face) => {
-        const { text, settlements } = await face.answer({ body: callEcho })
+      async (proxy) => {
+        const { text, settlements } = await proxy.answer({ body: callEcho })
         expect(text).to.equal(event(elicit) + event(result({ id: 1 })))
         expect(settlements).to.have.length(1)
       },
@@ -49,10 +49,10 @@ describe('a streamed answer on the MCP face', () => {
   })
 
   it('is replaced by an error under its own event id when the call cannot be recorded', async () => {
-    await withFace(
+    await withProxy(
       (message, response) => events(response, event(progress), `id: 2\n${event(result(message))}`),
-      async (face) => {
-        const { text } = await face.answer({ body: callEcho, unrecordable: true })
+      async (proxy) => {
+        const { text } = await proxy.answer({ body: callEcho, unrecordable: true })
         expect(text).to.match(/^data: .*progress.*\n\nid: 2\ndata: /)
         const data = JSON.parse(text.split('data: ').at(-1) ?? '') as unknown
         expect(data).to.have.nested.property('error.data.error', 'OUTCOME_UNRECORDED')
@@ -64,13 +64,13 @@ describe('a streamed answer on the MCP face', () => {
   it('is drained when its caller leaves, unless leaving means to cancel', async () => {
     const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'echo' }
     const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
-    await withFace(
+    await withProxy(
       (message, response) => events(response, event(result(message))),
-      async (face) => {
-        const older = await face.ask({ body: callEcho })
+      async (proxy) => {
+        const older = await proxy.ask({ body: callEcho })
         expect(older.outcome).to.have.nested.property('body.drainWhenAbandoned', true)
         const body = { ...callEcho, params: { ...callEcho.params, _meta } }
-        const newer = await face.ask({ body, headers })
+        const newer = await proxy.ask({ body, headers })
         expect(newer.outcome).to.have.nested.property('body.drainWhenAbandoned', false)
         await chunksOf(older.outcome).next()
         await chunksOf(newer.outcome).next()
@@ -79,18 +79,18 @@ describe('a streamed answer on the MCP face', () => {
   })
 
   it('ends without its answer as an error, which the client is told unless it may come back for the rest', async () => {
-    await withFace(
+    await withProxy(
       (_message, response) => events(response, event(progress)),
-      async (face) => {
-        const { text, settlements } = await face.answer({ body: callEcho })
+      async (proxy) => {
+        const { text, settlements } = await proxy.answer({ body: callEcho })
         expect(text).to.include('without an answer').and.include('"code":502')
         expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
       },
     )
-    await withFace(
+    await withProxy(
       (_message, response) => events(response, 'id: 1\nretry: 10\ndata:\n\n'),
-      async (face) => {
-        const { text, settlements } = await face.answer({ body: callEcho })
+      async (proxy) => {
+        const { text, settlements } = await proxy.answer({ body: callEcho })
         expect(text).to.equal('id: 1\nretry: 10\ndata:\n\n')
         expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
       },
@@ -98,13 +98,13 @@ describe('a streamed answer on the MCP face', () => {
   })
 
   it('that breaks off is ended with an error for the caller who waits', async () => {
-    await withFace(
+    await withProxy(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         response.write(event(progress), () => response.destroy())
       },
-      async (face) => {
-        const { text, settlements } = await face.answer({ body: callEcho })
+      async (proxy) => {
+        const { text, settlements } = await proxy.answer({ body: callEcho })
         expect(text).to.include(event(progress)).and.include('"error":"UPSTREAM_UNREACHABLE"')
         expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE' })
       },
@@ -112,13 +112,13 @@ describe('a streamed answer on the MCP face', () => {
   })
 
   it('that is stopped on its way says why', async () => {
-    await withFace(
+    await withProxy(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         response.write(event(progress))
       },
-      async (face) => {
-        const { outcome, call, settlements } = await face.ask({ body: callEcho })
+      async (proxy) => {
+        const { outcome, call, settlements } = await proxy.ask({ body: callEcho })
         const chunks = chunksOf(outcome)
         await chunks.next()
         call.abort('DURATION_EXCEEDED', 'Too long.')
@@ -134,15 +134,15 @@ describe('a streamed answer on the MCP face', () => {
     const gone = new Promise<void>((resolve) => {
       left = resolve
     })
-    await withFace(
+    await withProxy(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
         response.on('close', () => left?.())
         response.write(event(progress))
       },
-      async (face, calls) => {
+      async (proxy, calls) => {
         const headers = { 'mcp-session-id': 's', 'last-event-id': '4' }
-        const { outcome, settlements, exchange } = await face.ask({ method: 'GET', headers })
+        const { outcome, settlements, call } = await proxy.ask({ method: 'GET', headers })
         expect(outcome).to.have.nested.property('body.drainWhenAbandoned', false)
         const chunks = chunksOf(outcome)
         expect((await chunks.next()).value.bytes).to.have.length(0)
@@ -151,17 +151,17 @@ describe('a streamed answer on the MCP face', () => {
         await chunks.return?.()
         await gone
         expect(settlements).to.have.length(1)
-        expect(exchange.target).to.include({ tool: 'GET', mcpMethod: null })
+        expect(call.target).to.include({ tool: 'GET', mcpMethod: null })
         expect(calls.at(-1)?.headers).to.include({ 'last-event-id': '4', accept: 'text/event-stream' })
       },
     )
   })
 
   it('of a GET is not let out when its opening cannot be recorded', async () => {
-    await withFace(
+    await withProxy(
       (_message, response) => events(response, event(progress)),
-      async (face) => {
-        const { text } = await face.answer({ method: 'GET', unrecordable: true })
+      async (proxy) => {
+        const { text } = await proxy.answer({ method: 'GET', unrecordable: true })
         expect(text).to.include('OUTCOME_UNRECORDED').and.not.include('progress')
       },
     )
@@ -177,10 +177,10 @@ describe('a streamed answer on the MCP face', () => {
     const resume = { method: 'GET', headers: { ...session, 'last-event-id': '0' } } as const
 
     it('tells that it is withheld, where its record failed', async () => {
-      await withFace(keeping, async (face) => {
-        const first = await face.answer({ body: callEcho, headers: session, unrecordable: true })
+      await withProxy(keeping, async (proxy) => {
+        const first = await proxy.answer({ body: callEcho, headers: session, unrecordable: true })
         expect(first.text).to.include('OUTCOME_UNRECORDED').and.not.include('secret')
-        const { text } = await face.answer(resume)
+        const { text } = await proxy.answer(resume)
         expect(text).to.include('The answer to this request was withheld.').and.not.include('secret')
         expect(text).to.match(/^id: 1$/m)
       })
@@ -194,44 +194,44 @@ describe('a streamed answer on the MCP face', () => {
     }
 
     it('tells that it is withheld, where it was broken off for its size', async () => {
-      await withFace(slow, async (face) => {
-        const { outcome } = await face.ask({ body: callEcho, headers: session })
+      await withProxy(slow, async (proxy) => {
+        const { outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
         await chunks.next()
         await chunks.return?.()
-        const { text } = await face.answer(resume)
+        const { text } = await proxy.answer(resume)
         expect(text).to.include('withheld').and.not.include('secret')
       })
     })
 
     it('tells that it is withheld, where it took too long', async () => {
-      await withFace(slow, async (face) => {
-        const { call, outcome } = await face.ask({ body: callEcho, headers: session })
+      await withProxy(slow, async (proxy) => {
+        const { call, outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
         await chunks.next()
         call.abort('DURATION_EXCEEDED', 'Too long.')
         await chunks.next()
-        const { text } = await face.answer(resume)
+        const { text } = await proxy.answer(resume)
         expect(text).to.include('withheld').and.not.include('secret')
       })
     })
 
     it('tells an answer that was only interrupted', async () => {
-      await withFace(slow, async (face) => {
-        const { call, outcome } = await face.ask({ body: callEcho, headers: session })
+      await withProxy(slow, async (proxy) => {
+        const { call, outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
         await chunks.next()
         call.abort('UPSTREAM_UNREACHABLE', 'The gateway is shutting down.')
         await chunks.next()
-        expect((await face.answer(resume)).text).to.include('secret')
+        expect((await proxy.answer(resume)).text).to.include('secret')
       })
     })
 
     it('tells the answers of other sessions and requests', async () => {
-      await withFace(keeping, async (face) => {
-        await face.answer({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
-        await face.answer({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })
-        expect((await face.answer(resume)).text).to.include('secret')
+      await withProxy(keeping, async (proxy) => {
+        await proxy.answer({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
+        await proxy.answer({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })
+        expect((await proxy.answer(resume)).text).to.include('secret')
       })
     })
   })

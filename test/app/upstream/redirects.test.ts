@@ -5,7 +5,7 @@ import { startUpstream } from '../../support/upstream.js'
 
 describe('a redirect by an upstream', () => {
   for (const status of [301, 302, 303, 307, 308]) {
-    it(`with ${status} is not followed, on either face`, async () => {
+    it(`with ${status} is not followed, over either protocol`, async () => {
       await using inside = await startUpstream()
       await using upstream = await startUpstream((_call, response) => {
         response.writeHead(status, { location: `${inside.url}/latest/meta-data` }).end()
@@ -27,7 +27,7 @@ describe('a redirect by an upstream', () => {
     })
   }
 
-  it('is not followed to a server that speaks MCP either, by calls of the invoke face', async () => {
+  it('is not followed to a server that speaks MCP either, by calls of the invoke protocol', async () => {
     await using inside = await startUpstream()
     await using upstream = await startUpstream((_call, response) => {
       response.writeHead(307, { location: `${inside.url}/mcp` }).end()

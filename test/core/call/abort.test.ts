@@ -6,7 +6,7 @@ describe('stopping a call', () => {
   it('tells every listener once, with the first reason', () => {
     const call = makeCall()
     const told: unknown[] = []
-    call.stopping.addEventListener('abort', () => told.push(call.stopping.reason))
+    call.abortState.addEventListener('abort', () => told.push(call.abortState.reason))
     call.abort('DRAINING', 'first')
     call.abort('INTERNAL', 'second')
     expect(told).to.have.length(1)
@@ -17,9 +17,9 @@ describe('stopping a call', () => {
     const call = makeCall()
     const told: string[] = []
     const listener = () => told.push('removed')
-    call.stopping.addEventListener('abort', listener)
-    call.stopping.addEventListener('abort', () => told.push('kept'))
-    call.stopping.removeEventListener('abort', listener)
+    call.abortState.addEventListener('abort', listener)
+    call.abortState.addEventListener('abort', () => told.push('kept'))
+    call.abortState.removeEventListener('abort', listener)
     call.abort('DRAINING', 'over')
     expect(told).to.deep.equal(['kept'])
   })
@@ -30,7 +30,7 @@ describe('stopping a call', () => {
     expect(signal.aborted).to.equal(false)
     call.abort('DRAINING', 'over')
     expect(signal.aborted).to.equal(true)
-    expect(signal.reason).to.equal(call.stopping.reason)
+    expect(signal.reason).to.equal(call.abortState.reason)
   })
 
   it('gives an AbortSignal that has fired to whoever asks afterwards', () => {

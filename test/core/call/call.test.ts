@@ -16,6 +16,15 @@ describe('Call', () => {
     expect(() => makeCall().need(slot('missing'))).to.throw('slot missing is empty')
   })
 
+  it('refines its target by a new value, and changes none that was read before', () => {
+    const call = makeCall()
+    const before = call.target
+    const { serverVersion } = before
+    call.refineTarget({ serverVersion: '2.0.0' })
+    expect(call.target).to.deep.equal({ ...before, serverVersion: '2.0.0' })
+    expect(before.serverVersion).to.equal(serverVersion).and.not.equal('2.0.0')
+  })
+
   it('stops with the code it was aborted with', () => {
     const call = makeCall()
     call.abort('DURATION_EXCEEDED', 'too long')
@@ -24,14 +33,16 @@ describe('Call', () => {
 
   it('lets a reference be used that no rule speaks against', () => {
     const call = makeCall()
-    call.rule((reference) => (reference.includes('bad') ? { reason: 'x', stage: 's' } : undefined))
+    call.addReferenceRule((reference) =>
+      reference.includes('bad') ? { reason: 'x', stage: 's' } : undefined,
+    )
     expect(call.mayUse('mcp://s/good@1', 'tool')).to.equal(true)
     expect(call.mayUse('mcp://s/bad@1', 'tool')).to.equal(false)
   })
 
   it('judges references by the verdict in force', () => {
     const call = makeCall()
-    call.rule(() => ({ reason: 'x', stage: 's' }))
+    call.addReferenceRule(() => ({ reason: 'x', stage: 's' }))
     call.set(verdict, { mode: 'observe', effectOf: () => 'would_deny' })
     expect(call.mayUse('mcp://s/t@1', 'tool')).to.equal(true)
   })
@@ -40,14 +51,16 @@ describe('Call', () => {
     const call = makeCall()
     const effects = { held: 'escalate', banned: 'deny', seen: 'reported' } as const
     for (const [name, reason] of Object.entries({ held: 'held', banned: 'held', seen: 'seen' })) {
-      call.rule((reference) => (reference.includes(name) ? { reason, stage: 's' } : undefined))
+      call.addReferenceRule((reference) => (reference.includes(name) ? { reason, stage: 's' } : undefined))
     }
-    call.rule((reference) => (reference.includes('banned') ? { reason: 'banned', stage: 's' } : undefined))
+    call.addReferenceRule((reference) =>
+      reference.includes('banned') ? { reason: 'banned', stage: 's' } : undefined,
+    )
     const effectOf = (reason: string) => effects[reason as keyof typeof effects]
     call.set(verdict, { mode: 'enforce', effectOf })
     const said = (name: string) => [
       call.mayUse(`mcp://s/${name}@1`, 'tool'),
-      call.mayAskFor(`mcp://s/${name}@1`, 'tool'),
+      call.mayRequest(`mcp://s/${name}@1`, 'tool'),
     ]
     expect(said('held')).to.deep.equal([false, true])
     expect(said('banned')).to.deep.equal([false, false])
@@ -56,25 +69,25 @@ describe('Call', () => {
 
   it('stops when it is hurried while it waits for people, before or after, and not otherwise', () => {
     const before = makeCall()
-    before.hurry()
-    expect(before.stopping.aborted).to.equal(false)
-    before.waits()
-    expect(before.stopping.reason).to.have.property('code', 'DRAINING')
+    before.drain()
+    expect(before.abortState.aborted).to.equal(false)
+    before.pauseTimeout()
+    expect(before.abortState.reason).to.have.property('code', 'DRAINING')
     const during = makeCall()
-    during.waits()
-    during.hurry()
-    expect(during.stopping.aborted).to.equal(true)
+    during.pauseTimeout()
+    during.drain()
+    expect(during.abortState.aborted).to.equal(true)
     const after = makeCall()
-    after.waits()()
-    after.hurry()
-    expect(after.stopping.aborted).to.equal(false)
+    after.pauseTimeout()()
+    after.drain()
+    expect(after.abortState.aborted).to.equal(false)
   })
 
   it('tells when waiting for people begins and ends', () => {
     const call = makeCall()
     const told: boolean[] = []
-    call.onWait((isWaiting) => told.push(isWaiting))
-    const done = call.waits()
+    call.onTimeoutPause((isWaiting) => told.push(isWaiting))
+    const done = call.pauseTimeout()
     expect(told).to.deep.equal([true])
     done()
     expect(told).to.deep.equal([true, false])
@@ -120,13 +133,13 @@ describe('Call', () => {
   it('tells that the caller has gone to those who listen, once, and at once to those who come later', () => {
     const call = makeCall()
     const told: string[] = []
-    call.onLeave(() => told.push('listens'))
-    const stay = call.onLeave(() => told.push('listens no more'))
+    call.onDisconnect(() => told.push('listens'))
+    const stay = call.onDisconnect(() => told.push('listens no more'))
     stay()
-    call.leave()
-    call.leave()
-    call.onLeave(() => told.push('comes later'))
+    call.disconnect()
+    call.disconnect()
+    call.onDisconnect(() => told.push('comes later'))
     expect(told).to.deep.equal(['listens', 'comes later'])
-    expect(call.stopping.aborted).to.equal(false)
+    expect(call.abortState.aborted).to.equal(false)
   })
 })

@@ -2,7 +2,7 @@ import { describedPath, metadataUrl, resourceUrl } from '@svc/core/http'
 import { expect } from 'chai'
 
 describe('the gateway as a protected resource', () => {
-  it('is identified by its URL, and each server by the URL of its MCP face', () => {
+  it('is identified by its URL, and each server by the URL of its MCP endpoint', () => {
     expect(resourceUrl('https://gw.example')).to.equal('https://gw.example')
     expect(resourceUrl('https://gw.example', 'files')).to.equal('https://gw.example/mcp/files')
     expect(resourceUrl('https://gw.example/tools', 'a/b c')).to.equal(

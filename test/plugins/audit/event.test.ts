@@ -8,8 +8,10 @@ import {
   type Token,
   tokens,
 } from '@svc/core'
-import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
+import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'
 
@@ -45,7 +47,7 @@ async function recorder(section: object = {}, append?: Appender['append'], redac
   bind(context.container, tokens.Logger, { useValue: log })
   bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
   const config = auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '2.0.0', ...section })
-  const stage = auditPlugin.create(config, context)
+  const stage = createStage(auditPlugin, config, context)
   const record: RecordEvent | undefined = stage.offer?.(services.record)
   if (record === undefined) throw new Error('audit records no events')
   return { stage, record, records, log, counted }
@@ -58,10 +60,10 @@ async function faultOf(promise: Promise<unknown>): Promise<unknown> {
   )
 }
 
-describe('the record of what is no call', () => {
+describe('the record of a gateway event', () => {
   const { signal } = new AbortController()
 
-  it('names the gateway as its server and what happened as its tool', async () => {
+  it('names the gateway as its server and the event as its tool', async () => {
     const { stage, record, records } = await recorder()
     await stage.start?.(signal)
     await record(event)
@@ -101,7 +103,7 @@ describe('the record of what is no call', () => {
     expect(records[1]).to.include({ status: 'error', error: 'DECIDED' })
   })
 
-  it('names no people where identities are redacted', async () => {
+  it('contains no identities where they are redacted', async () => {
     const redactor: Redactor = {
       pseudonym: () => 'somebody',
       text: (text) => text.replace(/\S+@\S+/g, 'somebody'),
@@ -115,7 +117,7 @@ describe('the record of what is no call', () => {
     expect(records[0]).to.include({ tool: 'escalations/vote@1' })
   })
 
-  it('must be written: what happened is refused while the log is not open, or fails', async () => {
+  it('must be written: the event is refused while the log is not open or fails', async () => {
     const { stage, record, counted } = await recorder({}, () => Promise.reject(new Error('full')))
     expect(await faultOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
     await stage.start?.(signal)
@@ -124,7 +126,7 @@ describe('the record of what is no call', () => {
     await stage.stop?.()
   })
 
-  it('is counted as lost where the policy goes on without', async () => {
+  it('is counted as lost with failure_mode continue', async () => {
     const { stage, record, counted } = await recorder({ failure_mode: 'continue' }, () =>
       Promise.reject(new Error('full')),
     )

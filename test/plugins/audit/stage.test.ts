@@ -9,10 +9,12 @@ import {
   tokens,
   verdict,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
-import { type AuditEnvelope, auditPlugin, auditSchema } from '@svc/plugin-audit'
+import { Pipeline } from '@svc/core/pipeline'
+import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'
@@ -39,7 +41,7 @@ async function recording(now: () => number = () => 0): Promise<Recorded> {
   bind(context.container, tokens.Meter, { useValue: { count: () => undefined } })
   let outcome: Outcome = denied('INTERNAL', 'not set')
   const pipeline = new Pipeline(
-    [{ name: 'audit', stage: auditPlugin.create(config, context) }],
+    [{ name: 'audit', stage: createStage(auditPlugin, config, context) }],
     async (call) => {
       await call.request()
       return outcome
@@ -59,7 +61,7 @@ async function recording(now: () => number = () => 0): Promise<Recorded> {
 const ok: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from('{}') }
 
 describe('the record of a call', () => {
-  it('says who called what, from where, by whose leave', async () => {
+  it('names the caller, the tool, the origin and the decision', async () => {
     const { records, run } = await recording()
     const call = makeCall({
       agent: { nodeId: 'node-1', agentRef: 'run-7', variables: { a: 1 }, metadata: { b: 2 } },
@@ -92,11 +94,11 @@ describe('the record of a call', () => {
     })
   })
 
-  it('says deny, and why, when enforcement denied', async () => {
+  it('has the decision deny, and why, when enforcement denied', async () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
-    call.find({ reason: 'tool_in_denylist', stage: 'entitlements', detail: 'denylist' })
+    call.addFinding({ reason: 'tool_in_denylist', stage: 'entitlements', detail: 'denylist' })
     await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
     expect(records[0]).to.deep.include({
       status: 'error',
@@ -108,17 +110,17 @@ describe('the record of a call', () => {
     })
   })
 
-  it('says allow, and what would have been denied, in observe mode', async () => {
+  it('has the decision allow, and what would have been denied, in observe mode', async () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.set(verdict, { mode: 'observe', effectOf: () => 'would_deny' })
-    call.find({ reason: 'tool_in_denylist', stage: 'entitlements' })
+    call.addFinding({ reason: 'tool_in_denylist', stage: 'entitlements' })
     await run(call, ok)
     expect(records[0]?.policy.decision).to.equal('allow')
     expect(records[0]?.findings?.[0]).to.include({ effect: 'would_deny' })
   })
 
-  it('keeps a failure of the upstream apart from a denial', async () => {
+  it('distinguishes an upstream failure from a denial', async () => {
     const { records, run } = await recording()
     await run(makeCall(), failed('UPSTREAM_UNREACHABLE', 'down'))
     expect(records[0]).to.deep.include({
@@ -127,11 +129,11 @@ describe('the record of a call', () => {
     })
   })
 
-  it('names a risk once however often it was found', async () => {
+  it('names a risk once', async () => {
     const { records, run } = await recording()
     const call = makeCall()
-    call.find({ reason: 'egress_violation', stage: 'security' })
-    call.find({ reason: 'egress_violation', stage: 'security' })
+    call.addFinding({ reason: 'egress_violation', stage: 'security' })
+    call.addFinding({ reason: 'egress_violation', stage: 'security' })
     await run(call, ok)
     expect(records[0]?.risk_tags).to.deep.equal(['egress_violation'])
     expect(records[0]?.findings).to.have.length(2)
@@ -152,7 +154,7 @@ describe('a flood of unauthenticated requests', () => {
     expect(records[50]?.findings?.[0]).to.include({ detail: '20 more unauthenticated requests were refused' })
   })
 
-  it('is summed up when the gateway stops before the second is over', async () => {
+  it('is recorded when the gateway stops within the second', async () => {
     const { records, run, stop } = await recording()
     for (let i = 0; i < 60; i++) await run(makeCall(), denied('UNAUTHENTICATED', 'no token'))
     await stop()

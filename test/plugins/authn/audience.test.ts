@@ -67,7 +67,7 @@ describe('authn: the audience of a token', () => {
 
   it('opens the server that the body names, where the path names none', async () => {
     const gate = await stage()
-    const a2a = (server: string): CallOverrides => ({ face: 'a2a', server })
+    const a2a = (server: string): CallOverrides => ({ protocol: 'a2a', server })
     expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('files'))).to.equal('passed')
     expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('my mail'))).to.match(/^UNAUTHENTICATED/)
   })

@@ -90,18 +90,18 @@ describe('authn: scopes', () => {
   it('of patterns are not asked of the open part of the protocol', async () => {
     const gate = await stage({ scopes: { tools: { '*': ['anything'] } } })
     const initialize: CallOverrides = {
-      face: 'mcp',
+      protocol: 'mcp',
       request: { kind: 'protocol', method: 'initialize', name: 'initialize', reference: 'mcp://files/' },
     }
     expect(await call(gate, {}, initialize)).to.equal(served)
-    expect((await call(gate, {}, { face: 'mcp' })).kind).to.equal('denied')
+    expect((await call(gate, {}, { protocol: 'mcp' })).kind).to.equal('denied')
   })
 
-  it('are needed on every face', async () => {
+  it('are needed over every protocol', async () => {
     const gate = await stage()
-    for (const face of ['invoke', 'a2a', 'mcp'] as const) {
-      expect((await call(gate, { scope: 'tools' }, { face })).kind, face).to.equal('denied')
-      expect(await call(gate, { scope: 'tools files' }, { face }), face).to.equal(served)
+    for (const protocol of ['invoke', 'a2a', 'mcp'] as const) {
+      expect((await call(gate, { scope: 'tools' }, { protocol })).kind, protocol).to.equal('denied')
+      expect(await call(gate, { scope: 'tools files' }, { protocol }), protocol).to.equal(served)
     }
   })
 
@@ -132,7 +132,7 @@ describe('authn: scopes', () => {
     expect(challengeOf(await call(gate, { org: undefined }))).to.match(
       /^Bearer realm="svc", error="invalid_token", scope="tools files", resource_metadata=".*", error_description="/,
     )
-    expect(challengeOf(await call(gate, undefined, { face: 'a2a' }))).to.equal(
+    expect(challengeOf(await call(gate, undefined, { protocol: 'a2a' }))).to.equal(
       `Bearer realm="svc", scope="tools", resource_metadata="${metadata}"`,
     )
   })

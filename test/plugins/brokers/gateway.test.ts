@@ -34,7 +34,7 @@ function upstreamThat(statusOf: (call: UpstreamCall) => number): Promise<TestUps
   })
 }
 
-describe('brokers: in a gateway, on the invoke face', () => {
+describe('brokers: in a gateway, over the invoke protocol', () => {
   it('send the credential, and never what the caller put under that name or its authorization', async () => {
     await using upstream = await upstreamThat(() => 200)
     await using gateway = await gatewayTo(upstream, {
@@ -144,7 +144,7 @@ describe('brokers: in a gateway, on the invoke face', () => {
   })
 })
 
-describe('brokers: in a gateway, on the MCP face', () => {
+describe('brokers: in a gateway, over MCP', () => {
   const post = (gateway: TestGateway, body: object, headers: Record<string, string> = {}) =>
     fetch(`${gateway.url}/mcp/files`, {
       method: 'POST',

@@ -181,7 +181,7 @@ describe('brokers: on behalf of the caller, with an OpenID Connect provider', ()
     ],
   ] as const
   for (const [how, actor, more] of ways) {
-    it(`serves the call as the caller, the gateway proving itself by ${how}, on both faces`, async () => {
+    it(`serves the call as the caller, the gateway proving itself by ${how}, over both protocols`, async () => {
       const audience = how === 'a secret' ? {} : { assertion_audience: issuer }
       await using serving = await gateway({ ...more, ...audience })
       const headers = { authorization: `Bearer ${await callerToken()}` }

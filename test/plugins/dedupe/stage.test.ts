@@ -11,7 +11,7 @@ import {
   Refusal,
   tokens,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -271,7 +271,7 @@ describe('the dedupe stage', () => {
           }
           text = shown(old)
           const ask = (rpcId: string | number) =>
-            running.run(keyed({ face: 'mcp', tool, request: { rpcId } }))
+            running.run(keyed({ protocol: 'mcp', tool, request: { rpcId } }))
           await ask(old)
           expect(textOf(await ask(fresh))).to.equal(shown(fresh))
         },
@@ -292,7 +292,7 @@ describe('the dedupe stage', () => {
   ]) {
     it(`leaves ${JSON.stringify(text)} as it is`, async () => {
       const running = await pipeline({}, () => answered(text, { digest: null }))
-      const ask = () => running.run(keyed({ face: 'mcp', request: { rpcId: 2 } }))
+      const ask = () => running.run(keyed({ protocol: 'mcp', request: { rpcId: 2 } }))
       await ask()
       const replay = await ask()
       expect(replay).to.have.nested.property('headers.x-dedupe', 'replay')
@@ -353,7 +353,7 @@ describe('the dedupe stage', () => {
         await claimed({ server: 'more' }),
         await claimed({ tool: 'more' }),
         await claimed({ request: { idempotencyKey: 'more' } }),
-        await claimed({ face: 'mcp', request: { round: '{}' } }),
+        await claimed({ protocol: 'mcp', request: { round: '{}' } }),
         await claimed({}, undefined, { namespace: 'more' }),
       ].map(({ key }) => key)
       expect(new Set(keys).size).to.equal(keys.length)
@@ -373,9 +373,9 @@ describe('the dedupe stage', () => {
 
     it('takes the version for a part of the request where the caller has chosen it', async () => {
       const versions = ['1.0.0', '2.0.0']
-      const prints = async (face: 'invoke' | 'a2a' | 'mcp') => {
+      const prints = async (protocol: 'invoke' | 'a2a' | 'mcp') => {
         const found: string[] = []
-        for (const version of versions) found.push((await claimed({ face, version })).fingerprint)
+        for (const version of versions) found.push((await claimed({ protocol, version })).fingerprint)
         return found
       }
       const invoke = await prints('invoke')

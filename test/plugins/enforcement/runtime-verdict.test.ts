@@ -11,7 +11,7 @@ const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlemen
 async function handle(section: object, judged: Judgement, ...findings: Finding[]) {
   const stage = enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
   const call: Call = makeCall()
-  for (const finding of findings) call.find(finding)
+  for (const finding of findings) call.addFinding(finding)
   call.set(judgement, judged)
   const outcome = await stage.handle(call, async () => served)
   const effects = call.findings.map(({ reason }) => `${reason}: ${call.need(verdict).effectOf(reason)}`)

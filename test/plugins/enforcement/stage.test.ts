@@ -10,7 +10,7 @@ const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: 
 
 function callWith(...findings: Finding[]): Call {
   const call = makeCall()
-  for (const finding of findings) call.find(finding)
+  for (const finding of findings) call.addFinding(finding)
   return call
 }
 
@@ -98,10 +98,10 @@ describe('enforcement', () => {
   it('filters lists by the same rule', async () => {
     const rule = () => notListed
     const enforced = callWith()
-    enforced.rule(rule)
+    enforced.addReferenceRule(rule)
     await handle({}, enforced)
     const observed = callWith()
-    observed.rule(rule)
+    observed.addReferenceRule(rule)
     await handle({ mode: 'observe' }, observed)
     expect(enforced.mayUse('mcp://files/x@1', 'tool')).to.equal(false)
     expect(observed.mayUse('mcp://files/x@1', 'tool')).to.equal(true)

@@ -11,7 +11,7 @@ import { sha256Hex } from '@svc/core/json'
 import { startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { fakeContext } from 'svc-sdk/testing'
+import { createStage, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { decide, nothingAllowed, startRig } from './rig.js'
 
@@ -45,7 +45,7 @@ describe('a remote runtime', () => {
         reasons: ['tool_not_in_allowlist'],
         riskTags: ['tool_not_in_allowlist'],
         attributes: {
-          face: 'invoke',
+          protocol: 'invoke',
           kind: 'tool',
           reference: 'mcp://files/echo@1.0.0',
           authenticated: false,
@@ -234,14 +234,14 @@ describe('a remote runtime', () => {
         },
       },
     })
-    const stage = runtimePlugin.create(runtimePlugin.schema.parse({}), context)
+    const stage = createStage(runtimePlugin, {}, context)
     await stage.start?.(new AbortController().signal)
     try {
       for (const redacts of [undefined, { pseudonym: () => 'hmac:1', text: () => 'redacted text' }]) {
         const call = makeCall()
         call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: ['desk'] })
         if (redacts !== undefined) call.set(redactor, redacts)
-        call.find({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
+        call.addFinding({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
         await stage.handle(call, async () => denied('INTERNAL', 'not sent in this test'))
       }
     } finally {

@@ -56,7 +56,7 @@ describe('security: duration', () => {
       const call = makeCall()
       const outcome = await run({ security }, call, async () => {
         await clock.tickAsync(900)
-        const done = call.waits()
+        const done = call.pauseTimeout()
         await clock.tickAsync(60_000)
         done()
         return upstreamTaking(ms)(call)

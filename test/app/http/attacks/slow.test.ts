@@ -279,7 +279,7 @@ describe('what a gateway counts of clients that it gives no call', () => {
     await sendRaw(gateway.url, call.repeat(100))
     expect(Object.fromEntries(counts)).to.deep.equal({
       svc_http_refusals_total: 3,
-      svc_http_connections_cut_total: 1,
+      svc_http_connections_closed_total: 1,
     })
   })
 })

@@ -149,7 +149,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     const call = makeCall({ trace: { spanId: spanOf(++calls) }, ...given })
     call.set(identity, by)
     if (redacts !== undefined) call.set(redactor, redacts)
-    for (const finding of findings) call.find(finding)
+    for (const finding of findings) call.addFinding(finding)
     return call
   }
   const through = async (call: Call, next: () => Promise<Outcome>): Promise<Outcome> => {

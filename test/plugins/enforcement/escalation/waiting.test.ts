@@ -84,7 +84,7 @@ describe('a caller who waits', () => {
     const call = rig.make({ headers })
     const calling = rig.through(call, () => Promise.reject(new Error('it is not sent')))
     const id = await pendingId(rig)
-    call.leave()
+    call.disconnect()
     expect(summaryOf(await calling)).to.deep.equal({ code: 'ESCALATION_PENDING', id, status: 'pending' })
   })
 
@@ -102,7 +102,7 @@ describe('a caller who waits', () => {
   it('is not let through when it left before the approval', async () => {
     await using rig = await startRig()
     const call = rig.make({ headers })
-    call.leave()
+    call.disconnect()
     const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
     await rig.service.vote(idOf(outcome), reviewer('ann'), { vote: 'approve' })
     expect(await rig.service.find(idOf(outcome))).to.include({ isUsed: false })

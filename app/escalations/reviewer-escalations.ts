@@ -1,0 +1,147 @@
+// The admin API's part on escalations: who may see which, and votes.
+import {
+  type Denied,
+  denied,
+  type ErrorCode,
+  type Escalation,
+  type EscalationService,
+  type EscalationStatus,
+  isRefusal,
+  isVoteError,
+  Refusal,
+  type Reviewer,
+  type VoteErrorCode,
+} from '@svc/core'
+import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.js'
+import { reviewerView } from './view.js'
+import type { Vote } from './vote.js'
+
+/** Most that one answer lists. */
+const maxListed = 500
+const defaultListed = 100
+/** Escalations searched for those of a reviewer's sets, as the service filters by one tenant only. */
+const maxSearched = 5000
+
+const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
+
+/** How the service's errors are answered: `denial_reason` tells those with the same code apart. */
+const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
+  NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
+  DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
+  ALREADY_VOTED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'already_voted' },
+  NOT_A_REVIEWER: { code: 'TOOL_NOT_ALLOWED', reason: 'not_a_reviewer' },
+}
+
+export class Escalations {
+  #service: EscalationService
+  #authorizer: AdminAuthorizer
+  #reviewer: Reviewer
+  #scope: VisibleScope
+
+  /** Throws `Refusal` for one who reviews nothing. */
+  constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
+    this.#service = service
+    this.#authorizer = authorizer
+    this.#reviewer = reviewer
+    const scope = authorizer.scopeOf(reviewer)
+    if (scope === undefined) {
+      throw new Refusal('TOOL_NOT_ALLOWED', 'None of your roles is in admin.reviewer_roles.')
+    }
+    this.#scope = scope
+  }
+
+  /** Newest first. */
+  async list(query: URLSearchParams): Promise<object> {
+    const { status, tenant, limit } = readQuery(query)
+    const { isAll, tenant: own, sets } = this.#scope
+    const isSearch = !isAll && sets.size > 0
+    const asks = isAll || isSearch ? tenant : own
+    const found = await asked(() =>
+      this.#service.list({
+        ...(status === undefined ? {} : { status }),
+        ...(asks === undefined ? {} : { tenant: asks }),
+        limit: isSearch ? maxSearched : limit + 1,
+      }),
+    )
+    const seen = found.filter((one) => this.#mayRead(one) && (tenant === undefined || one.tenant === tenant))
+    const isCut = isSearch && found.length === maxSearched
+    return { escalations: seen.slice(0, limit).map(reviewerView), more: isCut || seen.length > limit }
+  }
+
+  async show(id: string): Promise<object> {
+    return reviewerView(await this.#find(id))
+  }
+
+  async vote(id: string, vote: Vote): Promise<object | Denied> {
+    const { status } = await this.#find(id)
+    if (this.#reviewer.kind === 'admin' && !this.#authorizer.tokenVotes) {
+      const message = 'With OIDC configured votes are cast by people: send your own bearer token.'
+      return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
+    }
+    try {
+      return reviewerView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
+    } catch (fault) {
+      if (!isVoteError(fault)) throw fault
+      const { code, reason } = voteErrors[fault.code]
+      // As it is now: somebody else's vote may just have decided it.
+      const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
+      return denied(code, fault.message, refusalOf(id, now?.status ?? status, reason))
+    }
+  }
+
+  /** One that the reviewer may not see is not there. */
+  async #find(id: string): Promise<Escalation> {
+    const found = await asked(() => this.#service.find(id))
+    if (found === undefined || !this.#mayRead(found)) throw notFound()
+    return found
+  }
+
+  #mayRead({ tenant, approvalSetId }: Escalation): boolean {
+    const { isAll, tenant: own, sets } = this.#scope
+    return isAll || own === tenant || (approvalSetId !== undefined && sets.has(approvalSetId))
+  }
+}
+
+function refusalOf(id: string, status: EscalationStatus, reason: string) {
+  return { escalation: { id, status }, denial: { type: 'escalation', reason } }
+}
+
+export function notFound(): Refusal {
+  return new Refusal('TARGET_NOT_FOUND', 'There is no such escalation.')
+}
+
+/** Any other error of the service comes from its store. */
+export async function asked<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask()
+  } catch (cause) {
+    if (isVoteError(cause) || isRefusal(cause)) throw cause
+    throw new Refusal('STORE_UNAVAILABLE', 'The escalations cannot be looked up now. Try again later.', {
+      cause,
+    })
+  }
+}
+
+interface Query {
+  readonly status: EscalationStatus | undefined
+  readonly tenant: string | undefined
+  readonly limit: number
+}
+
+function readQuery(query: URLSearchParams): Query {
+  for (const name of query.keys()) {
+    if (!['status', 'tenant', 'limit'].includes(name) || query.getAll(name).length > 1) {
+      throw new Refusal('BAD_REQUEST', 'Expected ?status=, ?tenant= and ?limit=, each at most once.')
+    }
+  }
+  const wanted = query.get('status')
+  const status = statuses.find((one) => one === wanted)
+  if (wanted !== null && status === undefined) {
+    throw new Refusal('BAD_REQUEST', `status: expected one of ${statuses.join(', ')}.`)
+  }
+  const limit = query.get('limit') ?? String(defaultListed)
+  if (!/^[1-9]\d{0,2}$/.test(limit) || Number(limit) > maxListed) {
+    throw new Refusal('BAD_REQUEST', `limit: expected 1 to ${maxListed}.`)
+  }
+  return { status, tenant: query.get('tenant') ?? undefined, limit: Number(limit) }
+}

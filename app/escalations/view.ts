@@ -1,0 +1,53 @@
+// Escalations as JSON: all of one for those who decide, and what concerns a caller for callers.
+import type { Escalation } from '@svc/core'
+
+/** For reviewers: who voted what, and why, included. Times are ISO 8601. */
+export function reviewerView(escalation: Escalation): object {
+  const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
+  const { reason, detail, args, severity, strategy, approvalSetId } = escalation
+  return {
+    id,
+    status,
+    tenant,
+    server,
+    tool,
+    reference,
+    principal,
+    reason,
+    ...(detail === undefined ? {} : { detail }),
+    ...(args === undefined ? {} : { args }),
+    severity,
+    strategy,
+    ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),
+    votes: votes.map(({ reviewer, roles, vote, comment, at }) => ({
+      reviewer,
+      roles,
+      vote,
+      ...(comment === undefined ? {} : { comment }),
+      at: instant(at),
+    })),
+    ...outcome(escalation),
+    fingerprint: escalation.fingerprint,
+    trace_id: traceId,
+  }
+}
+
+/** For callers: nothing of who decides, or of who called, as anybody of the tenant may ask. */
+export function callerView(escalation: Escalation): object {
+  const { id, status, reference, reason, severity } = escalation
+  return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }
+}
+
+function outcome({ createdAt, expiresAt, decidedAt, decidedBy, isUsed }: Escalation): object {
+  return {
+    created_at: instant(createdAt),
+    expires_at: instant(expiresAt),
+    ...(decidedAt === undefined ? {} : { decided_at: instant(decidedAt) }),
+    ...(decidedBy === undefined ? {} : { decided_by: decidedBy }),
+    used: isUsed,
+  }
+}
+
+function instant(milliseconds: number): string {
+  return new Date(milliseconds).toISOString()
+}

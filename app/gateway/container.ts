@@ -1,0 +1,107 @@
+// The composition root's defaults: clock, ids, logger, meter. A binding of the user's wins.
+import 'reflect-metadata'
+import { randomFillSync } from 'node:crypto'
+import {
+  bindDefault,
+  type Clock,
+  type Ids,
+  type Meter,
+  type Plugin,
+  registerPlugin,
+  resolve,
+  tokens,
+} from '@svc/core'
+import { pino } from 'pino'
+import { type DependencyContainer, container as root } from 'tsyringe'
+import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { builtinPlugins } from './plugins.js'
+
+/** A container of this gateway's own, with the plugins that ship; two gateways in one process share nothing. */
+export function createContainer(): DependencyContainer {
+  const container = root.createChildContainer()
+  for (const plugin of builtinPlugins) registerPlugin(container, plugin)
+  return container
+}
+
+/**
+ * What `handle.container` is: the user's bindings and, for the tokens that plugins own, what runs now. A reload
+ * changes what these resolve to.
+ */
+export class RunningContainer {
+  readonly container: DependencyContainer
+  #current: DependencyContainer | undefined
+
+  constructor(bindings: DependencyContainer) {
+    this.container = bindings.createChildContainer()
+  }
+
+  /** `current` is the container of the policy that is now in force, `plugins` are those that run. */
+  switchTo(current: DependencyContainer, plugins: readonly Plugin[]): void {
+    this.#current = current
+    for (const { token } of plugins.flatMap(({ owns = [] }) => owns)) {
+      if (this.container.isRegistered(token)) continue
+      this.container.register(token, { useFactory: () => (this.#current ?? current).resolve(token) })
+    }
+  }
+}
+
+/** `isWatched`: there is an admin listener, so what is counted is for Prometheus. */
+export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
+  bindDefault(container, tokens.Clock, { useValue: systemClock })
+  bindDefault(container, tokens.Ids, { useFactory: () => new RandomIds() })
+  if (isWatched) {
+    bindDefault(container, gatewayMetrics, {
+      useFactory: (from) => new GatewayMetrics(resolve(from, tokens.Logger)),
+    })
+    bindDefault(container, tokens.Meter, { useFactory: (from) => resolve(from, gatewayMetrics) })
+  }
+  bindDefault(container, tokens.Meter, { useFactory: () => new Counters() })
+  bindDefault(container, tokens.Logger, {
+    useFactory: () => pino({ name: 'svc', level: 'warn' }, pino.destination({ dest: 2, sync: true })),
+  })
+}
+
+const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+}
+
+const poolBytes = 4096
+
+/** Random ids from a pool of random bytes, as one call of the generator per id would cost more than the id. */
+class RandomIds implements Ids {
+  #pool = Buffer.alloc(poolBytes)
+  #used = poolBytes
+
+  traceId(): string {
+    return this.#take(16)
+  }
+
+  spanId(): string {
+    return this.#take(8)
+  }
+
+  #take(bytes: number): string {
+    if (this.#used + bytes > poolBytes) {
+      randomFillSync(this.#pool)
+      this.#used = 0
+    }
+    const id = this.#pool.toString('hex', this.#used, this.#used + bytes)
+    this.#used += bytes
+    // W3C Trace Context forbids all zero; the chance is that of guessing an id.
+    return /[1-9a-f]/.test(id) ? id : this.#take(bytes)
+  }
+}
+
+/** Counts and levels in memory, where nobody is there to show them to. */
+export class Counters implements Meter {
+  readonly values = new Map<string, number>()
+
+  count(name: string, by = 1): void {
+    this.values.set(name, (this.values.get(name) ?? 0) + by)
+  }
+
+  gauge(name: string, value: number): void {
+    this.values.set(name, value)
+  }
+}

@@ -1,0 +1,74 @@
+// Under which names the gateway answers. A browser that a page has bound to the gateway's address by DNS sends the
+// page's name (DNS rebinding); an address in its place cannot be bound by anybody.
+import { isIP } from 'node:net'
+import { isLoopbackHost } from '@svc/core/http'
+import { z } from 'zod'
+
+const nameForm = /^(?:\*|(?:\*\.)?[0-9a-z_-]+(?:\.[0-9a-z_-]+)*|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
+
+export const allowedHostsSchema = z
+  .array(
+    z
+      .string()
+      .refine(
+        (name) => nameForm.test(name),
+        'expected a name, *.<name>, an address or *, and perhaps a port',
+      ),
+  )
+  .default([])
+  .describe(
+    'Names under which clients reach the gateway, beside its addresses and the host of publicUrl; *.example.com means its subdomains, * any name. Without a port every port is meant.',
+  )
+
+export interface AllowedHostsConfig {
+  /** Address that is listened on. */
+  readonly host: string
+  /** As `allowedHostsSchema` accepts them. */
+  readonly allowedHosts: readonly string[]
+  readonly publicUrl?: string | undefined
+}
+
+export class AllowedHosts {
+  #isLocal: boolean
+  #isAny: boolean
+  #exact: ReadonlySet<string>
+  #suffixes: readonly string[]
+  #lastKnown: string | undefined
+
+  constructor({ host, allowedHosts, publicUrl }: AllowedHostsConfig) {
+    const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
+    const listed = [...own, ...allowedHosts].map((name) => name.toLowerCase())
+    this.#isLocal = isLocalAddress(host)
+    this.#isAny = listed.includes('*')
+    this.#exact = new Set(listed.filter((name) => !name.startsWith('*')))
+    this.#suffixes = listed.filter((name) => name.startsWith('*.')).map((name) => name.slice(1))
+  }
+
+  /** Whether a request with this Host header is for this gateway. */
+  has(header: string): boolean {
+    if (header === this.#lastKnown) return true
+    if (!this.#isAny && !this.#isListed(header.toLowerCase()) && !this.#isOwnAddress(header)) return false
+    this.#lastKnown = header
+    return true
+  }
+
+  #isListed(header: string): boolean {
+    const name = header.replace(/:\d+$/, '')
+    if (this.#exact.has(header) || this.#exact.has(name)) return true
+    return this.#suffixes.some((suffix) => (suffix.includes(':') ? header : name).endsWith(suffix))
+  }
+
+  /** Who listens on loopback is reached from this machine only; elsewhere addresses are not known beforehand. */
+  #isOwnAddress(header: string): boolean {
+    const url = `http://${header}`
+    if (!URL.canParse(url)) return false
+    const { hostname } = new URL(url)
+    return isLoopbackHost(hostname) || (!this.#isLocal && isIP(hostname.replace(/^\[(.*)\]$/, '$1')) !== 0)
+  }
+}
+
+/** `host` as it is listened on: without brackets. */
+export function isLocalAddress(host: string): boolean {
+  const url = `http://${host.includes(':') ? `[${host}]` : host}`
+  return URL.canParse(url) && isLoopbackHost(new URL(url).hostname)
+}

@@ -1,0 +1,79 @@
+// Web pages: a browser lets any page send a POST here, and one whose name was bound to the gateway's address
+// (DNS rebinding) read the answer too.
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { Refusal } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
+import { z } from 'zod'
+import { isLocalAddress } from './allowed-hosts.js'
+
+export const allowedOriginsSchema = z
+  .array(
+    z.string().refine((origin) => URL.canParse(origin) && new URL(origin).origin === origin, {
+      error: 'expected the origin of a web page, like https://app.example.com',
+    }),
+  )
+  .default([])
+  .describe(
+    'Origins of the web pages that may call from a browser; they are answered with CORS headers, and pages of others are refused even with a token.',
+  )
+
+export interface AllowedOriginsConfig {
+  /** Address that is listened on. */
+  readonly host: string
+  /** As `allowedOriginsSchema` accepts them. */
+  readonly allowedOrigins: readonly string[]
+  readonly publicUrl?: string | undefined
+}
+
+export class AllowedOrigins {
+  #isLocal: boolean
+  #listed: ReadonlySet<string>
+  #own: string | undefined
+
+  constructor({ host, allowedOrigins, publicUrl }: AllowedOriginsConfig) {
+    this.#isLocal = isLocalAddress(host)
+    this.#listed = new Set(allowedOrigins)
+    this.#own = publicUrl === undefined ? undefined : new URL(publicUrl).origin
+  }
+
+  /**
+   * A page from elsewhere must not speak for the user of the machine (MCP, Streamable HTTP, "Security"). Where no
+   * origins are listed a bearer token shows that the caller is no such page. Throws `Refusal`.
+   */
+  check({ origin, authorization }: IncomingHttpHeaders): void {
+    if (origin === undefined || this.#listed.has(origin) || origin === this.#own) return
+    if (this.#isLocal && isLoopback(origin)) return
+    if (this.#listed.size > 0) {
+      throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not call.')
+    }
+    if (authorization !== undefined) return
+    throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not call without a bearer token.')
+  }
+
+  /**
+   * Lets the browser hand the answer to the page, where the page is listed (Fetch, "CORS protocol"). True when the
+   * request was no more than the browser's asking (a preflight); it is then answered.
+   */
+  answerBrowser({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
+    const { origin } = headers
+    if (origin === undefined || !this.#listed.has(origin)) return false
+    response.setHeader('access-control-allow-origin', origin)
+    response.setHeader('vary', 'origin')
+    // No cookies are let through, so that the asterisk means every header.
+    response.setHeader('access-control-expose-headers', '*')
+    if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) return false
+    response.writeHead(204, {
+      'access-control-allow-methods': 'GET, POST, DELETE',
+      // The asterisk leaves out this one.
+      'access-control-allow-headers': 'authorization, *',
+      'access-control-max-age': '600',
+    })
+    response.end()
+    return true
+  }
+}
+
+function isLoopback(origin: string): boolean {
+  if (!URL.canParse(origin)) return false
+  return isLoopbackHost(new URL(origin).hostname)
+}

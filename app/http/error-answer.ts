@@ -1,0 +1,23 @@
+// Answers a request that became no call and could not be answered as it wished.
+import { denied, isRefusal, type Logger } from '@svc/core'
+import { refusalAnswer, type WholeAnswer } from './answer.js'
+
+export interface ErrorAnswerOptions {
+  readonly traceId: string
+  readonly logger: Logger
+  /** Of the challenge in a 401. */
+  readonly realm: string
+}
+
+/** What is no refusal tells the caller nothing of the inside; the log has it, and what keeps a store from answering. */
+export function errorAnswer(fault: unknown, { traceId, logger, realm }: ErrorAnswerOptions): WholeAnswer {
+  if (!isRefusal(fault)) {
+    logger.error({ err: fault, trace_id: traceId }, 'a request could not be answered')
+    return refusalAnswer(denied('INTERNAL', 'The request could not be answered.'), traceId)
+  }
+  const { code, message, cause } = fault
+  if (code === 'STORE_UNAVAILABLE') logger.error({ err: cause, trace_id: traceId }, message)
+  const isChallenge = code === 'UNAUTHENTICATED' || code === 'UNAUTHORIZED_TENANT'
+  const headers = isChallenge ? { headers: { 'www-authenticate': `Bearer realm="${realm}"` } } : {}
+  return refusalAnswer(denied(code, message, headers), traceId)
+}

@@ -1,0 +1,49 @@
+// Requests that are refused before they are routed: the HTTP parser accepts them, but another server on the way may
+// read them differently.
+import type { IncomingMessage } from 'node:http'
+
+/** A name or an address, and a port (RFC 9110 §7.2). Two Host headers arrive joined by a comma. */
+const hostForm = /^(?:[0-9a-z._~-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
+const absoluteForm = /^https?:\/\/([^/?]*)(.*)$/i
+
+/** Why the request is refused, for the caller; undefined when it is valid. */
+export function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
+  const { headers, httpVersion } = message
+  if (message.rawHeaders.length > 2 * maxHeaders) return `The request has more than ${maxHeaders} headers.`
+  const { host, expect } = headers
+  if (host === undefined) {
+    if (httpVersion !== '1.0') return 'The request has no Host header.'
+  } else if (!hostForm.test(host)) return 'host: expected one name or address, and a port.'
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+    return 'expect: only 100-continue is understood.'
+  }
+  return codingError(message) ?? targetError(message)
+}
+
+/** RFC 9112 §6.1: no other coding is understood, and HTTP/1.0 knows none. */
+function codingError({ headers, httpVersion }: IncomingMessage): string | undefined {
+  const coding = headers['transfer-encoding']
+  if (coding === undefined) return undefined
+  if (httpVersion === '1.1' && coding.toLowerCase() === 'chunked') return undefined
+  return 'transfer-encoding: only chunked is understood, once, in HTTP/1.1.'
+}
+
+function targetError(message: IncomingMessage): string | undefined {
+  const { url = '' } = message
+  if (url.includes('#')) return 'The request target has a fragment.'
+  if (url.startsWith('/') || (url === '*' && message.method === 'OPTIONS')) return undefined
+  const [, authority] = absoluteForm.exec(url) ?? []
+  if (authority === undefined) return 'The request target is neither a path nor an http URL.'
+  // Host and target must match, or router and policy could see different requests.
+  if (authority.toLowerCase() !== message.headers.host?.toLowerCase()) {
+    return 'The request target and the Host header name different hosts.'
+  }
+  return undefined
+}
+
+/** Path and query of a valid request, also where its target has the absolute form (RFC 9112 §3.2.2). */
+export function requestPath({ url = '/' }: IncomingMessage): string {
+  if (url.startsWith('/')) return url
+  const [, , path = url] = absoluteForm.exec(url) ?? []
+  return path === '' || path.startsWith('?') ? `/${path}` : path
+}

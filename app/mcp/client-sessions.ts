@@ -1,0 +1,106 @@
+// The gateway's own sessions with MCP servers, in which it calls tools for callers of the invoke protocol. A server may keep
+// things in a session, so no two callers share one.
+import { SseOverflow } from '@svc/core/http'
+import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
+import { isFields } from './listing.js'
+import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from './protocol.js'
+import { responseIn } from './response.js'
+import { ProtocolViolation } from './rpc-response.js'
+
+/** The one used longest ago goes first; its server ends it in its own time. */
+const maxSessions = 1000
+const maxBytes = 1_048_576
+const ID = 'svc-session'
+
+export interface ClientSession {
+  /** Undefined where the server gave none. */
+  readonly id: string | undefined
+  readonly revision: string
+}
+
+export interface ClientInfo {
+  readonly name: string
+  readonly version: string
+}
+
+/** Sends to the server with the caller's credential. Rejects like the dispatcher. */
+export type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
+
+export class ClientSessions {
+  #client: ClientInfo
+  #open = new Map<string, Promise<ClientSession>>()
+
+  constructor(client: ClientInfo) {
+    this.#client = client
+  }
+
+  /** The session of `owner`, opened where there is none. Rejects with `UpstreamError`, or as `send` does. */
+  async of(owner: string, send: Send): Promise<ClientSession> {
+    const known = this.#open.get(owner)
+    if (known !== undefined) {
+      this.#open.delete(owner)
+      this.#open.set(owner, known)
+      return known
+    }
+    const opening = this.#handshake(send)
+    this.#open.set(owner, opening)
+    const [oldest] = this.#open.keys()
+    if (this.#open.size > maxSessions && oldest !== undefined) this.#open.delete(oldest)
+    try {
+      return await opening
+    } catch (fault) {
+      if (this.#open.get(owner) === opening) this.#open.delete(owner)
+      throw fault
+    }
+  }
+
+  /** The server has ended it. */
+  async drop(owner: string, session: ClientSession): Promise<void> {
+    const known = this.#open.get(owner)
+    if (known !== undefined && (await known) === session && this.#open.get(owner) === known) {
+      this.#open.delete(owner)
+    }
+  }
+
+  async #handshake(send: Send): Promise<ClientSession> {
+    const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: this.#client }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: ID, method: 'initialize', params })
+    const answer = await send({ method: 'POST', headers: {}, body })
+    const revision = await revisionIn(answer)
+    // A server without sessions knows no `initialize`; what it then makes of the call is its answer.
+    if (revision === undefined) return { id: undefined, revision: STATELESS_REVISION }
+    const { 'mcp-session-id': given } = answer.headers
+    const session: ClientSession = { id: typeof given === 'string' ? given : undefined, revision }
+    const initialized = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+    const handed = await send({ method: 'POST', headers: sessionHeaders(session), body: initialized })
+    await discard(handed.body)
+    return session
+  }
+}
+
+export function sessionHeaders({ id, revision }: ClientSession): Record<string, string> {
+  return { 'mcp-protocol-version': revision, ...(id === undefined ? {} : { 'mcp-session-id': id }) }
+}
+
+/** The revision that the server chose; undefined where it refuses to shake hands. */
+async function revisionIn(answer: UpstreamAnswer): Promise<string | undefined> {
+  try {
+    if (answer.status === 401 || answer.status === 403 || answer.status >= 500) {
+      throw new UpstreamError(`The MCP server refused the session (${answer.status}).`, 'no')
+    }
+    const message = await responseIn(answer, maxBytes)
+    const result = message?.['result']
+    const revision = isFields(result) ? result['protocolVersion'] : undefined
+    if (answer.status >= 400 || typeof revision !== 'string' || isStateless(revision)) return undefined
+    return revision
+  } catch (fault) {
+    if (fault instanceof ProtocolViolation && answer.status >= 400) return undefined
+    if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) {
+      throw new UpstreamError(fault.message, 'no', { cause: fault })
+    }
+    throw fault
+  } finally {
+    await discard(answer.body)
+  }
+}

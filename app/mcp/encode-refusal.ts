@@ -1,0 +1,47 @@
+// Refusals over MCP (decisions.md §2 "Errors"): HTTP where the client's transport must see them, a
+// JSON-RPC error where its caller waits for an answer.
+import { type Denied, type Failed, statusOf } from '@svc/core'
+import { errorObject, refusalAnswer, type WholeAnswer } from '../http/answer.js'
+import type { McpExchange } from './exchange.js'
+import type { RequestId } from './message.js'
+import { isStateless, type RpcCode, rpcCodes } from './protocol.js'
+
+export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
+  const { protocolError, id } = exchange
+  const plain = refusalAnswer(outcome, traceId)
+  if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
+    const status = statusOfProtocolError(protocolError, exchange)
+    return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError) }
+  }
+  if (id === undefined || exchange.isForeignSession || isForTheTransport(outcome)) return plain
+  return { ...plain, status: 200, body: rpcError(id, outcome, traceId) }
+}
+
+/** A JSON-RPC error: the HTTP status of the code as a positive integer unless the protocol has its own. */
+export function rpcError(
+  id: RequestId | null,
+  outcome: Denied | Failed,
+  traceId: string,
+  code: number = statusOf(outcome.code),
+): string {
+  const data = errorObject(outcome, traceId)
+  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: outcome.message, data } })
+}
+
+/** What a client's OAuth flow needs to see as HTTP. */
+function isForTheTransport(outcome: Denied | Failed): boolean {
+  const status = statusOf(outcome.code)
+  return (
+    status === 401 ||
+    (status === 403 && String(outcome.headers?.['www-authenticate']).includes('insufficient_scope'))
+  )
+}
+
+/** Bad params belong to the call that waits; what is no valid request at all is refused as HTTP. */
+function statusOfProtocolError(code: RpcCode, exchange: McpExchange): number {
+  if (exchange.id === undefined || code === rpcCodes.headerMismatch || code === rpcCodes.invalidRequest)
+    return 400
+  const version = exchange.headers['mcp-protocol-version']
+  if (code === rpcCodes.methodNotFound) return typeof version === 'string' && isStateless(version) ? 404 : 200
+  return 200
+}

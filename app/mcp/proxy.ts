@@ -1,0 +1,182 @@
+// The MCP endpoint: Model Context Protocol, Streamable HTTP, in front of servers that speak it too.
+import {
+  type Call,
+  type CallRequest,
+  type Clock,
+  type Credential,
+  type Denied,
+  denied,
+  type Failed,
+  failed,
+  type Outcome,
+} from '@svc/core'
+import { canonicalize } from '@svc/core/json'
+import type { WholeAnswer } from '../http/answer.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { upstreamHeaders } from '../upstream/headers.js'
+import { outcomeOfFault } from '../upstream/invoke.js'
+import { sendCall } from '../upstream/send.js'
+import type { AnnotationCache } from './annotation-cache.js'
+import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
+import { encodeRefusal, rpcError } from './encode-refusal.js'
+import { disconnectCancels, type McpExchange, mcpExchange } from './exchange.js'
+import { readRequest, referenceOf } from './request.js'
+import { ResponseFilter } from './response-filter.js'
+import { ServerVersions } from './server-versions.js'
+import type { SessionBinding } from './session-binding.js'
+import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
+import { McpToolClient } from './tool-client.js'
+import { pathOf, versionProbe } from './version-probe.js'
+import { headersUpstream } from './wire-headers.js'
+import { WithheldResponses } from './withheld-responses.js'
+
+const answerWithheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
+  sent: 'yes',
+})
+
+export interface McpProxyOptions {
+  readonly dispatcher: UpstreamDispatcher
+  readonly clock: Clock
+  /** Learns from lists. */
+  readonly annotations: AnnotationCache
+  readonly limits: AnswerLimits
+  /** Who asks servers for their version. */
+  readonly client: { readonly name: string; readonly version: string }
+  /** For asking one server for its version, in milliseconds. */
+  readonly probeTimeoutMs: number
+  /** Asked when a session comes up; rejects where their key cannot be had. */
+  sessions(): Promise<SessionBinding>
+}
+
+export class McpProxy {
+  #parts: McpProxyOptions
+  #versions: ServerVersions
+  #withheld = new WithheldResponses()
+  #tools: McpToolClient
+
+  constructor(parts: McpProxyOptions) {
+    this.#parts = parts
+    const { dispatcher, client, limits, clock, probeTimeoutMs } = parts
+    const probe = versionProbe({
+      dispatcher,
+      client,
+      timeoutMs: probeTimeoutMs,
+      maxBytes: limits.maxAnswerBytes,
+    })
+    this.#versions = new ServerVersions(probe, clock)
+    this.#tools = new McpToolClient({
+      dispatcher,
+      client,
+      maxAnswerBytes: limits.maxAnswerBytes,
+      timeoutMs: probeTimeoutMs,
+    })
+  }
+
+  /** What the exchange asks for; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
+  read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
+    return readRequest(call, exchange, bytes, this.#versions)
+  }
+
+  /** The version that a server gives itself. Rejects with `Refusal`. */
+  async versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): Promise<string> {
+    return this.#versions.of(upstream, credential)
+  }
+
+  /** The upstream half of a call of the invoke protocol to an MCP server. */
+  dispatchTool(call: Call, upstream: URL): Promise<Outcome> {
+    return this.#tools.dispatch(call, upstream)
+  }
+
+  /** The upstream half of a call whose `mcpExchange` slot is filled. */
+  async dispatch(call: Call): Promise<Outcome> {
+    const exchange = call.need(mcpExchange)
+    const request = await call.request()
+    const foreign = await this.#checkSession(call, exchange)
+    if (foreign !== undefined) return foreign
+    const upstream = exchange.upstream()
+    const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
+    if (unsubscribable !== undefined) return unsubscribable
+    const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
+    const { message, method } = exchange
+    const body = message === undefined ? {} : { body: canonicalize(message.whole) }
+    const refused = await call.commitHolds()
+    if (refused !== undefined) return refused
+    try {
+      const sending = { method, path: pathOf(upstream), headers, ...body, signal: call.abortState }
+      const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
+      const outcome = await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.limits)
+      return await this.#withBoundSession(call, outcome)
+    } catch (fault) {
+      return outcomeOfFault(call, fault)
+    }
+  }
+
+  encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
+    return encodeRefusal(exchange, outcome, traceId)
+  }
+
+  #question(call: Call, exchange: McpExchange, request: CallRequest): ResponseContext {
+    const { method, message } = exchange
+    const id = message?.type === 'request' ? message.id : undefined
+    const isStanding = method === 'GET' || request.method === LISTEN_METHOD
+    const { traceId } = call.trace
+    return {
+      method,
+      id,
+      isStanding,
+      drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
+      review: new ResponseFilter(call, request, exchange, {
+        versions: this.#versions,
+        annotations: this.#parts.annotations,
+      }),
+      encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
+      withhold: () => id !== undefined && this.#withheld.add(exchange, id),
+      inPlaceOf: (response) => {
+        const { id: replayed } = response
+        return (typeof replayed === 'string' || typeof replayed === 'number') &&
+          this.#withheld.has(exchange, replayed)
+          ? rpcError(replayed, answerWithheld, traceId)
+          : undefined
+      },
+    }
+  }
+
+  async #checkSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
+    const { headers, sessionTag } = exchange
+    if (sessionTag === undefined) return undefined
+    const sessions = await this.#parts.sessions()
+    if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
+    exchange.isForeignSession = true
+    return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+
+  async #withBoundSession(call: Call, outcome: Outcome): Promise<Outcome> {
+    if (outcome.kind !== 'completed') return outcome
+    const id = outcome.headers['mcp-session-id']
+    if (typeof id !== 'string') return outcome
+    const sessions = await this.#parts.sessions()
+    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': sessions.bind(call, id) } }
+  }
+
+  /** A `subscriptions/listen` may name only resources that the caller may use. */
+  async #checkListen(
+    call: Call,
+    exchange: McpExchange,
+    request: CallRequest,
+    upstream: URL,
+  ): Promise<Denied | undefined> {
+    const { message } = exchange
+    if (request.method !== LISTEN_METHOD || message === undefined || message.type === 'response')
+      return undefined
+    const uris = resourceSubscriptions(message.params)
+    if (uris.length === 0) return undefined
+    const version = await this.#versions.of(upstream, exchange.credential)
+    const usable = uris.every((uri) =>
+      call.mayUse(referenceOf(exchange.server, 'resource', uri, version), 'resource'),
+    )
+    if (usable) return undefined
+    return denied('TOOL_NOT_ALLOWED', 'The subscription names a resource that may not be used.', {
+      denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+    })
+  }
+}

@@ -1,0 +1,143 @@
+// From the bytes of an exchange to the request that the stages judge.
+import { type Call, type CallRequest, callRequest, type RequestKind, requestReference } from '@svc/core'
+import { canonicalize, type JsonValue } from '@svc/core/json'
+import { ReferenceInputError } from '@svc/core/match'
+import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
+import type { McpExchange } from './exchange.js'
+import { validateHeaders } from './header-validation.js'
+import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
+import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
+import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
+import { isNormalUri } from './resource-uri.js'
+import { type ServerVersions, UNVERSIONED } from './server-versions.js'
+import { type Subject, subjectOf } from './subject.js'
+
+const maxId = 1024
+
+/** Completes the exchange and the call's target as far as the request is valid. Rejects with `Refusal`. */
+export async function readRequest(
+  call: Call,
+  exchange: McpExchange,
+  bytes: Uint8Array | null,
+  versions: ServerVersions,
+): Promise<CallRequest> {
+  try {
+    return await read(call, exchange, bytes, versions)
+  } catch (fault) {
+    if (fault instanceof McpRefusal) exchange.protocolError = fault.rpcCode
+    throw fault
+  }
+}
+
+async function read(
+  call: Call,
+  exchange: McpExchange,
+  bytes: Uint8Array | null,
+  versions: ServerVersions,
+): Promise<CallRequest> {
+  const { server } = exchange
+  const subject =
+    bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(call, exchange, bytes)
+  call.refineTarget({ tool: subject.name, mcpMethod: subject.method })
+  const idempotencyKey = keyOf(exchange)
+  const escalationId = escalationOf(exchange)
+  const upstream = exchange.upstream()
+  const { message } = exchange
+  const round = roundOf(message)
+  const isGuarded = subject.kind !== 'protocol'
+  const version = isGuarded
+    ? await versions.of(upstream, exchange.credential)
+    : (versions.known(upstream) ?? UNVERSIONED)
+  call.refineTarget({ serverVersion: version, toolVersion: version })
+  const request = {
+    ...subject,
+    server,
+    version,
+    bytes: bytes?.byteLength ?? 0,
+    idempotencyKey,
+    ...(escalationId === undefined ? {} : { escalationId }),
+    ...(message?.type === 'request' ? { rpcId: message.id } : {}),
+    ...(round === undefined ? {} : { round }),
+  }
+  return validName(request, () => callRequest(request))
+}
+
+function readBody(call: Call, exchange: McpExchange, bytes: Uint8Array): Subject {
+  if (mediaType(exchange.headers['content-type']) !== 'application/json') {
+    throw invalidRequest('content-type: expected application/json.')
+  }
+  const value: JsonValue = parseBody(bytes)
+  exchange.id = idOf(value)
+  const message = readMessage(value)
+  exchange.message = message
+  // Before the checks, so that the record of a refused message has its method.
+  if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
+  validateHeaders(exchange.headers, message)
+  return subjectOf(message)
+}
+
+/** A GET opens a stream, a DELETE ends a session: neither carries a message. */
+function subjectOfMethod(exchange: McpExchange): Subject {
+  return { kind: 'protocol', method: null, name: exchange.method, args: {} }
+}
+
+/** The key in the header and in `_meta` are one and the same, or the request is refused. */
+function keyOf(exchange: McpExchange): string | null {
+  const inHeader = idempotencyKeyOf(exchange.headers)
+  const inBody = inMeta(exchange.message, META_IDEMPOTENCY_KEY)
+  if (inBody === undefined) return inHeader
+  if (!isIdempotencyKey(inBody)) throw invalidParams(`_meta["${META_IDEMPOTENCY_KEY}"]: ${keyExpected}`)
+  if (inHeader !== null && inHeader !== inBody) {
+    throw invalidParams(`idempotency-key and _meta["${META_IDEMPOTENCY_KEY}"] are both given and differ.`)
+  }
+  return inBody
+}
+
+/** Undefined where it is not in `_meta`; what the header says is read where it is asked for. */
+function escalationOf({ headers, message }: McpExchange): string | undefined {
+  const inBody = inMeta(message, META_ESCALATION_ID)
+  if (inBody === undefined) return undefined
+  if (typeof inBody !== 'string' || inBody === '' || inBody.length > maxId) {
+    throw invalidParams(`_meta["${META_ESCALATION_ID}"]: expected an id of 1 to ${maxId} characters.`)
+  }
+  const inHeader = headers['x-escalation-id']
+  if (inHeader !== undefined && inHeader !== inBody) {
+    throw invalidParams(`x-escalation-id and _meta["${META_ESCALATION_ID}"] are both given and differ.`)
+  }
+  return inBody
+}
+
+/** What a client sends again with the same arguments when it was asked for input (2026-07-28). */
+function roundOf(message: Message | undefined): string | undefined {
+  if (message?.type !== 'request') return undefined
+  const { inputResponses, requestState } = message.params
+  if (inputResponses === undefined && requestState === undefined) return undefined
+  return canonicalize({ inputResponses: inputResponses ?? null, requestState: requestState ?? null })
+}
+
+function inMeta(message: Message | undefined, name: string): JsonValue | undefined {
+  if (message === undefined || message.type === 'response') return undefined
+  const meta = message.params['_meta']
+  return isObject(meta) ? meta[name] : undefined
+}
+
+/** Throws `McpRefusal` for a name that can have no reference. */
+export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
+  const request = { server, kind, name, version }
+  return validName(request, () => requestReference(request))
+}
+
+/** What `build` makes of the name; throws `McpRefusal` for one that can have no reference. */
+function validName<T>({ kind, name }: Pick<CallRequest, 'kind' | 'name'>, build: () => T): T {
+  if (kind === 'resource' && !isNormalUri(name)) {
+    throw invalidParams(
+      'uri: not in normal form (RFC 3986 §6.2.2), such as one with "..", so it cannot be judged.',
+    )
+  }
+  try {
+    return build()
+  } catch (cause) {
+    if (cause instanceof ReferenceInputError) throw invalidParams(`Bad name: ${cause.message}.`, { cause })
+    throw cause
+  }
+}

@@ -1,0 +1,76 @@
+// Reads what an upstream answers. Unlike a caller's message it is read as its clients will read it: a number
+// that a double does not carry is legal here, and the bytes go on as they came.
+
+import type { ErrorCode } from '@svc/core'
+import { canonicalize, sha256Hex } from '@svc/core/json'
+import { isFields } from './listing.js'
+import type { RequestId } from './message.js'
+
+/** The upstream broke the protocol; the message may be shown to the caller. */
+export class ProtocolViolation extends Error {
+  override readonly name = 'ProtocolViolation'
+}
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** One JSON-RPC message. Throws `ProtocolViolation`. */
+export function readServerMessage(text: string): Fields {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new ProtocolViolation('The upstream sent something that is not JSON.', { cause })
+  }
+  if (Array.isArray(value))
+    throw new ProtocolViolation('The upstream sent a batch; batches are not supported yet.')
+  if (!isFields(value)) throw new ProtocolViolation('The upstream sent JSON that is no message.')
+  // A client may read it as the response that it was not judged as.
+  if ('method' in value && ('result' in value || 'error' in value))
+    throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')
+  return value
+}
+
+/** UTF-8 text. Throws `ProtocolViolation`. */
+export function readText(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new ProtocolViolation('The upstream sent text that is not UTF-8.', { cause })
+  }
+}
+
+export function isResponse(message: Fields): boolean {
+  return !('method' in message) && ('result' in message || 'error' in message)
+}
+
+/** Throws `ProtocolViolation` for anything but the one response to `id`. */
+export function checkResponse(message: Fields, id: RequestId): void {
+  if (!isResponse(message) || ('result' in message && 'error' in message)) {
+    throw new ProtocolViolation('The upstream sent no JSON-RPC response.')
+  }
+  if (message['id'] !== id)
+    throw new ProtocolViolation('The upstream answered with the id of another request.')
+}
+
+/** What the record says of a response. A tool's own failure (`isError`) counts as one of the upstream. */
+export interface Verdict {
+  /** SHA-256 of the canonical `result`; null for an error. */
+  readonly digest: string | null
+  readonly error?: ErrorCode
+}
+
+/** Throws `ProtocolViolation` for a result that has no canonical form. */
+export function verdictOf(response: Fields): Verdict {
+  if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
+  const { result } = response
+  const digest = digestOf(result)
+  return isFields(result) && result['isError'] === true ? { digest, error: 'UPSTREAM' } : { digest }
+}
+
+function digestOf(result: unknown): string {
+  try {
+    return sha256Hex(canonicalize(result))
+  } catch (cause) {
+    throw new ProtocolViolation('The upstream sent a result that cannot be recorded.', { cause })
+  }
+}

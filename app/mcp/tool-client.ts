@@ -1,0 +1,238 @@
+// A call of the invoke protocol to an MCP server: the tool's reference in, a `tools/call` out, its result as the answer.
+import {
+  type Call,
+  type CallRequest,
+  type Completed,
+  codeOfReason,
+  credential,
+  type Denied,
+  denied,
+  type Finding,
+  failed,
+  identity,
+  type Outcome,
+  slot,
+  verdict,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import {
+  isUpstreamError,
+  type UpstreamAnswer,
+  UpstreamError,
+  type UpstreamRequest,
+} from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { upstreamHeaders } from '../upstream/headers.js'
+import { outcomeOfFault } from '../upstream/invoke.js'
+import { sendCall, sendWith } from '../upstream/send.js'
+import { failureOf } from './answer-stream.js'
+import { readWholeBody } from './body.js'
+import {
+  type ClientInfo,
+  type ClientSession,
+  ClientSessions,
+  type Send,
+  sessionHeaders,
+} from './client-sessions.js'
+import {
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  STATELESS_REVISION,
+} from './protocol.js'
+import { responseIn } from './response.js'
+import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
+import { UNVERSIONED } from './server-versions.js'
+import { pathOf } from './version-probe.js'
+
+const ID = 'svc-call'
+const accept = 'application/json, text/event-stream'
+
+/** The finding of a call whose request was read after enforcement gave its verdict. */
+const lateFinding = slot<Finding>('svc-sdk/lateVersionFinding')
+
+type NamedVersion = Pick<CallRequest, 'server' | 'version'>
+
+/** Reports a caller that names another version than the server's: it asks for a tool that does not exist. */
+export function reportVersionMismatch(call: Call, requested: NamedVersion, version: string): void {
+  const finding = versionMismatch(requested, version)
+  if (finding === undefined) return
+  call.addFinding(finding)
+  const effect = call.get(verdict)?.effectOf(finding.reason)
+  if (effect === 'deny' || effect === 'escalate') call.set(lateFinding, finding)
+}
+
+function versionMismatch(requested: NamedVersion, version: string): Finding | undefined {
+  if (requested.version === version || requested.version === UNVERSIONED) return undefined
+  const detail = `the path asks for version ${requested.version}, and server "${requested.server}" has ${version}`
+  return { reason: 'version_unpinned', stage: 'mcp', level: 'gateway', detail }
+}
+
+export interface McpToolClientOptions {
+  readonly dispatcher: UpstreamDispatcher
+  readonly client: ClientInfo
+  readonly maxAnswerBytes: number
+  /** For each request that opens a session, in milliseconds. */
+  readonly timeoutMs: number
+}
+
+export class McpToolClient {
+  #parts: McpToolClientOptions
+  #sessions: ClientSessions
+
+  constructor(parts: McpToolClientOptions) {
+    this.#parts = parts
+    this.#sessions = new ClientSessions(parts.client)
+  }
+
+  async dispatch(call: Call, upstream: URL): Promise<Outcome> {
+    const request = await call.request()
+    const late = call.get(lateFinding)
+    if (late !== undefined) return denialOf(late)
+    const owner = ownerOf(call, upstream)
+    const shake = this.#asking(call, upstream)
+    try {
+      const session = await orStopped(call, this.#sessions.of(owner, shake))
+      const refused = await call.commitHolds()
+      if (refused !== undefined) return refused
+      const answer = await this.#send(call, upstream, request, session)
+      // By this, a server says that it knows the session no longer, and so has not run the tool.
+      if (answer.status !== 404 || session.id === undefined) return await this.#outcomeOf(answer)
+      await discard(answer.body)
+      await this.#sessions.drop(owner, session)
+      call.retries++
+      const fresh = await orStopped(call, this.#sessions.of(owner, shake))
+      return await this.#outcomeOf(await this.#send(call, upstream, request, fresh))
+    } catch (fault) {
+      return outcomeOfFault(call, fault)
+    }
+  }
+
+  #send(call: Call, upstream: URL, request: CallRequest, session: ClientSession): Promise<UpstreamAnswer> {
+    const { revision } = session
+    const isStateless = revision === STATELESS_REVISION
+    const headers = {
+      ...upstreamHeaders(call, request),
+      ...sessionHeaders(session),
+      ...(isStateless ? { 'mcp-method': 'tools/call', 'mcp-name': headerText(request.name) } : {}),
+      accept,
+      'content-type': 'application/json',
+    }
+    const meta = isStateless ? `"_meta":${JSON.stringify(metaOf(this.#parts.client))},` : ''
+    // The arguments are canonical JSON already.
+    const params = `{${meta}"arguments":${request.canonicalArgs},"name":${JSON.stringify(request.name)}}`
+    const body = `{"id":"${ID}","jsonrpc":"2.0","method":"tools/call","params":${params}}`
+    const sending = {
+      method: 'POST',
+      path: pathOf(upstream),
+      headers,
+      body,
+      signal: call.abortState,
+    } as const
+    return sendCall(call, this.#parts.dispatcher, upstream, sending)
+  }
+
+  /** For the handshake: nothing of it is the call, and other calls may wait for it. */
+  #asking(call: Call, upstream: URL): Send {
+    const { dispatcher, timeoutMs } = this.#parts
+    return (head) => {
+      const signal = AbortSignal.timeout(timeoutMs)
+      const headers = {
+        ...head.headers,
+        accept,
+        'accept-encoding': 'identity',
+        'content-type': 'application/json',
+      }
+      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), signal }
+      const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
+      return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
+        // Whatever became of the handshake, the call itself did not leave.
+        if (isUpstreamError(fault)) throw new UpstreamError(fault.message, 'no', { cause: fault.cause })
+        if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
+        throw fault
+      })
+    }
+  }
+
+  async #outcomeOf(answer: UpstreamAnswer): Promise<Outcome> {
+    try {
+      return await this.#read(answer)
+    } catch (fault) {
+      return failureOf(fault)
+    } finally {
+      await discard(answer.body)
+    }
+  }
+
+  async #read(answer: UpstreamAnswer): Promise<Outcome> {
+    const { status, headers, body } = answer
+    const { maxAnswerBytes } = this.#parts
+    if (status >= 300 && status < 400)
+      throw new ProtocolViolation('The upstream redirects; targets are not followed elsewhere.')
+    if (status >= 400)
+      return passedOn(status, headers['content-type'], await readWholeBody(body, maxAnswerBytes))
+    const message = await responseIn(answer, maxAnswerBytes)
+    if (message === undefined) {
+      return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.', { sent: 'yes' })
+    }
+    checkResponse(message, ID)
+    // What the record could not hold is refused here as over MCP.
+    const { error } = verdictOf(message)
+    const shown = JSON.stringify(message['result'] ?? message['error'])
+    return passedOn(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))
+  }
+}
+
+function denialOf({ reason, stage, level = 'gateway', detail = '' }: Finding): Denied {
+  const message = `Denied: ${reason} (${stage}, ${level}): ${detail}.`
+  return denied(codeOfReason(reason), message, { denial: { level, type: stage, reason } })
+}
+
+/** What is waited for, unless the call has to stop. */
+async function orStopped<T>({ abortState }: Call, awaited: Promise<T>): Promise<T> {
+  let stop = (): void => undefined
+  const stopped = new Promise<never>((_resolve, reject) => {
+    stop = () => reject(abortState.reason)
+  })
+  abortState.addEventListener('abort', stop)
+  if (abortState.aborted) stop()
+  try {
+    return await Promise.race([stopped, awaited])
+  } finally {
+    abortState.removeEventListener('abort', stop)
+  }
+}
+
+function passedOn(status: number, type: string | string[] | undefined, body: Uint8Array): Completed {
+  const headers = typeof type === 'string' ? { 'content-type': type } : {}
+  const error = status >= 400 ? { error: 'UPSTREAM' as const } : {}
+  return { kind: 'completed', sent: 'yes', status, headers, body, ...error }
+}
+
+/** Who a session belongs to: a caller at one server, as the server and the gateway know it. */
+function ownerOf(call: Call, upstream: URL): string {
+  const { tenant, user, userId, clientId } = call.get(identity) ?? {}
+  const shown = call.get(credential)
+  const { nodeId, agentRef } = call.agent
+  const parts = [upstream.href, tenant, user, userId, clientId, nodeId, agentRef, shown?.header, shown?.value]
+  return sha256Hex(JSON.stringify(parts))
+}
+
+function metaOf(client: ClientInfo): object {
+  return {
+    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
+    [META_CLIENT_INFO]: client,
+    [META_CLIENT_CAPABILITIES]: {},
+  }
+}
+
+/** 2026-07-28, "Value Encoding". */
+function headerText(name: string): string {
+  const isPlain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(name) && !/^=\?base64\?/i.test(name)
+  return isPlain ? name : `=?base64?${Buffer.from(name).toString('base64')}?=`
+}
+
+function uncounted(): void {
+  // Nothing counts a handshake, or waits for the moment at which it leaves.
+}

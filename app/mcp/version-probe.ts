@@ -1,0 +1,108 @@
+// Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
+import { Refusal } from '@svc/core'
+import { SseOverflow } from '@svc/core/http'
+import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
+import { discard } from '../upstream/discard.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { sendWith } from '../upstream/send.js'
+import {
+  HANDSHAKE_REVISION,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  STATELESS_REVISION,
+} from './protocol.js'
+import { responseIn } from './response.js'
+import { ProtocolViolation } from './rpc-response.js'
+import { versionIn } from './server-info.js'
+import type { Probe } from './server-versions.js'
+
+export interface ProbeParts {
+  readonly dispatcher: UpstreamDispatcher
+  /** Who is asking, as the protocol wants to know. */
+  readonly client: { readonly name: string; readonly version: string }
+  /** For the whole probe, in milliseconds. */
+  readonly timeoutMs: number
+  readonly maxBytes: number
+}
+
+const ID = 'svc-version'
+const accept = 'application/json, text/event-stream'
+
+export function versionProbe(parts: ProbeParts): Probe {
+  return async (upstream, credential) => {
+    const signal = AbortSignal.timeout(parts.timeoutMs)
+    const send: Send = (head) => {
+      const request = { ...head, path: pathOf(upstream), signal }
+      return sendWith(credential, request, (it) => parts.dispatcher.send(upstream, it, noted), noted)
+    }
+    try {
+      return (await initialize(parts, send)) ?? (await discover(parts, send))
+    } catch (cause) {
+      if (isUpstreamError(cause) || signal.aborted) {
+        throw new Refusal('UPSTREAM_UNREACHABLE', 'The server could not be asked for its version.', { cause })
+      }
+      throw cause
+    }
+  }
+}
+
+/** Sends to the server that is asked, with the credential, within the time. */
+type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
+
+async function initialize(parts: ProbeParts, send: Send): Promise<string | undefined> {
+  const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: parts.client }
+  const answer = await post(send, 'initialize', params, {})
+  const version = await versionOf(answer, parts.maxBytes)
+  const session = answer.headers['mcp-session-id']
+  if (typeof session === 'string') {
+    const headers = { 'mcp-session-id': session, 'mcp-protocol-version': HANDSHAKE_REVISION }
+    // A server need not allow it (405); the session then ends by itself.
+    await discard((await send({ method: 'DELETE', headers })).body)
+  }
+  return version
+}
+
+async function discover(parts: ProbeParts, send: Send): Promise<string | undefined> {
+  const _meta = {
+    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
+    [META_CLIENT_INFO]: parts.client,
+    [META_CLIENT_CAPABILITIES]: {},
+  }
+  const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
+  return versionOf(await post(send, 'server/discover', { _meta }, headers), parts.maxBytes)
+}
+
+function post(
+  send: Send,
+  method: string,
+  params: object,
+  headers: Record<string, string>,
+): Promise<UpstreamAnswer> {
+  return send({
+    method: 'POST',
+    headers: { ...headers, accept, 'accept-encoding': 'identity', 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: ID, method, params }),
+  })
+}
+
+function noted(): void {
+  // Nothing counts a probe, or waits for the moment at which it leaves.
+}
+
+async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<string | undefined> {
+  try {
+    const message = await responseIn(answer, maxBytes)
+    return message === undefined ? undefined : versionIn(message['result'])
+  } catch (fault) {
+    // It answered, only not in the protocol: a server without a version.
+    if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) return undefined
+    throw fault
+  } finally {
+    await discard(answer.body)
+  }
+}
+
+export function pathOf(upstream: URL): string {
+  return `${upstream.pathname}${upstream.search}`
+}

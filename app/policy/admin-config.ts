@@ -1,0 +1,57 @@
+// The `admin` part of a policy: where operators and reviewers reach the gateway, and who they are.
+import { z } from 'zod'
+import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
+import { tlsSchema } from '../tls/config.js'
+
+const names = z.array(z.string().min(1))
+
+const approvalSetSchema = z
+  .strictObject({
+    users: names.default([]).describe("Its members by name: the token's user or subject."),
+    roles: names.default([]).describe('Whoever has one of these roles is a member.'),
+  })
+  .describe('Some reviewers, of any tenant.')
+
+export const adminSchema = z
+  .strictObject({
+    port: z.int().min(0).max(65_535).describe('TCP port to listen on; 0 picks a free one.'),
+    host: z
+      .string()
+      .min(1)
+      .default('127.0.0.1')
+      .describe('Address to listen on; one that is not loopback needs tokenRef.'),
+    allowedHosts: allowedHostsSchema.describe(
+      'Names under which it is reached, beside its addresses; *.example.com means subdomains, * any name.',
+    ),
+    tls: tlsSchema.describe('TLS on the port of this listener; absent: plain HTTP.'),
+    tokenRef: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
+    reviewer_roles: names
+      .optional()
+      .describe(
+        "Roles that a reviewer has one of; reviewers vote on their tenant's escalations. Absent: no user does.",
+      ),
+    approval_sets: z
+      .record(z.string().min(1), approvalSetSchema)
+      .default({})
+      .describe(
+        'Reviewers of any tenant, who alone vote where an escalation names their set (approval_set_id).',
+      ),
+  })
+  .superRefine(({ host, tokenRef }, context) => {
+    if (tokenRef !== undefined && !/^(env:|file:\/\/)/.test(tokenRef)) {
+      const message = 'not a key reference; accepted are env:NAME and file://PATH'
+      context.addIssue({ code: 'custom', path: ['tokenRef'], message })
+    }
+    if (tokenRef === undefined && !isLocalAddress(host)) {
+      const message =
+        'not a loopback address, and there is no tokenRef: whoever reaches it could read what is there; set tokenRef or listen on 127.0.0.1'
+      context.addIssue({ code: 'custom', path: ['host'], message })
+    }
+  })
+  .describe('The listener for operators and reviewers; absent: none.')
+
+export type AdminConfig = z.output<typeof adminSchema>

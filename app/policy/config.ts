@@ -1,0 +1,121 @@
+// What a policy says besides the sections of plugins: who and where the gateway is, its targets and caps.
+import { z } from 'zod'
+import { allowedHostsSchema } from '../http/allowed-hosts.js'
+import { allowedOriginsSchema } from '../http/allowed-origins.js'
+import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
+import { defaultLimits } from '../http/server.js'
+import { tlsSchema } from '../tls/config.js'
+import { addressOf } from '../upstream/target.js'
+import { adminSchema } from './admin-config.js'
+
+const milliseconds = (min: number, defaultValue: number, what: string) =>
+  z.int().min(min).max(86_400_000).default(defaultValue).describe(`${what}, in milliseconds.`)
+
+const bytes = (min: number, defaultValue: number, what: string) =>
+  z.int().min(min).max(1_073_741_824).default(defaultValue).describe(`${what}, in bytes.`)
+
+const count = (defaultValue: number, what: string) =>
+  z.int().min(1).max(1_000_000).default(defaultValue).describe(`${what}.`)
+
+const targetSchema = z
+  .string()
+  .superRefine((target, context) => {
+    const message = faultOfTarget(target)
+    if (message !== undefined) context.addIssue({ code: 'custom', message })
+  })
+  .describe(
+    'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke protocol reaches too.',
+  )
+
+function faultOfTarget(target: string): string | undefined {
+  const address = addressOf(target)
+  if (!URL.canParse(address)) return 'not a URL; accepted is an http or https URL'
+  const { protocol, username, password, search, hash } = new URL(address)
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    return `a URL of the protocol ${protocol.slice(0, -1)}; accepted is an http or https URL`
+  }
+  if (username !== '' || password !== '') return 'the URL holds credentials; accepted is a URL without them'
+  if (search !== '' || hash !== '') return 'the URL has a query or a fragment; accepted is a base URL'
+  return undefined
+}
+
+const serverSchema = z
+  .strictObject({
+    host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
+    publicUrl: publicUrlSchema,
+    trustedProxies: trustedProxiesSchema,
+    allowedHosts: allowedHostsSchema,
+    allowedOrigins: allowedOriginsSchema,
+    maxBodyBytes: bytes(1, 4_194_304, "Hard cap on a request's body; larger is PAYLOAD_TOO_LARGE"),
+    maxAnswerBytes: bytes(1, 67_108_864, "Hard cap on an upstream's answer that is not streamed"),
+    maxHeaderBytes: bytes(1024, 16_384, "Hard cap on all of a request's headers together"),
+    maxHeaders: count(defaultLimits.maxHeaders, "Hard cap on the number of a request's headers"),
+    maxConnections: count(
+      defaultLimits.maxConnections,
+      'Client connections at a time; more are closed at once',
+    ),
+    maxRequestsPerConnection: count(
+      defaultLimits.maxRequestsPerConnection,
+      'Requests on one client connection, which then closes',
+    ),
+    maxCallsPerTenant: count(
+      1_000,
+      'Calls of one tenant in flight at a time, streams included; more are RATE_LIMITED',
+    ),
+    headersTimeoutMs: milliseconds(1, 10_000, 'Time a client has to send all headers'),
+    requestTimeoutMs: milliseconds(1, 30_000, 'Time a client has to send the whole request'),
+    writeTimeoutMs: milliseconds(
+      1,
+      defaultLimits.writeTimeoutMs,
+      'Time a client has to take what is sent to it, and a second more for each 16 KiB',
+    ),
+    keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
+    connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
+    upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
+    upstreamIdleMs: milliseconds(1, 300_000, "Silence allowed within an upstream's answer"),
+    drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
+    sessionKeyRef: z
+      .string()
+      .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
+      .optional()
+      .describe(
+        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default `mcp-sessions.key` in sec0Dir, made on first use. Gateways on several hosts need the same.',
+      ),
+    tls: tlsSchema,
+  })
+  .prefault({})
+  .describe('Where the gateway listens, its time limits and hard caps.')
+
+const pluginUseSchema = z.strictObject({
+  use: z
+    .string()
+    .min(1)
+    .describe('The name of a built-in section, a package, or a path relative to the policy file.'),
+  version: z.string().min(1).optional().describe("Semver range that the plugin's own version must satisfy."),
+})
+
+/** A string that is one segment of a path and of a reference. */
+const nameSchema = z.string().min(1)
+
+export const hostSchema = z.strictObject({
+  tenant: nameSchema.describe('Tenant of calls that no token attributes.'),
+  port: z.int().min(0).max(65_535).describe('TCP port to listen on; 0 picks a free one.'),
+  targets: z
+    .record(nameSchema, targetSchema)
+    .describe('Upstream server name to base URL; the name is the one in /mcp/<server>/….'),
+  sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
+  server: serverSchema,
+  admin: adminSchema.optional(),
+  plugins: z
+    .array(pluginUseSchema)
+    .default([])
+    .describe('Plugins to load, and the versions of built-in ones to insist on.'),
+  pipeline: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('The stages by section name, outermost first; absent: the default order.'),
+})
+
+export type HostConfig = z.output<typeof hostSchema>
+/** The host part as code may write it. */
+export type HostOptions = z.input<typeof hostSchema>

@@ -1,0 +1,44 @@
+// Answers GET /escalations/<id>: the status of an escalation, for the caller whose call opened it.
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Ids, type Logger, services } from '@svc/core'
+import { asked, notFound } from '../escalations/reviewer-escalations.js'
+import { callerView } from '../escalations/view.js'
+import type { WholeAnswer } from '../http/answer.js'
+import { errorAnswer } from '../http/error-answer.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+
+/** Never rejects. An escalation of another tenant is answered as if it did not exist, so that ids stay secret. */
+export async function answerEscalationPoll(
+  headers: IncomingHttpHeaders,
+  id: string,
+  policy: ActivePolicy,
+  { ids, logger }: { readonly ids: Ids; readonly logger: Logger },
+): Promise<WholeAnswer> {
+  const traceId = ids.traceId()
+  try {
+    const view = await policy.hold(() => viewOf(headers, id, policy))
+    return {
+      status: 200,
+      headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+      body: `${JSON.stringify(view)}\n`,
+    }
+  } catch (fault) {
+    return errorAnswer(fault, { traceId, logger, realm: 'svc' })
+  }
+}
+
+async function viewOf(headers: IncomingHttpHeaders, id: string, policy: ActivePolicy): Promise<object> {
+  policy.origins.check(headers)
+  const identify = policy.pipeline.offer(services.identify)
+  const escalations = policy.pipeline.offer(services.escalations)
+  if (identify === undefined || escalations === undefined) throw notFound()
+  const find = () => asked(() => escalations.find(id))
+  // A client of one MCP server may have a token for that server alone (RFC 8707).
+  const { tenant } = await identify(headers, async (servers) => {
+    const { server } = (await find()) ?? {}
+    return server !== undefined && servers.has(server.normalize('NFC'))
+  })
+  const found = await find()
+  if (found === undefined || found.tenant !== tenant) throw notFound()
+  return callerView(found)
+}

@@ -1,0 +1,79 @@
+// The invoke protocol: plain HTTP in front of plain tool servers. `/a2a/invoke` is the same call in one body.
+import type { IncomingMessage } from 'node:http'
+import { Refusal } from '@svc/core'
+import { type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
+import { parseNameSegment, parseToolSegment } from '@svc/core/match'
+import { readBody } from '../http/body.js'
+import { idempotencyKeyOf } from '../http/call-headers.js'
+
+/** A tool as the invoke protocol names it. */
+export interface ToolName {
+  readonly server: string
+  readonly tool: string
+  readonly version: string
+}
+
+/** A call of a tool as its caller wrote it. */
+export interface Invocation extends ToolName {
+  readonly args: JsonObject
+  /** Size in bytes of the body. */
+  readonly bytes: number
+  readonly idempotencyKey: string | null
+}
+
+/** Reads `POST /mcp/<server>/<tool>@<version>`: the body is the tool's arguments. Rejects with `Refusal`. */
+export async function readInvoke(
+  message: IncomingMessage,
+  maxBytes: number,
+  { server, tool, version }: ToolName,
+): Promise<Invocation> {
+  const idempotencyKey = idempotencyKeyOf(message.headers)
+  const bytes = await readBody(message, maxBytes)
+  return { server, tool, version, args: jsonObject(bytes), bytes: bytes.byteLength, idempotencyKey }
+}
+
+/**
+ * Reads `POST /a2a/invoke`: `{ "to": server, "toolAtVersion": "<tool>@<version>", "args": object }`.
+ * Rejects with `Refusal`.
+ */
+export async function readA2a(message: IncomingMessage, maxBytes: number): Promise<Invocation> {
+  const idempotencyKey = idempotencyKeyOf(message.headers)
+  const bytes = await readBody(message, maxBytes)
+  const { to, toolAtVersion, args, ...rest } = jsonObject(bytes)
+  const [unknown] = Object.keys(rest)
+  if (
+    unknown !== undefined ||
+    typeof to !== 'string' ||
+    typeof toolAtVersion !== 'string' ||
+    !isObject(args)
+  ) {
+    throw new Refusal(
+      'BAD_REQUEST',
+      'Expected {"to": string, "toolAtVersion": "<tool>@<version>", "args": object}.',
+    )
+  }
+  return { ...toolName(to, toolAtVersion), args, bytes: bytes.byteLength, idempotencyKey }
+}
+
+function toolName(to: string, toolAtVersion: string): ToolName {
+  try {
+    return { server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }
+  } catch (cause) {
+    throw new Refusal('BAD_REQUEST', `Bad name: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function jsonObject(bytes: Uint8Array): JsonObject {
+  let value: JsonValue
+  try {
+    value = parseJson(bytes)
+  } catch (cause) {
+    throw new Refusal('BAD_REQUEST', `The body is refused: ${messageOf(cause)}`, { cause })
+  }
+  if (!isObject(value)) throw new Refusal('BAD_REQUEST', 'The body is not a JSON object.')
+  return value
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

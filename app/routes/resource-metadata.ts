@@ -1,0 +1,44 @@
+// Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
+
+import { Refusal, services } from '@svc/core'
+import { resourceUrl } from '@svc/core/http'
+import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
+import type { WholeAnswer } from '../http/answer.js'
+import type { Arrival } from '../http/public-url.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+
+/**
+ * The document for what follows the well-known part of the path: `''` for the gateway, `/mcp/<server>` for one of
+ * its servers; a path of the public URL's own may stand before it. Throws `Refusal`.
+ */
+export function resourceMetadata(message: Arrival, path: string, activePolicy: ActivePolicy): WholeAnswer {
+  const describe = activePolicy.pipeline.offer(services.describeResource)
+  if (describe === undefined) {
+    throw new Refusal('TARGET_NOT_FOUND', 'No issuer of tokens is configured for this gateway.')
+  }
+  const base = activePolicy.publicUrl.of(message)
+  if (base === undefined) {
+    throw new Refusal('BAD_REQUEST', 'The request does not say which URL it was meant for.')
+  }
+  const { pathname } = new URL(base)
+  const below = pathname !== '/' && path.startsWith(pathname) ? path.slice(pathname.length) : path
+  const server = serverOf(below)
+  if (server !== undefined) activePolicy.target(server)
+  return {
+    status: 200,
+    // What was asked for under another name, or through another proxy, is another document.
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+    body: JSON.stringify({ resource: resourceUrl(base, server), ...describe(server) }),
+  }
+}
+
+function serverOf(path: string): string | undefined {
+  if (path === '' || path === '/') return undefined
+  const [, segment] = /^\/mcp\/([^/]+)$/.exec(path) ?? []
+  try {
+    if (segment !== undefined) return parseNameSegment(segment)
+  } catch (fault) {
+    if (!(fault instanceof ReferenceInputError)) throw fault
+  }
+  throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
+}

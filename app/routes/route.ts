@@ -1,0 +1,50 @@
+// Where a request goes, from its method and path alone.
+import { Refusal } from '@svc/core'
+import { describedPath } from '@svc/core/http'
+import { parseNameSegment, parseToolSegment } from '@svc/core/match'
+import { isEscalationId } from '../escalations/id.js'
+
+export type Route =
+  | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }
+  | { readonly kind: 'mcp'; readonly server: string; readonly method: 'POST' | 'GET' | 'DELETE' }
+  | { readonly kind: 'a2a' }
+  | { readonly kind: 'health' }
+  | { readonly kind: 'ready' }
+  /** Metadata of the resource at `path`. */
+  | { readonly kind: 'metadata'; readonly path: string }
+  | { readonly kind: 'escalation'; readonly id: string }
+  /** A malformed path below /mcp/: refused as a call, so that it is recorded. */
+  | { readonly kind: 'bad'; readonly refusal: Refusal }
+  | { readonly kind: 'none' }
+
+export function routeOf(method: string, url: string): Route {
+  const query = url.indexOf('?')
+  const path = query === -1 ? url : url.slice(0, query)
+  if (path.startsWith('/mcp/')) return mcpRoute(method, path.slice(5))
+  if (path === '/a2a/invoke') return method === 'POST' ? { kind: 'a2a' } : { kind: 'none' }
+  if (method === 'GET' || method === 'HEAD') {
+    if (path === '/healthz') return { kind: 'health' }
+    if (path === '/readyz') return { kind: 'ready' }
+    const described = describedPath(path)
+    if (described !== undefined) return { kind: 'metadata', path: described }
+    const id = path.startsWith('/escalations/') ? path.slice(13) : ''
+    if (isEscalationId(id)) return { kind: 'escalation', id }
+  }
+  return { kind: 'none' }
+}
+
+function mcpRoute(method: string, rest: string): Route {
+  const slash = rest.indexOf('/')
+  try {
+    if (slash === -1) {
+      if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return { kind: 'none' }
+      return { kind: 'mcp', server: parseNameSegment(rest), method }
+    }
+    if (method !== 'POST') return { kind: 'none' }
+    const { tool, version } = parseToolSegment(rest.slice(slash + 1))
+    return { kind: 'invoke', server: parseNameSegment(rest.slice(0, slash)), tool, version }
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : 'malformed path'
+    return { kind: 'bad', refusal: new Refusal('BAD_REQUEST', `Bad path: ${message}`, { cause }) }
+  }
+}

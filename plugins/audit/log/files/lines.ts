@@ -1,0 +1,62 @@
+// The lines of a file in constant memory, with their numbers. A last line without newline is marked: a writer that
+// died may have left it.
+
+import { type FileHandle, open } from 'node:fs/promises'
+
+const CHUNK_BYTES = 262_144
+const NEWLINE = 0x0a
+/** Maximum length of a record; longer runs of bytes without newline are not kept in memory. */
+export const MAX_LINE_BYTES = 67_108_864
+
+export interface Line {
+  /** Counted from 1. */
+  readonly number: number
+  /** Without the newline. Valid until the next line is requested. */
+  readonly bytes: Buffer
+  /** False for a last line without newline. */
+  readonly complete: boolean
+}
+
+/**
+ * The lines from the byte `from` on, which need not be the start of a line.
+ *
+ * @throws what `open` and `read` throw, and RangeError for a line over `MAX_LINE_BYTES`.
+ */
+export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, void, void> {
+  const handle = await open(path, 'r')
+  try {
+    yield* split(handle, from)
+  } finally {
+    await handle.close()
+  }
+}
+
+async function* split(handle: FileHandle, from: number): AsyncGenerator<Line, void, void> {
+  let buffer = Buffer.allocUnsafe(CHUNK_BYTES)
+  let filled = 0
+  let number = 0
+  let position = from
+  for (;;) {
+    if (filled === buffer.length) {
+      if (buffer.length >= MAX_LINE_BYTES)
+        throw new RangeError(`line ${number + 1} is longer than any record`)
+      const larger = Buffer.allocUnsafe(buffer.length * 2)
+      buffer.copy(larger, 0, 0, filled)
+      buffer = larger
+    }
+    const { bytesRead } = await handle.read(buffer, filled, buffer.length - filled, position)
+    if (bytesRead === 0) break
+    position += bytesRead
+    const scanned = filled
+    filled += bytesRead
+    let start = 0
+    let end = buffer.subarray(0, filled).indexOf(NEWLINE, scanned)
+    for (; end >= 0; end = buffer.subarray(0, filled).indexOf(NEWLINE, start)) {
+      yield { number: ++number, bytes: buffer.subarray(start, end), complete: true }
+      start = end + 1
+    }
+    buffer.copy(buffer, 0, start, filled)
+    filled -= start
+  }
+  if (filled > 0) yield { number: ++number, bytes: buffer.subarray(0, filled), complete: false }
+}

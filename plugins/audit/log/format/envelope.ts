@@ -1,0 +1,77 @@
+// The records of the log as contract.md §2.1–§2.3 and decisions.md §4 define them.
+
+import type { JudgedFinding } from '@svc/core'
+
+/** The caller, as far as the gateway knows it and privacy settings allow. */
+export interface EnvelopePrincipal {
+  user?: string
+  user_id?: string
+  client_id?: string
+  roles?: readonly string[]
+}
+
+/** One hop of one call, before it is signed. */
+export interface AuditEnvelope {
+  /** ISO 8601 instant; its UTC day names the file. */
+  ts: string
+  /** Hexadecimal. */
+  trace_id: string
+  /** Hexadecimal. */
+  span_id: string
+  tenant: string
+  environment?: string
+  client_name?: string
+  client_version?: string
+  /** `<name>@<version>`. */
+  server: string
+  /** `<name>@<version>`. */
+  tool: string
+  status: 'ok' | 'error'
+  /** Milliseconds. */
+  latency_ms: number
+  /** Retries by the gateway itself. */
+  retries?: number
+  input_sha256?: string | null
+  output_sha256?: string | null
+  policy: { decision: 'allow' | 'deny'; retention: string }
+  idempotency_key?: string | null
+  nodeId?: string | null
+  agentRef?: string | null
+  agentVariables?: Record<string, unknown> | null
+  agentMetadata?: Record<string, unknown> | null
+  cause_trace_id?: string | null
+  cause_span_id?: string | null
+  risk_tags?: readonly string[]
+  findings?: readonly JudgedFinding[]
+  node_type?: string
+  /** `<name>@<version>` of the gateway. */
+  gateway?: string
+  /** `keyId` of the signer. */
+  key_id?: string
+  principal?: EnvelopePrincipal
+  escalation_id?: string
+  /** A code of the error table. */
+  error?: string
+  dedupe?: 'first' | 'replay' | 'duplicate'
+  mcp_method?: string
+  policy_sha256?: string
+}
+
+/** A stored line: `sig` is `ed25519:` and the base64 signature over the canonical envelope without it. */
+export interface SignedEnvelope extends AuditEnvelope {
+  sig: string
+}
+
+/** One line of the raw payload dataset. */
+export interface RawPayloadRecord {
+  /** ISO 8601 instant; its UTC day names the file. */
+  ts: string
+  trace_id: string
+  span_id: string
+  runId: string
+  tenant: string
+  direction: 'input' | 'output' | (string & {})
+  payload_preview: string
+  payload_truncated: boolean
+  payload_bytes: number
+}

@@ -1,0 +1,57 @@
+// The hashes of an RFC 6962 Merkle tree, fast enough for every line of a log.
+
+import { hash } from 'node:crypto'
+
+/**
+ * A SHA-256 digest as a string of 32 Latin-1 characters, one per byte. It costs half as much as a Buffer, compares
+ * by value and can be a map key.
+ */
+export type Digest = string
+
+export const DIGEST_BYTES = 32
+const ENCODING = 'binary'
+const LEAF_PREFIX = 0x00
+const NODE_PREFIX = 0x01
+
+/** The root of the tree without leaves (RFC 6962 §2.1). */
+export const EMPTY_ROOT: Digest = hash('sha256', '', ENCODING)
+
+const pair = Buffer.alloc(1 + 2 * DIGEST_BYTES, NODE_PREFIX)
+
+/** `SHA-256(0x01 || left || right)`, RFC 6962 §2.1. */
+export function nodeHash(left: Digest, right: Digest): Digest {
+  pair.write(left, 1, ENCODING)
+  pair.write(right, 1 + DIGEST_BYTES, ENCODING)
+  return hash('sha256', pair, ENCODING)
+}
+
+/** `SHA-256(0x00 || line)`, RFC 6962 §2.1. A leaf is a stored line without its newline. */
+export function leafHash(line: Uint8Array): Digest {
+  const prefixed = Buffer.allocUnsafe(1 + line.length)
+  prefixed[0] = LEAF_PREFIX
+  prefixed.set(line, 1)
+  return hash('sha256', prefixed, ENCODING)
+}
+
+/**
+ * Same as `leafHash` of `bytes[start, end)` without a copy of the line: the byte before it, which must exist,
+ * holds the prefix during the call.
+ */
+export function leafHashWithin(bytes: Uint8Array, start: number, end: number): Digest {
+  const lent = bytes[start - 1]
+  if (lent === undefined) throw new RangeError('a line hashed in place needs a byte before it')
+  bytes[start - 1] = LEAF_PREFIX
+  const digest = hash('sha256', bytes.subarray(start - 1, end), ENCODING)
+  bytes[start - 1] = lent
+  return digest
+}
+
+export function digestToBytes(digest: Digest): Buffer {
+  return Buffer.from(digest, ENCODING)
+}
+
+/** @throws {RangeError} when there are not 32 bytes. */
+export function digestFromBytes(bytes: Uint8Array, start = 0): Digest {
+  if (bytes.length < start + DIGEST_BYTES) throw new RangeError('a SHA-256 digest has 32 bytes')
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start, DIGEST_BYTES).toString(ENCODING)
+}

@@ -1,0 +1,56 @@
+// Calls over time in constant memory: buckets of equal length, which doubles when there are too many.
+
+export interface TimelineBucket {
+  /** ISO 8601 instant at which the bucket begins. */
+  readonly from: string
+  readonly allowed: number
+  readonly denied: number
+}
+
+const MAX_BUCKETS = 60
+const MIN_BUCKET_MS = 1_000
+
+export class Timeline {
+  #bucketMs = MIN_BUCKET_MS
+  /** By number of the bucket since the epoch. */
+  #buckets = new Map<number, { allowed: number; denied: number }>()
+  #first = Number.POSITIVE_INFINITY
+  #last = Number.NEGATIVE_INFINITY
+
+  /** `ms`: milliseconds since the epoch. */
+  add(ms: number, isDenied: boolean): void {
+    const number = Math.floor(ms / this.#bucketMs)
+    this.#first = Math.min(this.#first, number)
+    this.#last = Math.max(this.#last, number)
+    this.#count(number, isDenied ? 0 : 1, isDenied ? 1 : 0)
+    while (this.#last - this.#first >= MAX_BUCKETS) this.#double()
+  }
+
+  #count(number: number, allowed: number, denied: number): void {
+    const bucket = this.#buckets.get(number)
+    if (bucket === undefined) this.#buckets.set(number, { allowed, denied })
+    else {
+      bucket.allowed += allowed
+      bucket.denied += denied
+    }
+  }
+
+  #double(): void {
+    const buckets = this.#buckets
+    this.#buckets = new Map()
+    this.#bucketMs *= 2
+    this.#first = Math.floor(this.#first / 2)
+    this.#last = Math.floor(this.#last / 2)
+    for (const [number, { allowed, denied }] of buckets) this.#count(Math.floor(number / 2), allowed, denied)
+  }
+
+  /** Without gaps, at most 60. */
+  buckets(): TimelineBucket[] {
+    if (this.#buckets.size === 0) return []
+    return Array.from({ length: this.#last - this.#first + 1 }, (_, index) => {
+      const number = this.#first + index
+      const { allowed = 0, denied = 0 } = this.#buckets.get(number) ?? {}
+      return { from: new Date(number * this.#bucketMs).toISOString(), allowed, denied }
+    })
+  }
+}

@@ -1,0 +1,59 @@
+// Splits a file of notes. The start of a first line occurs in no other line, so a damaged note does not affect the
+// others, and an incomplete one at the end is recognised.
+
+import { FIRST_LINE_START } from './checkpoint.js'
+import { type Note, parseNote } from './note.js'
+
+export interface NotePiece {
+  /** Number of its first line, counted from 1. */
+  readonly line: number
+  /** Offset of its first byte. */
+  readonly offset: number
+  /** Undefined where the piece is not a note. */
+  readonly note: Note | undefined
+  readonly text: string
+  /** True for a last piece without a complete signature line, which a writer that died leaves. */
+  readonly torn: boolean
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+const START = Buffer.from(FIRST_LINE_START)
+const NEWLINE = 0x0a
+
+/** The pieces of `bytes`, in order. */
+export function notePieces(bytes: Uint8Array): NotePiece[] {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const starts: number[] = buffer.length > 0 ? [0] : []
+  for (let at = buffer.indexOf(START, 1); at >= 0; at = buffer.indexOf(START, at + 1)) {
+    if (buffer[at - 1] === NEWLINE) starts.push(at)
+  }
+  let line = 1
+  return starts.map((offset, index) => {
+    const end = starts[index + 1] ?? buffer.length
+    const piece = buffer.subarray(offset, end)
+    const text = decode(piece)
+    const torn = end === buffer.length && (text === undefined || !hasSignatureLine(text))
+    const found = {
+      line,
+      offset,
+      text: text ?? '',
+      note: text === undefined ? undefined : parseNote(text),
+      torn,
+    }
+    for (const byte of piece) if (byte === NEWLINE) line++
+    return found
+  })
+}
+
+function hasSignatureLine(text: string): boolean {
+  return /\n\n\u2014 [^\n]*\n/u.test(text)
+}
+
+function decode(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch (error) {
+    if (error instanceof TypeError) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,120 @@
+// The writer's side of the signing thread. The thread is an optimization: the event loop signs whatever it has not
+// signed in time.
+
+import { Worker } from 'node:worker_threads'
+import type { Logger, Signer } from '@svc/core'
+import type { SharedBatch } from './shared-batch.js'
+import { SharedMemory, type SharedMemorySize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
+
+export interface SigningWorkerData {
+  readonly memory: SharedArrayBuffer
+  readonly size: SharedMemorySize
+  /** Seed of the signing key; the thread wipes it. */
+  readonly seed: Uint8Array<ArrayBuffer>
+}
+
+/** A signer that gives its key to a thread. */
+export type ThreadSigner = Signer & { keyForThread(): Uint8Array }
+
+export function canUseThread(signer: Signer): signer is ThreadSigner {
+  return signer.keyForThread !== undefined && signer.signAsync === undefined
+}
+
+// Starting a thread takes about 30 ms of CPU, which few records do not repay.
+const START_AT = 16
+// Waking the thread costs a quarter of a signature here, and some time until it runs.
+const WAKE_AT = 4
+
+export type StartWorker = (workerData: SigningWorkerData) => Worker
+
+export interface SigningThreadParts {
+  readonly signer: ThreadSigner
+  readonly size: SharedMemorySize
+  readonly logger: Logger
+  /** Default: a worker of Node that runs `signing-worker.js`. */
+  readonly startWorker?: StartWorker | undefined
+}
+
+export class SigningThread {
+  readonly batches: readonly SharedBatch[]
+  readonly #memory: SharedArrayBuffer
+  readonly #shared: SharedMemory
+  readonly #size: SharedMemorySize
+  readonly #signer: ThreadSigner
+  readonly #logger: Logger
+  readonly #startWorker: StartWorker
+  #worker: Worker | undefined
+  #state: 'absent' | 'starting' | 'running' | 'stopped' = 'absent'
+
+  constructor({ signer, size, logger, startWorker = startNodeWorker }: SigningThreadParts) {
+    this.#signer = signer
+    this.#size = size
+    this.#logger = logger
+    this.#startWorker = startWorker
+    this.#memory = new SharedArrayBuffer(sharedBytes(size))
+    this.#shared = new SharedMemory(this.#memory, size)
+    this.batches = this.#shared.batches
+  }
+
+  /** Announces the `unsigned`th message of a batch. */
+  offer(unsigned: number): void {
+    if (this.#state === 'running') this.#shared.signal(unsigned >= WAKE_AT)
+    else if (this.#state === 'absent' && unsigned >= START_AT) this.#start()
+  }
+
+  /** Resolves when the thread has ended. */
+  async close(): Promise<void> {
+    this.#state = 'stopped'
+    await this.#worker?.terminate()
+  }
+
+  #start(): void {
+    this.#state = 'starting'
+    try {
+      const seed = ownMemory(this.#signer.keyForThread())
+      const worker = this.#startWorker({ memory: this.#memory, size: this.#size, seed })
+      worker.unref()
+      worker.once('message', (sig: Uint8Array) => this.#begin(sig))
+      worker.once('error', (error) => this.#fail(error))
+      worker.once('exit', (code) => this.#fail(new Error(`it ended by itself, code ${code}`)))
+      this.#worker = worker
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #begin(sig: Uint8Array): void {
+    if (this.#state !== 'starting') return
+    if (this.#signer.verify(SIGNING_PROBE, sig)) {
+      this.#state = 'running'
+      this.#shared.begin()
+    } else {
+      this.#fail(new Error('the key that the signer gave for the thread is not its own'))
+      void this.#worker?.terminate()
+    }
+  }
+
+  #fail(err: unknown): void {
+    if (this.#state === 'stopped') return
+    this.#state = 'stopped'
+    this.#logger.error({ err }, 'the signing thread has stopped; records are signed on the event loop')
+  }
+}
+
+function startNodeWorker(workerData: SigningWorkerData): Worker {
+  return new Worker(new URL('./signing-worker.js', import.meta.url), {
+    name: 'svc-audit-signing',
+    workerData,
+    // The thread needs none of the process's preloaded or evaluated code.
+    execArgv: [],
+    // Moved, so that no copy of the key remains here.
+    transferList: [workerData.seed.buffer],
+  })
+}
+
+/** Copies the seed to memory of its own, and wipes the original. */
+function ownMemory(seed: Uint8Array): Uint8Array<ArrayBuffer> {
+  const own = new Uint8Array(seed)
+  seed.fill(0)
+  return own
+}

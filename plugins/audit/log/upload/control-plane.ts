@@ -1,0 +1,204 @@
+// The control plane's two endpoints (contract.md §4.1, decisions.md §4 "Upload"), and the store behind
+// the URLs it gives.
+
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
+import { jsonObjectIn, messageOf } from '@svc/core/json'
+import { UploadError } from './error.js'
+import { HttpClient, type HttpResponse } from './http.js'
+import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
+import type { UploadMode } from './source.js'
+
+const CONTENT_TYPE = 'application/x-ndjson'
+// Set by the HTTP client itself; all other returned headers are sent unchanged.
+const CONNECTION_HEADERS = new Set([
+  'host',
+  'content-length',
+  'connection',
+  'transfer-encoding',
+  'authorization',
+])
+
+/** An upload, as described to the control plane. */
+export interface PutRequest {
+  readonly key: string
+  readonly mode: UploadMode
+  /** `YYYY-MM-DD`. */
+  readonly date: string
+  readonly contentLength: number
+}
+
+export interface PresignedUrl {
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export class ControlPlane {
+  readonly #config: PresignConfig
+  readonly #base: string
+  readonly #timeoutMs: number
+  readonly #idleMs: number
+  readonly #client = new HttpClient()
+  #metadata: Promise<UploadMetadata> | undefined
+
+  /** @param idleMs time without progress after which a PUT is aborted. */
+  constructor(config: PresignConfig, idleMs: number) {
+    this.#config = config
+    this.#base = config.apiBaseUrl.replace(/\/+$/, '')
+    this.#timeoutMs = config.timeoutMs ?? DEFAULT_TIMEOUT_MS
+    this.#idleMs = idleMs
+  }
+
+  /** The owner of the upload. The control plane is asked once, and only for what the configuration lacks. */
+  async metadata(signal: AbortSignal): Promise<UploadMetadata> {
+    const configured = complete(configuredMetadata(this.#config))
+    if (configured !== undefined) return configured
+    this.#metadata ??= this.#validateKey(signal)
+    try {
+      return await this.#metadata
+    } catch (error) {
+      this.#metadata = undefined
+      throw error
+    }
+  }
+
+  async uploadUrl(request: PutRequest, signal: AbortSignal): Promise<PresignedUrl> {
+    const metadata = await this.metadata(signal)
+    const path = '/api/svc/upload-url'
+    const body = await this.#call(path, { ...metadata, contentType: CONTENT_TYPE, ...request }, signal)
+    const { url, headers = {} } = body
+    if (typeof url !== 'string' || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+      throw new UploadError('upload_failed', `${path} answered without an http or https url`)
+    }
+    if (!isHeaders(headers)) {
+      throw new UploadError('upload_failed', `${path} answered with headers that are not a map of strings`)
+    }
+    return { url: new URL(url), headers }
+  }
+
+  /** Resolves when the store has the bytes, from this request or an earlier one. */
+  async put(
+    { url, headers }: PresignedUrl,
+    contentLength: number,
+    body: Readable,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const requestHeaders: Record<string, string> = { 'content-type': CONTENT_TYPE }
+    for (const [name, value] of Object.entries(headers)) {
+      if (!CONNECTION_HEADERS.has(name.toLowerCase())) requestHeaders[name.toLowerCase()] = value
+    }
+    requestHeaders['content-length'] = String(contentLength)
+    let response: HttpResponse
+    try {
+      response = await this.#client.put(url, requestHeaders, body, { idleMs: this.#idleMs, signal })
+    } catch (cause) {
+      if (cause instanceof UploadError) throw cause
+      throw new UploadError('upload_failed', `PUT to ${url.host} failed: ${messageOf(cause)}`, {
+        scope: 'file',
+        cause,
+      })
+    }
+    const { status } = response
+    // 412: the key contains the hash of the bytes, so the store already has these bytes.
+    if ((status >= 200 && status < 300) || status === 412) return
+    // 409: S3's response to a conditional PUT while another PUT of the same key is in progress, such as our own that
+    // timed out. It is retried, like 408 and 429.
+    throw refusal(response, `PUT to ${url.host}`, status === 409 ? 'retryable' : 'by_status', 'file')
+  }
+
+  close(): void {
+    this.#client.close()
+  }
+
+  async #validateKey(signal: AbortSignal): Promise<UploadMetadata> {
+    const path = '/api/auth/validate-key'
+    const { tenant, env, environment, clientName, clientVersion } = await this.#call(path, {}, signal)
+    const fromKey = nonEmptyStrings({ tenant, env: env ?? environment, clientName, clientVersion })
+    const metadata = complete({ ...fromKey, ...configuredMetadata(this.#config) })
+    if (metadata === undefined) {
+      throw new UploadError(
+        'upload_rejected',
+        `${path} answered without all of tenant, env, clientName, clientVersion; set what is missing in presign`,
+      )
+    }
+    return metadata
+  }
+
+  async #call(path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> {
+    let response: HttpResponse
+    try {
+      response = await this.#client.postJson(new URL(this.#base + path), this.#config.auditKey, body, {
+        timeoutMs: this.#timeoutMs,
+        signal,
+      })
+    } catch (cause) {
+      throw new UploadError('upload_failed', `${path} failed: ${messageOf(cause)}`, { cause })
+    }
+    const { status } = response
+    if (status < 200 || status >= 300) {
+      // A refused key is refused for every file; other refusals may concern only this file.
+      const scope = status === 401 || status === 403 || path.includes('/auth/') ? 'all' : 'file'
+      throw refusal(response, path, 'by_status', status >= 400 && status < 500 ? scope : 'all')
+    }
+    const value = jsonObjectIn(response.body)
+    if (value === undefined) throw new UploadError('upload_failed', `${path} answered without a JSON object`)
+    return value
+  }
+}
+
+function refusal(
+  { status, headers, body }: HttpResponse,
+  what: string,
+  kind: 'by_status' | 'retryable',
+  scope: 'all' | 'file',
+): UploadError {
+  const isFinal = kind === 'by_status' && status >= 400 && status < 500 && status !== 408 && status !== 429
+  const hint = status === 401 ? '; is presign.auditKey right?' : ''
+  const retryAfterMs = isFinal ? undefined : retryAfter(headers)
+  return new UploadError(
+    isFinal ? 'upload_rejected' : 'upload_failed',
+    `${what} answered ${status}${excerpt(body)}${hint}`,
+    { scope, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
+  )
+}
+
+/**
+ * `Retry-After` in seconds (RFC 9110 §10.2.3). The date form is ignored because it depends on synchronized clocks.
+ */
+function retryAfter(headers: IncomingHttpHeaders): number | undefined {
+  const seconds = Number(headers['retry-after'])
+  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined
+}
+
+/** The start of a response body, safe for a log line. */
+function excerpt(body: string): string {
+  const text = body
+    .slice(0, 200)
+    .replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ')
+    .trim()
+  return text === '' ? '' : `: ${text}`
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isHeaders(value: unknown): value is Record<string, string> {
+  return isObject(value) && Object.values(value).every((held) => typeof held === 'string')
+}
+
+function nonEmptyStrings(fields: Record<string, unknown>): Partial<UploadMetadata> {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => typeof value === 'string' && value !== ''),
+  )
+}
+
+function complete({
+  tenant,
+  env,
+  clientName,
+  clientVersion,
+}: Partial<UploadMetadata>): UploadMetadata | undefined {
+  if (!tenant || !env || !clientName || !clientVersion) return undefined
+  return { tenant, env, clientName, clientVersion }
+}

@@ -1,0 +1,49 @@
+// Collects the results of verification, and the verdict.
+
+import type { FailureKind, Tampering, TornTail, Verdict, VerifyFailure } from './report.js'
+
+const MAX_FAILURES_KEPT = 1_000
+
+export class Findings {
+  files = 0
+  records = 0
+  verified = 0
+  checkpoints = 0
+  sealed = 0
+  unsealed = 0
+  readonly tampering: Partial<Record<Tampering, number>> = {}
+  readonly counts: Partial<Record<FailureKind, number>> = {}
+  readonly failures: VerifyFailure[] = []
+  readonly tornTails: TornTail[] = []
+  readonly #onFailure: (failure: VerifyFailure) => void
+
+  constructor(onFailure: (failure: VerifyFailure) => void) {
+    this.#onFailure = onFailure
+  }
+
+  fail(failure: VerifyFailure): void {
+    this.counts[failure.kind] = (this.counts[failure.kind] ?? 0) + 1
+    if (this.failures.length < MAX_FAILURES_KEPT) this.failures.push(failure)
+    this.#onFailure(failure)
+  }
+
+  tampered(kind: Tampering, records: number): void {
+    this.tampering[kind] = (this.tampering[kind] ?? 0) + records
+  }
+
+  torn(file: string, line: number, bytes: number, what: string): void {
+    const message = `${bytes} bytes after the last ${what}, left by a writer that died`
+    this.tornTails.push({ file, line, kind: 'torn_tail', message })
+  }
+
+  /** @param judged false where only the tree and its checkpoints were checked. */
+  verdict(judged: boolean): { verdict: Verdict; reason?: string } {
+    const { unreadable = 0, ...others } = this.counts
+    if (Object.keys(others).length > 0) return { verdict: 'not_intact' }
+    if (unreadable > 0) return { verdict: 'cannot_be_judged', reason: 'a file of the log could not be read' }
+    if (this.records === 0) return { verdict: 'cannot_be_judged', reason: 'there are no records' }
+    if (!judged && this.sealed === 0)
+      return { verdict: 'cannot_be_judged', reason: 'there are no checkpoints' }
+    return { verdict: 'intact' }
+  }
+}

@@ -1,0 +1,135 @@
+// Keeps the per-agent logs consistent with the daily log: writes to both, repairs and syncs in the background. It
+// never makes an append wait or fail.
+
+import type { DirectoryLock } from '../files/directory-lock.js'
+import type { FileSystem } from '../files/file-system.js'
+import { AgentFiles } from './agent-files.js'
+import { AgentRepair } from './agent-repair.js'
+import type { Batch } from './batch.js'
+import { DirtyMarker } from './dirty-marker.js'
+
+const SYNC_INTERVAL_MS = 1_000
+
+export class AgentLogs {
+  readonly #dir: string
+  readonly #port: FileSystem
+  readonly #lock: DirectoryLock
+  readonly #marker: DirtyMarker
+  readonly #files: AgentFiles
+  readonly #onError: (error: Error) => void
+  readonly #days = new Set<string>()
+  #working: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(
+    dir: string,
+    port: FileSystem,
+    lock: DirectoryLock,
+    handles: number,
+    onError: (error: Error) => void,
+  ) {
+    this.#dir = dir
+    this.#port = port
+    this.#lock = lock
+    this.#marker = new DirtyMarker(lock.fd, port)
+    this.#files = new AgentFiles(dir, port, handles)
+    this.#onError = onError
+  }
+
+  /** Schedules a repair if the last holder of the lock died between the logs. Call under the lock. */
+  checkMarker(): void {
+    const day = this.#marker.dirtyDay()
+    if (day === undefined) return
+    this.#marker.clear()
+    this.repair(day)
+  }
+
+  /**
+   * Runs `writeLog`, which writes `batch` to the daily log, and then writes the agents' lines. Throws only what
+   * `writeLog` throws. Call under the lock.
+   */
+  writeBatch(day: string, batch: Batch, writeLog: () => void): void {
+    if (batch.agents.length === 0) {
+      writeLog()
+      return
+    }
+    this.#marker.set(day)
+    try {
+      writeLog()
+    } catch (error) {
+      this.#marker.clear()
+      throw error
+    }
+    try {
+      this.#files.write(batch.buffer, batch.agents)
+      this.#marker.clear()
+    } catch (error) {
+      this.#report(error)
+      // A gap inside a file does not show in the file itself, so the whole day is compared. The mark stays until
+      // then: if this process dies first, the next one does it.
+      this.repair(day)
+    }
+    this.#timer ??= setTimeout(() => this.#syncSoon(), SYNC_INTERVAL_MS).unref()
+  }
+
+  /** Compares the day's agent files with its log in the background, and repairs them. */
+  repair(day: string): void {
+    if (this.#closed) return
+    this.#days.add(day)
+    this.#working ??= this.#work()
+  }
+
+  /** Whether no repair of agent files is pending. Call under the lock. */
+  get isComplete(): boolean {
+    return this.#working === undefined && this.#marker.dirtyDay() === undefined
+  }
+
+  /** Resolves when all pending repairs are complete and synced. */
+  async idle(): Promise<void> {
+    while (this.#working !== undefined) await this.#working
+    await this.#files.sync(this.#onError)
+  }
+
+  /**
+   * Stops a comparison that has found no difference, and finishes one that has; the next opening compares again.
+   */
+  async close(): Promise<void> {
+    this.#closed = true
+    while (this.#working !== undefined) await this.#working
+    clearTimeout(this.#timer)
+    await this.#files.sync(this.#onError)
+    this.#files.close()
+  }
+
+  async #work(): Promise<void> {
+    // The caller may hold the lock.
+    await immediate()
+    for (const day of this.#days) {
+      this.#days.delete(day)
+      const job = new AgentRepair(this.#dir, day, this.#port, this.#files)
+      try {
+        while (!this.#closed || job.changed) {
+          if (await this.#lock.run(() => job.step())) break
+          await immediate()
+        }
+      } catch (error) {
+        this.#report(error)
+      }
+    }
+    this.#working = undefined
+  }
+
+  #syncSoon(): void {
+    this.#timer = undefined
+    void this.#files.sync(this.#onError)
+  }
+
+  #report(error: unknown): void {
+    this.#onError(error instanceof Error ? error : new Error(String(error)))
+  }
+}
+
+function immediate(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

@@ -1,0 +1,126 @@
+// The appender's configuration, checked in the constructor so that a mistake shows before the first record.
+
+import { availableParallelism } from 'node:os'
+import type { Clock, Logger, Meter, Signer } from '@svc/core'
+import type { FileSystem } from '../files/file-system.js'
+import { AuditError } from '../format/errors.js'
+import type { StartWorker } from '../signing/signing-thread.js'
+import { checkPresign, type PresignConfig } from '../upload/presign.js'
+
+export interface AppenderConfig {
+  /** Root directory of all audit files; created with mode 0700 where it is missing. */
+  dir: string
+  /** Files whose day is more days back than this are removed; 0 keeps the current day only. */
+  retentionDays: number
+  /** The disk counts as low below this many free bytes; default 512 MiB, 0: never. */
+  minFreeBytes?: number
+  presign?: PresignConfig
+  /** How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never. */
+  checkpoint?: { readonly intervalMs?: number } | false
+  /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
+  signingThread?: 'auto' | 'on' | 'off'
+}
+
+export interface AppenderLimits {
+  /** Maximum bytes written and synced together, unless one record is larger. Default 1 MiB. */
+  batchBytes: number
+  /** Maximum bytes of accepted records that wait for the disk; further records are refused. Default 64 MiB. */
+  maxPendingBytes: number
+  /** Per-agent files kept open. Default 128. */
+  agentHandles: number
+  /** Daily files kept open, for records of earlier days. Default 4. */
+  logHandles: number
+  /** How long another process may hold the lock before the log counts as not writable, ms. Default 5000. */
+  lockWaitMs: number
+  /** New bytes that start an upload before its interval is over. Default 1 MiB. */
+  uploadTriggerBytes: number
+  /** Maximum bytes of one uploaded object, unless one record is larger. Default 64 MiB. */
+  uploadRangeBytes: number
+  /** Time without progress after which the upload of an object is aborted, ms. Default 30 000. */
+  uploadIdleMs: number
+}
+
+export interface AppenderOptions {
+  config: AppenderConfig
+  signer: Signer
+  clock?: Clock
+  fileSystem?: FileSystem
+  logger?: Logger
+  meter?: Meter
+  /** Random numbers for the jitter between upload attempts. Default `Math.random`. */
+  random?: () => number
+  /** Called with errors outside of `append`: agent logs, retention, sealing, upload. Default: the logger. */
+  onAsyncError?: (error: Error) => void
+  limits?: Partial<AppenderLimits>
+  /** Starts the signing thread; for tests. */
+  startSigningWorker?: StartWorker
+}
+
+export const DEFAULT_CHECKPOINT_INTERVAL_MS = 10_000
+export const DEFAULT_MIN_FREE_BYTES = 512 * 1_048_576
+// The maximum of setTimeout.
+const MAX_INTERVAL_MS = 2 ** 31 - 1
+
+export const DEFAULT_LIMITS: AppenderLimits = {
+  batchBytes: 1_048_576,
+  maxPendingBytes: 67_108_864,
+  agentHandles: 128,
+  logHandles: 4,
+  lockWaitMs: 5_000,
+  uploadTriggerBytes: 1_048_576,
+  uploadRangeBytes: 67_108_864,
+  uploadIdleMs: 30_000,
+}
+
+export const noMeter: Meter = { count: () => undefined }
+
+export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
+
+/** Used without a logger, the library still emits its warnings. */
+export const warningLogger: Logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: (fields, message) =>
+    process.emitWarning(message, { type: 'SvcAuditWarning', detail: describe(fields) }),
+  error: (fields, message) =>
+    process.emitWarning(message, { type: 'SvcAuditWarning', detail: describe(fields) }),
+}
+
+function describe(fields: object): string {
+  return Object.entries(fields)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n')
+}
+
+/** @throws {AuditError} `bad_config`. */
+export function checkConfig(config: AppenderConfig, limits: AppenderLimits): void {
+  if (typeof config?.dir !== 'string' || config.dir === '' || config.dir.includes('\0')) {
+    throw configError('dir', 'must be the path of a directory')
+  }
+  if (!Number.isFinite(config.retentionDays) || config.retentionDays < 0) {
+    throw configError('retentionDays', 'must be a number of days, 0 or more')
+  }
+  const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
+  if (!Number.isFinite(minFreeBytes) || minFreeBytes < 0) {
+    throw configError('minFreeBytes', 'must be a number of bytes, 0 or more')
+  }
+  if (config.presign !== undefined) checkPresign(config.presign)
+  if (config.checkpoint !== undefined && config.checkpoint !== false) {
+    const { intervalMs = DEFAULT_CHECKPOINT_INTERVAL_MS } = config.checkpoint
+    if (!Number.isFinite(intervalMs) || intervalMs < 1 || intervalMs > MAX_INTERVAL_MS) {
+      throw configError('checkpoint.intervalMs', `must be from 1 to ${MAX_INTERVAL_MS} ms`)
+    }
+  }
+  for (const [name, value] of Object.entries(limits)) {
+    if (!Number.isFinite(value) || value < 1) throw configError(`limits.${name}`, 'must be a positive number')
+  }
+}
+
+/** With one core, a thread would only compete with the event loop. */
+export function usesThread({ signingThread = 'auto' }: AppenderConfig): boolean {
+  return signingThread === 'on' || (signingThread === 'auto' && availableParallelism() > 1)
+}
+
+function configError(path: string, what: string): AuditError {
+  return new AuditError('bad_config', `audit configuration: ${path} ${what}`)
+}

@@ -1,0 +1,165 @@
+// Group commit: while one batch is being synced, the next one fills, so that all records of a batch share the cost
+// of one sync.
+
+import { messageOf } from '@svc/core/json'
+import { AuditError, signerFailure } from '../format/errors.js'
+import type { Batch } from './batch.js'
+import type { LogDirectory, OpenDirectory } from './log-directory.js'
+import type { StatusTracker } from './status.js'
+import type { WriteQueue, WriteQueues } from './write-queues.js'
+
+// A batch of this size is written before the event loop turn ends, so that its sync runs while the rest of a burst
+// is being signed.
+const EAGER_BYTES = 16_384
+
+type QueuedBatch = [WriteQueue, Batch]
+
+export interface CommitParts {
+  readonly queues: WriteQueues
+  readonly directory: LogDirectory
+  readonly status: StatusTracker
+  /** Milliseconds. */
+  readonly monotonic: () => number
+  /** Signs the records that were added unsigned. */
+  readonly sign: (message: Uint8Array) => Uint8Array
+}
+
+export class GroupCommit {
+  readonly #queues: WriteQueues
+  readonly #directory: LogDirectory
+  readonly #status: StatusTracker
+  readonly #monotonic: () => number
+  readonly #sign: (message: Uint8Array) => Uint8Array
+  #state: 'idle' | 'scheduled' | 'running' = 'idle'
+
+  constructor({ queues, directory, status, monotonic, sign }: CommitParts) {
+    this.#queues = queues
+    this.#directory = directory
+    this.#status = status
+    this.#monotonic = monotonic
+    this.#sign = sign
+  }
+
+  /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
+  schedule(batch: Batch): void {
+    if (this.#state === 'running') return
+    if (this.#state === 'idle') {
+      this.#state = 'scheduled'
+      setImmediate(() => this.#begin())
+    }
+    if (batch.length >= EAGER_BYTES) this.#begin()
+  }
+
+  #begin(): void {
+    if (this.#state !== 'scheduled') return
+    this.#state = 'running'
+    void this.#run()
+  }
+
+  async #run(): Promise<void> {
+    try {
+      const open = this.#directory.opened ?? (await this.#directory.open())
+      const first = this.#next(open)
+      let written = first instanceof Promise ? await first : first
+      while (written.length > 0) {
+        const errors = await Promise.all(written.map(([queue]) => this.#sync(queue)))
+        this.#queues.closeOldest()
+        let next: QueuedBatch[] | Promise<QueuedBatch[]> = []
+        try {
+          // The next batches are written before the promises of the last ones resolve: callers then sign their
+          // next records during the sync instead of waiting for the same one.
+          if (this.#queues.hasRecords()) next = this.#next(open)
+        } finally {
+          for (const [index, one] of written.entries()) this.#settle(one, errors[index])
+        }
+        written = next instanceof Promise ? await next : next
+      }
+    } catch (error) {
+      // The directory or its lock failed: no waiting record can be written.
+      const failure = asAuditError(error)
+      for (const one of this.#takeAll()) this.#settle(one, failure)
+    }
+    this.#state = 'idle'
+    const waiting = this.#queues.pending()[0]
+    if (waiting !== undefined) this.schedule(waiting)
+  }
+
+  /** Signs the waiting batches, then writes them under the lock. */
+  #next(open: OpenDirectory): QueuedBatch[] | Promise<QueuedBatch[]> {
+    const signed = this.#takeSigned()
+    const failed = (error: unknown) => {
+      for (const one of signed) this.#settle(one, asAuditError(error))
+      throw error
+    }
+    try {
+      const written = open.lock.run(() => this.#write(open, signed))
+      return written instanceof Promise ? written.catch(failed) : written
+    } catch (error) {
+      return failed(error)
+    }
+  }
+
+  /** Runs before the lock is taken, because other processes should not wait for signatures. */
+  #takeSigned(): QueuedBatch[] {
+    return this.#queues.take().filter(([, batch]) => {
+      if (batch.unsigned === 0) return true
+      try {
+        this.#status.signedByThread += batch.sign(this.#sign)
+        this.#status.signerSucceeded()
+        return true
+      } catch (error) {
+        const failure = signerFailure(error)
+        this.#status.batchUnsigned(batch.records, batch.length, failure)
+        batch.reject(failure)
+        this.#queues.release(batch)
+        return false
+      }
+    })
+  }
+
+  #write(open: OpenDirectory, signed: QueuedBatch[]): QueuedBatch[] {
+    const written: QueuedBatch[] = []
+    open.agentLogs.checkMarker()
+    for (const [queue, batch] of signed) {
+      try {
+        open.agentLogs.writeBatch(queue.day, batch, () => queue.file.write(batch.buffer, batch.length))
+        written.push([queue, batch])
+      } catch (error) {
+        this.#settle([queue, batch], asAuditError(error))
+      }
+    }
+    return written
+  }
+
+  async #sync(queue: WriteQueue): Promise<AuditError | undefined> {
+    const start = this.#monotonic()
+    try {
+      await queue.file.sync()
+    } catch (error) {
+      return asAuditError(error)
+    }
+    this.#status.lastSyncMs = this.#monotonic() - start
+    return undefined
+  }
+
+  #settle([queue, batch]: QueuedBatch, error: AuditError | undefined): void {
+    if (error === undefined) {
+      this.#status.batchWritten(batch.records, batch.length, queue.day)
+      batch.resolve()
+    } else {
+      this.#status.batchFailed(batch.records, batch.length, error)
+      batch.reject(error)
+    }
+    this.#queues.release(batch)
+  }
+
+  #takeAll(): QueuedBatch[] {
+    const all: QueuedBatch[] = []
+    for (let some = this.#queues.take(); some.length > 0; some = this.#queues.take()) all.push(...some)
+    return all
+  }
+}
+
+function asAuditError(error: unknown): AuditError {
+  return error instanceof AuditError ? error : new AuditError('write_failed', messageOf(error), error)
+}

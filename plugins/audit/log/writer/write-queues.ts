@@ -1,0 +1,99 @@
+// One queue per file that is being written: its handle and its waiting batches. Usually there is only today's log;
+// the raw payloads, midnight and late records add others.
+
+import { join } from 'node:path'
+import type { LogFile } from '../files/log-file.js'
+import { Batch } from './batch.js'
+import type { BatchPool } from './batch-pool.js'
+
+export interface WriteQueue {
+  readonly day: string
+  readonly file: LogFile
+  /** The last one still accepts records. */
+  readonly batches: Batch[]
+}
+
+export class WriteQueues {
+  readonly #dir: string
+  readonly #pool: BatchPool
+  readonly #handles: number
+  readonly #make: (path: string) => LogFile
+  readonly #queues = new Map<string, WriteQueue>()
+  readonly #pending = new Set<Batch>()
+
+  constructor(dir: string, pool: BatchPool, handles: number, make: (path: string) => LogFile) {
+    this.#dir = dir
+    this.#pool = pool
+    this.#handles = handles
+    this.#make = make
+  }
+
+  /** The queue of the file at `path`, relative to the log's directory. */
+  queue(path: string, day: string): WriteQueue {
+    const known = this.#queues.get(path)
+    if (known !== undefined) return known
+    const queue: WriteQueue = { day, file: this.#make(join(this.#dir, path)), batches: [] }
+    this.#queues.set(path, queue)
+    return queue
+  }
+
+  /** The batch of `queue` that accepts records, with at least `room` bytes left. */
+  batch(queue: WriteQueue, room: number): Batch {
+    const last = queue.batches.at(-1)
+    if (last?.hasRoom(room)) return last
+    // Signing failed for all its records; an empty batch in front would block the ones behind it.
+    if (last?.records === 0) {
+      queue.batches.pop()
+      this.release(last)
+    }
+    const batch = new Batch(this.#pool.acquire(room))
+    queue.batches.push(batch)
+    this.#pending.add(batch)
+    return batch
+  }
+
+  /** Takes the oldest batch of each queue that has records. */
+  take(): [WriteQueue, Batch][] {
+    const taken: [WriteQueue, Batch][] = []
+    for (const queue of this.#queues.values()) {
+      const batch = queue.batches[0]
+      if (batch === undefined || batch.records === 0) continue
+      queue.batches.shift()
+      taken.push([queue, batch])
+    }
+    return taken
+  }
+
+  hasRecords(): boolean {
+    for (const queue of this.#queues.values()) if ((queue.batches[0]?.records ?? 0) > 0) return true
+    return false
+  }
+
+  /** Batches with records that are neither written nor failed. */
+  pending(): Batch[] {
+    return [...this.#pending].filter((batch) => batch.records > 0)
+  }
+
+  /** Call after the promise of `batch` is settled; its memory is reused. */
+  release(batch: Batch): void {
+    this.#pending.delete(batch)
+    this.#pool.release(batch.memory)
+  }
+
+  /** Closes the files of the oldest days beyond the limit. Call while nothing is being synced. */
+  closeOldest(): void {
+    if (this.#queues.size <= this.#handles) return
+    const oldestFirst = [...this.#queues].sort(([, a], [, b]) => (a.day < b.day ? -1 : 1))
+    for (const [path, queue] of oldestFirst) {
+      if (this.#queues.size <= this.#handles) return
+      if (queue.batches.length > 0) continue
+      queue.file.close()
+      this.#queues.delete(path)
+    }
+  }
+
+  close(): void {
+    for (const queue of this.#queues.values()) queue.file.close()
+    this.#queues.clear()
+  }
+}

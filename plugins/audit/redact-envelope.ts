@@ -1,0 +1,40 @@
+// Redacts a record where the policy requires it.
+import { type Redactor, type RequestKind, redactedValue } from '@svc/core'
+import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
+
+/**
+ * The caller's identity becomes pseudonyms; free text from the caller or a rule is searched for personal data.
+ * Names of the gateway and tools stay; a resource's URI is free text.
+ */
+export function redactEnvelope(
+  envelope: AuditEnvelope,
+  redactor: Redactor,
+  kind: RequestKind | undefined,
+): AuditEnvelope {
+  const text = (value: string | null | undefined) =>
+    typeof value === 'string' ? redactor.text(value) : value
+  return {
+    ...envelope,
+    tool: kind === 'resource' ? redactor.text(envelope.tool) : envelope.tool,
+    idempotency_key: text(envelope.idempotency_key) ?? null,
+    nodeId: text(envelope.nodeId) ?? null,
+    agentRef: text(envelope.agentRef) ?? null,
+    agentVariables: redactedValue(envelope.agentVariables ?? null, redactor),
+    agentMetadata: redactedValue(envelope.agentMetadata ?? null, redactor),
+    findings: (envelope.findings ?? []).map((finding) =>
+      finding.detail === undefined ? finding : { ...finding, detail: redactor.text(finding.detail) },
+    ),
+    principal: redactPrincipal(envelope.principal ?? {}, redactor),
+  }
+}
+
+/** Roles stay, because they do not identify a person. */
+function redactPrincipal(principal: EnvelopePrincipal, redactor: Redactor): EnvelopePrincipal {
+  const { user, user_id, client_id } = principal
+  return {
+    ...principal,
+    ...(user === undefined ? {} : { user: redactor.pseudonym(user) }),
+    ...(user_id === undefined ? {} : { user_id: redactor.pseudonym(user_id) }),
+    ...(client_id === undefined ? {} : { client_id: redactor.pseudonym(client_id) }),
+  }
+}

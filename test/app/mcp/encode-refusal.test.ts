@@ -1,0 +1,107 @@
+import { denied, failed } from '@svc/core'
+import { expect } from 'chai'
+import { encodeRefusal } from 'svc-sdk/internal/mcp/encode-refusal'
+import type { McpExchange } from 'svc-sdk/internal/mcp/exchange'
+import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
+
+const trace = '0af7651916cd43dd8448eb211c80319c'
+
+function exchange(over: Partial<McpExchange> = {}): McpExchange {
+  return {
+    method: 'POST',
+    headers: {},
+    server: 'files',
+    upstream: () => new URL('http://127.0.0.1:1/mcp'),
+    message: undefined,
+    id: 7,
+    protocolError: undefined,
+    sessionTag: undefined,
+    isForeignSession: false,
+    ...over,
+  }
+}
+
+const notAllowed = denied('TOOL_NOT_ALLOWED', 'No.', {
+  denial: { level: 'tenant', reason: 'tool_not_in_allowlist' },
+})
+const bodyOf = (answer: { body: string | Uint8Array }): unknown => JSON.parse(String(answer.body))
+
+describe('a refusal over MCP', () => {
+  it('of a request is HTTP 200 with a JSON-RPC error: the status as code, the error object as data', () => {
+    const answer = encodeRefusal(exchange(), notAllowed, trace)
+    expect(answer.status).to.equal(200)
+    expect(answer.headers['content-type']).to.equal('application/json')
+    expect(bodyOf(answer)).to.deep.equal({
+      jsonrpc: '2.0',
+      id: 7,
+      error: {
+        code: 403,
+        message: 'No.',
+        data: {
+          error: 'TOOL_NOT_ALLOWED',
+          message: 'No.',
+          denial_level: 'tenant',
+          denial_reason: 'tool_not_in_allowlist',
+          sent: false,
+          trace_id: trace,
+        },
+      },
+    })
+  })
+
+  it('keeps the headers that tell when to come back', () => {
+    const answer = encodeRefusal(
+      exchange(),
+      denied('RATE_LIMITED', 'Slow.', { headers: { 'retry-after': '3' } }),
+      trace,
+    )
+    expect(answer.status).to.equal(200)
+    expect(answer.headers['retry-after']).to.equal('3')
+    expect(bodyOf(answer)).to.have.nested.property('error.code', 429)
+  })
+
+  it('says of a failure whether the upstream was asked', () => {
+    const answer = encodeRefusal(
+      exchange(),
+      failed('UPSTREAM_UNREACHABLE', 'Gone.', { sent: 'unknown' }),
+      trace,
+    )
+    expect(bodyOf(answer)).to.have.nested.property('error.data.sent', 'unknown')
+  })
+
+  for (const [what, over] of [
+    ['a notification or a response', { id: undefined }],
+    ['a GET', { id: undefined, method: 'GET' }],
+  ] as const) {
+    it(`of ${what} is a plain HTTP error`, () => {
+      const answer = encodeRefusal(exchange(over), notAllowed, trace)
+      expect(answer.status).to.equal(403)
+      expect(bodyOf(answer)).to.include({ error: 'TOOL_NOT_ALLOWED' })
+    })
+  }
+
+  it('stays HTTP where the OAuth flow of the client must see it', () => {
+    const challenge = { headers: { 'www-authenticate': 'Bearer error="insufficient_scope"' } }
+    expect(encodeRefusal(exchange(), denied('UNAUTHENTICATED', 'Who?'), trace).status).to.equal(401)
+    const scope = encodeRefusal(exchange(), denied('TOOL_NOT_ALLOWED', 'More.', challenge), trace)
+    expect(scope.status).to.equal(403)
+    expect(scope.headers['www-authenticate']).to.include('insufficient_scope')
+  })
+
+  for (const [name, status, over] of [
+    ['parseError', 400, { id: undefined }],
+    ['invalidRequest', 400, {}],
+    ['headerMismatch', 400, {}],
+    ['invalidParams', 200, {}],
+    ['methodNotFound', 200, { headers: { 'mcp-protocol-version': '2025-11-25' } }],
+    ['methodNotFound', 404, { headers: { 'mcp-protocol-version': '2026-07-28' } }],
+  ] as const) {
+    it(`for a breach of the protocol keeps its code: ${name} with ${status}`, () => {
+      const protocolError = rpcCodes[name]
+      const answer = encodeRefusal(exchange({ ...over, protocolError }), denied('BAD_REQUEST', 'Bad.'), trace)
+      expect(answer.status).to.equal(status)
+      expect(bodyOf(answer)).to.have.nested.property('error.code', protocolError)
+      expect(bodyOf(answer)).to.have.property('id', 'id' in over ? null : 7)
+    })
+  }
+})

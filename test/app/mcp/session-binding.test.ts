@@ -1,0 +1,222 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { splitSessionId } from 'svc-sdk/internal/mcp/session-binding'
+import { type EverythingServer, startEverything } from '../../support/everything.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+
+const ping = { jsonrpc: '2.0', id: 7, method: 'ping' }
+const accept = 'application/json, text/event-stream'
+
+describe('a bound session id', () => {
+  const tag = 'a'.repeat(22)
+
+  it("is split into its tag and the server's id, and the request's own headers stay as they were", () => {
+    const headers = Object.freeze({ host: 'gateway', 'mcp-session-id': `${tag}.s1` })
+    expect(splitSessionId(headers)).to.deep.equal({
+      headers: { host: 'gateway', 'mcp-session-id': 's1' },
+      sessionTag: tag,
+    })
+  })
+
+  it('that the gateway did not give out has an empty tag', () => {
+    expect(splitSessionId({ 'mcp-session-id': 's1' }).sessionTag).to.equal('')
+    expect(splitSessionId({}).sessionTag).to.equal(undefined)
+  })
+})
+
+describe('MCP sessions', function () {
+  this.timeout(60_000)
+  let issuer: TestIssuer
+  let server: EverythingServer
+  let gateway: TestGateway
+
+  before(async () => {
+    issuer = await TestIssuer.start()
+    server = await startEverything()
+    gateway = await startTestGateway(options())
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+    await issuer.stop()
+  })
+
+  function options(more: GatewayOptions = {}): GatewayOptions {
+    return {
+      targets: { everything: server.url, other: server.url },
+      authn: { oidc: issuer.oidc, allowUnauthenticated: true },
+      ...more,
+    }
+  }
+
+  const bearer = async (claims: Record<string, unknown> = {}) => ({
+    authorization: `Bearer ${await issuer.sign(claims)}`,
+  })
+  const ada = () => bearer()
+  const bob = () => bearer({ sub: 'bob', email: 'bob@example.com' })
+
+  async function post(session: string, headers: Record<string, string>, to = gateway, target = 'everything') {
+    return fetch(`${to.url}/mcp/${target}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept, 'mcp-session-id': session, ...headers },
+      body: JSON.stringify(ping),
+    })
+  }
+
+  /** A session of Ada's, begun by the SDK's client. */
+  async function begun(to = gateway): Promise<{ client: Client; session: string }> {
+    const client = new Client({ name: 'test', version: '1.0.0' })
+    const transport = new StreamableHTTPClientTransport(new URL(`${to.url}/mcp/everything`), {
+      requestInit: { headers: await ada() },
+    })
+    await client.connect(transport)
+    return { client, session: transport.sessionId ?? '' }
+  }
+
+  it('serve whoever began them, with any token of that caller', async () => {
+    const { client, session } = await begun()
+    const { content } = await client.callTool({ name: 'echo', arguments: { message: 'hi' } })
+    expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
+    const later = await bearer({ email: 'ada@new.example.com', jti: 'another' })
+    expect((await post(session, later)).status).to.equal(200)
+    await client.close()
+  })
+
+  it('serve nobody else: not of the tenant, nor of another, nor without a token', async () => {
+    const { client, session } = await begun()
+    for (const [who, headers] of Object.entries({
+      bob: await bob(),
+      namesake: await bearer({ org: 'globex' }),
+      agent: await bearer({ email: undefined, sub: undefined, azp: 'ada' }),
+      nobody: {},
+    })) {
+      const response = await post(session, headers)
+      expect(response.status, who).to.equal(404)
+      expect(await response.json(), who).to.include({
+        error: 'TARGET_NOT_FOUND',
+        message: 'There is no such session of this caller; begin a new one.',
+        sent: false,
+      })
+    }
+    expect((await post(session, await ada())).status).to.equal(200)
+    await client.close()
+  })
+
+  it('cannot be listened to, resumed or ended by another', async () => {
+    const { client, session } = await begun()
+    const url = `${gateway.url}/mcp/everything`
+    const headers = { accept, 'mcp-session-id': session, ...(await bob()) }
+    expect((await fetch(url, { headers })).status).to.equal(404)
+    expect((await fetch(url, { headers: { ...headers, 'last-event-id': '1' } })).status).to.equal(404)
+    expect((await fetch(url, { method: 'DELETE', headers })).status).to.equal(404)
+    expect((await post(session, await ada())).status).to.equal(200)
+    await client.close()
+  })
+
+  it('cannot be taken to another server, guessed, or named as the server knows them', async () => {
+    const { client, session } = await begun()
+    const own = session.slice(23)
+    expect(own).to.match(/^[0-9a-f-]{36}$/)
+    const other = `${session.startsWith('A') ? 'B' : 'A'}${session.slice(1)}`
+    for (const id of [own, other, `.${own}`, session.slice(0, 23), `${session}x`, 'x']) {
+      expect((await post(id, await ada())).status, id).to.equal(404)
+    }
+    expect((await post(session, await ada(), gateway, 'other')).status).to.equal(404)
+    await client.close()
+  })
+
+  it('refused are recorded with who tried', async () => {
+    const { client, session } = await begun()
+    await post(session, await bob())
+    const record = gateway.records().findLast(({ principal }) => principal?.user === 'bob@example.com')
+    expect(record).to.include({ status: 'error', error: 'TARGET_NOT_FOUND' })
+    await client.close()
+  })
+
+  describe('of an upstream that tells what it was shown', () => {
+    let upstream: TestUpstream
+    before(async () => {
+      upstream = await startUpstream((call, response) => {
+        const { id } = JSON.parse(call.body) as { id: number }
+        response.setHeader('mcp-session-id', "the server's own")
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, result: {} }))
+      })
+    })
+    after(() => upstream[Symbol.asyncDispose]())
+
+    it('have one id there, and one mark here, call after call', async () => {
+      await using here = await startTestGateway(options({ targets: { everything: upstream.url } }))
+      const session = await begin(here)
+      const second = await post(session, await ada(), here)
+      expect(second.headers.get('mcp-session-id')).to.equal(session)
+      expect(upstream.calls.at(-1)?.headers).to.include({ 'mcp-session-id': "the server's own" })
+    })
+
+    /** The id of a session of Ada's. */
+    async function begin(to: TestGateway): Promise<string> {
+      const response = await fetch(`${to.url}/mcp/everything`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept, ...(await ada()) },
+        body: JSON.stringify(ping),
+      })
+      return response.headers.get('mcp-session-id') ?? ''
+    }
+
+    it('survive the gateway, by a key that is kept for nobody else to read', async () => {
+      const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+      try {
+        const same = options({ targets: { everything: upstream.url }, sec0Dir: home })
+        let session: string
+        {
+          await using before = await startTestGateway(same)
+          session = await begin(before)
+        }
+        expect(statSync(join(home, 'mcp-sessions.key')).mode & 0o777).to.equal(0o600)
+        await using after = await startTestGateway(same)
+        expect((await post(session, await ada(), after)).status).to.equal(200)
+      } finally {
+        rmSync(home, { recursive: true })
+      }
+    })
+
+    it('live as long as the gateway where its key cannot be kept, which the log tells', async () => {
+      const targets = { everything: upstream.url }
+      await using here = await startTestGateway(options({ targets, sec0Dir: '/dev/null/state' }))
+      const session = await begin(here)
+      expect((await post(session, await ada(), here)).status).to.equal(200)
+      expect(JSON.stringify(here.log.lines)).to.include('the key of MCP sessions cannot be kept')
+    })
+
+    it('keep the gateway from starting when the key that the policy names is not to be had', async () => {
+      for (const env of [{}, { KEY: 'short' }]) {
+        const server = { sessionKeyRef: 'env:KEY' }
+        const fault = await startTestGateway(options({ server, env })).catch((reason: unknown) => reason)
+        expect(String(fault)).to.match(/KEY is not set|server\.sessionKeyRef: the key has 5 characters/)
+      }
+    })
+
+    it('are known to all gateways with one key, and to no other', async () => {
+      const env = { KEY: 'a key of the test that is long enough' }
+      const shared = options({
+        targets: { everything: upstream.url },
+        server: { sessionKeyRef: 'env:KEY' },
+        env,
+      })
+      await using one = await startTestGateway(shared)
+      await using two = await startTestGateway(shared)
+      await using stranger = await startTestGateway(options({ targets: { everything: upstream.url } }))
+      const session = await begin(one)
+      expect((await post(session, await ada(), two)).status).to.equal(200)
+      expect((await post(session, await ada(), stranger)).status).to.equal(404)
+    })
+  })
+})

@@ -1,0 +1,53 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { KeyError, KeyReader } from '@svc/core/secret'
+import { expect } from 'chai'
+import { AdminToken } from 'svc-sdk/internal/policy/admin-token'
+import { FakeClock } from 'svc-sdk/testing'
+
+describe('the admin token', () => {
+  let dir: string
+  let clock: FakeClock
+  let token: AdminToken
+  const write = (text: string) => writeFileSync(join(dir, 'token'), text, { mode: 0o600 })
+
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    clock = new FakeClock()
+    token = new AdminToken('file://token', new KeyReader({ baseDir: dir, stateDir: dir, env: {} }), clock)
+    write('the-first-token-of-it\n')
+  })
+
+  afterEach(() => rmSync(dir, { recursive: true }))
+
+  it('is what its file holds, without the white space around it', async () => {
+    await token.check()
+    expect(await token.equals('the-first-token-of-it')).to.equal(true)
+    for (const other of ['', 'the-first-token-of-i', 'the-first-token-of-it ', 'the-first-token-of-itt']) {
+      expect(await token.equals(other)).to.equal(false)
+    }
+  })
+
+  it('is another a second after its file has changed', async () => {
+    await token.equals('x')
+    write('the-second-token-of-it')
+    expect(await token.equals('the-first-token-of-it')).to.equal(true)
+    clock.advance(1000)
+    expect(await token.equals('the-first-token-of-it')).to.equal(false)
+    expect(await token.equals('the-second-token-of-it')).to.equal(true)
+  })
+
+  it('is nothing that a caller could send while its file is unfit, and again what it was afterwards', async () => {
+    for (const text of ['', 'short', 'a token with spaces in it']) {
+      write(text)
+      clock.advance(1000)
+      const fault = await token.equals(text).catch((caught: unknown) => caught)
+      expect(fault).to.be.instanceOf(KeyError)
+      if (text !== '') expect(String(fault)).not.to.contain(text)
+    }
+    write('the-first-token-of-it')
+    clock.advance(1000)
+    expect(await token.equals('the-first-token-of-it')).to.equal(true)
+  })
+})

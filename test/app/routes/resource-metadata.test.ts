@@ -1,0 +1,170 @@
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+
+const wellKnown = '/.well-known/oauth-protected-resource'
+const targets = { files: 'http://127.0.0.1:9/mcp', 'my mail': 'http://127.0.0.1:9/mcp' }
+const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
+
+describe('the metadata of the gateway as a protected resource', () => {
+  let issuer: TestIssuer
+  let gateway: TestGateway | undefined
+
+  beforeEach(async () => {
+    issuer = await TestIssuer.start()
+  })
+
+  afterEach(async () => {
+    await gateway?.[Symbol.asyncDispose]()
+    gateway = undefined
+    await issuer.stop()
+  })
+
+  async function start(options: GatewayOptions = {}): Promise<TestGateway> {
+    const scopes = { required: ['tools'], servers: { files: ['files'] } }
+    gateway = await startTestGateway({ targets, authn: { oidc: { ...issuer.oidc, scopes } }, ...options })
+    return gateway
+  }
+
+  async function get(path: string, headers: Record<string, string> = {}, method = 'GET') {
+    const response = await fetch(`${gateway?.url}${path}`, { method, headers })
+    const text = await response.text()
+    return { status: response.status, headers: response.headers, body: text === '' ? '' : JSON.parse(text) }
+  }
+
+  /** The challenge of a call without a token over MCP. */
+  async function challenge(path = '/mcp/files', headers: Record<string, string> = {}) {
+    const response = await fetch(`${gateway?.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(ping),
+    })
+    expect(response.status).to.equal(401)
+    return response.headers.get('www-authenticate')
+  }
+
+  it('names the resource, the issuer, the scopes and how tokens are sent, for the gateway and each server', async () => {
+    const { url } = await start()
+    const whole = await get(wellKnown)
+    expect(whole.status).to.equal(200)
+    expect(whole.headers.get('content-type')).to.equal('application/json')
+    expect(whole.headers.get('cache-control')).to.equal('no-store')
+    expect(whole.body).to.deep.equal({
+      resource: url,
+      authorization_servers: [issuer.issuer],
+      scopes_supported: ['tools'],
+      bearer_methods_supported: ['header'],
+    })
+    expect((await get(`${wellKnown}/mcp/files`)).body).to.deep.equal({
+      resource: `${url}/mcp/files`,
+      authorization_servers: [issuer.issuer],
+      scopes_supported: ['tools', 'files'],
+      bearer_methods_supported: ['header'],
+    })
+    expect((await get(`${wellKnown}/mcp/my%20mail`)).body).to.include({ resource: `${url}/mcp/my%20mail` })
+  })
+
+  it('leave the scopes out where none are asked for', async () => {
+    await start({ authn: { oidc: issuer.oidc } })
+    expect((await get(wellKnown)).body).to.not.have.property('scopes_supported')
+  })
+
+  it('are not there without an issuer, in the error shape', async () => {
+    await start({ authn: { allowUnauthenticated: true } })
+    const { status, body } = await get(`${wellKnown}/mcp/files`)
+    expect(status).to.equal(404)
+    expect(body).to.include({ error: 'TARGET_NOT_FOUND', sent: false })
+  })
+
+  it('are not there for what is no server, nor to other methods', async () => {
+    await start()
+    const paths = [
+      '/mcp/nobody',
+      '/mcp',
+      '/mcp/',
+      '/mcp/files/',
+      '/mcp/files/read@1.0.0',
+      '/mcp/%zz',
+      '/elsewhere',
+    ]
+    for (const path of paths) expect((await get(`${wellKnown}${path}`)).status, path).to.equal(404)
+    expect((await get(wellKnown, {}, 'POST')).status).to.equal(404)
+    expect(await get(wellKnown, {}, 'HEAD')).to.include({ status: 200, body: '' })
+  })
+
+  it('are pointed to by the 401 of both protocols', async () => {
+    const { url } = await start()
+    const expected = `Bearer realm="svc", scope="tools files", resource_metadata="${url}${wellKnown}/mcp/files"`
+    expect(await challenge()).to.equal(expected)
+    expect(await challenge('/mcp/files/read@1.0.0')).to.equal(expected)
+    expect(await challenge('/a2a/invoke')).to.equal(
+      `Bearer realm="svc", scope="tools", resource_metadata="${url}${wellKnown}"`,
+    )
+  })
+
+  it('are pointed to by the 403 of both protocols, which stays HTTP', async () => {
+    const { url } = await start()
+    const authorization = `Bearer ${await issuer.sign({ scope: 'tools' })}`
+    for (const path of ['/mcp/files', '/mcp/files/read@1.0.0']) {
+      const response = await gateway?.invoke(path, ping, { authorization })
+      expect(response?.status, path).to.equal(403)
+      expect(await response?.json(), path).to.include({
+        error: 'TOOL_NOT_ALLOWED',
+        denial_reason: 'insufficient_scope',
+        message: 'The token lacks the scope files.',
+      })
+      expect(response?.headers.get('www-authenticate'), path).to.equal(
+        `Bearer realm="svc", error="insufficient_scope", scope="tools files", resource_metadata="${url}${wellKnown}/mcp/files", error_description="The token lacks the scope files."`,
+      )
+    }
+    const [record] = gateway?.records() ?? []
+    expect(record).to.deep.include({ status: 'error', error: 'TOOL_NOT_ALLOWED', tenant: 'acme' })
+    expect(record?.principal).to.include({ user: 'ada@example.com' })
+  })
+
+  it('have the name that a trusted proxy was asked for, and so have challenges', async () => {
+    await start({ server: { trustedProxies: ['127.0.0.1'] } })
+    const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'gw.example' }
+    const { body } = await get(`${wellKnown}/mcp/files`, headers)
+    expect(body).to.include({ resource: 'https://gw.example/mcp/files' })
+    expect(await challenge('/mcp/files', headers)).to.include(
+      `resource_metadata="https://gw.example${wellKnown}/mcp/files"`,
+    )
+  })
+
+  it('have no name that a stranger gives', async () => {
+    const { url } = await start()
+    const headers = {
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'evil.example',
+      forwarded: 'host=evil.example',
+    }
+    expect((await get(wellKnown, headers)).body).to.include({ resource: url })
+  })
+
+  it('are refused, and left out of challenges, where the proxies contradict themselves', async () => {
+    await start({ server: { trustedProxies: ['127.0.0.1'] } })
+    const headers = { 'x-forwarded-host': 'gw.example', forwarded: 'host=evil.example' }
+    expect(await get(wellKnown, headers)).to.include({ status: 400 })
+    expect(await challenge('/mcp/files', headers)).to.equal('Bearer realm="svc", scope="tools files"')
+  })
+
+  it('stand below the path of the public URL too', async () => {
+    await start({ server: { publicUrl: 'https://example.com/tools/' } })
+    const resource = 'https://example.com/tools/mcp/files'
+    expect((await get(`${wellKnown}/tools/mcp/files`)).body).to.include({ resource })
+    expect((await get(`${wellKnown}/mcp/files`)).body).to.include({ resource })
+    expect((await get(`${wellKnown}/tools`)).body).to.include({ resource: 'https://example.com/tools' })
+    expect((await get(`${wellKnown}/toolsmcp/files`)).status).to.equal(404)
+    expect(await challenge()).to.include(
+      `resource_metadata="https://example.com${wellKnown}/tools/mcp/files"`,
+    )
+  })
+
+  it('follow a reload', async () => {
+    const { handle } = await start()
+    await handle.reload({ server: { publicUrl: 'https://gw.example' } })
+    expect((await get(wellKnown)).body).to.include({ resource: 'https://gw.example' })
+  })
+})

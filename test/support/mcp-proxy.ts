@@ -1,0 +1,139 @@
+// The MCP proxy without the HTTP server in front of it: a call goes through a pipeline of no stages to an
+// upstream of the test's.
+import type { IncomingHttpHeaders } from 'node:http'
+import {
+  type AnswerChunk,
+  Call,
+  type CallRequest,
+  type Completed,
+  isStream,
+  type Outcome,
+  type ReferenceRule,
+  Refusal,
+  type Settlement,
+} from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
+import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
+import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
+import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
+import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
+import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
+
+export interface Asking {
+  readonly method?: McpExchange['method']
+  /** Name of the target; `files` where not given. */
+  readonly server?: string
+  readonly headers?: IncomingHttpHeaders
+  /** The message; text is sent as it is. */
+  readonly body?: unknown
+  readonly rules?: readonly ReferenceRule[]
+  /** Fails the record. */
+  readonly unrecordable?: boolean
+}
+
+export interface Asked {
+  readonly call: Call
+  readonly exchange: McpExchange
+  readonly outcome: Outcome
+  /** Filled when the call has settled. */
+  readonly settlements: Settlement[]
+  readonly request: CallRequest | undefined
+}
+
+export class TestProxy implements AsyncDisposable {
+  readonly proxy: McpProxy
+  #dispatcher = new UndiciDispatcher({
+    connectTimeoutMs: 2_000,
+    headersTimeoutMs: 5_000,
+    idleTimeoutMs: 5_000,
+    wholeUpToBytes: 64 * 1024,
+  })
+  #upstream: URL
+
+  constructor(upstream: string, over: { maxBytes?: number; probeTimeoutMs?: number } = {}) {
+    this.#upstream = new URL(upstream)
+    const { maxBytes = 100_000, probeTimeoutMs = 5_000 } = over
+    const clock = { now: Date.now, monotonic: () => performance.now() }
+    this.proxy = new McpProxy({
+      dispatcher: this.#dispatcher,
+      clock,
+      annotations: new AnnotationCache(clock),
+      limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
+      client: { name: 'svc-test', version: '1.0.0' },
+      probeTimeoutMs,
+      sessions: async () => new SessionBinding('a key of the test that is long enough'),
+    })
+  }
+
+  async ask(asking: Asking): Promise<Asked> {
+    const { method = 'POST', server = 'files', headers = {}, body, rules = [], unrecordable = false } = asking
+    const exchange: McpExchange = {
+      method,
+      headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
+      server,
+      upstream: () => this.#upstream,
+      message: undefined,
+      id: undefined,
+      protocolError: undefined,
+      sessionTag: undefined,
+      isForeignSession: false,
+    }
+    const bytes =
+      method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null
+    const call: Call = new Call({
+      protocol: 'mcp',
+      headers: exchange.headers,
+      trace: {
+        traceId: '0af7651916cd43dd8448eb211c80319c',
+        spanId: 'b7ad6b7169203331',
+        flags: '01',
+        state: null,
+        causeTraceId: null,
+        causeSpanId: null,
+      },
+      agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
+      target: { server, serverVersion: '', tool: '', toolVersion: '', mcpMethod: null },
+      receivedAt: 0,
+      read: () => this.proxy.read(call, exchange, bytes),
+    })
+    call.set(mcpExchange, exchange)
+    for (const rule of rules) call.addReferenceRule(rule)
+    const settlements: Settlement[] = []
+    call.onSettle((settlement) => {
+      settlements.push(settlement)
+      if (unrecordable) throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
+    })
+    const pipeline = new Pipeline([], (sent) => this.proxy.dispatch(sent))
+    const outcome = await pipeline.run(call)
+    return { call, exchange, outcome, settlements, request: call.parsedRequest }
+  }
+
+  /** The answer as the client would read it, refusals encoded. */
+  async answer(asking: Asking): Promise<Asked & { status: number; text: string; json: () => unknown }> {
+    const asked = await this.ask(asking)
+    const { outcome, exchange, call } = asked
+    if (outcome.kind === 'completed') {
+      const text = Buffer.from(await bytesOf(outcome)).toString()
+      return { ...asked, status: outcome.status, text, json: () => JSON.parse(text) as unknown }
+    }
+    const { status, body } = this.proxy.encodeRefusal(exchange, outcome, call.trace.traceId)
+    const text = String(body)
+    return { ...asked, status, text, json: () => JSON.parse(text) as unknown }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#dispatcher.close()
+  }
+}
+
+export function chunksOf(outcome: Outcome): AsyncIterator<AnswerChunk> {
+  if (outcome.kind !== 'completed' || !isStream(outcome.body)) throw new Error('the answer is no stream')
+  return outcome.body[Symbol.asyncIterator]()
+}
+
+async function bytesOf({ body }: Completed): Promise<Uint8Array> {
+  if (!isStream(body)) return body
+  const pieces: Uint8Array[] = []
+  for await (const chunk of body) pieces.push(chunk.bytes)
+  return Buffer.concat(pieces)
+}
