@@ -6,7 +6,7 @@ import { bind, type QuotaAdapter, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import { makeContext } from '../../support/context.js'
-import { countOne } from './count-one.js'
+import { countOne } from './rig.js'
 
 function mistakes(section: object): string[] {
   const { error } = quotasPlugin.schema.safeParse(section)
