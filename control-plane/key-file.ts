@@ -100,7 +100,7 @@ function versionOf(path: string): string {
     return `${mtimeMs} ${size} ${ino}`
   } catch (cause) {
     const why = messageOf(cause)
-    throw new Error(`the key file cannot be read; \`svc-control-plane add-key\` creates one: ${why}`, {
+    throw new Error(`the key file cannot be read; \`npx @svc/control-plane add-key\` creates one: ${why}`, {
       cause,
     })
   }

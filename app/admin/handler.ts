@@ -2,13 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Denied, type Ids, type Logger, Refusal, type Reviewer, services } from '@svc/core'
 import { Escalations, notFound } from '../escalations/reviewer-escalations.js'
+import { readVote } from '../escalations/vote.js'
 import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
 import { errorAnswer } from '../http/error-answer.js'
+import { requestPath } from '../http/request-errors.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { type AdminRoute, adminRouteOf } from './route.js'
-import { readVote } from './vote.js'
 
 export interface AdminHandlerParts {
   readonly ids: Ids
@@ -50,7 +51,7 @@ export class AdminHandler {
 
   async #answer(message: IncomingMessage): Promise<WholeAnswer | Denied> {
     checkOrigin(message)
-    const route = adminRouteOf(message.method ?? '', message.url ?? '/')
+    const route = adminRouteOf(message.method ?? '', requestPath(message))
     if (route.kind === 'health') return json({ status: 'ok' })
     if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
     const activePolicy = this.#parts.activePolicy()
@@ -80,12 +81,12 @@ export class AdminHandler {
     authorizer: AdminAuthorizer,
   ): Promise<WholeAnswer | Denied> {
     const reviewer = await reviewerOf(message, activePolicy, authorizer)
-    const desk = activePolicy.pipeline.offer(services.escalations)
-    if (desk === undefined) {
+    const service = activePolicy.pipeline.offer(services.escalations)
+    if (service === undefined) {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
     }
-    const escalations = new Escalations(desk, authorizer, reviewer)
+    const escalations = new Escalations(service, authorizer, reviewer)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
     const voted = await escalations.vote(route.id, await readVote(message))

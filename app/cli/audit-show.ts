@@ -78,6 +78,6 @@ function inAMoment(): Promise<boolean> {
 export function badLines(io: CliIo) {
   return {
     onBadLine: ({ file, line }: { file: string; line: number }) =>
-      io.err(`${file}:${line}: not a record, left out (svc audit verify says what is wrong)\n`),
+      io.err(`${file}:${line}: not a record, left out (npx svc-sdk audit verify says what is wrong)\n`),
   }
 }

@@ -88,7 +88,7 @@ async function guarded(io: CliIo, name: string, action: () => Promise<void>, cod
     await action()
   } catch (error) {
     if (!(error instanceof AuditError || error instanceof SignerKeyError)) throw error
-    io.err(`svc audit ${name}: ${error.message}\n`)
+    io.err(`svc-sdk audit ${name}: ${error.message}\n`)
     io.exit(code)
   }
 }

@@ -20,7 +20,7 @@ async function run(args: readonly string[]): Promise<void> {
       ? new Error(`control-plane needs a package of its own: npm install ${packageName}`, { cause: fault })
       : fault
   })
-  await main(args, 'svc control-plane')
+  await main(args, 'svc-sdk control-plane')
 }
 
 /** Not so when the package is there and a dependency of it is missing. */

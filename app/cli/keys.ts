@@ -20,7 +20,7 @@ async function generate(path: string, io: CliIo): Promise<void> {
     await io.out(`key id      ${key.keyId}\npublic key  ${key.publicKey}\n`)
   } catch (error) {
     if (!(error instanceof SignerKeyError)) throw error
-    io.err(`svc keys generate: ${error.message}\n`)
+    io.err(`svc-sdk keys generate: ${error.message}\n`)
     io.exit(1)
   }
 }

@@ -187,7 +187,7 @@ describe('svc-control-plane', () => {
         () => 'started',
         (fault: Error) => fault.message,
       )
-      expect(said).to.match(/cannot be read; `svc-control-plane add-key` creates one: .*nosuch\.json/)
+      expect(said).to.match(/cannot be read; `npx @svc\/control-plane add-key` creates one: .*nosuch\.json/)
     })
 
     it('is refused at start when it is invalid, with the reason', async () => {

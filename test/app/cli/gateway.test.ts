@@ -114,7 +114,7 @@ describe('svc gateway', () => {
     await using gateway = new Running([])
     expect(await gateway.exit).to.equal(1)
     expect(gateway.stderr).to.contain("required option '--policy <file>' not specified")
-    expect(gateway.stderr).to.contain('(svc gateway --help tells what it takes)')
+    expect(gateway.stderr).to.contain('(npx svc-sdk gateway --help tells what it takes)')
   })
 
   it('exits with 1 and says why when the policy cannot be read', async () => {

@@ -69,7 +69,11 @@ function readKeyText(path: string, onWarning: OnWarning): string {
     fd = openSync(path, fsConstants.O_RDONLY | fsConstants.O_NONBLOCK)
   } catch (cause) {
     if (systemCode(cause) === 'ENOENT') {
-      throw new SignerKeyError('key_missing', `no key file at ${path}; svc keys generate makes one`, cause)
+      throw new SignerKeyError(
+        'key_missing',
+        `no key file at ${path}; npx svc-sdk keys generate makes one`,
+        cause,
+      )
     }
     throw new SignerKeyError(
       'key_unreadable',

@@ -58,7 +58,7 @@ export async function proveRecord(dir: string, ids: RecordIds): Promise<string> 
   if (tree.size !== size || tree.root() !== root) {
     throw new AuditError(
       'sealed_log_changed',
-      `${file.name} does not match its checkpoint; svc audit verify shows where`,
+      `${file.name} does not match its checkpoint; npx svc-sdk audit verify shows where`,
     )
   }
   return proofText({ record, index, path: ranges.roots(), checkpoint: newest.signed })
