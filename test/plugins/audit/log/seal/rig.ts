@@ -9,7 +9,7 @@ import { expect } from 'chai'
 import { DAY, envelope, linesOf, signer } from '../writer/records.js'
 import { openNote, treeRoot } from './independent-verifier.js'
 
-export const on = (day: string) => envelope({ ts: `${day}T10:00:00Z` })
+const on = (day: string) => envelope({ ts: `${day}T10:00:00Z` })
 
 export async function append(appender: SvcAppender, count: number, day = DAY): Promise<void> {
   await Promise.all(Array.from({ length: count }, () => appender.append(on(day))))
