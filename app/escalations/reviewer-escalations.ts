@@ -1,4 +1,4 @@
-// The admin API's part on escalations: who may see which, and votes.
+// Escalations as a reviewer of the admin API may list, read and vote on them.
 import {
   type Denied,
   denied,
@@ -16,15 +16,14 @@ import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.j
 import { reviewerView } from './view.js'
 import type { Vote } from './vote.js'
 
-/** Most that one answer lists. */
 const maxListed = 500
 const defaultListed = 100
-/** How many are looked through for those of a reviewer's sets: the desk can look for one tenant only. */
+/** A reviewer of approval sets sees several tenants, and the service filters by one only: this many are searched. */
 const maxSearched = 5000
 
 const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
 
-/** How the desk's refusals are answered: `denial_reason` tells those with the same code apart. */
+/** The answers to refused votes; `denial_reason` distinguishes those with the same code. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
@@ -32,15 +31,15 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
   NOT_A_REVIEWER: { code: 'TOOL_NOT_ALLOWED', reason: 'not_a_reviewer' },
 }
 
-export class Escalations {
-  #desk: EscalationDesk
+export class ReviewerEscalations {
+  #service: EscalationDesk
   #authorizer: AdminAuthorizer
   #reviewer: Reviewer
   #scope: VisibleScope
 
-  /** Throws `Refusal` for one who reviews nothing. */
-  constructor(desk: EscalationDesk, authorizer: AdminAuthorizer, reviewer: Reviewer) {
-    this.#desk = desk
+  /** Throws `Refusal` for a user who is no reviewer. */
+  constructor(service: EscalationDesk, authorizer: AdminAuthorizer, reviewer: Reviewer) {
+    this.#service = service
     this.#authorizer = authorizer
     this.#reviewer = reviewer
     const scope = authorizer.scopeOf(reviewer)
@@ -57,15 +56,15 @@ export class Escalations {
     const isSearch = !isAll && sets.size > 0
     const asks = isAll || isSearch ? tenant : own
     const found = await asked(() =>
-      this.#desk.list({
+      this.#service.list({
         ...(status === undefined ? {} : { status }),
         ...(asks === undefined ? {} : { tenant: asks }),
         limit: isSearch ? maxSearched : limit + 1,
       }),
     )
     const seen = found.filter((one) => this.#mayRead(one) && (tenant === undefined || one.tenant === tenant))
-    const isCut = isSearch && found.length === maxSearched
-    return { escalations: seen.slice(0, limit).map(reviewerView), more: isCut || seen.length > limit }
+    const isIncomplete = isSearch && found.length === maxSearched
+    return { escalations: seen.slice(0, limit).map(reviewerView), more: isIncomplete || seen.length > limit }
   }
 
   async show(id: string): Promise<object> {
@@ -79,19 +78,19 @@ export class Escalations {
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     try {
-      return reviewerView(await asked(() => this.#desk.vote(id, this.#reviewer, vote)))
+      return reviewerView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
     } catch (fault) {
       if (!isVoteError(fault)) throw fault
       const { code, reason } = voteErrors[fault.code]
-      // As it is now: somebody else's vote may just have decided it.
-      const now = fault.code === 'DECIDED' ? await asked(() => this.#desk.find(id)) : undefined
+      // Another vote may just have decided it, so the current status is read.
+      const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
       return denied(code, fault.message, refusalOf(id, now?.status ?? status, reason))
     }
   }
 
-  /** One that the reviewer may not see is not there. */
+  /** An escalation that the reviewer may not see is answered as if it did not exist. */
   async #find(id: string): Promise<Escalation> {
-    const found = await asked(() => this.#desk.find(id))
+    const found = await asked(() => this.#service.find(id))
     if (found === undefined || !this.#mayRead(found)) throw notFound()
     return found
   }
@@ -110,7 +109,7 @@ export function notFound(): Refusal {
   return new Refusal('TARGET_NOT_FOUND', 'There is no such escalation.')
 }
 
-/** What the desk rejects with, but for its refusals, is its store's. */
+/** Apart from refusals, the service rejects only when its store fails. */
 export async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()

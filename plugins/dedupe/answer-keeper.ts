@@ -91,7 +91,7 @@ export class AnswerKeeper {
   }
 
   #giveUp(): void {
-    this.#call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
+    this.#call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer was complete.')
   }
 
   #watched(body: AnswerStream): AnswerStream {

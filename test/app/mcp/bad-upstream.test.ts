@@ -44,7 +44,7 @@ describe('an upstream that misbehaves over MCP', () => {
     ['only accepts', (_message, response) => response.writeHead(202).end()],
     ['redirects', (_message, response) => response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end()],
     [
-      'sends a coding nobody asked for',
+      'sends a content coding that was not requested',
       (_message, response) =>
         response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end('x'),
     ],

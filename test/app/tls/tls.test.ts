@@ -290,7 +290,7 @@ describe('TLS on the port of the gateway', () => {
       withSite({ checkIntervalMs: 10 }, async ({ gateway, install }) => {
         install(second)
         while ((await nameShown(gateway)) !== 'second');
-        expect(gateway.log.lines.at(-1)).to.include({ level: 'info', message: 'certificate taken up' })
+        expect(gateway.log.lines.at(-1)).to.include({ level: 'info', message: 'certificate updated' })
       }))
 
     it('and keeps open connections', () =>
@@ -348,7 +348,7 @@ describe('TLS on the port of the gateway', () => {
       [
         'key and certificate that do not belong together',
         () => ({ key: first.key, cert: second.cert }),
-        'tls.cert: the certificate is not that of tls.key',
+        'tls.cert: the certificate does not belong to tls.key',
       ],
       [
         'a key that is none',
@@ -379,7 +379,7 @@ describe('TLS on the port of the gateway', () => {
           expect(await nameShown(gateway)).to.equal('first')
           const { status, warnings } = await readiness(gateway)
           expect(status).to.equal('ready')
-          expect(warnings?.join()).to.include(message).and.include('the old one stays in force')
+          expect(warnings?.join()).to.include(message).and.include('the old one stays in use')
           const told = gateway.log.lines.filter(({ level }) => level === 'error')
           expect(told).to.have.length(1)
           expect(JSON.stringify(told)).to.include(message).and.not.include('PRIVATE KEY')
@@ -435,7 +435,7 @@ describe('TLS on the port of the gateway', () => {
 
     it('with a certificate of another key', async () => {
       expect((await start({ key: `file://${second.keyFile}` })).message).to.contain(
-        'the certificate is not that of tls.key',
+        'the certificate does not belong to tls.key',
       )
     })
 
