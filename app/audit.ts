@@ -29,4 +29,4 @@ export {
   type VerifyProgress,
   type VerifyReport,
   verifyLog,
-} from '@svc/plugin-audit'
+} from '@svc/plugin-audit/log'

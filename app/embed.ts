@@ -1,7 +1,7 @@
 // The pipeline without the HTTP server, for programs that embed it.
 import { Call, callRequest, isCall, type Outcome, resolve, tokens } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
-import type { Dispatch, Pipeline } from '@svc/core/policy'
+import type { Dispatch, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
-import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+import { type AuditEnvelope, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { figure, heading, print, table } from './measure/report.js'
 import { quantile, spreadOf } from './measure/statistics.js'
 

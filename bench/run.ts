@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { measureAppending } from './audit.js'
 import { measureColdStart } from './cold-start.js'
 import { compareGateway } from './gateway/comparison.js'
+import { measureImportTime } from './import-time.js'
 import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
 import { print } from './measure/report.js'
@@ -25,6 +26,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   steps: measureSteps,
   policy: measurePolicy,
   cold: measureColdStart,
+  import: measureImportTime,
   memory: measureMemory,
   redis: measureRedis,
 }

@@ -12,7 +12,7 @@ import {
   type VerifyOptions,
   verifierFromPublicKey,
   verifyLog,
-} from '@svc/plugin-audit'
+} from '@svc/plugin-audit/log'
 import { envelope } from './audit.js'
 import { heading, print, table } from './measure/report.js'
 

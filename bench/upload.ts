@@ -4,7 +4,7 @@
 import { closeSync, fsyncSync, linkSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as after } from 'node:timers/promises'
-import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { envelope } from './audit.js'
 import { Child } from './measure/child.js'
 import { figure, heading, print, table } from './measure/report.js'

@@ -25,8 +25,8 @@ function policyPage() {
 
 ${generated}
 
-A policy is one YAML 1.2 document, a mapping of sections. \`svc policy check FILE\` tells every mistake in it,
-\`svc policy schema\` prints its JSON Schema for editors.
+A policy is one YAML 1.2 document, a mapping of sections. \`npx svc-sdk policy check FILE\` tells every mistake in it,
+\`npx svc-sdk policy schema\` prints its JSON Schema for editors.
 
 - Every key is read in \`snake_case\` and in \`camelCase\`; both spellings of one key side by side are a mistake. The
   names in a map (\`<name>\` below) are yours and are taken as they are written.

@@ -1,6 +1,8 @@
-// What the tests start and npm does not bring: installed where that can be done, named where it cannot. Tests do not
-// pass without it.
+// Installs what the tests start and `npm ci` does not bring: programs of the system, and other versions of Node. Names
+// what it cannot install; tests do not pass without it.
 import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
 const needs = [
   {
@@ -27,6 +29,26 @@ for (const { program, package: name, why } of missing.filter((need) => !isThere(
     `the tests need ${program}: ${why}. Install it, on Debian with: apt-get install ${name}\n`,
   )
   process.exitCode = 1
+}
+installRuntimes(fileURLToPath(new URL('../test/runtimes', import.meta.url)))
+
+/** From the npm packages that hold Node's own builds for Linux. Elsewhere tests run on the Node that runs them. */
+function installRuntimes(folder) {
+  const versionsIn = (file) => {
+    const { packages } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { packages: {} }
+    const here = Object.entries(packages).filter(([, { os, cpu }]) => isHere(os, cpu))
+    return JSON.stringify(here.map(([path, { version }]) => [path, version]))
+  }
+  const isHere = (os, cpu) => `${os}`.includes(process.platform) && `${cpu}`.includes(process.arch)
+  if (versionsIn(`${folder}/package-lock.json`) === versionsIn(`${folder}/node_modules/.package-lock.json`))
+    return
+  // No link to a binary: three packages name theirs `node`.
+  const args = ['ci', '--no-bin-links', '--ignore-scripts', '--no-audit', '--no-fund']
+  const { status } = spawnSync('npm', args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
+  if (status !== 0) {
+    process.stderr.write(`the tests need other versions of Node: \`npm ci\` failed in ${folder}\n`)
+    process.exitCode = 1
+  }
 }
 
 /** The packages' services are not started: RUNLEVEL tells Debian that this is no time for it. */

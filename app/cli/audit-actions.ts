@@ -8,7 +8,7 @@ import {
   type VerifyProgress,
   type VerifyReport,
   verifyLog,
-} from '@svc/plugin-audit'
+} from '@svc/plugin-audit/log'
 import { badLines } from './audit-show.js'
 import { statsReport } from './audit-stats.js'
 import type { CliIo } from './io.js'

@@ -2,7 +2,7 @@
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { messageOf } from '@svc/core/json'
-import { AuditError, checkProof, proveRecord, readKeys } from '@svc/plugin-audit'
+import { AuditError, checkProof, proveRecord, readKeys } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
 import { printable } from './table.js'
 

@@ -1,6 +1,6 @@
 // `svc audit show`: records in the format that a person or another system reads.
 
-import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit'
+import { followLog, type LogFilter, readLog, type SignedEnvelope, toEcs, toOcsf } from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
 import { milliseconds, printable, table } from './table.js'
 
@@ -78,6 +78,6 @@ function inAMoment(): Promise<boolean> {
 export function badLines(io: CliIo) {
   return {
     onBadLine: ({ file, line }: { file: string; line: number }) =>
-      io.err(`${file}:${line}: not a record, left out (svc audit verify says what is wrong)\n`),
+      io.err(`${file}:${line}: not a record, left out (npx svc-sdk audit verify says what is wrong)\n`),
   }
 }

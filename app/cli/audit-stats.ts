@@ -1,6 +1,6 @@
 // `svc audit stats` for people: statistics as tables and as a bar chart.
 
-import type { LogStats, TimelinePart, ToolStats } from '@svc/plugin-audit'
+import type { LogStats, TimelinePart, ToolStats } from '@svc/plugin-audit/log'
 import { milliseconds, printable, table } from './table.js'
 
 const steps = '\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'

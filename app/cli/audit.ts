@@ -1,6 +1,6 @@
 // `svc audit`: verifying and reading the audit log.
 
-import { AuditError, SignerKeyError } from '@svc/plugin-audit'
+import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats, type VerifyArguments, verify } from './audit-actions.js'
 import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
@@ -88,7 +88,7 @@ async function guarded(io: CliIo, name: string, action: () => Promise<void>, cod
     await action()
   } catch (error) {
     if (!(error instanceof AuditError || error instanceof SignerKeyError)) throw error
-    io.err(`svc audit ${name}: ${error.message}\n`)
+    io.err(`svc-sdk audit ${name}: ${error.message}\n`)
     io.exit(code)
   }
 }

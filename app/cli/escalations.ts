@@ -191,7 +191,7 @@ async function guarded(io: CliIo, name: string, action: () => Promise<void>): Pr
     await action()
   } catch (fault) {
     if (!(fault instanceof AdminError)) throw fault
-    io.err(`svc escalations ${name}: ${printable(fault.message)}\n`)
+    io.err(`svc-sdk escalations ${name}: ${printable(fault.message)}\n`)
     io.exit(FAILED)
   }
 }

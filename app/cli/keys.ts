@@ -1,6 +1,6 @@
 // `svc keys`: making signing keys.
 
-import { generateKeyFile, SignerKeyError } from '@svc/plugin-audit'
+import { generateKeyFile, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command } from 'commander'
 import { type CliIo, processIo } from './io.js'
 
@@ -20,7 +20,7 @@ async function generate(path: string, io: CliIo): Promise<void> {
     await io.out(`key id      ${key.keyId}\npublic key  ${key.publicKey}\n`)
   } catch (error) {
     if (!(error instanceof SignerKeyError)) throw error
-    io.err(`svc keys generate: ${error.message}\n`)
+    io.err(`svc-sdk keys generate: ${error.message}\n`)
     io.exit(1)
   }
 }

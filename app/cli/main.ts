@@ -1,4 +1,4 @@
-// The `svc` command.
+// The command that both bin names, `svc-sdk` and `svc`, run.
 import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
@@ -11,7 +11,7 @@ import { policyCommand } from './policy.js'
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
-const program = new Command('svc')
+const program = new Command('svc-sdk')
   .description('Policy gateway and signed audit log for AI agents that call real tools')
   .version(version)
   // So that an option after a subcommand's name is the subcommand's, though its parent has one of that name.
@@ -23,12 +23,12 @@ const program = new Command('svc')
   .addCommand(escalationsCommand())
   .addCommand(controlPlaneCommand())
 
-pointToHelp(program, 'svc')
+pointToHelp(program, 'npx svc-sdk')
 
 try {
   await program.parseAsync()
 } catch (fault) {
-  process.stderr.write(`svc: ${messageOf(fault)}\n`)
+  process.stderr.write(`svc-sdk: ${messageOf(fault)}\n`)
   process.exitCode = 1
 }
 

@@ -13,15 +13,8 @@ import {
   tokens,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import {
-  buildPipeline,
-  type Dispatch,
-  type EffectivePolicy,
-  loadPolicy,
-  type Pipeline,
-  PolicyError,
-  type PolicyLayer,
-} from '@svc/core/policy'
+import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
+import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer } from '@svc/core/policy'
 import { KeyReader, keptKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'

@@ -1,6 +1,6 @@
 // One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
 import { type Call, type Outcome, Refusal } from '@svc/core'
-import type { Pipeline } from '@svc/core/policy'
+import type { Pipeline } from '@svc/core/pipeline'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { AllowedOrigins } from '../http/allowed-origins.js'
 import { InFlight } from '../http/in-flight.js'

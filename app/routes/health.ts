@@ -1,6 +1,6 @@
 // Answers GET /healthz and GET /readyz.
 import { type ErrorCode, Refusal } from '@svc/core'
-import type { Pipeline } from '@svc/core/policy'
+import type { Pipeline } from '@svc/core/pipeline'
 import type { WholeAnswer } from '../http/answer.js'
 
 export const alive: WholeAnswer = json({ status: 'ok' })

@@ -1,6 +1,6 @@
 // The dispatcher of one call. Whoever creates a call knows where it goes; the pipeline only calls what is there.
 import { slot } from '@svc/core'
-import type { Dispatch } from '@svc/core/policy'
+import type { Dispatch } from '@svc/core/pipeline'
 
 export const dispatch = slot<Dispatch>('svc-sdk/dispatch')
 

@@ -1,7 +1,7 @@
 // What a measure over HTTP needs around the process that is measured: issuer, upstream, load and policy.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { generateKeyFile } from '@svc/plugin-audit'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { Child } from '../measure/child.js'
 import { canPin } from '../measure/machine.js'
 import { type Issuer, startIssuer } from './issuer.js'

@@ -12,7 +12,7 @@ import {
   tokens,
 } from '@svc/core'
 import { formatReference } from '@svc/core/match'
-import { compose, type PlacedStage } from '@svc/core/policy'
+import { compose, type PlacedStage } from '@svc/core/pipeline'
 import { authnPlugin } from '@svc/plugin-authn'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { quotasPlugin } from '@svc/plugin-quotas'

@@ -2,8 +2,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
-import type { AuditEnvelope } from '@svc/plugin-audit'
-import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import type { Step } from './step.js'
 
 const IN_FLIGHT = 16

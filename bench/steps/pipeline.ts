@@ -1,7 +1,7 @@
 // What each stage costs, measured where it runs: probes are stages like any user's, placed between the built-in
 // ones, that read the clock as a call goes in and comes out. The log is a stub here, and calls go one at a time,
 // so time passed is CPU time.
-import type { AuditEnvelope } from '@svc/plugin-audit'
+import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { createPipeline, type EmbeddedPipeline } from 'svc-sdk'
 import { bind, Call, definePlugin, type Outcome, type Stage, tokens } from 'svc-sdk/core'
 import { canonicalize } from 'svc-sdk/core/json'

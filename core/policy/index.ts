@@ -1,7 +1,4 @@
 // Loading a policy and building its pipeline: for those who host one.
-export { buildPipeline } from '../pipeline/build.js'
-export { compose, type Dispatch, type PlacedStage } from '../pipeline/compose.js'
-export { Pipeline } from '../pipeline/pipeline.js'
 export { checkOrder, defaultOrder, type OrderMistake } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export { policySchema } from './json-schema.js'

@@ -1,5 +1,4 @@
 // What stores share, whatever keeps their data.
 
 export { AnswerDeadline, atOnce } from './answer-deadline.js'
-export { makeDirectories } from './directories.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'

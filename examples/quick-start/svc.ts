@@ -1,4 +1,4 @@
-// The `svc` command, run as `npx svc` would run it.
+// The `svc` command, run as `npx svc-sdk` would run it.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

@@ -97,9 +97,9 @@ export const tour: readonly Step[] = [
       assert.equal(approved.exit, 0, approved.output)
       assert.match(approved.output, /^status +approved by votes/m)
       return [
-        '$ npx svc escalations list',
+        '$ npx svc-sdk escalations list',
         listed.output,
-        `$ npx svc escalations approve ${id}`,
+        `$ npx svc-sdk escalations approve ${id}`,
         approved.output,
       ]
     },
@@ -205,7 +205,7 @@ export const tour: readonly Step[] = [
       assert.ok(refusedTools.includes('refund_payment'), 'the denied refund is not on record')
       const { exit, output } = await svc('audit', 'verify', auditDir, '--keys', keyFile)
       assert.equal(exit, 0, output)
-      return [`$ npx svc audit verify ${auditDir} --keys ${keyFile}`, output]
+      return [`$ npx svc-sdk audit verify ${auditDir} --keys ${keyFile}`, output]
     },
   },
   {
@@ -217,7 +217,7 @@ export const tour: readonly Step[] = [
       const { exit, output } = await svc('audit', 'verify', copy, '--keys', keyFile)
       assert.equal(exit, 1, output)
       assert.ok(output.includes(`.ndjson:${line}: bad_signature`), `line ${line} is not named:\n${output}`)
-      return [`$ npx svc audit verify ${copy} --keys ${keyFile}`, output]
+      return [`$ npx svc-sdk audit verify ${copy} --keys ${keyFile}`, output]
     },
   },
 ]

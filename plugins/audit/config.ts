@@ -1,7 +1,7 @@
 // The `audit` section (contract.md §2.14, decisions.md §4 and §7).
 import { z } from 'zod'
-import type { AuditEnvelope } from './envelope.js'
-import { presignFault } from './upload/presign.js'
+import type { AuditEnvelope } from './log/format/envelope.js'
+import { presignFault } from './log/upload/presign.js'
 
 type Append = (envelope: AuditEnvelope) => Promise<void>
 
@@ -62,6 +62,7 @@ export const auditSchema = z
         keyRef: z
           .string()
           .regex(/^file:\/\//, 'expected file://PATH')
+          .optional()
           .describe('`file://` and the path of an Ed25519 key file.'),
         thread: z
           .enum(['auto', 'on', 'off'])

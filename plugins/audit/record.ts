@@ -13,9 +13,9 @@ import {
   verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import type { AuditEnvelope, EnvelopePrincipal } from './envelope.js'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
-import { redactedEnvelope } from './redacted.js'
+import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
+import { redactedEnvelope } from './redact-envelope.js'
 
 /** What is the same in every record of a gateway. */
 export interface RecordFacts {

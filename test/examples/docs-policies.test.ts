@@ -44,7 +44,7 @@ describe('the policies of the docs', () => {
 
   it('shows what policy explain says of the first', async () => {
     writeFileSync(join(home, 'policy.yaml'), policies[0] ?? '')
-    const [, command, line] = /`npx svc policy (explain [^`]*)` says\s+`([^`]*)`/.exec(page) ?? []
+    const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+`([^`]*)`/.exec(page) ?? []
     const said = await run(...(command ?? '').split(/\s+/))
     expect(said.split('\n')).to.include(line)
   })
@@ -52,7 +52,7 @@ describe('the policies of the docs', () => {
   it('shows what policy explain says of people', async () => {
     const text = read('escalation.md')
     writeFileSync(join(home, 'policy.yaml'), policiesIn(text)[0] ?? '')
-    const [, command, line] = /`npx svc policy (explain [^`]*)` says\s+```\n([^`]*)\n```/.exec(text) ?? []
+    const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+```\n([^`]*)\n```/.exec(text) ?? []
     const args = (command ?? '').replace('FILE', 'policy.yaml').split(/\s+/)
     expect((await run(...args)).split('\n')).to.include(line)
   })
@@ -60,13 +60,13 @@ describe('the policies of the docs', () => {
   it('shows what policy explain says of a runtime', async () => {
     const text = read('runtime.md')
     writeFileSync(join(home, 'policy.yaml'), policiesIn(text)[0] ?? '')
-    const [, command, line] = /`npx svc policy (explain [^`]*)` says\s+`([^`]*)`/.exec(text) ?? []
+    const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+`([^`]*)`/.exec(text) ?? []
     expect((await run(...(command ?? '').split(/\s+/))).split('\n')).to.include(line)
   })
 
   it('shows what policy explain says of the second, in words', async () => {
     writeFileSync(join(home, 'policy.yaml'), policies[1] ?? '')
-    const [, command] = /`npx svc policy (explain [^`]*--user[^`]*)`/.exec(page) ?? []
+    const [, command] = /`npx svc-sdk policy (explain [^`]*--user[^`]*)`/.exec(page) ?? []
     expect(await run(...(command ?? '').split(/\s+/))).to.include(
       "brokers: exchanges the caller's token at https://id.example.com/token for the audience",
     )

@@ -18,7 +18,7 @@ describe('docs/server.md', () => {
   it('shows a policy and a certificate with which a gateway serves TLS', async () => {
     const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
     try {
-      const local = commands.replaceAll('npx svc', `${process.execPath} ${svc}`)
+      const local = commands.replaceAll('npx svc-sdk', `${process.execPath} ${svc}`)
       execFileSync('sh', ['-ec', local], { cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
       writeFileSync(join(home, 'policy.yaml'), policy)
       await using gateway = new Running([

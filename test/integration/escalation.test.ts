@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateKeyFile } from '@svc/plugin-audit'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { ask } from '../app/admin/rig.js'
 import { Running } from '../support/gateway-process.js'

@@ -1,10 +1,14 @@
-// `svc control-plane` as a process, over a bucket of the test's.
+// `svc-control-plane` as a process, over a bucket of the test's.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Bucket } from './bucket.js'
 import { leashed } from './leash.js'
-import { svc } from './svc.js'
+
+const packageFile = createRequire(import.meta.url).resolve('@svc/control-plane/package.json')
+const program = join(dirname(packageFile), 'bin/svc-control-plane.js')
 
 export interface TestControlPlane extends AsyncDisposable {
   readonly url: string
@@ -28,14 +32,14 @@ export const owner: Owner = {
   clientVersion: '1.0.0',
 }
 
-/** The key that `svc control-plane add-key` prints. */
+/** The key that `svc-control-plane add-key` prints. */
 export function addKey(
   keys: string,
   { tenant, environment, clientName, clientVersion }: Owner = owner,
 ): string {
   const options = ['--tenant', tenant, '--environment', environment, '--client-name', clientName]
-  const all = ['control-plane', 'add-key', '--keys', keys, ...options, '--client-version', clientVersion]
-  return execFileSync(process.execPath, [svc, ...all], { encoding: 'utf8' }).trim()
+  const all = ['add-key', '--keys', keys, ...options, '--client-version', clientVersion]
+  return execFileSync(process.execPath, [program, ...all], { encoding: 'utf8' }).trim()
 }
 
 export async function startControlPlane(
@@ -45,7 +49,7 @@ export async function startControlPlane(
 ): Promise<TestControlPlane> {
   const flags = ['--bucket', bucket.name, '--keys', keys, '--port', '0', ...options]
   const child = leashed(
-    spawn(process.execPath, [svc, 'control-plane', ...flags], {
+    spawn(process.execPath, [program, ...flags], {
       env: { ...process.env, ...bucket.env, AWS_EC2_METADATA_DISABLED: 'true' },
       stdio: ['ignore', 'pipe', 'pipe'],
     }),

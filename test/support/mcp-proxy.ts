@@ -12,7 +12,7 @@ import {
   Refusal,
   type Settlement,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'

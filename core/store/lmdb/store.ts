@@ -1,8 +1,9 @@
 // A directory that several processes of one host keep things in, and that a restart does not empty. Every operation
 // is one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
 import { chmodSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { type Database, type Key, open } from 'lmdb'
+import type { Database, Key } from 'lmdb'
 import { messageOf } from '../../json/message.js'
 import { makeDirectories } from '../directories.js'
 import { checkHeader } from './header.js'
@@ -28,6 +29,7 @@ export class LmdbStore<K extends Key> {
   constructor({ dir, name, isSecret = false }: LmdbStoreOptions) {
     this.#name = name
     try {
+      const { open } = lmdb()
       makeDirectories(dir, 0o700)
       checkHeader(dir)
       this.db = open<Buffer, K>({
@@ -65,5 +67,15 @@ export class LmdbStore<K extends Key> {
     // LMDB itself would refuse them half way.
     this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.db.close())
     return this.#closing
+  }
+}
+
+/** An optional dependency, because its binaries are large. Throws an error that says what to do without it. */
+function lmdb(): typeof import('lmdb') {
+  try {
+    return createRequire(import.meta.url)('lmdb')
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause && cause.code === 'MODULE_NOT_FOUND')) throw cause
+    throw new Error('the package lmdb is missing: npm install lmdb, or choose another adapter', { cause })
   }
 }

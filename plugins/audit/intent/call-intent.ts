@@ -9,9 +9,9 @@ import {
   isSideEffecting,
   sideEffects,
 } from '@svc/core'
-import type { AuditEnvelope } from '../envelope.js'
+import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
-import type { Intents } from './intents.js'
+import type { Intents } from './tracker.js'
 
 export interface IntentRule {
   readonly intents: Intents

@@ -2,8 +2,8 @@
 // that stands for its call if nothing else will ever be known of it.
 
 import { jsonObjectIn } from '@svc/core/json'
-import { utcDayOf } from '../appender/day.js'
-import type { AuditEnvelope } from '../envelope.js'
+import { utcDayOf } from '../log/format/day.js'
+import type { AuditEnvelope } from '../log/format/envelope.js'
 
 /** In records only: no caller is answered with it. */
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'

@@ -3,12 +3,12 @@
 
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
-import { utcDayOf } from '../appender/day.js'
-import { DIRECTORY_MODE, type FileSystem, READ, syncDirectorySync } from '../appender/file-system.js'
-import { requireLocal } from '../appender/local-file-system.js'
-import { dailyLog, INTENTS_FOLDER } from '../appender/paths.js'
-import type { AuditEnvelope } from '../envelope.js'
-import { AuditError, systemCode } from '../errors.js'
+import { DIRECTORY_MODE, type FileSystem, READ, syncDirectorySync } from '../log/files/file-system.js'
+import { requireLocal } from '../log/files/local-file-system.js'
+import { utcDayOf } from '../log/format/day.js'
+import type { AuditEnvelope } from '../log/format/envelope.js'
+import { AuditError, systemCode } from '../log/format/errors.js'
+import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
 import { FIRST_LINE, type Intent, intentLine, outcomeLine } from './entry.js'
 import { Segment, syncNames } from './segment.js'
 

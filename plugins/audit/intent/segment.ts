@@ -3,7 +3,6 @@
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { tryLock } from 'fs-native-extensions'
 import {
   CREATE_APPEND_NEW,
   FILE_MODE,
@@ -11,9 +10,10 @@ import {
   READ,
   READ_WRITE,
   writeFully,
-} from '../appender/file-system.js'
-import { settle } from '../appender/log-file.js'
-import { systemCode } from '../errors.js'
+} from '../log/files/file-system.js'
+import { tryLock } from '../log/files/kernel-lock.js'
+import { settle } from '../log/files/log-file.js'
+import { systemCode } from '../log/format/errors.js'
 
 const SUFFIX = '.journal'
 

@@ -14,7 +14,7 @@ import {
   redactor,
   type Settlement,
 } from '@svc/core'
-import type { RawPayloadRecord } from '../envelope.js'
+import type { RawPayloadRecord } from '../log/format/envelope.js'
 import { previewOf, windowBytes } from './preview.js'
 
 export interface PayloadRecorderParts {

@@ -126,6 +126,8 @@ describe('TLS on the admin listener', () => {
     expect(stdout).to.match(/^status +approved/m)
     const refused = await run({}).catch((fault: { code: number; stderr: string }) => fault)
     expect(refused).to.have.property('code', 1)
-    expect(refused.stderr).to.match(/^svc escalations approve: https:\/\/127\.0\.0\.1:\d+: [^\n]*certificate/)
+    expect(refused.stderr).to.match(
+      /^svc-sdk escalations approve: https:\/\/127\.0\.0\.1:\d+: [^\n]*certificate/,
+    )
   })
 })

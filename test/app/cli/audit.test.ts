@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { generateKeyFile, SvcAppender } from '@svc/plugin-audit'
+import { generateKeyFile, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { show } from 'svc-sdk/internal/cli/audit-show'
 import { keysCommand } from 'svc-sdk/internal/cli/keys'
-import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/appender/records.js'
+import { appenderIn, DAY, envelope, signer } from '../../plugins/audit/log/writer/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { leashed } from '../../support/leash.js'
 import { svc } from '../../support/svc.js'
@@ -56,7 +56,7 @@ describe('svc keys generate', () => {
     writeFileSync(path, 'mine')
     const { err, code } = await run(keysCommand, 'generate', '--out', path)
     expect([err, code]).to.deep.equal([
-      `svc keys generate: ${path} exists already; a key is never overwritten\n`,
+      `svc-sdk keys generate: ${path} exists already; a key is never overwritten\n`,
       1,
     ])
     expect(readFileSync(path, 'utf8')).to.equal('mine')
@@ -119,7 +119,7 @@ describe('svc audit', () => {
     it('exits 2 when the keys cannot be read', async () => {
       const { err, code } = await audit('verify', dir.path, '--keys', join(dir.path, 'none'))
       expect(code).to.equal(2)
-      expect(err).to.match(/^svc audit verify: cannot read the keys/)
+      expect(err).to.match(/^svc-sdk audit verify: cannot read the keys/)
     })
 
     it('prints the report as JSON', async () => {
@@ -161,7 +161,7 @@ describe('svc audit', () => {
     it('exits 2 when the head kept elsewhere is none', async () => {
       const { err, code } = await audit('verify', dir.path, '--against', join(dir.path, file))
       expect([err, code]).to.deep.equal([
-        `svc audit verify: ${join(dir.path, file)} holds no checkpoint\n`,
+        `svc-sdk audit verify: ${join(dir.path, file)} holds no checkpoint\n`,
         2,
       ])
     })
@@ -193,7 +193,7 @@ describe('svc audit', () => {
 
     it('exit 1 and say why when there is nothing to prove, or it is not proven', async () => {
       const none = await audit('prove', dir.path, '--trace-id', 'zz')
-      expect([none.err, none.code]).to.deep.equal(['svc audit prove: no record has the trace id zz\n', 1])
+      expect([none.err, none.code]).to.deep.equal(['svc-sdk audit prove: no record has the trace id zz\n', 1])
       const proof = join(dir.path, 'b.tlog-proof')
       await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)
       writeFileSync(proof, readFileSync(proof, 'utf8').replace('index 1', 'index 0'))

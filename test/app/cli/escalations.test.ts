@@ -167,7 +167,7 @@ describe('svc escalations', () => {
       const id = await held({ authorization: bob })
       const asAdmin = await run(['approve', id], env)
       expect([asAdmin.code, asAdmin.out]).to.deep.equal([1, ''])
-      expect(asAdmin.err).to.match(/^svc escalations approve: TOOL_NOT_ALLOWED: .*your own bearer token/)
+      expect(asAdmin.err).to.match(/^svc-sdk escalations approve: TOOL_NOT_ALLOWED: .*your own bearer token/)
 
       const own = {
         ...env,
@@ -178,7 +178,7 @@ describe('svc escalations', () => {
       const ada = { ...env, SVC_ADMIN_TOKEN: await issuer.sign({ roles: ['approver'] }) }
       expect((await run(['approve', id], ada)).out).to.match(/^approve +ada@example.com of acme at /m)
       const twice = await run(['reject', id], ada)
-      expect(twice.err).to.match(/^svc escalations reject: IDEMPOTENT_DUPLICATE: /)
+      expect(twice.err).to.match(/^svc-sdk escalations reject: IDEMPOTENT_DUPLICATE: /)
       const served = await call({ authorization: bob, 'x-escalation-id': id })
       expect(served.status).to.equal(200)
       expect(upstream.calls).to.have.length(1)
@@ -227,7 +227,7 @@ describe('svc escalations', () => {
       expect([out, code], args.join(' ')).to.deep.equal(['', 1])
       expect(err.trimEnd())
         .to.match(message)
-        .and.match(/^svc escalations (list|show): [^\n]+$/)
+        .and.match(/^svc-sdk escalations (list|show): [^\n]+$/)
       expect(err).not.to.contain(adminToken)
     }
   })

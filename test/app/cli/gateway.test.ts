@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { generateKeyFile } from '@svc/plugin-audit'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
 import { Running } from '../../support/gateway-process.js'
@@ -114,7 +114,7 @@ describe('svc gateway', () => {
     await using gateway = new Running([])
     expect(await gateway.exit).to.equal(1)
     expect(gateway.stderr).to.contain("required option '--policy <file>' not specified")
-    expect(gateway.stderr).to.contain('(svc gateway --help tells what it takes)')
+    expect(gateway.stderr).to.contain('(npx svc-sdk gateway --help tells what it takes)')
   })
 
   it('exits with 1 and says why when the policy cannot be read', async () => {

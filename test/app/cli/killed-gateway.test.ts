@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateKeyFile, type SignedEnvelope, verifyLog } from '@svc/plugin-audit'
+import { generateKeyFile, type SignedEnvelope, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { Running } from '../../support/gateway-process.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'

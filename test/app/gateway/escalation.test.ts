@@ -1,5 +1,5 @@
 // A call is held for people, decided by them, and served exactly once: through the ports of a whole gateway.
-import type { SignedEnvelope } from '@svc/plugin-audit'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { type GatewayOptions, startGatewayServer } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'

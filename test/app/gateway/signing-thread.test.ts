@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { bind, type Signer, tokens } from '@svc/core'
-import { LocalDevSigner, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
+import { LocalDevSigner, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -46,7 +46,7 @@ describe('the signing thread of a gateway', () => {
         gatewayName: 'gw',
         gatewayVersion: '1.0.0',
         dir: join(home, 'audit'),
-        signer: { keyRef: `file://${join(home, 'key')}`, thread: 'on' },
+        signer: { thread: 'on' },
       },
       configure: (container) => bind<Signer>(container, tokens.Signer, { useValue: signer }),
     }))

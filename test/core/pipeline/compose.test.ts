@@ -1,5 +1,5 @@
 import { denied, type Outcome, Refusal, type Stage } from '@svc/core'
-import { compose, type Dispatch } from '@svc/core/policy'
+import { compose, type Dispatch } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 

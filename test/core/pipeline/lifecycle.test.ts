@@ -1,5 +1,5 @@
 import { denied, type Stage } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 
 function placed(name: string, log: string[], more: Partial<Stage> = {}) {

@@ -1,5 +1,5 @@
 import { definePlugin, type PluginContext, type Stage, token } from '@svc/core'
-import { buildPipeline, Pipeline } from '@svc/core/policy'
+import { buildPipeline, Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { makeContext } from '../../support/context.js'

@@ -9,7 +9,7 @@ import {
   type Stage,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeDirectories } from '@svc/core/store'
+import { makeDirectories } from '@svc/core/directories'
 import { expect } from 'chai'
 
 describe('makeDirectories', () => {

@@ -3,9 +3,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type LocalDevSigner, type VerifyReport, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit'
+import {
+  type LocalDevSigner,
+  type VerifyReport,
+  verifierFromPublicKey,
+  verifyLog,
+} from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { signer } from '../../plugins/audit/appender/records.js'
+import { signer } from '../../plugins/audit/log/writer/records.js'
 import { Chance } from '../../support/chance.js'
 
 /** What was counted, by name. */

@@ -1,8 +1,16 @@
 // One sync of a file or a folder fails, whichever it is. What it covered is told, and nothing else is lost.
 
-import { type FileSystem, nodeFileSystem } from '@svc/plugin-audit'
+import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { appenderIn, DAY, diskWith, envelope, fault, spansOf } from '../../plugins/audit/appender/records.js'
+import {
+  appenderIn,
+  DAY,
+  diskWith,
+  envelope,
+  fault,
+  spansOf,
+} from '../../plugins/audit/log/writer/records.js'
 import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 

@@ -4,9 +4,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { DAY, linesOf, spansOf } from '../../plugins/audit/appender/records.js'
-import { startWriter, type Writer } from '../../plugins/audit/appender/writers.js'
-import { type Cloud, startCloud } from '../../plugins/audit/upload/cloud.js'
+import { type Cloud, startCloud } from '../../plugins/audit/log/upload/cloud.js'
+import { DAY, linesOf, spansOf } from '../../plugins/audit/log/writer/records.js'
+import { startWriter, type Writer } from '../../plugins/audit/log/writer/writers.js'
 import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 

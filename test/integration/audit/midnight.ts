@@ -2,7 +2,7 @@
 // and end after. Every record stands in its own day's file, in order, and the days' checkpoints hold together.
 
 import { expect } from 'chai'
-import { appenderIn, envelope, fixedClock, recordsOf } from '../../plugins/audit/appender/records.js'
+import { appenderIn, envelope, fixedClock, recordsOf } from '../../plugins/audit/log/writer/records.js'
 import type { Chance } from '../../support/chance.js'
 import { type Experiment, eachRound, expectIntact, expectOnceEach, type Figures } from './experiment.js'
 

@@ -5,8 +5,9 @@ import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
-import { type FileSystem, nodeFileSystem } from '@svc/plugin-audit'
-import { diskWith, fault } from '../../plugins/audit/appender/records.js'
+import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import type { FileSystem } from '@svc/plugin-audit/log'
+import { diskWith, fault } from '../../plugins/audit/log/writer/records.js'
 
 const CAPACITY = 1_048_576
 const BALLAST = 'ballast'

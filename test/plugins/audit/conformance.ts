@@ -1,6 +1,6 @@
 // A section as someone would write it, for the conformance suite.
 import { join } from 'node:path'
-import { generateKeyFile } from '@svc/plugin-audit'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import type { ConformanceOptions } from 'svc-sdk/testing'
 
 export const options: ConformanceOptions = {

@@ -1,4 +1,4 @@
-import { FloodGate } from '@svc/plugin-audit'
+import { FloodGate } from '@svc/plugin-audit/internal/flood'
 import { expect } from 'chai'
 
 describe('FloodGate', () => {

@@ -11,7 +11,7 @@ import {
   Refusal,
   tokens,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { expect } from 'chai'
 import fc from 'fast-check'

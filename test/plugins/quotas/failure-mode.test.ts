@@ -8,7 +8,7 @@ import {
   type Stage,
   tokens,
 } from '@svc/core'
-import { Pipeline } from '@svc/core/policy'
+import { Pipeline } from '@svc/core/pipeline'
 import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'

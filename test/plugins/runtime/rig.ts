@@ -1,7 +1,7 @@
 // A gateway whose calls are evaluated, the runtime that it asks, and the tool server behind it.
 import type { ServerResponse } from 'node:http'
 import { bind, type Clock, type Meter, tokens } from '@svc/core'
-import type { SignedEnvelope } from '@svc/plugin-audit'
+import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import type { GatewayOptions } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'

@@ -1,7 +1,7 @@
 // Calls through security and enforcement, as the gateway places them.
 
 import { type AnswerStream, bind, type Call, type Completed, type Outcome } from '@svc/core'
-import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/policy'
+import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { securityPlugin, type Timer, timer } from '@svc/plugin-security'
 import { createStage } from 'svc-sdk/testing'
@@ -38,7 +38,7 @@ export function run(
     ...(between === undefined ? [] : [between]),
     {
       name: 'enforcement',
-      stage: enforcementPlugin.create(enforcementPlugin.schema.parse(enforcement), makeContext()),
+      stage: createStage(enforcementPlugin, enforcement, makeContext()),
     },
   ]
   return new Pipeline(stages, upstream).run(call)

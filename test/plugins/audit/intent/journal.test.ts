@@ -1,9 +1,12 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type FileSystem, type Intent, IntentJournal, nodeFileSystem } from '@svc/plugin-audit'
+import type { Intent } from '@svc/plugin-audit/internal/intent/entry'
+import { IntentJournal } from '@svc/plugin-audit/internal/intent/journal'
+import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import type { FileSystem } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { codeOf, diskWith, envelope, fault } from '../appender/records.js'
+import { codeOf, diskWith, envelope, fault } from '../log/writer/records.js'
 import { temporaryDir } from '../temporary.js'
 
 function journals(dir: string): string[] {

@@ -1,4 +1,4 @@
-import { previewOf } from '@svc/plugin-audit'
+import { previewOf } from '@svc/plugin-audit/internal/raw/preview'
 import { expect } from 'chai'
 import fc from 'fast-check'
 

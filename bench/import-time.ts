@@ -1,0 +1,45 @@
+// What an import of the library costs a program that only signs and writes records.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { figure, heading, print, table } from './measure/report.js'
+import { spreadOf } from './measure/statistics.js'
+
+const RUNS = 11
+const MAX_RATIO = 6
+const EMPTY = 'an empty module'
+const SOURCES: Readonly<Record<string, string>> = {
+  [EMPTY]: '',
+  'svc-sdk/audit': "import 'svc-sdk/audit'",
+  'svc-sdk/signer': "import 'svc-sdk/signer'",
+}
+
+export async function measureImportTime(): Promise<void> {
+  heading('Import time')
+  const times = new Map(Object.keys(SOURCES).map((name) => [name, [] as number[]]))
+  // By turns, so that a busy moment of the machine falls on all of them.
+  for (let run = 0; run < RUNS; run++) {
+    for (const [name, source] of Object.entries(SOURCES)) times.get(name)?.push(await runTime(source))
+  }
+  const empty = spreadOf(times.get(EMPTY) ?? []).median
+  table([
+    ['process that imports', 'ms', 'ratio'],
+    ...[...times].map(([name, taken]) => {
+      const spread = spreadOf(taken)
+      return [name, figure(spread, 0), (spread.median / empty).toFixed(2)]
+    }),
+  ])
+  print(`  target: at most ${MAX_RATIO} times ${EMPTY}`)
+}
+
+/** Milliseconds from the start of a process that evaluates `source` to its end. */
+async function runTime(source: string): Promise<number> {
+  const start = performance.now()
+  const child = spawn(process.execPath, ['--input-type=module', '-e', source], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    cwd: fileURLToPath(new URL('..', import.meta.url)),
+  })
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`${source} ended with exit code ${code}`)
+  return performance.now() - start
+}

@@ -1,0 +1,108 @@
+// The command `svc-control-plane`: the control plane as a process, and the keys that it accepts.
+import { messageOf } from '@svc/core/json'
+import { Command, InvalidArgumentError } from 'commander'
+import { pino } from 'pino'
+import { startControlPlane } from './control-plane.js'
+import { addKey } from './key-file.js'
+
+interface ServeFlags {
+  readonly bucket?: string
+  readonly keys?: string
+  readonly host: string
+  readonly port: number
+  readonly prefix?: string
+  readonly expires: number
+  readonly endpoint?: string
+  readonly region?: string
+}
+
+interface AddKeyFlags {
+  readonly keys: string
+  readonly tenant: string
+  readonly environment: string
+  readonly clientName: string
+  readonly clientVersion: string
+}
+
+const maxExpirySec = 7 * 86_400
+
+/** Runs the command with these arguments. `name` is how the user called it, for help and errors. */
+export async function main(args: readonly string[], name = 'svc-control-plane'): Promise<void> {
+  try {
+    await commandNamed(name).parseAsync(args, { from: 'user' })
+  } catch (fault) {
+    process.stderr.write(`${name}: ${messageOf(fault)}\n`)
+    process.exitCode = 1
+  }
+}
+
+function commandNamed(name: string): Command {
+  const addKeyCommand = new Command('add-key')
+    .description('make an API key and add its hash to the key file; the key is printed once')
+    .requiredOption('--keys <file>', 'the key file; created with mode 0600 if it is missing')
+    .requiredOption('--tenant <tenant>', 'tenant of the client')
+    .requiredOption('--environment <name>', 'environment of the client, such as prod')
+    .requiredOption('--client-name <name>', 'the client that uploads')
+    .requiredOption('--client-version <version>', 'its version')
+    .showHelpAfterError(`(see ${name} add-key --help)`)
+    .action(printNewKey)
+  // Commander would require this command's required options of its subcommand too, so `serve` checks them.
+  return new Command(name)
+    .enablePositionalOptions()
+    .description('receive uploaded logs: an HTTP interface to any S3-compatible bucket')
+    .option('--bucket <name>', 'the bucket that receives the logs (required)')
+    .option('--keys <file>', `the key file (required); \`${name} add-key\` writes it`)
+    .option('--port <n>', 'port to listen on; 0 picks a free one', portOf, 8790)
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option('--prefix <text>', 'prefix of every key in the bucket')
+    .option('--expires <seconds>', 'lifetime of an upload URL', secondsOf, 900)
+    .option('--endpoint <url>', 'a store other than AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)')
+    .option('--region <name>', 'region of the store (default: AWS_REGION)')
+    .showHelpAfterError(`(see ${name} --help)`)
+    .action(serve)
+    .addCommand(addKeyCommand)
+}
+
+function printNewKey(flags: AddKeyFlags): void {
+  const { keys, tenant, environment: env, clientName, clientVersion } = flags
+  process.stdout.write(`${addKey(keys, { tenant, env, clientName, clientVersion }, new Date())}\n`)
+}
+
+async function serve({ bucket, keys, expires, ...flags }: ServeFlags): Promise<void> {
+  if (bucket === undefined || keys === undefined) {
+    throw new Error('--bucket <name> and --keys <file> are required')
+  }
+  // Synchronous, so that the last lines are written before the process exits.
+  const logger = pino({ name: 'svc-control-plane' }, pino.destination({ dest: 1, sync: true }))
+  const server = await startControlPlane({ ...flags, bucket, keys, expiresSec: expires }, process.env, logger)
+  let closing = false
+  const close = (signal: NodeJS.Signals): void => {
+    if (closing) return
+    closing = true
+    logger.info({ signal }, 'closing')
+    server.close().then(
+      () => process.exit(0),
+      (fault: unknown) => {
+        logger.error({ err: fault }, 'did not close cleanly')
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', close)
+  process.on('SIGINT', close)
+  logger.info({ url: server.url }, 'listening')
+}
+
+function portOf(text: string): number {
+  const port = Number(text)
+  if (!/^\d+$/.test(text) || port > 65535) throw new InvalidArgumentError('expected 0 to 65535')
+  return port
+}
+
+function secondsOf(text: string): number {
+  const seconds = Number(text)
+  if (!/^\d+$/.test(text) || seconds < 1 || seconds > maxExpirySec) {
+    throw new InvalidArgumentError(`expected 1 to ${maxExpirySec} seconds`)
+  }
+  return seconds
+}

@@ -1,0 +1,42 @@
+// The whole control plane: key file, bucket and server.
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { KeyRing } from './key-file.js'
+import { type ControlPlaneHandle, startServer } from './server.js'
+import type { StoreOptions } from './store.js'
+
+export type { ControlPlaneHandle }
+
+export interface ControlPlaneOptions extends StoreOptions {
+  /** Address to listen on. */
+  readonly host: string
+  /** Port; 0 picks a free one. */
+  readonly port: number
+  /** Path of the key file. */
+  readonly keys: string
+}
+
+/** Rejects when the key file cannot be read or the address is not free. */
+export async function startControlPlane(
+  options: ControlPlaneOptions,
+  env: Readonly<Record<string, string | undefined>>,
+  logger: Logger,
+): Promise<ControlPlaneHandle> {
+  const keys = new KeyRing(options.keys, logger)
+  // Loaded only here, because the AWS SDK is large.
+  const { Store } = await import('./store.js')
+  const store = new Store(options, env)
+  try {
+    const server = await startServer({ keys, store, logger }, options)
+    return {
+      ...server,
+      close: async () => {
+        await server.close()
+        store.close()
+      },
+    }
+  } catch (cause) {
+    store.close()
+    throw new Error(`the control plane did not start: ${messageOf(cause)}`, { cause })
+  }
+}

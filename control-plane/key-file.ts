@@ -1,0 +1,134 @@
+// The API keys of the control plane: a JSON file with the SHA-256 and the owner of each key. A key has 256
+// random bits, so a plain hash of it can neither be reversed nor guessed.
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs'
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { z } from 'zod'
+
+const MODE = 0o600
+
+const ownerSchema = z.strictObject({
+  tenant: z.string().min(1),
+  env: z.string().min(1),
+  clientName: z.string().min(1),
+  clientVersion: z.string().min(1),
+})
+
+/** The client that a key belongs to: the answer of `/api/auth/validate-key`, and the folder it may upload to. */
+export type KeyOwner = z.output<typeof ownerSchema>
+
+const fileSchema = z.strictObject({
+  version: z.literal(1),
+  keys: z.array(
+    z.strictObject({
+      sha256: z.string().regex(/^[0-9a-f]{64}$/, 'expected 64 lower-case hexadecimal digits'),
+      createdAt: z.string(),
+      ...ownerSchema.shape,
+    }),
+  ),
+})
+
+type KeyFile = z.output<typeof fileSchema>
+
+/** Adds a new key to the file, which is created if missing. Returns the key, which is stored nowhere. */
+export function addKey(path: string, owner: KeyOwner, now: Date): string {
+  const file = readOr(path, { version: 1, keys: [] })
+  const key = `svck_${randomBytes(32).toString('base64url')}`
+  file.keys.push({
+    sha256: digest(key).toString('hex'),
+    createdAt: now.toISOString(),
+    ...ownerSchema.parse(owner),
+  })
+  const temporary = `${path}.tmp-${process.pid}`
+  const fd = openSync(temporary, 'wx', MODE)
+  try {
+    writeSync(fd, `${JSON.stringify(file, null, 2)}\n`)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  renameSync(temporary, path)
+  return key
+}
+
+/** The valid keys. The file is read again when it changes, so keys are added and removed without a restart. */
+export class KeyRing {
+  readonly #path: string
+  readonly #logger: Logger
+  #keys: readonly { hash: Buffer; owner: KeyOwner }[] = []
+  #version = ''
+
+  /** Throws when the file cannot be read. */
+  constructor(path: string, logger: Logger) {
+    this.#path = path
+    this.#logger = logger
+    this.#load()
+  }
+
+  /** The key's owner; undefined for an unknown key. Takes the same time for every key. */
+  ownerOf(key: string): KeyOwner | undefined {
+    this.#reloadIfChanged()
+    const presented = digest(key)
+    let owner: KeyOwner | undefined
+    for (const { hash, owner: held } of this.#keys) if (timingSafeEqual(hash, presented)) owner = held
+    return owner
+  }
+
+  #reloadIfChanged(): void {
+    try {
+      if (versionOf(this.#path) !== this.#version) this.#load()
+    } catch (fault) {
+      this.#logger.error({ reason: messageOf(fault) }, 'key file not reloaded; the old keys stay valid')
+    }
+  }
+
+  #load(): void {
+    const version = versionOf(this.#path)
+    const { keys } = read(this.#path)
+    this.#version = version
+    this.#keys = keys.map(({ sha256, createdAt: _, ...owner }) => ({
+      hash: Buffer.from(sha256, 'hex'),
+      owner,
+    }))
+  }
+}
+
+function versionOf(path: string): string {
+  try {
+    const { mtimeMs, size, ino } = statSync(path)
+    return `${mtimeMs} ${size} ${ino}`
+  } catch (cause) {
+    const why = messageOf(cause)
+    throw new Error(`the key file cannot be read; \`npx @svc/control-plane add-key\` creates one: ${why}`, {
+      cause,
+    })
+  }
+}
+
+function readOr(path: string, empty: KeyFile): KeyFile {
+  try {
+    return read(path)
+  } catch (fault) {
+    const { cause } = fault as Error
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return empty
+    throw fault
+  }
+}
+
+function read(path: string): KeyFile {
+  let value: unknown
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'))
+  } catch (cause) {
+    throw new Error(`${path}: the key file cannot be read: ${messageOf(cause)}`, { cause })
+  }
+  const parsed = fileSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  throw new Error(`${path}: not a key file: ${issue?.path.join('.')}: ${issue?.message}`)
+}
+
+function digest(key: string): Buffer {
+  return createHash('sha256').update(key).digest()
+}

@@ -1,0 +1,64 @@
+// Checks a request for an upload URL: a client may put its own objects only, under the keys that openapi.yaml
+// describes.
+import { pathSegment } from '@svc/core/json'
+import { z } from 'zod'
+import type { KeyOwner } from './key-file.js'
+
+/** S3's limit for one PUT. */
+const MAX_BYTES = 5 * 1024 ** 3
+/** By `mode`. */
+const FOLDERS = { audit: 'ingest', agent: 'agents', raw: 'raw', checkpoint: 'checkpoints' } as const
+
+const uploadRequestSchema = z.strictObject({
+  key: z.string().min(1).max(1_024),
+  tenant: z.string(),
+  env: z.string(),
+  clientName: z.string(),
+  clientVersion: z.string(),
+  contentType: z.literal('application/x-ndjson'),
+  contentLength: z.int().min(1).max(MAX_BYTES),
+  date: z.string().regex(/^\d{4}-\d\d-\d\d$/, 'expected YYYY-MM-DD'),
+  mode: z.enum(['audit', 'agent', 'raw', 'checkpoint']),
+})
+
+type UploadRequest = z.output<typeof uploadRequestSchema>
+
+export type Judged =
+  | { readonly verdict: 'ok'; readonly request: UploadRequest }
+  | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
+
+/** Judges the parsed body of `/api/svc/upload-url`, sent with a key of `owner`. */
+export function judgeUpload(body: unknown, owner: KeyOwner): Judged {
+  const parsed = uploadRequestSchema.safeParse(body)
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    return { verdict: 'bad', why: `${issue?.path.join('.') || 'body'}: ${issue?.message}` }
+  }
+  const request = parsed.data
+  for (const field of ['tenant', 'env', 'clientName', 'clientVersion'] as const) {
+    if (request[field] !== owner[field])
+      return { verdict: 'forbidden', why: `${field}: not the one of this API key` }
+  }
+  const why = faultOfKey(request, owner)
+  return why === undefined ? { verdict: 'ok', request } : { verdict: 'bad', why }
+}
+
+function faultOfKey({ key, mode, date, contentLength }: UploadRequest, owner: KeyOwner): string | undefined {
+  const segments = key.split('/')
+  const { tenant, env, clientName, clientVersion } = owner
+  const base = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]
+  const folder = [...base, pathSegment(clientVersion), FOLDERS[mode]]
+  if (mode === 'agent') folder.push(segments[folder.length] ?? '')
+  folder.push(date)
+  if (segments.length !== folder.length + 1 || folder.some((segment, i) => segments[i] !== segment)) {
+    return `key: expected ${folder.join('/')}/<file>`
+  }
+  if (segments.some((segment) => segment === '.' || segment === '..' || !/^[\w.%-]+$/.test(segment))) {
+    return 'key: a segment has characters outside A-Z a-z 0-9 . _ % -, or is . or ..'
+  }
+  const [, start, end] = /-(\d{1,16})-(\d{1,16})-[0-9a-f]{16}\.ndjson$/.exec(segments.at(-1) ?? '') ?? []
+  if (Number(end) - Number(start) !== contentLength) {
+    return 'key: expected <file>-<start>-<end>-<16 hex digits>.ndjson, of contentLength bytes'
+  }
+  return undefined
+}

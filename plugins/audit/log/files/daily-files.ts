@@ -1,0 +1,26 @@
+// The daily logs of a directory, oldest first.
+
+import { readdir } from 'node:fs/promises'
+import { messageOf } from '@svc/core/json'
+import { AuditError } from '../format/errors.js'
+import { dayOfDailyLog } from '../format/paths.js'
+
+export interface DailyFile {
+  readonly name: string
+  /** `YYYY-MM-DD`. */
+  readonly day: string
+}
+
+/** @throws {AuditError} `read_failed` when the directory cannot be listed. */
+export async function dailyFiles(dir: string): Promise<DailyFile[]> {
+  let names: string[]
+  try {
+    names = await readdir(dir)
+  } catch (cause) {
+    throw new AuditError('read_failed', `cannot read the log at ${dir}: ${messageOf(cause)}`, cause)
+  }
+  return names.sort().flatMap((name) => {
+    const day = dayOfDailyLog(name)
+    return day === undefined ? [] : [{ name, day }]
+  })
+}

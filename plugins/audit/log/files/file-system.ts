@@ -1,0 +1,101 @@
+// The disk as the appender sees it, so that tests can make it fail in ways a real one does too rarely.
+
+import * as fs from 'node:fs'
+import { makeDirectories } from '@svc/core/directories'
+
+type Callback = (error: NodeJS.ErrnoException | null) => void
+
+export interface FileSystem {
+  openSync(path: string, flags: number, mode?: number): number
+  closeSync(fd: number): void
+  readSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number): number
+  read(
+    fd: number,
+    buffer: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+    done: (error: NodeJS.ErrnoException | null, bytesRead: number) => void,
+  ): void
+  /** Bytes written, which may be fewer than asked for. */
+  writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
+  fstatSync(fd: number): { readonly size: number; readonly nlink: number }
+  ftruncateSync(fd: number, length: number): void
+  fdatasync(fd: number, done: Callback): void
+  fsync(fd: number, done: Callback): void
+  fsyncSync(fd: number): void
+  mkdirSync(path: string, options: { recursive: true; mode: number }): string | undefined
+  readdirSync(path: string): string[]
+  rmSync(path: string, options: { recursive: boolean; force: boolean }): void
+  rmdirSync(path: string): void
+  statfsSync(path: string): { readonly type: number }
+  /** `bavail` counts the free blocks of `bsize` bytes that everyone may use. */
+  statfs(
+    path: string,
+    done: (
+      error: NodeJS.ErrnoException | null,
+      stats: { readonly bavail: number; readonly bsize: number },
+    ) => void,
+  ): void
+}
+
+export const nodeFileSystem: FileSystem = {
+  ...fs,
+  mkdirSync: (path, { mode }) => makeDirectories(path, mode),
+}
+
+export const FILE_MODE = 0o600
+export const DIRECTORY_MODE = 0o700
+
+const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = fs.constants
+export const READ = O_RDONLY
+export const READ_WRITE = O_RDWR
+export const READ_WRITE_CREATE = O_RDWR | O_CREAT
+/** Every write goes to the end, wherever another process has moved it. */
+export const APPEND_CREATE = O_RDWR | O_CREAT | O_APPEND
+export const CREATE_APPEND_NEW = O_RDWR | O_CREAT | O_APPEND | O_EXCL
+export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL
+
+/** Writes all of it, however many calls that takes; throws what the system throws. */
+export function writeFully(
+  port: FileSystem,
+  fd: number,
+  bytes: Uint8Array,
+  start = 0,
+  end = bytes.length,
+): void {
+  let at = start
+  while (at < end) {
+    const written = port.writeSync(fd, bytes, at, end - at, null)
+    if (written <= 0)
+      throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
+    at += written
+  }
+}
+
+/** As `writeFully`, at `position` of a file that was not opened for appending. */
+export function writeFullyAt(port: FileSystem, fd: number, bytes: Uint8Array, position: number): void {
+  for (let at = 0; at < bytes.length; ) {
+    const written = port.writeSync(fd, bytes, at, bytes.length - at, position + at)
+    if (written <= 0)
+      throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
+    at += written
+  }
+}
+
+/** Resolves when all of the file is on disk (`fsync`). */
+export function syncFile(port: FileSystem, fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    port.fsync(fd, (error) => (error ? reject(error) : resolve()))
+  })
+}
+
+/** Makes the entries of a directory durable: a new file is lost with the power unless its name is synced. */
+export function syncDirectorySync(port: FileSystem, path: string): void {
+  const fd = port.openSync(path, READ)
+  try {
+    port.fsyncSync(fd)
+  } finally {
+    port.closeSync(fd)
+  }
+}

@@ -1,0 +1,203 @@
+// One append-only file of whole lines. Writing needs the directory lock; syncing does not.
+
+import { dirname } from 'node:path'
+import type { Clock, Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { AuditError } from '../format/errors.js'
+import {
+  APPEND_CREATE,
+  CREATE_NEW,
+  DIRECTORY_MODE,
+  FILE_MODE,
+  type FileSystem,
+  READ,
+  syncDirectorySync,
+  writeFully,
+} from './file-system.js'
+
+const NEWLINE = 0x0a
+const SEARCH_BYTES = 65_536
+
+export class LogFile {
+  readonly path: string
+  readonly #port: FileSystem
+  readonly #clock: Clock
+  readonly #logger: Logger
+  #fd: number | undefined
+  /** Size after our last write: while the file still has it, its tail is known to be whole. */
+  #knownSize = -1
+  // Whoever made the file may have died before syncing its name, so each process does it once itself.
+  #nameSynced = false
+
+  constructor(path: string, port: FileSystem, clock: Clock, logger: Logger) {
+    this.path = path
+    this.#port = port
+    this.#clock = clock
+    this.#logger = logger
+  }
+
+  /**
+   * Appends `bytes[0, length)`, whole or not at all. Call under the lock.
+   *
+   * @returns the size of the file before the write.
+   * @throws {AuditError} `write_failed`, the file being as long as before.
+   */
+  write(bytes: Uint8Array, length: number): number {
+    let start: number | undefined
+    try {
+      start = this.#mendTail()
+      writeFully(this.#port, this.#open(), bytes, 0, length)
+      this.#knownSize = start + length
+      return start
+    } catch (cause) {
+      this.#knownSize = -1
+      if (start !== undefined) this.#cutBack(start)
+      throw new AuditError('write_failed', `writing ${this.path} failed: ${messageOf(cause)}`, cause)
+    }
+  }
+
+  /** Moves bytes after the last newline out of the way. Call under the lock. */
+  mend(): void {
+    this.#mendTail()
+  }
+
+  /** @throws {AuditError} `sync_failed`; the file is then reopened, since its handle has lost the error. */
+  async sync(): Promise<void> {
+    const fd = this.#fd
+    if (fd === undefined) throw new AuditError('sync_failed', `${this.path} is not open`)
+    try {
+      await settle((done) => this.#port.fdatasync(fd, done))
+      if (!this.#nameSynced) {
+        await this.#syncName()
+        this.#nameSynced = true
+      }
+    } catch (cause) {
+      this.close()
+      throw new AuditError('sync_failed', `syncing ${this.path} failed: ${messageOf(cause)}`, cause)
+    }
+  }
+
+  close(): void {
+    const fd = this.#fd
+    if (fd === undefined) return
+    this.#fd = undefined
+    this.#knownSize = -1
+    this.#port.closeSync(fd)
+  }
+
+  #open(): number {
+    this.#fd ??= openCreating(this.#port, this.path)
+    return this.#fd
+  }
+
+  async #syncName(): Promise<void> {
+    const fd = this.#port.openSync(dirname(this.path), READ)
+    try {
+      await settle((done) => this.#port.fsync(fd, done))
+    } finally {
+      this.#port.closeSync(fd)
+    }
+  }
+
+  /** The size of the file, which ends in a newline afterwards. */
+  #mendTail(): number {
+    let fd = this.#open()
+    let { size, nlink } = this.#port.fstatSync(fd)
+    if (nlink === 0) {
+      // Retention of another process removed the file: what is written to this handle would be lost.
+      this.close()
+      this.#nameSynced = false
+      fd = this.#open()
+      size = this.#port.fstatSync(fd).size
+    }
+    if (size === 0 || size === this.#knownSize) return size
+    const whole = endOfLastLine(this.#port, fd, size)
+    if (whole === size) return size
+    const torn = Buffer.alloc(size - whole)
+    const got = this.#port.readSync(fd, torn, 0, torn.length, whole)
+    const kept = this.#keepAside(torn.subarray(0, got))
+    this.#port.ftruncateSync(fd, whole)
+    this.#logger.warn(
+      { file: this.path, offset: whole, bytes: torn.length, kept },
+      'moved a torn line, left by a writer that died, out of the log',
+    )
+    return whole
+  }
+
+  #keepAside(torn: Uint8Array): string {
+    const time = new Date(this.#clock.now()).toISOString().replaceAll(/[-:.]/g, '')
+    for (let attempt = 0; ; attempt++) {
+      const path = `${this.path}.torn-${time}${attempt === 0 ? '' : `-${attempt}`}`
+      let fd: number
+      try {
+        fd = this.#port.openSync(path, CREATE_NEW, FILE_MODE)
+      } catch (error) {
+        if (isCode(error, 'EEXIST')) continue
+        throw error
+      }
+      try {
+        writeFully(this.#port, fd, torn)
+        this.#port.fsyncSync(fd)
+      } finally {
+        this.#port.closeSync(fd)
+      }
+      syncDirectorySync(this.#port, dirname(path))
+      return path
+    }
+  }
+
+  #cutBack(size: number): void {
+    if (this.#fd === undefined) return
+    try {
+      this.#port.ftruncateSync(this.#fd, size)
+    } catch (error) {
+      // The next writer finds the torn tail under the lock and moves it aside.
+      this.#logger.error({ file: this.path, offset: size, err: error }, 'could not cut a failed write back')
+      this.close()
+    }
+  }
+}
+
+/** Opens for appending, making the file and its folders where they are missing. */
+export function openCreating(port: FileSystem, path: string): number {
+  try {
+    return port.openSync(path, APPEND_CREATE, FILE_MODE)
+  } catch (error) {
+    if (!isCode(error, 'ENOENT')) throw error
+    const first = port.mkdirSync(dirname(path), { recursive: true, mode: DIRECTORY_MODE })
+    if (first !== undefined) {
+      for (let made = dirname(path); made.length >= first.length; made = dirname(made)) {
+        syncDirectorySync(port, dirname(made))
+      }
+    }
+    return port.openSync(path, APPEND_CREATE, FILE_MODE)
+  }
+}
+
+/** The offset after the last newline in the first `size` bytes. */
+export function endOfLastLine(port: FileSystem, fd: number, size: number): number {
+  if (size === 0) return 0
+  const last = Buffer.alloc(1)
+  port.readSync(fd, last, 0, 1, size - 1)
+  if (last[0] === NEWLINE) return size
+  const chunk = Buffer.alloc(Math.min(size, SEARCH_BYTES))
+  for (let end = size; end > 0; ) {
+    const start = Math.max(0, end - chunk.length)
+    const got = port.readSync(fd, chunk, 0, end - start, start)
+    const at = chunk.subarray(0, got).lastIndexOf(NEWLINE)
+    if (at >= 0) return start + at + 1
+    end = start
+  }
+  return 0
+}
+
+/** The promise of a call that takes a callback. */
+export function settle(start: (done: (error: NodeJS.ErrnoException | null) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    start((error) => (error === null || error === undefined ? resolve() : reject(error)))
+  })
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

@@ -1,0 +1,53 @@
+// Where records lie under the log's directory (contract.md §1, File layout).
+import { pathSegment } from '@svc/core/json'
+
+export const LOCK_FILE = '.svc-lock'
+export const PUBLIC_KEYS_FILE = 'public-keys'
+export const INTENTS_FOLDER = 'intents'
+
+// Nearly every record asks for the same day's; the same string again is found in a map at once.
+let lastDaily = { day: '', path: '' }
+
+export function dailyLog(day: string): string {
+  if (day !== lastDaily.day) lastDaily = { day, path: `audit-${day}.ndjson` }
+  return lastDaily.path
+}
+
+export const SEAL_LOCK_FILE = '.svc-seal-lock'
+export const REMOVALS_FILE = 'audit-removed.notes'
+
+export function checkpointFile(day: string): string {
+  return `audit-${day}.checkpoint`
+}
+
+export function treeFile(day: string): string {
+  return `audit-${day}.tree`
+}
+
+/** The day of `audit-<day>.checkpoint`, else undefined. */
+export function dayOfCheckpointFile(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.checkpoint$/.exec(name)?.[1]
+}
+
+/** The day of `audit-<day>.tree`, else undefined. */
+export function dayOfTreeFile(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.tree$/.exec(name)?.[1]
+}
+
+export function rawLog(day: string): string {
+  return `raw/raw-${day}.ndjson`
+}
+
+export function agentLog(nodeId: string, day: string, agentRef: string): string {
+  return `agents/${pathSegment(nodeId)}/${day}/${pathSegment(agentRef)}.ndjson`
+}
+
+/** The day of `audit-<day>.ndjson`, else undefined. */
+export function dayOfDailyLog(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.ndjson$/.exec(name)?.[1]
+}
+
+/** The day of `raw-<day>.ndjson`, else undefined. */
+export function dayOfRawLog(name: string): string | undefined {
+  return /^raw-(\d{4}-\d\d-\d\d)\.ndjson$/.exec(name)?.[1]
+}

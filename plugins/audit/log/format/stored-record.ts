@@ -1,0 +1,45 @@
+// A stored line, parsed as far as readers rely on it.
+
+import type { SignedEnvelope } from './envelope.js'
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** The text of a line, or undefined where its bytes are not UTF-8. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch (error) {
+    if (error instanceof TypeError) return undefined
+    throw error
+  }
+}
+
+/** The JSON object in `text`, or undefined where it holds none. */
+export function objectOf(text: string): Record<string, unknown> | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+  return isObject(value) ? value : undefined
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Whether the members that every reader uses are there. */
+export function isEnvelope(
+  record: Record<string, unknown>,
+): record is Record<string, unknown> & SignedEnvelope {
+  return (
+    ['ts', 'trace_id', 'span_id', 'tenant', 'server', 'tool', 'status', 'sig'].every(
+      (name) => typeof record[name] === 'string',
+    ) &&
+    typeof record['latency_ms'] === 'number' &&
+    isObject(record['policy']) &&
+    typeof record['policy']['decision'] === 'string'
+  )
+}

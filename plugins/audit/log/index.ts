@@ -1,0 +1,38 @@
+// The audit log as a library: writing, sealing, verifying, proving, reading and uploading it. Loads no policy schema.
+
+export type { FileSystem } from './files/file-system.js'
+export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
+export {
+  AuditBackpressureError,
+  AuditError,
+  type AuditErrorCode,
+  SignerKeyError,
+  type SignerKeyErrorCode,
+} from './format/errors.js'
+export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
+export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
+export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
+export { logStats, proveRecord, readKeys, verifyLog } from './on-demand.js'
+export { checkProof, type ProofJudgement } from './prove/check-proof.js'
+export type { RecordIds } from './prove/prove.js'
+export { toEcs } from './read/ecs.js'
+export type { LogFilter } from './read/filter.js'
+export type { LogStats, ToolStats } from './read/log-stats.js'
+export { toOcsf } from './read/ocsf.js'
+export { type FollowOptions, followLog, type ReadOptions, readLog } from './read/read-log.js'
+export type { TimelinePart } from './read/timeline.js'
+export { UploadError } from './upload/error.js'
+export type { PresignConfig } from './upload/presign.js'
+export type { UploadStatus } from './upload/upload-status.js'
+export type {
+  FailureKind,
+  Tampering,
+  TornTail,
+  Verdict,
+  VerifyFailure,
+  VerifyReport,
+} from './verify/report.js'
+export type { VerifyOptions, VerifyProgress } from './verify/verify-log.js'
+export { SvcAppender } from './writer/appender.js'
+export type { AppenderConfig, AppenderLimits, AppenderOptions } from './writer/config.js'
+export type { AppenderStatus } from './writer/status.js'

@@ -1,0 +1,163 @@
+// Signing keys on disk: base64 of a 32-byte seed or of libsodium's 64-byte secret key, or PKCS#8 PEM.
+
+import { createPrivateKey, randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  constants as fsConstants,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { makeDirectories } from '@svc/core/directories'
+import { fromBase64 } from '@svc/core/json'
+import { SignerKeyError, systemCode } from '../format/errors.js'
+import { ed25519, SEED_BYTES } from './ed25519.js'
+import { keyIdOf, publicKeyLine } from './public-key.js'
+
+const SCHEME = 'file://'
+const WORLD_WRITABLE = 0o002
+const WORLD_READABLE = 0o004
+const MAX_KEY_FILE_BYTES = 16_384
+
+export type OnWarning = (message: string) => void
+
+/** @throws {SignerKeyError} `bad_key_ref` when `keyRef` is not `file://<path>`. A relative path is allowed. */
+export function pathOfKeyRef(keyRef: string): string {
+  const rest = keyRef.startsWith(SCHEME) ? keyRef.slice(SCHEME.length).replace(/^localhost(?=\/)/, '') : ''
+  if (rest === '' || rest.includes('\0')) {
+    throw new SignerKeyError('bad_key_ref', 'a key reference has the form file://<path to an Ed25519 key>')
+  }
+  try {
+    return resolve(decodeURIComponent(rest))
+  } catch (cause) {
+    // Not percent-encoding after all: then the path is meant as it stands.
+    if (cause instanceof URIError) return resolve(rest)
+    throw cause
+  }
+}
+
+/**
+ * The 32-byte seed in the file.
+ *
+ * @throws {SignerKeyError} one code per way in which the file cannot be used.
+ */
+export function readKeyFile(path: string, onWarning: OnWarning): Uint8Array {
+  const text = readGuarded(path, onWarning)
+  if (text.startsWith('-----BEGIN')) return seedOfPem(text, path)
+  let bytes: Uint8Array
+  try {
+    bytes = fromBase64(text)
+  } catch {
+    // The cause is left out: it could quote the key.
+    throw new SignerKeyError('key_malformed', `${path} holds neither base64 nor a PKCS#8 PEM key`)
+  }
+  if (bytes.length === SEED_BYTES) return bytes
+  if (bytes.length === 2 * SEED_BYTES) return seedOfSecretKey(bytes, path)
+  throw new SignerKeyError(
+    'key_wrong_length',
+    `${path} holds ${bytes.length} bytes; an Ed25519 key is a 32-byte seed or a 64-byte secret key`,
+  )
+}
+
+function readGuarded(path: string, onWarning: OnWarning): string {
+  let fd: number
+  try {
+    // Without O_NONBLOCK, a named pipe in the key's place would hang the start.
+    fd = openSync(path, fsConstants.O_RDONLY | fsConstants.O_NONBLOCK)
+  } catch (cause) {
+    if (systemCode(cause) === 'ENOENT') {
+      throw new SignerKeyError(
+        'key_missing',
+        `no key file at ${path}; npx svc-sdk keys generate makes one`,
+        cause,
+      )
+    }
+    throw new SignerKeyError(
+      'key_unreadable',
+      `the key file ${path} cannot be read (${systemCode(cause)})`,
+      cause,
+    )
+  }
+  try {
+    const stat = fstatSync(fd)
+    if (!stat.isFile()) throw new SignerKeyError('key_unreadable', `${path} is not a regular file`)
+    if (stat.size > MAX_KEY_FILE_BYTES) {
+      throw new SignerKeyError('key_malformed', `${path} has ${stat.size} bytes, too many for a key`)
+    }
+    if (process.platform !== 'win32') {
+      if (stat.mode & WORLD_WRITABLE) {
+        throw new SignerKeyError(
+          'key_world_writable',
+          `anyone may overwrite the key file ${path}: chmod 600 it`,
+        )
+      }
+      if (stat.mode & WORLD_READABLE)
+        onWarning(`anyone on this machine may read the key file ${path}: chmod 600 it`)
+    }
+    return readFileSync(fd, 'utf8').trim()
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function seedOfPem(text: string, path: string): Uint8Array {
+  let d: string | undefined
+  try {
+    const key = createPrivateKey(text)
+    d = key.asymmetricKeyType === 'ed25519' ? key.export({ format: 'jwk' }).d : undefined
+  } catch {
+    throw new SignerKeyError('key_malformed', `${path} holds no readable PKCS#8 PEM key`)
+  }
+  if (d === undefined)
+    throw new SignerKeyError('key_malformed', `the PEM key in ${path} is not an Ed25519 key`)
+  return new Uint8Array(Buffer.from(d, 'base64url'))
+}
+
+function seedOfSecretKey(secretKey: Uint8Array, path: string): Uint8Array {
+  const seed = secretKey.slice(0, SEED_BYTES)
+  const { publicKey } = ed25519().signingKey(seed)
+  if (Buffer.compare(publicKey, secretKey.subarray(SEED_BYTES)) !== 0) {
+    throw new SignerKeyError(
+      'key_mismatch',
+      `the public half of the key in ${path} does not belong to its seed`,
+    )
+  }
+  return seed
+}
+
+export interface GeneratedKey {
+  readonly keyId: string
+  /** `ed25519:<base64>`. */
+  readonly publicKey: string
+}
+
+/**
+ * Writes a fresh seed to `path`, mode 0600.
+ *
+ * @throws {SignerKeyError} `key_exists` rather than overwrite; `key_unreadable` where it cannot be written.
+ */
+export function generateKeyFile(path: string): GeneratedKey {
+  const seed = randomBytes(SEED_BYTES)
+  let fd: number
+  try {
+    makeDirectories(dirname(resolve(path)), 0o700)
+    fd = openSync(path, 'wx', 0o600)
+  } catch (cause) {
+    if (systemCode(cause) === 'EEXIST') {
+      throw new SignerKeyError('key_exists', `${path} exists already; a key is never overwritten`, cause)
+    }
+    throw new SignerKeyError('key_unreadable', `${path} cannot be written (${systemCode(cause)})`, cause)
+  }
+  try {
+    writeSync(fd, `${seed.toString('base64')}\n`)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  const { publicKey } = ed25519().signingKey(seed)
+  seed.fill(0)
+  return { keyId: keyIdOf(publicKey), publicKey: publicKeyLine(publicKey) }
+}

@@ -1,0 +1,58 @@
+// Public keys: their id, their one-line form, and verification with nothing else at hand.
+
+import { fromBase64, sha256Hex, toBase64 } from '@svc/core/json'
+import { SignerKeyError } from '../format/errors.js'
+import { ed25519, PUBLIC_KEY_BYTES } from './ed25519.js'
+
+const PREFIX = 'ed25519:'
+
+export interface Verifier {
+  /** `ed25519:` and the SHA-256, in lower-case hex, of the public key. */
+  readonly keyId: string
+  readonly publicKey: Uint8Array
+  verify(data: Uint8Array, sig: Uint8Array): boolean
+}
+
+export function keyIdOf(publicKey: Uint8Array): string {
+  return PREFIX + sha256Hex(publicKey)
+}
+
+/** `ed25519:<base64>`, as the file `public-keys` holds it. */
+export function publicKeyLine(publicKey: Uint8Array): string {
+  return PREFIX + toBase64(publicKey)
+}
+
+/** @throws {SignerKeyError} when `line` is not `ed25519:` and the base64 of 32 bytes. */
+export function parsePublicKeyLine(line: string): Uint8Array {
+  if (!line.startsWith(PREFIX)) {
+    throw new SignerKeyError('key_malformed', 'a public key line has the form ed25519:<base64>')
+  }
+  let bytes: Uint8Array
+  try {
+    bytes = fromBase64(line.slice(PREFIX.length))
+  } catch (cause) {
+    throw new SignerKeyError('key_malformed', 'the public key is not strict base64', cause)
+  }
+  checkLength(bytes)
+  return bytes
+}
+
+/** @throws {SignerKeyError} when the key is not 32 bytes long. */
+export function verifierFromPublicKey(publicKey: Uint8Array): Verifier {
+  checkLength(publicKey)
+  const own = new Uint8Array(publicKey)
+  return {
+    keyId: keyIdOf(own),
+    publicKey: own,
+    verify: (data, sig) => ed25519().verify(own, data, sig),
+  }
+}
+
+function checkLength(publicKey: Uint8Array): void {
+  if (publicKey.length !== PUBLIC_KEY_BYTES) {
+    throw new SignerKeyError(
+      'key_wrong_length',
+      `an Ed25519 public key has ${PUBLIC_KEY_BYTES} bytes, this one ${publicKey.length}`,
+    )
+  }
+}

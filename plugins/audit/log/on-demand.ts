@@ -1,0 +1,18 @@
+// Entry points that load their modules with the first call: a process that only writes records does not need them.
+
+type Verify = typeof import('./verify/verify-log.js')
+type Prove = typeof import('./prove/prove.js')
+type Keys = typeof import('./keys/read-keys.js')
+type Stats = typeof import('./read/log-stats.js')
+
+export const verifyLog: Verify['verifyLog'] = async (...given) =>
+  (await import('./verify/verify-log.js')).verifyLog(...given)
+
+export const proveRecord: Prove['proveRecord'] = async (...given) =>
+  (await import('./prove/prove.js')).proveRecord(...given)
+
+export const readKeys: Keys['readKeys'] = async (...given) =>
+  (await import('./keys/read-keys.js')).readKeys(...given)
+
+export const logStats: Stats['logStats'] = async (...given) =>
+  (await import('./read/log-stats.js')).logStats(...given)

@@ -1,0 +1,121 @@
+// The end of a file of notes: its last ones, where the whole ones end, and adding another. Only what ends in a
+// whole note may be built on or uploaded, since a torn one is cut off again.
+
+import { join } from 'node:path'
+import type { Logger } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { DirectoryLock } from '../files/directory-lock.js'
+import {
+  APPEND_CREATE,
+  FILE_MODE,
+  type FileSystem,
+  READ,
+  syncDirectorySync,
+  syncFile,
+  writeFully,
+} from '../files/file-system.js'
+import { systemCode } from '../format/errors.js'
+import { type NotePiece, notePieces } from './note-file.js'
+
+// Many times what most notes need; a longer one is read in steps.
+const TAIL_BYTES = 16_384
+
+interface NoteTail {
+  /** The last pieces of the file, a torn one left out. All of them where the file is short. */
+  readonly pieces: readonly NotePiece[]
+  /** The offset after the last of them, where a torn one may begin. */
+  readonly end: number
+  readonly size: number
+}
+
+/** Undefined where there is no such file. */
+export function noteTail(port: FileSystem, path: string): NoteTail | undefined {
+  let fd: number
+  try {
+    fd = port.openSync(path, READ)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return tailOf(port, fd)
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+export interface NoteFileParts {
+  readonly port: FileSystem
+  readonly lock: DirectoryLock
+  readonly logger: Logger
+}
+
+/**
+ * Adds `note` to the file `name` of `dir`, whole or not at all, and resolves when it is on disk. Under the lock,
+ * as others take the size of the file under it.
+ */
+export async function appendNote(
+  { port, lock, logger }: NoteFileParts,
+  dir: string,
+  name: string,
+  note: string,
+): Promise<void> {
+  const file = join(dir, name)
+  const fd = port.openSync(file, APPEND_CREATE, FILE_MODE)
+  try {
+    const start = await lock.run(() => {
+      const { end, size } = tailOf(port, fd)
+      if (end < size) {
+        port.ftruncateSync(fd, end)
+        logger.warn(
+          { file, offset: end, bytes: size - end },
+          'cut off a torn note, left by a writer that died',
+        )
+      }
+      writeOrCutBack(port, fd, Buffer.from(note), end)
+      return end
+    })
+    await syncFile(port, fd)
+    if (start === 0) syncDirectorySync(port, dir)
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+/** Where the whole notes of a file end; undefined where there is no such file. */
+export function endOfNotes(port: FileSystem, path: string): number | undefined {
+  return noteTail(port, path)?.end
+}
+
+function writeOrCutBack(port: FileSystem, fd: number, bytes: Uint8Array, end: number): void {
+  try {
+    writeFully(port, fd, bytes)
+  } catch (error) {
+    try {
+      port.ftruncateSync(fd, end)
+    } catch (cause) {
+      // The next note finds it torn, and cuts it off.
+      throw new Error(`a note failed (${messageOf(error)}) and could not be cut back`, { cause })
+    }
+    throw error
+  }
+}
+
+function tailOf(port: FileSystem, fd: number): NoteTail {
+  const { size } = port.fstatSync(fd)
+  for (let length = TAIL_BYTES; ; length *= 4) {
+    const offset = Math.max(0, size - length)
+    const bytes = Buffer.alloc(size - offset)
+    const got = port.readSync(fd, bytes, 0, bytes.length, offset)
+    const pieces = notePieces(bytes.subarray(0, got)).map((piece) => ({
+      ...piece,
+      offset: offset + piece.offset,
+    }))
+    // What the tail begins with may be the rest of a note.
+    if (offset > 0) pieces.shift()
+    if (offset > 0 && pieces.every(({ torn }) => torn)) continue
+    const last = pieces.at(-1)
+    if (last?.torn) pieces.pop()
+    return { pieces, end: last?.torn ? last.offset : offset + got, size }
+  }
+}

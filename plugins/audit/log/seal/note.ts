@@ -1,0 +1,112 @@
+// Signed notes as c2sp.org/signed-note has them: text, an empty line, one line a signature.
+
+import { hash } from 'node:crypto'
+import type { Signer } from '@svc/core'
+import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
+import { AuditError } from '../format/errors.js'
+import { SIGNATURE_BYTES } from '../keys/ed25519.js'
+import type { Verifier } from '../keys/public-key.js'
+
+const KEY_ID_BYTES = 4
+/** The signature type of plain Ed25519 notes. */
+const ED25519_TYPE = 0x01
+const MAX_SIGNATURES = 16
+const DASH = '\u2014 '
+const SIGNATURE_LINE = /^\u2014 ([^\s+]+) (\S+)$/u
+// Below U+0020 only the newline may occur.
+const CONTROL = /[^\n\u0020-\u{10ffff}]/u
+
+export interface NoteSignature {
+  /** Of the key. */
+  readonly name: string
+  readonly keyId: Uint8Array
+  readonly signature: Uint8Array
+}
+
+export interface Note {
+  /** Ends in a newline. */
+  readonly text: string
+  readonly signatures: readonly NoteSignature[]
+}
+
+export type NoteJudgement =
+  | { readonly kind: 'verified'; readonly key: Verifier }
+  | { readonly kind: 'unknown_key' }
+  | { readonly kind: 'bad_signature'; readonly key: Verifier }
+
+/** The signer a note needs: one that says its public key, from which the note's key id is made. */
+export type NoteSigner = Signer & { readonly publicKey: Uint8Array }
+
+export function canSignNotes(signer: Signer): signer is NoteSigner {
+  return signer.publicKey !== undefined
+}
+
+/** `SHA-256(name || 0x0A || 0x01 || public key)[:4]`, signed-note "Ed25519 signatures". */
+export function noteKeyId(name: string, publicKey: Uint8Array): Uint8Array {
+  const preimage = Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519_TYPE), publicKey])
+  return Buffer.from(hash('sha256', preimage, 'hex'), 'hex').subarray(0, KEY_ID_BYTES)
+}
+
+/**
+ * The note of `text`, which ends in a newline, signed by `signer` under `name`.
+ *
+ * @throws {AuditError} `signer_failed`.
+ */
+export async function signNote(text: string, name: string, signer: NoteSigner): Promise<string> {
+  const message = Buffer.from(text)
+  let signature: Uint8Array
+  try {
+    signature = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
+  } catch (cause) {
+    throw new AuditError('signer_failed', 'the signer failed on a checkpoint', cause)
+  }
+  if (signature.length !== SIGNATURE_BYTES) {
+    throw new AuditError('signer_failed', `the signer gave ${signature.length} bytes, a signature has 64`)
+  }
+  const signed = Buffer.concat([noteKeyId(name, signer.publicKey), signature])
+  return `${text}\n${DASH}${name} ${toBase64(signed)}\n`
+}
+
+/** The note in `signed`, which is one note and nothing else; undefined where it is not exactly that. */
+export function parseNote(signed: string): Note | undefined {
+  if (CONTROL.test(signed) || !signed.endsWith('\n')) return undefined
+  const separator = signed.lastIndexOf('\n\n')
+  if (separator < 1) return undefined
+  const lines = signed.slice(separator + 2, -1).split('\n')
+  if (lines.length > MAX_SIGNATURES) return undefined
+  const signatures = lines.map(parseSignature)
+  if (!signatures.every((signature) => signature !== undefined)) return undefined
+  return { text: signed.slice(0, separator + 1), signatures }
+}
+
+function parseSignature(line: string): NoteSignature | undefined {
+  const [, name, encoded] = SIGNATURE_LINE.exec(line) ?? []
+  if (name === undefined || encoded === undefined) return undefined
+  let bytes: Uint8Array
+  try {
+    bytes = fromBase64(encoded)
+  } catch (error) {
+    if (error instanceof Base64Error) return undefined
+    throw error
+  }
+  if (bytes.length <= KEY_ID_BYTES) return undefined
+  return { name, keyId: bytes.subarray(0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES) }
+}
+
+/**
+ * Judges a note by its signature under `name`. As signed-note says, signatures of other names and keys are
+ * ignored, and one known key whose signature fails spoils the note.
+ */
+export function judgeNote(note: Note, name: string, keys: Iterable<Verifier>): NoteJudgement {
+  const message = Buffer.from(note.text)
+  const known = [...keys].map((key) => ({ key, id: noteKeyId(name, key.publicKey) }))
+  let verified: Verifier | undefined
+  for (const { name: signedAs, keyId, signature } of note.signatures) {
+    if (signedAs !== name) continue
+    const match = known.find(({ id }) => Buffer.compare(id, keyId) === 0)
+    if (match === undefined) continue
+    if (!match.key.verify(message, signature)) return { kind: 'bad_signature', key: match.key }
+    verified = match.key
+  }
+  return verified === undefined ? { kind: 'unknown_key' } : { kind: 'verified', key: verified }
+}

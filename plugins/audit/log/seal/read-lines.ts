@@ -1,0 +1,59 @@
+// Feeds the lines of a log to the tree, reading a bounded chunk at a time off the event loop. Between two
+// chunks other work has its turn, so appending goes on while a long log is hashed.
+
+import type { FileSystem } from '../files/file-system.js'
+import { type Digest, leafHashWithin } from '../merkle/tree-hash.js'
+
+const CHUNK_BYTES = 131_072
+const NEWLINE = 0x0a
+
+/** Told of each line in order: its leaf hash and the offset after its newline. */
+export type OnLeaf = (leaf: Digest, logEnd: number) => void
+
+/**
+ * Hashes the lines of `fd` from offset `from` to offset `to`, which both stand after a newline.
+ *
+ * @throws {RangeError} when the file ends before `to`, or `to` is within a line.
+ */
+export async function hashLines(
+  port: FileSystem,
+  fd: number,
+  { from, to }: { readonly from: number; readonly to: number },
+  onLeaf: OnLeaf,
+): Promise<void> {
+  // The first byte is lent to the hash of the first line.
+  let buffer = Buffer.allocUnsafeSlow(1 + Math.min(CHUNK_BYTES, Math.max(to - from, 1)))
+  let offset = from
+  while (offset < to) {
+    const wanted = Math.min(buffer.length - 1, to - offset)
+    const got = await read(port, fd, buffer.subarray(1, 1 + wanted), offset)
+    if (got < wanted) throw new RangeError(`the log ends at ${offset + got}, before ${to}`)
+    const done = hashChunk(buffer, 1 + got, offset, onLeaf)
+    if (done === 0) {
+      if (offset + got >= to) throw new RangeError(`the log has no newline at ${to}`)
+      // A line longer than the chunk.
+      buffer = Buffer.allocUnsafeSlow(1 + 2 * (buffer.length - 1))
+    }
+    offset += done
+  }
+}
+
+/** The bytes of the whole lines in `buffer[1, end)`, which lie from `offset` on in the log. */
+function hashChunk(buffer: Buffer, end: number, offset: number, onLeaf: OnLeaf): number {
+  const filled = buffer.subarray(0, end)
+  let start = 1
+  for (let at = filled.indexOf(NEWLINE, 1); at >= 0; at = filled.indexOf(NEWLINE, start)) {
+    const leaf = leafHashWithin(filled, start, at)
+    start = at + 1
+    onLeaf(leaf, offset + start - 1)
+  }
+  return start - 1
+}
+
+function read(port: FileSystem, fd: number, into: Buffer, position: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    port.read(fd, into, 0, into.length, position, (error, bytes) =>
+      error === null || error === undefined ? resolve(bytes) : reject(error),
+    )
+  })
+}

@@ -1,0 +1,49 @@
+// What retention has removed, from the signed statements that it left.
+
+import { join } from 'node:path'
+import { type FileSystem, READ } from '../files/file-system.js'
+import { systemCode } from '../format/errors.js'
+import { REMOVALS_FILE } from '../format/paths.js'
+import { type Head, parseRemoval, type Removal } from './checkpoint.js'
+import type { Note } from './note.js'
+import { notePieces } from './note-file.js'
+
+interface RemovalPiece {
+  /** Of its first line, counted from 1. */
+  readonly line: number
+  readonly torn: boolean
+  readonly note: Note | undefined
+  /** Undefined where the note is no statement. */
+  readonly removal: Removal | undefined
+}
+
+/** The statements of the log at `dir`, in order, their signatures not judged; none where it has none. */
+export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
+  let fd: number
+  try {
+    fd = port.openSync(join(dir, REMOVALS_FILE), READ)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return []
+    throw error
+  }
+  try {
+    const bytes = Buffer.alloc(port.fstatSync(fd).size)
+    const got = port.readSync(fd, bytes, 0, bytes.length, 0)
+    return notePieces(bytes.subarray(0, got)).map(({ line, torn, note }) => {
+      return { line, torn, note, removal: note === undefined ? undefined : parseRemoval(note.text) }
+    })
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+/** The day that the first statement names first; undefined while there is none. */
+export function firstRemovedDay(port: FileSystem, dir: string): string | undefined {
+  return readRemovals(port, dir).find(({ removal }) => removal !== undefined)?.removal?.heads[0]?.day
+}
+
+/** The heads that the statements name, by day. */
+export function removedHeads(port: FileSystem, dir: string): Head[] {
+  const heads = readRemovals(port, dir).flatMap(({ removal }) => removal?.heads ?? [])
+  return heads.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : a.size - b.size))
+}

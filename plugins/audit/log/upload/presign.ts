@@ -1,0 +1,135 @@
+// The upload configuration, checked at construction: a key that cannot work is told before a record is due.
+
+import { AuditError } from '../format/errors.js'
+
+/** Where and as whom new bytes are uploaded (contract.md §2.3). */
+export interface PresignConfig {
+  /** Base address of the control plane. */
+  apiBaseUrl: string
+  /** The exact `Authorization` header, scheme word included: `Bearer <API_KEY>`. */
+  auditKey: string
+  tenant?: string
+  environment?: string
+  clientName?: string
+  clientVersion?: string
+  /** For each call to the control plane, milliseconds. Default 10 000. */
+  timeoutMs?: number
+  /** Between looks for new bytes, milliseconds. Default 10 000. */
+  intervalMs?: number
+}
+
+/** The fields that are known: whatever else an object of the caller's has may not cross to a thread. */
+export function plainPresign(config: PresignConfig): PresignConfig {
+  const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion, timeoutMs, intervalMs } =
+    config
+  const optional = { tenant, environment, clientName, clientVersion, timeoutMs, intervalMs }
+  const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
+  return { apiBaseUrl, auditKey, ...given }
+}
+
+/** As whom bytes are uploaded: the first part of every object's key. */
+export interface UploadMetadata {
+  readonly tenant: string
+  readonly env: string
+  readonly clientName: string
+  readonly clientVersion: string
+}
+
+/** A configuration as a schema gives it: absent members may be there as undefined. */
+type Candidate = { readonly [Field in keyof PresignConfig]: PresignConfig[Field] | undefined }
+
+export const DEFAULT_TIMEOUT_MS = 10_000
+export const DEFAULT_INTERVAL_MS = 10_000
+
+const METADATA_FIELDS = ['tenant', 'environment', 'clientName', 'clientVersion'] as const
+// RFC 9110 §5.5 and §11.1: a scheme word, one space, visible characters.
+const AUTHORIZATION = /^[A-Za-z][A-Za-z0-9_-]* +[\x21-\x7e]+(?: [\x21-\x7e]+)*$/
+
+/**
+ * What is wrong with which field of the configuration; undefined when nothing is. The key appears in no
+ * message.
+ */
+export function presignFault(config: Candidate): { field: keyof PresignConfig; what: string } | undefined {
+  if (!isBaseUrl(config.apiBaseUrl)) {
+    return {
+      field: 'apiBaseUrl',
+      what: 'must be an http or https URL without credentials, query or fragment',
+    }
+  }
+  if (typeof config.auditKey !== 'string' || !AUTHORIZATION.test(config.auditKey)) {
+    return {
+      field: 'auditKey',
+      what: 'must be the whole Authorization header, such as "Bearer <API_KEY>"',
+    }
+  }
+  const missing = missingMetadata(config)
+  if (isOidcToken(config.auditKey) && missing.length > 0) {
+    return {
+      field: 'auditKey',
+      what:
+        'holds an OIDC token, of which the control plane tells no metadata: ' +
+        `set ${missing.map((field) => `presign.${field}`).join(', ')}, or use an API key`,
+    }
+  }
+  for (const field of METADATA_FIELDS) {
+    if (config[field] !== undefined && (typeof config[field] !== 'string' || config[field] === '')) {
+      return { field, what: 'must be a text that is not empty' }
+    }
+  }
+  for (const field of ['timeoutMs', 'intervalMs'] as const) {
+    const value = config[field]
+    if (value !== undefined && !(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) {
+      return { field, what: 'must be a whole number of milliseconds from 1 on' }
+    }
+  }
+  return undefined
+}
+
+/** @throws {AuditError} `bad_config`. */
+export function checkPresign(config: PresignConfig): void {
+  const fault = presignFault(config)
+  if (fault !== undefined) {
+    throw new AuditError('bad_config', `audit configuration: presign.${fault.field} ${fault.what}`)
+  }
+}
+
+/** Metadata as far as the configuration has it. */
+export function configuredMetadata(config: PresignConfig): Partial<UploadMetadata> {
+  const { tenant, environment, clientName, clientVersion } = config
+  return {
+    ...(tenant === undefined ? {} : { tenant }),
+    ...(environment === undefined ? {} : { env: environment }),
+    ...(clientName === undefined ? {} : { clientName }),
+    ...(clientVersion === undefined ? {} : { clientVersion }),
+  }
+}
+
+function missingMetadata(config: Candidate): string[] {
+  return METADATA_FIELDS.filter((field) => config[field] === undefined || config[field] === '')
+}
+
+/**
+ * Whether the credential is a JSON Web Token: three base64url segments (five when encrypted) of which the
+ * first is a JOSE header, a JSON object (RFC 7515 §3.1, RFC 7516 §3.1). An API key is anything else, opaque
+ * access tokens included, since nothing tells them apart.
+ */
+function isOidcToken(auditKey: string): boolean {
+  const token = auditKey.slice(auditKey.lastIndexOf(' ') + 1)
+  const segments = token.split('.')
+  if (segments.length !== 3 && segments.length !== 5) return false
+  if (!segments.every((segment) => /^[A-Za-z0-9_-]*$/.test(segment))) return false
+  try {
+    const header: unknown = JSON.parse(Buffer.from(segments[0] ?? '', 'base64url').toString('utf8'))
+    return typeof header === 'object' && header !== null && !Array.isArray(header)
+  } catch (error) {
+    if (error instanceof SyntaxError) return false
+    throw error
+  }
+}
+
+function isBaseUrl(text: unknown): boolean {
+  if (typeof text !== 'string' || !URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  const isHttp = protocol === 'http:' || protocol === 'https:'
+  return isHttp && username === '' && password === '' && search === '' && hash === ''
+}

@@ -1,0 +1,63 @@
+// Finds the files of a log. Agents' files can be many thousands, so usually only the days that may have
+// grown are looked at.
+
+import { lstatSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { nodeFileSystem } from '../files/file-system.js'
+import { systemCode } from '../format/errors.js'
+import { REMOVALS_FILE } from '../format/paths.js'
+import { firstRemovedDay } from '../seal/removals.js'
+import { removalsSource, type Source, sourceOf } from './source.js'
+
+export interface FoundFile {
+  readonly source: Source
+  readonly size: number
+}
+
+const ORDER = ['audit', 'checkpoint', 'raw', 'agent'] as const
+
+/** Every file of every dataset, the log itself first, older days first. `days` restricts the agents' files. */
+export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
+  const paths = [...names(dir), ...names(join(dir, 'raw')).map((name) => `raw/${name}`)]
+  for (const node of names(join(dir, 'agents'))) {
+    for (const day of days ?? names(join(dir, 'agents', node))) {
+      const folder = `agents/${node}/${day}`
+      for (const name of names(join(dir, folder))) paths.push(`${folder}/${name}`)
+    }
+  }
+  const found: FoundFile[] = []
+  for (const path of paths) {
+    const source = path === REMOVALS_FILE ? removals(dir) : sourceOf(path)
+    const size = source === undefined ? undefined : sizeOf(join(dir, path))
+    if (source !== undefined && size !== undefined) found.push({ source, size })
+  }
+  const rank = ({ source }: FoundFile) => `${ORDER.indexOf(source.mode)} ${source.date} ${source.path}`
+  return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
+}
+
+/** Undefined while there is no whole statement in the file. */
+function removals(dir: string): Source | undefined {
+  const day = firstRemovedDay(nodeFileSystem, dir)
+  return day === undefined ? undefined : removalsSource(day)
+}
+
+/** Undefined for what is no file, or no longer there. */
+function sizeOf(path: string): number | undefined {
+  try {
+    const stat = lstatSync(path)
+    return stat.isFile() ? stat.size : undefined
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+function names(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch (error) {
+    const code = systemCode(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return []
+    throw error
+  }
+}

@@ -1,0 +1,176 @@
+// How far each file is uploaded, in `.svc-presign-state.json`. A crash leaves the old state or the new one,
+// never a mixture: the file is replaced by a rename. Only the holder of the upload lock writes it.
+
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { messageOf } from '@svc/core/json'
+import { systemCode } from '../format/errors.js'
+import { UploadError } from './error.js'
+
+const STATE_FILE = '.svc-presign-state.json'
+const VERSION = 1
+
+interface Progress {
+  /** Bytes of the file that the store has. */
+  readonly offset: number
+  /** End of the range, from `offset` on, that may be on its way. */
+  readonly pending?: number
+  /** ISO 8601. */
+  readonly updatedAt: string
+}
+
+export class UploadState {
+  readonly #dir: string
+  readonly #now: () => number
+  readonly #files: Map<string, Progress>
+  #isSaved = true
+
+  private constructor(dir: string, now: () => number, files: Map<string, Progress>) {
+    this.#dir = dir
+    this.#now = now
+    this.#files = files
+  }
+
+  /**
+   * Reads the state. One that cannot be read is moved aside and told to `onLoss`; everything is then
+   * uploaded again, which adds objects but neither changes nor loses any, since their keys name their bytes.
+   *
+   * @throws {UploadError} `upload_state`, for a state of another version: a newer release may have written
+   *   it, and it is not ours to throw away.
+   */
+  static load(dir: string, now: () => number, onLoss: (error: UploadError) => void): UploadState {
+    const path = join(dir, STATE_FILE)
+    let text: string
+    try {
+      text = readFileSync(path, 'utf8')
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return new UploadState(dir, now, new Map())
+      throw new UploadError('upload_failed', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
+    }
+    const files = parse(text, path)
+    if (files !== undefined) return new UploadState(dir, now, files)
+    const kept = `${path}.bad-${new Date(now()).toISOString().replaceAll(/[-:.]/g, '')}`
+    renameSync(path, kept)
+    onLoss(
+      new UploadError(
+        'upload_state',
+        `${path} is damaged; it was moved to ${kept}, and all files are uploaded again from their start`,
+      ),
+    )
+    return new UploadState(dir, now, new Map())
+  }
+
+  /** Bytes of the file that the store has. */
+  offsetOf(path: string): number {
+    return this.#files.get(path)?.offset ?? 0
+  }
+
+  /** End of the range that was begun and may be on its way, or there already. */
+  pendingOf(path: string): number | undefined {
+    return this.#files.get(path)?.pending
+  }
+
+  paths(): string[] {
+    return [...this.#files.keys()]
+  }
+
+  /** A range is about to be put. Nothing is put before this is saved. */
+  begin(path: string, end: number): void {
+    this.#files.set(path, { offset: this.offsetOf(path), pending: end, updatedAt: this.#time() })
+    this.#isSaved = false
+  }
+
+  /** The store has everything before `end`. */
+  finish(path: string, end: number): void {
+    this.#files.set(path, { offset: end, updatedAt: this.#time() })
+    this.#isSaved = false
+  }
+
+  forget(path: string): void {
+    if (this.#files.delete(path)) this.#isSaved = false
+  }
+
+  /**
+   * Replaces the file: a temporary one, synced, renamed over it, and the name synced.
+   *
+   * @throws {UploadError} `upload_failed`; what is not saved is saved with the next change.
+   */
+  save(): void {
+    if (this.#isSaved) return
+    this.#isSaved = true
+    try {
+      this.#replace()
+    } catch (cause) {
+      this.#isSaved = false
+      throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
+        cause,
+      })
+    }
+  }
+
+  #replace(): void {
+    const path = join(this.#dir, STATE_FILE)
+    const temporary = `${path}.tmp`
+    const files = Object.fromEntries(this.#files)
+    const file = openSync(temporary, 'w', 0o600)
+    try {
+      writeFileSync(file, `${JSON.stringify({ version: VERSION, files }, null, 1)}\n`)
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
+    }
+    renameSync(temporary, path)
+    const folder = openSync(this.#dir, 'r')
+    try {
+      fsyncSync(folder)
+    } finally {
+      closeSync(folder)
+    }
+  }
+
+  #time(): string {
+    return new Date(this.#now()).toISOString()
+  }
+}
+
+/** Undefined for what no release of ours has written whole. */
+function parse(text: string, path: string): Map<string, Progress> | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+  if (!isObject(value)) return undefined
+  const { version, files } = value
+  if (typeof version === 'number' && version !== VERSION) {
+    throw new UploadError(
+      'upload_state',
+      `${path} has version ${version}, this release knows version ${VERSION}: nothing is uploaded; use the ` +
+        'release that wrote it, or move it away to upload everything again',
+    )
+  }
+  if (version !== VERSION || !isObject(files)) return undefined
+  const known = new Map<string, Progress>()
+  for (const [name, progress] of Object.entries(files)) {
+    if (!isProgress(progress)) return undefined
+    known.set(name, progress)
+  }
+  return known
+}
+
+function isProgress(value: unknown): value is Progress {
+  if (!isObject(value)) return false
+  const { offset, pending, updatedAt } = value
+  const isOrdered = pending === undefined || (isSize(pending) && isSize(offset) && pending > offset)
+  return isSize(offset) && isOrdered && typeof updatedAt === 'string'
+}
+
+function isSize(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,110 @@
+// Makes the per-agent files of one day say exactly what the daily log says, after a writer died between
+// the two or the power took what was not yet synced. Works in slices, each one section of the lock.
+
+import { join } from 'node:path'
+import { type FileSystem, READ, writeFully } from '../files/file-system.js'
+import { agentLog, dailyLog } from '../format/paths.js'
+import type { AgentFiles } from './agent-files.js'
+
+const SLICE_BYTES = 262_144
+const NEWLINE = 0x0a
+
+export class AgentCompletion {
+  readonly day: string
+  readonly #dir: string
+  readonly #port: FileSystem
+  readonly #files: AgentFiles
+  /** How far each agent's file is known to agree with the daily log. */
+  readonly #agreed = new Map<string, number>()
+  #offset = 0
+  #changed = false
+  #chunk = Buffer.allocUnsafeSlow(SLICE_BYTES)
+
+  constructor(dir: string, day: string, port: FileSystem, files: AgentFiles) {
+    this.#dir = dir
+    this.day = day
+    this.#port = port
+    this.#files = files
+  }
+
+  /** Whether a file was found to differ. It is then whole again only when the job is done. */
+  get changed(): boolean {
+    return this.#changed
+  }
+
+  /** Handles the next slice of the daily log; true when the whole log is done. Call under the lock. */
+  step(): boolean {
+    let fd: number
+    try {
+      fd = this.#port.openSync(join(this.#dir, dailyLog(this.day)), READ)
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return true
+      throw error
+    }
+    try {
+      const { size } = this.#port.fstatSync(fd)
+      // Only the end of the log, seen under the lock, makes the answer final.
+      if (!this.#slice(fd, size)) return false
+    } finally {
+      this.#port.closeSync(fd)
+    }
+    for (const [path, agreed] of this.#agreed) this.#cut(path, agreed)
+    return true
+  }
+
+  #slice(log: number, size: number): boolean {
+    const got = this.#port.readSync(log, this.#chunk, 0, this.#chunk.length, this.#offset)
+    const bytes = this.#chunk.subarray(0, got)
+    let start = 0
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
+      this.#compare(bytes.subarray(start, end + 1))
+      start = end + 1
+    }
+    this.#offset += start
+    if (start > 0 || got === 0) return this.#offset >= size
+    if (this.#offset + got >= size) return true
+    // A line longer than the slice.
+    this.#chunk = Buffer.allocUnsafeSlow(this.#chunk.length * 2)
+    return false
+  }
+
+  #compare(line: Buffer): void {
+    const path = agentPathOf(line, this.day)
+    if (path === undefined) return
+    const agreed = this.#agreed.get(path) ?? 0
+    const fd = this.#files.handle(path)
+    const there = Buffer.allocUnsafe(line.length)
+    const got = this.#port.readSync(fd, there, 0, line.length, agreed)
+    if (got !== line.length || !there.equals(line)) {
+      this.#changed = true
+      this.#cut(path, agreed)
+      writeFully(this.#port, fd, line)
+      this.#files.touch(path)
+    }
+    this.#agreed.set(path, agreed + line.length)
+  }
+
+  #cut(path: string, size: number): void {
+    const fd = this.#files.handle(path)
+    if (this.#port.fstatSync(fd).size <= size) return
+    this.#port.ftruncateSync(fd, size)
+    this.#files.touch(path)
+  }
+}
+
+function agentPathOf(line: Buffer, day: string): string | undefined {
+  let record: unknown
+  try {
+    record = JSON.parse(line.toString('utf8'))
+  } catch (error) {
+    // Not this part's concern: verification names lines that are no JSON.
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+  if (typeof record !== 'object' || record === null) return undefined
+  if (!('nodeId' in record) || !('agentRef' in record)) return undefined
+  const { nodeId, agentRef } = record
+  return typeof nodeId === 'string' && typeof agentRef === 'string'
+    ? agentLog(nodeId, day, agentRef)
+    : undefined
+}

@@ -1,0 +1,235 @@
+// The directory of a log: opening it, mending what a dead writer left, retention.
+
+import { dirname, join } from 'node:path'
+import type { Clock, Logger, Signer } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { DirectoryLock } from '../files/directory-lock.js'
+import {
+  CREATE_NEW,
+  DIRECTORY_MODE,
+  FILE_MODE,
+  type FileSystem,
+  syncDirectorySync,
+  writeFully,
+} from '../files/file-system.js'
+import { requireLocal } from '../files/local-file-system.js'
+import { LogFile } from '../files/log-file.js'
+import { dayOfInstant } from '../format/day.js'
+import { AuditError } from '../format/errors.js'
+import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
+import { canSignNotes } from '../seal/note.js'
+import type { Sealer } from '../seal/sealer.js'
+import { DerivedLogs } from './agent-logs.js'
+import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
+import { recordPublicKey } from './public-keys.js'
+import { expired, remove, uploadedOnly } from './retention.js'
+
+const RETENTION_CHECK_MS = 3_600_000
+// Older days were completed by the openings before.
+const DAYS_TO_COMPLETE = 2
+
+export interface DirectoryParts {
+  readonly config: AppenderConfig
+  readonly limits: AppenderLimits
+  readonly signer: Signer
+  readonly port: FileSystem
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly onAsyncError: (error: Error) => void
+  readonly onOpen: () => void
+}
+
+/** What exists once a directory is open. */
+export interface OpenDirectory {
+  readonly lock: DirectoryLock
+  readonly derived: DerivedLogs
+  /** Undefined where checkpoints are off. */
+  readonly sealer: Sealer | undefined
+}
+
+export class LogDirectory {
+  readonly #dir: string
+  readonly #parts: DirectoryParts
+  #opening: Promise<OpenDirectory> | undefined
+  #open: OpenDirectory | undefined
+  #retention: NodeJS.Timeout | undefined
+  #retainedOn: string | undefined
+  #retaining: Promise<void> = Promise.resolve()
+
+  constructor(dir: string, parts: DirectoryParts) {
+    this.#dir = dir
+    this.#parts = parts
+  }
+
+  get opened(): OpenDirectory | undefined {
+    return this.#open
+  }
+
+  /** Opens the directory once; after a failure the next call tries again. */
+  open(): Promise<OpenDirectory> {
+    this.#opening ??= this.#prepare().catch((error: unknown) => {
+      this.#opening = undefined
+      if (error instanceof AuditError) throw error
+      throw new AuditError('open_failed', `cannot open the log at ${this.#dir}: ${messageOf(error)}`, error)
+    })
+    return this.#opening
+  }
+
+  /** @throws {Error} when a few bytes cannot be written here and synced. Call under the lock. */
+  probe(): void {
+    const { port } = this.#parts
+    const path = join(this.#dir, '.svc-probe')
+    port.rmSync(path, { recursive: false, force: true })
+    const fd = port.openSync(path, CREATE_NEW, FILE_MODE)
+    try {
+      writeFully(port, fd, Buffer.alloc(4096))
+      port.fsyncSync(fd)
+    } finally {
+      port.closeSync(fd)
+      port.rmSync(path, { recursive: false, force: true })
+    }
+  }
+
+  /**
+   * Removes what is past its retention and, by `uploaded`, whole in the store: how many bytes of a file
+   * are there.
+   *
+   * @returns the paths that were removed, relative to the directory.
+   */
+  async retainUploaded(uploaded: (path: string) => number): Promise<string[]> {
+    const { port, config, clock, logger } = this.#parts
+    const today = dayOfInstant(clock.now())
+    if (today === undefined) return []
+    const { lock, sealer } = await this.open()
+    const old = expired(port, this.#dir, today, config.retentionDays)
+    const find = () =>
+      uploadedOnly(port, this.#dir, expired(port, this.#dir, today, config.retentionDays), uploaded)
+    const kept = old.length - find().length
+    if (kept > 0 && today !== this.#retainedOn) {
+      logger.warn(
+        { files: kept, retentionDays: config.retentionDays },
+        'files past their retention are kept: with presign they are removed only once uploaded',
+      )
+    }
+    this.#retainedOn = today
+    return this.#remove(lock, sealer, find)
+  }
+
+  async close(): Promise<void> {
+    // An opening under way would otherwise leave its handles behind.
+    if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
+    clearInterval(this.#retention)
+    await this.#retaining
+    await this.#open?.sealer?.close()
+    await this.#open?.derived.close()
+    this.#open?.lock.close()
+  }
+
+  async #prepare(): Promise<OpenDirectory> {
+    const { port, clock, limits, onAsyncError } = this.#parts
+    const made = port.mkdirSync(this.#dir, { recursive: true, mode: DIRECTORY_MODE })
+    requireLocal(port, this.#dir)
+    if (made !== undefined) syncDirectorySync(port, dirname(made))
+    const lock = new DirectoryLock(this.#dir, port, clock)
+    const derived = new DerivedLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
+    let sealer: Sealer | undefined
+    try {
+      await lock.run(() => this.#firstSection(derived))
+      sealer = await this.#sealer(lock)
+      await this.#retain(lock, sealer)
+    } catch (error) {
+      await sealer?.close()
+      await derived.close()
+      lock.close()
+      throw error
+    }
+    sealer?.start()
+    this.#open = { lock, derived, sealer }
+    this.#retention = setInterval(() => {
+      this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
+    }, RETENTION_CHECK_MS).unref()
+    this.#parts.onOpen()
+    return this.#open
+  }
+
+  #firstSection(derived: DerivedLogs): void {
+    const { port, signer } = this.#parts
+    if (signer.publicKey !== undefined) recordPublicKey(port, this.#dir, signer.publicKey)
+    derived.inspect()
+    const names = port.readdirSync(this.#dir)
+    const daily = names.filter((name) => dayOfDailyLog(name) !== undefined).sort()
+    const raw = names.includes('raw') ? port.readdirSync(join(this.#dir, 'raw')) : []
+    for (const name of daily) this.#mend(name)
+    for (const name of raw) if (dayOfRawLog(name) !== undefined) this.#mend(`raw/${name}`)
+    for (const name of daily.slice(-DAYS_TO_COMPLETE)) derived.complete(dayOfDailyLog(name) ?? '')
+  }
+
+  #mend(name: string): void {
+    const { port, clock, logger } = this.#parts
+    const file = new LogFile(join(this.#dir, name), port, clock, logger)
+    try {
+      file.mend()
+    } finally {
+      file.close()
+    }
+  }
+
+  async #sealer(lock: DirectoryLock): Promise<Sealer | undefined> {
+    const { config, signer, port, clock, logger, onAsyncError } = this.#parts
+    if (config.checkpoint === false) return undefined
+    if (!canSignNotes(signer)) {
+      logger.warn(
+        { dir: this.#dir, keyId: signer.keyId },
+        'the signer tells no publicKey, so no checkpoints are written: removed records would go unnoticed',
+      )
+      return undefined
+    }
+    const intervalMs = config.checkpoint?.intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS
+    const { Sealer } = await import('../seal/sealer.js')
+    return new Sealer(this.#dir, { port, signer, lock, logger, clock, intervalMs, onError: onAsyncError })
+  }
+
+  async #retainDaily(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
+    if (dayOfInstant(this.#parts.clock.now()) === this.#retainedOn) return
+    try {
+      await this.#retain(lock, sealer)
+    } catch (error) {
+      this.#parts.onAsyncError(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  async #retain(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
+    const { port, config, clock } = this.#parts
+    const today = dayOfInstant(clock.now())
+    // With an upload, only the process that uploads knows what may go.
+    if (today === undefined || config.presign !== undefined) return
+    const find = () => expired(port, this.#dir, today, config.retentionDays)
+    // What was appended last to a day that ends here has no checkpoint yet.
+    if (find().length > 0) await sealer?.seal()
+    await this.#remove(lock, sealer, find)
+    this.#retainedOn = today
+  }
+
+  /** Removes what `find` finds; where checkpoints are on, only after signing what that is. */
+  async #remove(lock: DirectoryLock, sealer: Sealer | undefined, find: () => string[]): Promise<string[]> {
+    const { port, config, logger } = this.#parts
+    const days = [...new Set(find().map(dayOfPath))]
+    if (days.length === 0) return []
+    const stated = (await sealer?.stateRemoval(days)) ?? days
+    const removed = await lock.run(() => {
+      const paths = find().filter((path) => stated.includes(dayOfPath(path)))
+      remove(port, this.#dir, paths)
+      return paths
+    })
+    if (removed.length > 0) {
+      const { retentionDays } = config
+      logger.info({ files: removed, retentionDays }, 'removed files past their retention')
+    }
+    return removed
+  }
+}
+
+/** The day in the path of an expired file. */
+function dayOfPath(path: string): string {
+  return /\d{4}-\d\d-\d\d/.exec(path.startsWith('agents/') ? (path.split('/')[2] ?? '') : path)?.[0] ?? ''
+}

@@ -1,0 +1,82 @@
+// Removes files whose day is older than the retention allows. Call under the lock.
+
+import { join } from 'node:path'
+import { type FileSystem, READ } from '../files/file-system.js'
+import { daysBetween } from '../format/day.js'
+import { dailyLog, dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, dayOfTreeFile } from '../format/paths.js'
+
+/** Paths, relative to `dir`, of what is more than `retentionDays` days older than `today`. */
+export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {
+  const old = (day: string | undefined) => day !== undefined && daysBetween(day, today) > retentionDays
+  const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(logOf(name))))
+  for (const name of entries(port, join(dir, 'raw')))
+    if (old(dayOfRawLog(logOf(name)))) paths.push(`raw/${name}`)
+  for (const node of entries(port, join(dir, 'agents'))) {
+    for (const day of entries(port, join(dir, 'agents', node))) {
+      if (/^\d{4}-\d\d-\d\d$/.test(day) && old(day)) paths.push(`agents/${node}/${day}`)
+    }
+  }
+  return paths
+}
+
+/** Of `paths`, those of which every byte is uploaded; `uploaded` says how many of a file's are. */
+export function uploadedOnly(
+  port: FileSystem,
+  dir: string,
+  paths: readonly string[],
+  uploaded: (path: string) => number,
+): string[] {
+  const isWhole = (path: string) =>
+    path.startsWith('agents/')
+      ? entries(port, join(dir, path)).every(
+          (name) => uploaded(`${path}/${name}`) === sizeOf(port, join(dir, path, name)),
+        )
+      : uploaded(path) === sizeOf(port, join(dir, path))
+  const waiting = paths.filter((path) => isUploaded(path) && !isWhole(path))
+  // Neither a log nor what belongs to it goes without the other.
+  const keptLogs = new Set(waiting.map(logOf))
+  return paths.filter((path) => !keptLogs.has(logOf(path)))
+}
+
+/** The log that a file belongs to; a log belongs to itself. */
+function logOf(path: string): string {
+  const day = dayOfCheckpointFile(path) ?? dayOfTreeFile(path)
+  return day === undefined ? path.replace(/\.torn-[\w-]+$/, '') : dailyLog(day)
+}
+
+/** False for a torn tail, which was never acknowledged, and for the tree, which can be made anew. */
+function isUploaded(path: string): boolean {
+  return path === logOf(path) || dayOfCheckpointFile(path) !== undefined
+}
+
+function sizeOf(port: FileSystem, path: string): number {
+  const fd = port.openSync(path, READ)
+  try {
+    return port.fstatSync(fd).size
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+export function remove(port: FileSystem, dir: string, paths: readonly string[]): void {
+  for (const path of paths) {
+    port.rmSync(join(dir, path), { recursive: path.startsWith('agents/'), force: true })
+  }
+  const nodes = new Set(
+    paths.filter((path) => path.startsWith('agents/')).map((path) => path.split('/')[1] ?? ''),
+  )
+  for (const node of nodes) {
+    const folder = join(dir, 'agents', node)
+    if (entries(port, folder).length === 0) port.rmdirSync(folder)
+  }
+}
+
+function entries(port: FileSystem, path: string): string[] {
+  try {
+    return port.readdirSync(path)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
+      return []
+    throw error
+  }
+}

@@ -1,0 +1,53 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { installRequired } from '../../support/install-required.js'
+import { svc } from '../../support/svc.js'
+
+describe('svc control-plane', () => {
+  let home: string
+  beforeEach(() => {
+    home = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  })
+  afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+  function run(program: string, ...args: string[]) {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, 'control-plane', ...args], {
+      encoding: 'utf8',
+    })
+    return { status, stdout, stderr }
+  }
+
+  it('runs the command of @svc/control-plane', () => {
+    const file = join(home, 'keys.json')
+    const owner = '--tenant acme --environment prod --client-name edge --client-version 1'.split(' ')
+    expect(run(svc, 'add-key', '--keys', file, ...owner).stdout).to.match(/^svck_[\w-]{43}\n$/)
+    expect(JSON.parse(readFileSync(file, 'utf8')).keys[0]).to.include({ tenant: 'acme', clientVersion: '1' })
+    expect(run(svc, '--help').stdout).to.match(/^Usage: svc control-plane \[options\] \[command\]\n/)
+  })
+
+  it('reports errors under its own name, with exit status 1', () => {
+    expect(run(svc)).to.deep.equal({
+      status: 1,
+      stdout: '',
+      stderr: 'svc control-plane: --bucket <name> and --keys <file> are required\n',
+    })
+  })
+
+  it('says what to install where the package is missing', () => {
+    const said = run(
+      join(installRequired(home, 'svc-sdk'), 'bin/svc.js'),
+      '--bucket',
+      'audit-logs',
+      '--keys',
+      'keys.json',
+    )
+    expect(said).to.deep.equal({
+      status: 1,
+      stdout: '',
+      stderr: 'svc: control-plane needs a package of its own: npm install @svc/control-plane\n',
+    })
+  })
+})

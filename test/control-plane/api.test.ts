@@ -1,0 +1,203 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { type Bucket, startBucket } from '../support/bucket.js'
+import { addKey, owner, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
+import { dial, hearOut, sendRaw } from '../support/raw.js'
+
+describe('svc-control-plane', () => {
+  let home: string
+  let keys: string
+  let bucket: Bucket
+  let plane: TestControlPlane
+  let key: string
+
+  before(async function () {
+    this.timeout(60_000)
+    home = mkdtempSync(join(tmpdir(), 'svc-control-'))
+    keys = join(home, 'keys.json')
+    bucket = await startBucket()
+    key = addKey(keys)
+    plane = await startControlPlane(bucket, keys)
+  })
+  after(async () => {
+    await plane?.[Symbol.asyncDispose]()
+    await bucket?.[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  interface Told {
+    readonly status: number
+    readonly body: Record<string, unknown>
+  }
+
+  async function post(path: string, body: unknown, authorization = `Bearer ${key}`): Promise<Told> {
+    const response = await fetch(plane.url + path, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    })
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+  }
+
+  const metadata = { tenant: 'acme', env: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
+  const folder = 'tenants/acme/prod/clients/edge/1.0.0'
+  const upload = (changes: object = {}) => ({
+    ...metadata,
+    key: `${folder}/ingest/2026-11-21/audit-2026-11-21-0-5-0123456789abcdef.ndjson`,
+    contentType: 'application/x-ndjson',
+    contentLength: 5,
+    date: '2026-11-21',
+    mode: 'audit',
+    ...changes,
+  })
+
+  it('answers a refused request after its body and keeps the connection open', async () => {
+    const head =
+      'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer svck_wrong\r\n'
+    const socket = await dial(plane.url)
+    const answered = new Promise((resolve) => socket.once('data', resolve))
+    socket.write(`${head}content-length: 500000\r\n\r\n`)
+    for (let i = 0; i < 10; i++) await new Promise((resolve) => socket.write('x'.repeat(50_000), resolve))
+    expect(String(await answered)).to.match(/^HTTP\/1\.1 401 /)
+    socket.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n')
+    expect((await hearOut(socket)).statuses).to.deep.equal([200])
+  })
+
+  describe('/api/auth/validate-key', () => {
+    it('returns the owner of the key', async () => {
+      expect(await post('/api/auth/validate-key', {})).to.deep.equal({ status: 200, body: metadata })
+    })
+
+    for (const [title, authorization] of [
+      ['a key it does not know', 'Bearer svck_wrong'],
+      ['a key without its scheme', 'svck_wrong'],
+      ['an OIDC token', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2ln'],
+      ['nothing', ''],
+    ] as const) {
+      it(`refuses ${title} in the error shape`, async () => {
+        const { status, body } = await post('/api/auth/validate-key', {}, authorization)
+        expect([status, body['error']]).to.deep.equal([401, 'UNAUTHENTICATED'])
+        expect(body).to.have.all.keys('error', 'message', 'trace_id')
+      })
+    }
+
+    it('accepts a key that was added while it runs', async () => {
+      const added = addKey(keys, { ...owner, clientName: 'other' })
+      const told = await post('/api/auth/validate-key', {}, `Bearer ${added}`)
+      expect(told.body).to.deep.equal({ ...metadata, clientName: 'other' })
+    })
+  })
+
+  describe('/api/svc/upload-url', () => {
+    const put = (url: unknown, body: string, headers: Record<string, string> = {}) =>
+      fetch(String(url), {
+        method: 'PUT',
+        headers: { 'content-type': 'application/x-ndjson', 'if-none-match': '*', ...headers },
+        body,
+      })
+
+    it('gives a URL under which exactly these bytes can be put, once', async () => {
+      const { status, body } = await post('/api/svc/upload-url', upload())
+      expect([status, body['headers']]).to.deep.equal([
+        200,
+        { 'Content-Type': 'application/x-ndjson', 'If-None-Match': '*' },
+      ])
+      expect((await put(body['url'], '{"":1', { 'content-type': 'text/plain' })).status).to.equal(403)
+      expect((await put(body['url'], '{"":1', { 'if-none-match': '"x"' })).status).to.equal(403)
+      expect((await put(body['url'], 'longer than that')).status).to.equal(403)
+      expect((await put(body['url'], 'one2\n')).status).to.equal(200)
+      expect((await put(body['url'], 'two2\n')).status).to.equal(412)
+      expect(await bucket.read(upload().key)).to.equal('one2\n')
+    })
+
+    for (const [title, changes, status] of [
+      ["another tenant's metadata", { tenant: 'globex' }, 403],
+      ["another client's metadata", { clientVersion: '2' }, 403],
+      ["another tenant's folder", { key: upload().key.replace('acme', 'globex') }, 400],
+      ["another mode's folder", { mode: 'raw' }, 400],
+      ["another day's folder", { date: '2026-11-22' }, 400],
+      ['a key that climbs', { key: upload().key.replace('/ingest/', '/../') }, 400],
+      ['an agent that climbs', { mode: 'agent', key: upload().key.replace('/ingest/', '/agents/../') }, 400],
+      ['a key of other bytes', { contentLength: 6 }, 400],
+      ['a key without range', { key: `${folder}/ingest/2026-11-21/audit.ndjson` }, 400],
+      ['another type', { contentType: 'text/html' }, 400],
+      ['no bytes', { contentLength: 0 }, 400],
+      ['an unknown member', { acl: 'public-read' }, 400],
+    ] as const) {
+      it(`refuses ${title}`, async () => {
+        const told = await post('/api/svc/upload-url', upload(changes))
+        expect([told.status, told.body['error']]).to.deep.equal([
+          status,
+          status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST',
+        ])
+      })
+    }
+
+    it('refuses what is no JSON, and what is too long', async () => {
+      expect((await post('/api/svc/upload-url', '{"a":1,"a":2}')).status).to.equal(400)
+      expect((await post('/api/svc/upload-url', upload({ pad: 'x'.repeat(20_000) }))).status).to.equal(413)
+    })
+
+    it('refuses an unknown key before it judges the body', async () => {
+      expect((await post('/api/svc/upload-url', 'no JSON', 'Bearer svck_wrong')).status).to.equal(401)
+    })
+  })
+
+  it('refuses other paths and methods in the error shape, and answers /healthz', async () => {
+    expect((await post('/api/else', {})).body['error']).to.equal('NOT_FOUND')
+    const got = await fetch(`${plane.url}/api/auth/validate-key`)
+    expect([got.status, got.headers.get('allow')]).to.deep.equal([405, 'POST'])
+    expect((await fetch(`${plane.url}/healthz`)).status).to.equal(200)
+  })
+
+  it('refuses two Authorization headers, whichever of them is valid', async () => {
+    const head =
+      'POST /api/auth/validate-key HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: 2\r\n'
+    const header = (token: string) => `authorization: Bearer ${token}\r\n`
+    const { statuses } = await sendRaw(plane.url, `${head}${header(key)}${header('svck_wrong')}\r\n{}`)
+    expect(statuses).to.deep.equal([401])
+  })
+
+  it('closes the connection of a request whose body it does not read to the end', async () => {
+    const head = 'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n'
+    const piece = `100000\r\n${'x'.repeat(0x100000)}\r\n`
+    const { statuses } = await sendRaw(plane.url, `${head}${piece}1\r\nx\r\n`)
+    // An open connection would be answered 408 when the request times out.
+    expect(statuses).to.deep.equal([401])
+  })
+
+  it('logs that it refused a key, and no key', async () => {
+    await post('/api/auth/validate-key', {}, 'Bearer svck_wrong')
+    while (!plane.log.some(({ msg }) => msg === 'refused a key')) await plane.logged()
+    expect(JSON.stringify(plane.log)).to.not.include('svck_')
+  })
+
+  describe('the key file', () => {
+    it('holds hashes, never a key, readable by its owner only', () => {
+      const text = readFileSync(keys, 'utf8')
+      expect(text).to.not.include(key).and.not.include('svck_')
+      expect(JSON.parse(text).keys[0]).to.deep.include(metadata)
+      expect(statSync(keys).mode & 0o777).to.equal(0o600)
+    })
+
+    it('is refused at start when it is missing, with the command that creates one', async () => {
+      const said = await startControlPlane(bucket, join(home, 'nosuch.json')).then(
+        () => 'started',
+        (fault: Error) => fault.message,
+      )
+      expect(said).to.match(/cannot be read; `npx @svc\/control-plane add-key` creates one: .*nosuch\.json/)
+    })
+
+    it('is refused at start when it is invalid, with the reason', async () => {
+      const bad = join(home, 'bad.json')
+      writeFileSync(bad, '{"version":1,"keys":[{"sha256":"x"}]}')
+      const said = await startControlPlane(bucket, bad).then(
+        () => 'started',
+        (fault: Error) => fault.message,
+      )
+      expect(said).to.include(`${bad}: not a key file: keys.0.sha256: expected 64`)
+    })
+  })
+})

@@ -1,0 +1,188 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { bind, tokens } from '@svc/core'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { startGatewayServer } from 'svc-sdk'
+import { SvcAppender, type UploadError } from 'svc-sdk/audit'
+import { LocalDevSigner } from 'svc-sdk/signer'
+import { type Bucket, startBucket } from '../support/bucket.js'
+import { addKey, startControlPlane, type TestControlPlane } from '../support/control-plane.js'
+import { keepingLogger } from '../support/logger.js'
+import { startUpstream } from '../support/upstream.js'
+
+const folder = 'tenants/acme/prod/clients/edge/1.0.0'
+const day = '2026-11-21'
+
+describe('from the log to the bucket', function () {
+  this.timeout(60_000)
+  let home: string
+  let bucket: Bucket
+  let plane: TestControlPlane
+  let key: string
+
+  before(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-path-'))
+    generateKeyFile(join(home, 'signing'))
+    bucket = await startBucket()
+    key = addKey(join(home, 'keys.json'))
+    plane = await startControlPlane(bucket, join(home, 'keys.json'))
+  })
+  after(async () => {
+    await plane?.[Symbol.asyncDispose]()
+    await bucket?.[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+  let dir: string
+  beforeEach(() => {
+    dir = mkdtempSync(join(home, 'log-'))
+    bucket.fault = () => false
+    bucket.keys.length = 0
+    bucket.statuses.length = 0
+  })
+
+  function appenderWith(auditKey = `Bearer ${key}`): { appender: SvcAppender; errors: UploadError[] } {
+    const errors: UploadError[] = []
+    const appender = new SvcAppender({
+      config: {
+        dir,
+        retentionDays: 9_999,
+        presign: { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 60_000 },
+      },
+      signer: LocalDevSigner.fromKeyRef(`file://${join(home, 'signing')}`),
+      onAsyncError: (error) => errors.push(error as UploadError),
+    })
+    return { appender, errors }
+  }
+
+  // Each test has a span of its own, so that no two logs of this suite are the same object.
+  let serial = 0
+  const append = (appender: SvcAppender) =>
+    appender.append({
+      ts: `${day}T10:00:00Z`,
+      trace_id: 'aa',
+      span_id: `s${++serial}`,
+      tenant: 'acme',
+      server: 's@1',
+      tool: 't@1',
+      status: 'ok',
+      latency_ms: 1,
+      policy: { decision: 'allow', retention: 'standard' },
+    })
+
+  /** What the objects put in this test hold, in the order of their ranges, without gap or overlap. */
+  async function stored(): Promise<string> {
+    const ranges = bucket.keys.filter(isOfLog).map((name) => {
+      const [, start, end] = /audit-2026-11-21-(\d+)-(\d+)-/.exec(name) ?? []
+      return { name, start: Number(start), end: Number(end) }
+    })
+    let text = ''
+    for (const { name, start, end } of ranges.sort((a, b) => a.start - b.start)) {
+      expect(start, name).to.equal(text.length)
+      text += await bucket.read(name)
+      expect(text.length, name).to.equal(end)
+    }
+    return text
+  }
+
+  const isOfLog = (name: string) => name.includes('/ingest/')
+  const local = () => readFileSync(join(dir, `audit-${day}.ndjson`), 'utf8')
+
+  it('every byte arrives once, under the metadata of its key', async () => {
+    const { appender, errors } = appenderWith()
+    for (let round = 0; round < 3; round++) {
+      await append(appender)
+      await appender.flush()
+    }
+    await appender.close()
+    expect(errors).to.deep.equal([])
+    expect(bucket.keys.every((name) => name.startsWith(`${folder}/`))).to.equal(true)
+    expect(await stored()).to.equal(local())
+  })
+
+  it('what stands there already is left as it is, and counts as done', async () => {
+    const first = appenderWith()
+    await first.appender.ready()
+    await first.appender.flush()
+    await append(first.appender)
+    await first.appender.close()
+    rmSync(join(dir, '.svc-presign-state.json'))
+    const second = appenderWith()
+    await second.appender.ready()
+    await second.appender.close()
+    expect(second.errors).to.deep.equal([])
+    expect(bucket.statuses).to.include(412)
+    expect(await stored()).to.equal(local())
+  })
+
+  for (const status of [500, 503]) {
+    it(`goes on after the bucket has answered ${status}`, async () => {
+      let left = 2
+      bucket.fault = (_, response) => {
+        if (left-- <= 0) return false
+        response.writeHead(status).end()
+        return true
+      }
+      const { appender, errors } = appenderWith()
+      await append(appender)
+      while (!bucket.keys.some(isOfLog)) await appender.flush()
+      await appender.close()
+      expect(new Set(errors.map(({ code }) => code))).to.deep.equal(new Set(['upload_failed']))
+      expect(await stored()).to.equal(local())
+    })
+  }
+
+  it('a wrong key is told once and not tried again, and the log goes on', async () => {
+    const { appender, errors } = appenderWith('Bearer svck_wrong')
+    await append(appender)
+    await appender.close()
+    expect(errors.map(({ code, message }) => [code, message.slice(0, 40)])).to.deep.equal([
+      ['upload_rejected', '/api/auth/validate-key answered 401: {"e'],
+    ])
+    expect(errors[0]?.message).to.include('is presign.auditKey right?').and.not.include('svck_')
+    expect(local()).to.include('"sig"')
+  })
+
+  it('a gateway uploads its records and the redacted payloads of its calls', async () => {
+    await using upstream = await startUpstream()
+    const gateway = startGatewayServer({
+      port: 0,
+      tenant: 'acme',
+      targets: { files: upstream.url },
+      audit: {
+        gatewayName: 'gw',
+        gatewayVersion: '1.0.0',
+        dir,
+        signer: { keyRef: `file://${join(home, 'signing')}` },
+        presign: { apiBaseUrl: plane.url, auditKey: `Bearer ${key}` },
+        raw_payloads: true,
+      },
+      quotas: { adapter: 'memory' },
+      authn: { allowUnauthenticated: true },
+      configure: (container) => bind(container, tokens.Logger, { useValue: keepingLogger() }),
+    })
+    const { url } = await gateway.ready()
+    const answer = await fetch(`${url}/mcp/files/echo@1.0.0`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ path: '/a', password: 'hunter2' }),
+    })
+    expect(await answer.json()).to.deep.equal({ echoed: { path: '/a', password: 'hunter2' } })
+    await gateway.close()
+    const today = readdirSync(join(dir, 'raw'))[0] ?? ''
+    const text = await Promise.all(bucket.keys.map((name) => bucket.read(name)))
+    expect(text.join('')).to.not.include('hunter2')
+    const raw = text.filter((_, i) => bucket.keys[i]?.startsWith(`${folder}/raw/`)).join('')
+    expect(raw).to.equal(readFileSync(join(dir, 'raw', today), 'utf8'))
+    const records = raw
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(records.map(({ direction, payload_preview }) => [direction, payload_preview])).to.deep.equal([
+      ['input', '{"password":"[redacted]","path":"/a"}'],
+      ['output', '{"echoed":{"password":"[redacted]","path":"/a"}}'],
+    ])
+    expect(bucket.keys.some((name) => name.startsWith(`${folder}/ingest/`))).to.equal(true)
+  })
+})

@@ -1,0 +1,163 @@
+// The packages as people get them: published to a registry, installed from there into an empty project, and used on
+// every version of Node that is supported.
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join, posix } from 'node:path'
+import { checkPackage, createPackageFromTarballData, type Package } from '@arethetypeswrong/core'
+import { expect } from 'chai'
+import { publint } from 'publint'
+import { pathOf, runtimes } from '../support/runtimes.js'
+import {
+  type Manifest,
+  manifestIn,
+  Npm,
+  publishedFolders,
+  type Registry,
+  root,
+  run,
+  startRegistry,
+} from './npm.js'
+
+describe('the published packages', function () {
+  this.timeout(180_000)
+  let home: string
+  let project: string
+  let registry: Registry
+  let warnings: string[]
+
+  before(async () => {
+    home = await mkdtemp(join(tmpdir(), 'svc-packages-'))
+    project = join(home, 'project')
+    registry = await startRegistry(join(home, 'registry'))
+    const npm = new Npm(registry.url, join(home, 'cache'))
+    warnings = await npm.publish(publishedFolders())
+    await cp(join(root, 'test/fixtures/consumer'), project, { recursive: true })
+    await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
+    await npm.install(project, 'svc-sdk')
+    const readme = await readFile(join(project, 'node_modules/svc-sdk/README.md'), 'utf8')
+    await writeFile(join(project, 'policy.yaml'), /```yaml\n(.*?)```/s.exec(readme)?.[1] ?? '')
+    await svc(['keys', 'generate', '--out', '.svc/signing.key'])
+  })
+
+  after(async () => {
+    await registry[Symbol.asyncDispose]()
+    await rm(home, { recursive: true })
+  })
+
+  /** The command, without leave to install it. */
+  const svc = (args: string[], env?: { PATH: string }) =>
+    run('npx', ['--no', '--', 'svc-sdk', ...args], project, env)
+
+  const bytesOf = ({ name, version }: Manifest) =>
+    readFile(join(home, 'registry', name, `${basename(name)}-${version}.tgz`))
+
+  it('need no correction by npm', () => {
+    expect(warnings).to.deep.equal([])
+  })
+
+  for (const folder of publishedFolders()) {
+    const manifest = manifestIn(join(root, folder))
+
+    describe(manifest.name, () => {
+      let bytes: Buffer
+      let files: Package
+
+      before(async () => {
+        bytes = await bytesOf(manifest)
+        files = createPackageFromTarballData(new Uint8Array(bytes))
+      })
+
+      it('passes publint', async () => {
+        const tarball = new Uint8Array(bytes).buffer
+        const { messages } = await publint({ pack: { tarball }, strict: true })
+        expect(messages).to.deep.equal([])
+      })
+
+      it('has types that agree with its modules', async () => {
+        // Packages are ESM alone; Node 20.19 and later `require` that too.
+        const { problems } = (await checkPackage(files)) as {
+          problems: { kind: string; resolutionKind?: string }[]
+        }
+        const found = problems.filter(
+          ({ kind, resolutionKind }) => kind !== 'CJSResolvesToESM' && resolutionKind !== 'node10',
+        )
+        expect(found).to.deep.equal([])
+      })
+
+      it('carries its licence, its README and the source of every module', () => {
+        const names = files.listFiles().map((path) => path.replace(`/node_modules/${manifest.name}/`, ''))
+        expect(names).to.include.members(['LICENSE', 'README.md', 'package.json'])
+        const modules = names.filter((name) => name.startsWith('dist/') && name.endsWith('.js'))
+        const unmapped = modules.filter(
+          (name) => !mapsToSource(files, `/node_modules/${manifest.name}/${name}.map`),
+        )
+        expect(modules).to.not.equal([])
+        expect(unmapped).to.deep.equal([])
+      })
+
+      it('has pages whose links lead to files that it carries', () => {
+        const pages = files.listFiles().filter((path) => path.endsWith('.md'))
+        const broken = pages.flatMap((page) =>
+          [...files.readFile(page).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]
+            .map(([, target]) => posix.join(posix.dirname(page), target ?? ''))
+            .filter((path) => !files.fileExists(path) && !files.directoryExists(path)),
+        )
+        expect(broken).to.deep.equal([])
+      })
+    })
+  }
+
+  it('install one copy of core', async () => {
+    const paths = await readdir(join(project, 'node_modules'), { recursive: true })
+    expect(paths.filter((path) => path.endsWith('@svc/core/package.json'))).to.deep.equal([
+      '@svc/core/package.json',
+    ])
+  })
+
+  it('bring a command that tells its own name', async () => {
+    const { stdout } = await svc(['--help'])
+    expect(stdout).to.match(/^Usage: svc-sdk /)
+  })
+
+  it('give the types', async () => {
+    const compiler = join(root, 'node_modules/typescript/bin/tsc')
+    const { stdout } = await run(
+      process.execPath,
+      [compiler, '-p', '.', '--typeRoots', join(root, 'node_modules/@types')],
+      project,
+    )
+    expect(stdout).to.equal('')
+  })
+
+  for (const runtime of runtimes()) {
+    describe(`on Node ${runtime.version}`, () => {
+      it('serve calls and write logs that verify', async () => {
+        const state = await mkdtemp(join(home, 'state-'))
+        const { stdout, stderr } = await run(runtime.node, ['smoke.mjs', state], project)
+        expect(stderr).to.equal('')
+        expect(JSON.parse(stdout.split('\n').at(-2) ?? '')).to.deep.equal({
+          node: runtime.version,
+          allowed: [200, { id: 'INV-1001' }],
+          denied: 403,
+          logs: [
+            ['intact', 1],
+            ['intact', 2],
+          ],
+        })
+      })
+
+      it('run the command', async () => {
+        const { stdout } = await svc(['policy', 'check', 'policy.yaml'], pathOf(runtime))
+        expect(stdout).to.match(/^policy\.yaml: OK, 6 stages: /)
+      })
+    })
+  }
+})
+
+function mapsToSource(files: Package, path: string): boolean {
+  const { sources, sourcesContent } = JSON.parse(files.readFile(path)) as {
+    sources: string[]
+    sourcesContent?: (string | null)[]
+  }
+  return sourcesContent?.length === sources.length && sourcesContent.every((text) => text !== null)
+}

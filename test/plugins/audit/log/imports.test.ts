@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs'
+import { dirname, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+
+const root = fileURLToPath(new URL('../../../../..', import.meta.url))
+
+/** Built modules of this repository and names of other packages that `module` loads statically, itself included. */
+function loadedBy(module: string, seen = new Set<string>()): Set<string> {
+  if (seen.has(module)) return seen
+  seen.add(module)
+  const source = readFileSync(new URL(module), 'utf8')
+  for (const [, name = ''] of source.matchAll(/^(?:import|export) (?:[^;']*?from )?'([^']+)'/gm)) {
+    if (name.startsWith('.')) loadedBy(new URL(name, module).href, seen)
+    else if (name.startsWith('@svc/')) loadedBy(import.meta.resolve(name), seen)
+    else seen.add(name)
+  }
+  return seen
+}
+
+const isOurs = (name: string) => name.startsWith('file:')
+const packagesOf = (module: string) =>
+  [...loadedBy(module)].filter((name) => !isOurs(name) && !name.startsWith('node:'))
+const foldersOf = (module: string) =>
+  new Set([...loadedBy(module)].filter(isOurs).map((name) => relative(root, dirname(fileURLToPath(name)))))
+
+describe('svc-sdk/audit and svc-sdk/signer', () => {
+  for (const name of ['svc-sdk/audit', 'svc-sdk/signer']) {
+    it(`loads no container, schema or policy code: ${name}`, () => {
+      expect(packagesOf(import.meta.resolve(name))).to.deep.equal([])
+    })
+  }
+
+  it('load the log library, and of core only the JSON and directory modules', () => {
+    const others = [...foldersOf(import.meta.resolve('svc-sdk/audit'))].filter(
+      (folder) => !folder.startsWith('plugins/audit/dist/log'),
+    )
+    expect(others.sort()).to.deep.equal(['app/dist', 'core/dist/json', 'core/dist/store'])
+  })
+})
+
+describe('the threads of the audit log', () => {
+  const folder = new URL('./', import.meta.resolve('@svc/plugin-audit/log'))
+  const worker = (path: string) => new URL(path, folder).href
+
+  it('load no package and of core only the JSON modules, which keeps their start short', () => {
+    for (const path of ['verify/scan-worker.js', 'signing/signing-worker.js']) {
+      expect(packagesOf(worker(path))).to.deep.equal([])
+      expect([...foldersOf(worker(path))].filter((name) => name.startsWith('core/'))).to.deep.equal(
+        path.startsWith('verify') ? ['core/dist/json'] : [],
+      )
+    }
+  })
+})

@@ -1,0 +1,177 @@
+import { EMPTY_ROOT, leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+import {
+  checkpointText,
+  originOf,
+  parseCheckpoint,
+  parseRemoval,
+  removalOriginOf,
+  removalText,
+} from '@svc/plugin-audit/internal/log/seal/checkpoint'
+import { judgeNote, noteKeyId, parseNote, signNote } from '@svc/plugin-audit/internal/log/seal/note'
+import { notePieces } from '@svc/plugin-audit/internal/log/seal/note-file'
+import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { signer } from '../writer/records.js'
+import { openNote } from './independent-verifier.js'
+
+const origin = originOf(signer.keyId, '2026-11-21')
+const root = leafHash(Buffer.from('a line'))
+const head = { day: '2026-11-21', size: 1, root }
+const prev = { day: '2026-11-19', size: 7, root: EMPTY_ROOT }
+const own = [verifierFromPublicKey(signer.publicKey)]
+const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
+
+describe('signed notes', () => {
+  it('have the key id that c2sp.org/signed-note defines: that of the Go checksum database', () => {
+    // Its well-known verifier key, <name>+<id>+<base64 of type and key>.
+    const [name = '', id, key = ''] = 'sum.golang.org+033de0ae+Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8'
+      .match(/^([^+]+)\+([^+]+)\+(.+)$/)!
+      .slice(1)
+    const publicKey = Buffer.from(key, 'base64').subarray(1)
+    expect(Buffer.from(noteKeyId(name, publicKey)).toString('hex')).to.equal(id)
+  })
+
+  it('are what a verifier written from the specification alone accepts', async () => {
+    const signed = await signNote(checkpointText(origin, head, prev), origin, signer)
+    expect(openNote(signed, origin, signer.publicKey)).to.equal(
+      `${origin}\n1\n${Buffer.from(root, 'binary').toString('base64')}\nprev 2026-11-19 7 ${Buffer.from(
+        EMPTY_ROOT,
+        'binary',
+      ).toString('base64')}\n`,
+    )
+  })
+
+  it('come out of parsing as they were signed', async () => {
+    const signed = await signNote(checkpointText(origin, head, prev), origin, signer)
+    const note = parseNote(signed)!
+    expect(judgeNote(note, origin, own).kind).to.equal('verified')
+    expect(parseCheckpoint(note.text)).to.deep.equal({ origin, ...head, prev })
+  })
+
+  it('are signed by asynchronous signers too', async () => {
+    const slow = {
+      keyId: signer.keyId,
+      publicKey: signer.publicKey,
+      sign: () => new Uint8Array(0),
+      verify: () => true,
+      signAsync: async (data: Uint8Array) => signer.sign(data),
+    }
+    const signed = await signNote('text\n', 'name', slow)
+    expect(openNote(signed, 'name', signer.publicKey)).to.equal('text\n')
+  })
+
+  it('say which key fails: none of a known name and id, or one whose signature is wrong', async () => {
+    const signed = await signNote('text\n', 'name', signer)
+    expect(judgeNote(parseNote(signed)!, 'other', own).kind).to.equal('unknown_key')
+    const stranger = [verifierFromPublicKey(other.publicKey)]
+    expect(judgeNote(parseNote(signed)!, 'name', stranger).kind).to.equal('unknown_key')
+    expect(judgeNote(parseNote(signed.replace('text', 'tent'))!, 'name', own).kind).to.equal('bad_signature')
+  })
+
+  it('ignore signatures of unknown keys beside a known one, and are spoilt by a known bad one', async () => {
+    const mine = await signNote('text\n', 'name', signer)
+    const theirs = (await signNote('text\n', 'name', other)).slice('text\n\n'.length)
+    expect(judgeNote(parseNote(mine + theirs)!, 'name', own).kind).to.equal('verified')
+    const wrong = (await signNote('tent\n', 'name', signer)).slice('tent\n\n'.length)
+    expect(judgeNote(parseNote(mine + wrong)!, 'name', own).kind).to.equal('bad_signature')
+  })
+
+  for (const [title, change] of [
+    ['no final newline', (text: string) => text.slice(0, -1)],
+    ['no empty line', (text: string) => text.replace('\n\n', '\n')],
+    ['no signature', (text: string) => `${text.split('\n\n')[0]}\n\n`],
+    ['a carriage return', (text: string) => text.replace('\n', '\r\n')],
+    ['a tab', (text: string) => text.replace('text', 'te\txt')],
+    ['a hyphen for the dash', (text: string) => text.replace('\u2014', '-')],
+    ['two spaces', (text: string) => text.replace('name ', 'name  ')],
+    ['a plus in the key name', (text: string) => text.replace('\u2014 name', '\u2014 na+me')],
+    ['a no-break space in the key name', (text: string) => text.replace('\u2014 name', '\u2014 na\u00a0me')],
+    ['base64 without padding', (text: string) => text.replace(/=+\n$/, '\n')],
+    ['a signature of nothing', (text: string) => text.replace(/name \S+/, 'name AAAAAA==')],
+    ['seventeen signatures', (text: string) => text + text.slice(text.indexOf('\u2014')).repeat(16)],
+  ] as const) {
+    it(`are not read with ${title}`, async () => {
+      const signed = change(await signNote('text\n', 'name', signer))
+      expect(parseNote(signed)).to.equal(undefined)
+    })
+  }
+
+  it('never verify after any single byte was changed', async () => {
+    const bytes = Buffer.from(await signNote(checkpointText(origin, head, undefined), origin, signer))
+    fc.assert(
+      fc.property(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), (at, difference) => {
+        const changed = Buffer.from(bytes)
+        changed[at] = changed[at]! ^ difference
+        const [piece] = notePieces(changed)
+        const verified =
+          piece?.note !== undefined &&
+          !piece.torn &&
+          judgeNote(piece.note, parseCheckpoint(piece.note.text)?.origin ?? '', own).kind === 'verified'
+        expect(verified).to.equal(false)
+      }),
+      { numRuns: 400 },
+    )
+  })
+})
+
+describe('the text of a checkpoint', () => {
+  const text = checkpointText(origin, head, prev)
+
+  for (const [title, changed] of [
+    ['a leading zero', text.replace('\n1\n', '\n01\n')],
+    ['a negative size', text.replace('\n1\n', '\n-1\n')],
+    ['a size past what is exact', text.replace('\n1\n', '\n9007199254740993\n')],
+    ['a root of 31 bytes', text.replace(/\n\S{43}=\n/, `\n${Buffer.alloc(31).toString('base64')}\n`)],
+    ['another origin', text.replace('svc-audit', 'svc-other')],
+    ['a day the calendar lacks', text.replace('2026-11-21', '2026-11-31')],
+    ['an empty extension line', `${text}\n`],
+    ['two prev lines', `${text}${text.split('\n')[3]}\n`],
+    ['a prev of the same day', text.replace('2026-11-19', '2026-11-21')],
+    ['a prev without a root', text.replace(/^prev.*$/m, 'prev 2026-11-19 7')],
+    ['no final newline', text.slice(0, -1)],
+  ] as const) {
+    it(`is not read with ${title}`, () => {
+      expect(parseCheckpoint(changed)).to.equal(undefined)
+    })
+  }
+
+  it('may have extension lines that are not ours', () => {
+    expect(parseCheckpoint(`${text}witness something\n`)).to.deep.equal({ origin, ...head, prev })
+  })
+
+  it('names a key of any spelling without spaces, pluses or further slashes', () => {
+    expect(originOf('kms/key +1\n', '2026-11-21')).to.equal('svc-audit/kms%2Fkey%20%2B1%0A/2026-11-21')
+  })
+})
+
+describe('the text that retention leaves', () => {
+  it('names what was removed', () => {
+    const removal = removalText(removalOriginOf(signer.keyId), [prev, head])
+    expect(parseRemoval(removal)).to.deep.equal({
+      origin: removalOriginOf(signer.keyId),
+      heads: [prev, head],
+    })
+    expect(parseRemoval(removal.replace('removed', 'remained'))).to.equal(undefined)
+    expect(parseCheckpoint(removal)).to.equal(undefined)
+    expect(parseRemoval(checkpointText(origin, head, undefined))).to.equal(undefined)
+  })
+})
+
+describe('a file of notes', () => {
+  it('gives each with its line, and tells a torn last one from a damaged one', async () => {
+    const note = await signNote(checkpointText(origin, head, undefined), origin, signer)
+    const damaged = note.replace('\n1\n', '\nx\n')
+    const pieces = notePieces(Buffer.from(`${note}${damaged}${note}${note.slice(0, 150)}`))
+    expect(pieces.map(({ line, torn }) => [line, torn])).to.deep.equal([
+      [1, false],
+      [6, false],
+      [11, false],
+      [16, true],
+    ])
+    expect(
+      pieces.map(({ note }) => note !== undefined && parseCheckpoint(note.text) !== undefined),
+    ).to.deep.equal([true, false, true, false])
+    expect(notePieces(new Uint8Array(0))).to.deep.equal([])
+  })
+})

@@ -1,0 +1,99 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { parseCheckpoint } from '@svc/plugin-audit/internal/log/seal/checkpoint'
+import { notePieces } from '@svc/plugin-audit/internal/log/seal/note-file'
+import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { leashed } from '../../../../support/leash.js'
+import { temporaryDir } from '../../temporary.js'
+import { appenderIn, DAY, signer, spansOf } from '../writer/records.js'
+
+/** Appends and seals as fast as it may until it is told to end, printing each acknowledged span. */
+const writer = `
+  import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+  import { writeSync } from 'node:fs'
+  const [dir, name] = process.argv.slice(1)
+  const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
+  const appender = new SvcAppender({ config: { dir, retentionDays: 9999, checkpoint: { intervalMs: 2 } }, signer })
+  let ending = false
+  process.stdin.once('data', () => { ending = true })
+  const work = async (i) => {
+    for (let next = 0; !ending; next++) {
+      const span_id = name + i + '-' + next
+      await appender.append({
+        ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
+        latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, key_id: signer.keyId,
+      })
+      writeSync(1, span_id + '\\n')
+    }
+  }
+  await Promise.all(Array.from({ length: 4 }, (_, i) => work(i)))
+  await appender.close()
+  process.exit()`
+
+class Writer {
+  readonly acknowledged: string[] = []
+  readonly child: ChildProcess
+  readonly ended: Promise<unknown>
+
+  constructor(dir: string, name: string) {
+    this.child = leashed(
+      spawn(process.execPath, ['--input-type=module', '-e', writer, dir, name], {
+        cwd: new URL('.', import.meta.url),
+        stdio: ['pipe', 'pipe', 'inherit'],
+      }),
+    )
+    const lines = createInterface({ input: this.child.stdout! })
+    lines.on('line', (line) => this.acknowledged.push(line))
+    this.ended = Promise.all([once(this.child, 'exit'), once(lines, 'close')])
+  }
+
+  async acknowledges(more: number): Promise<void> {
+    const enough = this.acknowledged.length + more
+    while (this.acknowledged.length < enough) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+describe('several processes that seal', () => {
+  const dir = temporaryDir()
+  const checkpoints = () => join(dir.path, `audit-${DAY}.checkpoint`)
+  const heads = () =>
+    existsSync(checkpoints())
+      ? notePieces(readFileSync(checkpoints())).flatMap(
+          ({ note }) => (note && parseCheckpoint(note.text)?.size) ?? [],
+        )
+      : []
+
+  it('take over from one another however each is killed, and leave a log that nobody accuses', async function () {
+    this.timeout(60_000)
+    const moments = fc.sample(fc.integer({ min: 1, max: 120 }), 3)
+    for (const [round, moment] of moments.entries()) {
+      const writers = ['a', 'b', 'c'].map((name) => new Writer(dir.path, `${name}${round}-`))
+      const alive = new Set(writers)
+      for (const victim of writers.slice(0, 2)) {
+        await victim.acknowledges(moment)
+        victim.child.kill('SIGKILL')
+        alive.delete(victim)
+        await victim.ended
+        // Whoever is left goes on sealing.
+        const before = heads().at(-1) ?? 0
+        while ((heads().at(-1) ?? 0) <= before)
+          await Promise.all([...alive].map((each) => each.acknowledges(1)))
+      }
+      for (const each of alive) each.child.stdin?.end('end\n')
+      await Promise.all(writers.map((each) => each.ended))
+      const after = appenderIn(dir.path)
+      await after.ready()
+      await after.close()
+      const spans = new Set(spansOf(dir.path))
+      for (const each of writers) expect([...spans]).to.include.members(each.acknowledged)
+      const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(signer.publicKey)] })
+      expect(report, `killed at ${moments}`).to.deep.include({ verdict: 'intact', failures: [], unsealed: 0 })
+      expect(heads()).to.deep.equal(heads().toSorted((a, b) => a - b))
+    }
+  })
+})

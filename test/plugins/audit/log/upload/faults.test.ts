@@ -1,0 +1,317 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { temporaryDir } from '../../temporary.js'
+import { DAY, envelope, spansOf } from '../writer/records.js'
+import { type Cloud, type Fault, failing, startCloud } from './cloud.js'
+import { stateOf, textOf, uploading } from './rig.js'
+
+const daily = `audit-${DAY}.ndjson`
+
+/** Lets `times` requests whose path contains `part` end as `how` says. */
+function meeting(part: string, times: number, how: Fault): Fault {
+  let left = times
+  return (request, response) => request.path.includes(part) && left-- > 0 && how(request, response)
+}
+
+describe('upload, when things fail', () => {
+  const dir = temporaryDir()
+  let cloud: Cloud
+  beforeEach(async () => {
+    cloud = await startCloud()
+  })
+  afterEach(() => cloud[Symbol.asyncDispose]())
+
+  const reset: Fault = (_, response) => {
+    response.socket?.resetAndDestroy()
+    return true
+  }
+  const hang: Fault = () => true
+  /** The store keeps the bytes, but its answer never arrives. */
+  const keptUnheard: Fault = ({ path, body }, response) => {
+    cloud.objects.set(path.slice('/store/'.length), body)
+    response.socket?.destroy()
+    return true
+  }
+  /** The store keeps the bytes and says so, but only when the writer waits no longer. */
+  const keptTooLate: Fault = ({ path, body }, response) => {
+    cloud.objects.set(path.slice('/store/'.length), body)
+    response.socket?.once('close', () => response.writeHead(200).end())
+    return true
+  }
+
+  for (const [title, fault] of [
+    ['the control plane answers 500', failing('/api/', 500, 2)],
+    ['the control plane answers 503', failing('/api/', 503, 2)],
+    ['the control plane answers 429', failing('/api/', 429, 2)],
+    ['the control plane resets', meeting('/api/', 2, reset)],
+    ['the control plane hangs', meeting('/api/', 1, hang)],
+    ['the store answers 500', failing('/store/', 500, 2)],
+    ['the store answers 503', failing('/store/', 503, 2)],
+    ['the store answers 409, as one of the same key is under way', failing('/store/', 409, 2)],
+    ['the store resets', meeting('/store/', 2, reset)],
+    ['the store hangs', meeting('/store/', 1, hang)],
+    ['the store took the bytes and broke off', meeting('/store/', 1, (...a) => keptUnheard(...a))],
+    ['the store answers 200 after the writer gave up', meeting('/store/', 1, (...a) => keptTooLate(...a))],
+    [
+      'the control plane answers no JSON',
+      meeting('/api/', 1, (_, response) => {
+        response.end('<html>')
+        return true
+      }),
+    ],
+    [
+      'the control plane answers without a url',
+      meeting('/api/', 1, (_, response) => {
+        response.end('{"url":"file:///etc/passwd"}')
+        return true
+      }),
+    ],
+  ] as const) {
+    it(`tries again, with every byte exactly once, when ${title}`, async () => {
+      cloud.fault = fault
+      const { appender, errors } = uploading(
+        dir.path,
+        cloud,
+        { timeoutMs: 150 },
+        { limits: { uploadIdleMs: 150 } },
+      )
+      await appender.append(envelope())
+      await appender.flush()
+      await appender.append(envelope())
+      while (cloud.objects.size === 0 || appender.status().upload?.pendingBytes !== 0) await appender.flush()
+      await appender.close()
+      expect(errors.map(({ code }) => code)).to.include('upload_failed')
+      expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+    })
+  }
+
+  it('tries again by itself, later and later', async () => {
+    cloud.fault = failing('/api/', 503, 2)
+    const { appender, errors } = uploading(dir.path, cloud)
+    await appender.append(envelope())
+    await cloud.until(() => cloud.objects.size > 0)
+    await appender.close()
+    expect(errors.map(({ code }) => code)).to.deep.equal(['upload_failed', 'upload_failed'])
+  })
+
+  for (const status of [401, 403]) {
+    it(`does not repeat what the control plane refuses with ${status}, tells it, and goes on appending`, async () => {
+      cloud.fault = failing('/api/', status)
+      const { appender, errors } = uploading(dir.path, cloud, { intervalMs: 5 })
+      let appended = 0
+      for (let since = 0; since < 20; appended++) {
+        await appender.append(envelope())
+        // Intervals pass meanwhile.
+        if (appender.status().upload?.state === 'stopped') since++
+      }
+      expect(appender.status()).to.have.nested.property('upload.state', 'stopped')
+      expect(appender.status()).to.have.nested.property('upload.error.code', 'upload_rejected')
+      await appender.close()
+      expect(cloud.requests).to.have.length(1)
+      expect(errors.map(({ message }) => message).join()).to.match(
+        new RegExp(`^/api/svc/upload-url answered ${status}: .*made ${status}`),
+      )
+      expect(spansOf(dir.path)).to.have.length(appended)
+    })
+  }
+
+  it('leaves out only the file that is refused, until flush asks again', async () => {
+    cloud.fault = ({ path }, response) => {
+      if (!path.startsWith('/store/') || !path.includes('2026-11-20')) return false
+      response.statusCode = 400
+      response.end()
+      return true
+    }
+    writeFileSync(join(dir.path, 'audit-2026-11-20.ndjson'), '{"a":1}\n')
+    const { appender, errors } = uploading(dir.path, cloud)
+    await appender.append(envelope())
+    await cloud.until(() => cloud.objects.size === 1)
+    cloud.fault = () => false
+    await appender.flush()
+    await appender.close()
+    expect(errors.map(({ code, reach }) => [code, reach])).to.deep.equal([['upload_rejected', 'file']])
+    expect(cloud.assembled('ingest/2026-11-20', 'audit-2026-11-20')).to.equal('{"a":1}\n')
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('tries again with the agents of every day, not only of the last ones', async () => {
+    mkdirSync(join(dir.path, 'agents/n/2026-11-02'), { recursive: true })
+    writeFileSync(join(dir.path, 'agents/n/2026-11-02/r.ndjson'), '{"a":1}\n')
+    cloud.fault = failing('/api/', 503, 1)
+    const { appender } = uploading(dir.path, cloud)
+    await appender.ready()
+    await cloud.until(() => cloud.objects.size > 0)
+    await appender.close()
+    expect(cloud.assembled('agents/n/2026-11-02', 'r')).to.equal('{"a":1}\n')
+  })
+
+  it('goes on with another thread where the one that uploads has died', async () => {
+    const mark = join(dir.path, 'mark')
+    const dieOnce = `
+      import { isMainThread } from 'node:worker_threads'
+      import { mkdirSync } from 'node:fs'
+      if (!isMainThread && mkdirSync(${JSON.stringify(mark)}, { recursive: true })) process.exit(3)`
+    const { execArgv } = process
+    process.execArgv = [...execArgv, '--import', `data:text/javascript,${encodeURIComponent(dieOnce)}`]
+    try {
+      const { appender, errors } = uploading(dir.path, cloud)
+      await appender.append(envelope())
+      await cloud.until(() => cloud.objects.size > 0)
+      await appender.close()
+      expect(errors.map(({ code, message }) => [code, message])).to.deep.equal([
+        ['upload_failed', 'the thread that uploads ended'],
+      ])
+    } finally {
+      process.execArgv = execArgv
+    }
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('does not follow a redirect with the key in its hand', async () => {
+    cloud.fault = ({ path }, response) => {
+      if (!path.startsWith('/api/')) return false
+      response.writeHead(307, { location: `${cloud.url}/elsewhere` }).end()
+      return true
+    }
+    const { appender, errors } = uploading(dir.path, cloud)
+    await appender.append(envelope())
+    await appender.close()
+    expect(cloud.asked('/elsewhere')).to.deep.equal([])
+    expect(errors[0]?.message).to.include('answered 307')
+  })
+
+  it('never shows the key in an error', async () => {
+    cloud.fault = failing('/api/', 401)
+    const { appender, errors } = uploading(dir.path, cloud)
+    await appender.append(envelope())
+    await appender.close()
+    expect(JSON.stringify(errors) + errors.map(({ stack }) => stack).join()).to.not.include('key-1')
+  })
+
+  for (const [title, fault] of [
+    ['the control plane hangs', hang],
+    ['the control plane is dead', reset],
+    ['the store hangs', ({ path }) => path.startsWith('/store/')],
+  ] as const satisfies [string, Fault][]) {
+    it(`does not slow an append or keep close waiting beyond timeoutMs while ${title}`, async () => {
+      cloud.fault = fault
+      const { appender } = uploading(
+        dir.path,
+        cloud,
+        { timeoutMs: 1_000 },
+        { limits: { uploadTriggerBytes: 100 } },
+      )
+      await appender.append(envelope())
+      await cloud.until(() => cloud.requests.length > 0)
+      const start = performance.now()
+      for (let i = 0; i < 50; i++) await appender.append(envelope())
+      const appended = performance.now() - start
+      await appender.close()
+      // Were each to wait for the upload, they would take 50 seconds; a close that waits on would not end.
+      expect(appended, '50 appends, one after another').to.be.below(10_000)
+      expect(performance.now() - start - appended).to.be.below(20_000)
+      expect(spansOf(dir.path)).to.have.length(51)
+    })
+  }
+
+  it('repeats a range that was begun exactly, whatever was appended since', async () => {
+    const first = uploading(dir.path, cloud)
+    await first.appender.append(envelope())
+    await first.appender.close()
+    const end = textOf(dir.path, daily).length
+    const progress = { offset: 0, pending: end, updatedAt: '2026-11-21T12:00:00.000Z' }
+    writeFileSync(
+      join(dir.path, '.svc-presign-state.json'),
+      JSON.stringify({ version: 1, files: { [daily]: progress } }),
+    )
+    const [key] = cloud.objects.keys()
+    const second = uploading(dir.path, cloud)
+    await second.appender.append(envelope())
+    await second.appender.close()
+    const keys = cloud.asked('/store/').map(({ path }) => path.slice('/store/'.length))
+    expect(keys.slice(0, 2)).to.deep.equal([key, key])
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('stops a file that is shorter than what was uploaded, and no other', async () => {
+    const first = uploading(dir.path, cloud)
+    await first.appender.append(envelope())
+    await first.appender.close()
+    writeFileSync(join(dir.path, daily), '{"cut":true}\n')
+    const second = uploading(dir.path, cloud)
+    await second.appender.append(envelope({ ts: '2026-11-22T10:00:00Z' }))
+    await second.appender.close()
+    expect(second.errors.map(({ code }) => code)).to.deep.equal(['upload_file'])
+    expect(second.errors[0]?.message).to.include(`${daily} has 13 bytes and no longer holds`)
+    expect([...cloud.objects.keys()].filter((key) => key.includes('/ingest/2026-11-21/'))).to.have.length(1)
+    expect(cloud.assembled('ingest/2026-11-22', 'audit-2026-11-22')).to.not.equal('')
+  })
+
+  it('stops a file in whose bytes no line ends where the last upload ended', async () => {
+    const first = uploading(dir.path, cloud)
+    await first.appender.append(envelope())
+    await first.appender.close()
+    writeFileSync(join(dir.path, daily), `${'x'.repeat(textOf(dir.path, daily).length * 2)}\n`)
+    const second = uploading(dir.path, cloud)
+    await second.appender.ready()
+    await second.appender.close()
+    expect(second.errors.map(({ code }) => code)).to.deep.equal(['upload_file'])
+    expect(cloud.objects.size).to.equal(1)
+  })
+
+  describe('the state file', () => {
+    const state = () => join(dir.path, '.svc-presign-state.json')
+
+    for (const [title, content] of [
+      ['truncated to zero', ''],
+      ['half written', '{"version":1,"files":{"audit-2026'],
+      ['of another shape', '{"version":1,"files":{"a":{"offset":-4,"updatedAt":"x"}}}'],
+      ['no object', '[]'],
+    ] as const) {
+      it(`${title} is moved aside and told; everything is uploaded again and nothing is lost`, async () => {
+        const first = uploading(dir.path, cloud)
+        await first.appender.append(envelope())
+        await first.appender.flush()
+        await first.appender.append(envelope())
+        await first.appender.close()
+        writeFileSync(state(), content)
+        const before = new Map(cloud.objects)
+        const second = uploading(dir.path, cloud)
+        await second.appender.append(envelope())
+        await second.appender.flush()
+        const again = textOf(dir.path, daily)
+        expect(second.appender.status().upload?.state).to.equal('idle')
+        await second.appender.append(envelope())
+        await second.appender.close()
+        expect(second.errors.map(({ code }) => code)).to.deep.equal(['upload_state'])
+        expect(textOf(dir.path, '.svc-presign-state.json.bad-20261121T120000000Z')).to.equal(content)
+        const text = textOf(dir.path, daily)
+        expect(stateOf(dir.path).files[daily]?.offset).to.equal(text.length)
+        for (const [key, bytes] of before) expect(cloud.objects.get(key)?.equals(bytes)).to.equal(true)
+        expect([...cloud.objects.values()].map(String)).to.include(again)
+      })
+    }
+
+    it('of another version stops the upload, stays as it is, and costs no append', async () => {
+      writeFileSync(state(), '{"version":2,"anything":true}')
+      const { appender, errors } = uploading(dir.path, cloud)
+      await appender.append(envelope())
+      await appender.close()
+      expect(errors.map(({ message }) => message).join()).to.include(
+        'has version 2, this release knows version 1',
+      )
+      expect(textOf(dir.path, '.svc-presign-state.json')).to.equal('{"version":2,"anything":true}')
+      expect([cloud.requests.length, spansOf(dir.path).length]).to.deep.equal([0, 1])
+    })
+
+    it('that cannot be written keeps everything from being sent', async () => {
+      mkdirSync(`${state()}.tmp`)
+      const { appender, errors } = uploading(dir.path, cloud)
+      await appender.append(envelope())
+      await appender.close()
+      expect(errors[0]?.message).to.include('.svc-presign-state.json cannot be written')
+      expect(cloud.requests).to.deep.equal([])
+    })
+  })
+})

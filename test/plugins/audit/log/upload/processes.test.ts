@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { leashed } from '../../../../support/leash.js'
+import { temporaryDir } from '../../temporary.js'
+import { DAY, linesOf } from '../writer/records.js'
+import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
+import { textOf, uploading } from './rig.js'
+
+/** Appends without end and uploads all the time, until it is killed. */
+const writer = `
+  import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
+  const [dir, apiBaseUrl] = process.argv.slice(1)
+  const appender = new SvcAppender({
+    config: { dir, retentionDays: 9999, presign: {
+      apiBaseUrl, auditKey: 'Bearer k', tenant: 'acme', environment: 'prod', clientName: 'edge', clientVersion: '1.0.0',
+      intervalMs: 1, timeoutMs: 2000,
+    } },
+    limits: { uploadTriggerBytes: 500, uploadRangeBytes: 3000 },
+    signer: LocalDevSigner.fromSeed(new Uint8Array(32).fill(7)),
+  })
+  for (let i = 0; ; i++) {
+    await appender.append({
+      ts: '${DAY}T10:00:00Z', trace_id: 'aa', span_id: 's' + i, tenant: 'acme', server: 's@1', tool: 't@1', status: 'ok',
+      latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, nodeId: 'n', agentRef: 'r' + (i % 3),
+    })
+  }`
+
+describe('an uploader that is killed', () => {
+  const dir = temporaryDir()
+  let cloud: Cloud
+  beforeEach(async () => {
+    cloud = await startCloud()
+  })
+  afterEach(() => cloud[Symbol.asyncDispose]())
+
+  async function killedAt(moment: number, isMoment: (request: CloudRequest) => boolean): Promise<void> {
+    const child = leashed(
+      spawn(process.execPath, ['--input-type=module', '-e', writer, dir.path, cloud.url], {
+        cwd: new URL('.', import.meta.url),
+        stdio: ['ignore', 'ignore', 'inherit'],
+      }),
+    )
+    const exited = once(child, 'exit')
+    let seen = 0
+    cloud.fault = (request) => {
+      if (isMoment(request) && ++seen === moment) child.kill('SIGKILL')
+      return false
+    }
+    await exited
+    cloud.fault = () => false
+  }
+
+  const moments = fc.sample(fc.integer({ min: 1, max: 25 }), { numRuns: 3 })
+  for (const [title, isMoment] of [
+    ['when it asks for a URL', ({ path }: CloudRequest) => path.includes('upload-url')],
+    ['while the store takes its bytes', ({ method }: CloudRequest) => method === 'PUT'],
+    ['at any request', () => true],
+  ] as const) {
+    it(`${title} leaves every byte exactly once under its keys, once another goes on`, async function () {
+      this.timeout(60_000)
+      for (const moment of moments) await killedAt(moment, isMoment)
+      const { appender, errors } = uploading(dir.path, cloud)
+      await appender.ready()
+      await appender.flush()
+      await appender.close()
+      expect(errors, `killed at ${moments}`).to.deep.equal([])
+      expect(linesOf(dir.path, `audit-${DAY}.ndjson`)).to.not.have.length(0)
+      expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`), `killed at ${moments}`).to.equal(
+        textOf(dir.path, `audit-${DAY}.ndjson`),
+      )
+      for (const agent of ['r0', 'r1', 'r2']) {
+        expect(cloud.assembled(`agents/n/${DAY}`, agent), `${agent}, killed at ${moments}`).to.equal(
+          textOf(dir.path, `agents/n/${DAY}/${agent}.ndjson`),
+        )
+      }
+    })
+  }
+})

@@ -1,0 +1,66 @@
+// An appender that uploads to a cloud of the test's own.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { AppenderOptions, PresignConfig, SvcAppender, UploadError } from '@svc/plugin-audit/log'
+import { appenderIn } from '../writer/records.js'
+import type { Cloud } from './cloud.js'
+
+export interface Rig {
+  readonly appender: SvcAppender
+  readonly errors: UploadError[]
+}
+
+/** Looks for new bytes only when told, unless `presign` says otherwise; waits next to nothing after a failure. */
+export function uploading(
+  dir: string,
+  cloud: Pick<Cloud, 'url'>,
+  presign: Partial<PresignConfig> = {},
+  options: Partial<Omit<AppenderOptions, 'config'>> & { retentionDays?: number; sealed?: boolean } = {},
+): Rig {
+  const errors: UploadError[] = []
+  // Most tests count objects, and want the checkpoints' out of the way.
+  const { retentionDays = 30, sealed = false, ...rest } = options
+  const appender = appenderIn(dir, {
+    random: () => 0,
+    onAsyncError: (error) => errors.push(error as UploadError),
+    ...rest,
+    config: {
+      retentionDays,
+      ...(sealed ? {} : { checkpoint: false as const }),
+      presign: {
+        apiBaseUrl: cloud.url,
+        auditKey: 'Bearer key-1',
+        tenant: 'acme',
+        environment: 'prod',
+        clientName: 'edge',
+        clientVersion: '1.0.0',
+        intervalMs: 3_600_000,
+        timeoutMs: 5_000,
+        ...presign,
+      },
+    },
+  })
+  return { appender, errors }
+}
+
+/** Looks for new bytes once before it is given out, so that the test decides when that happens next. */
+export async function uploadingSoon(...args: Parameters<typeof uploading>): Promise<Rig> {
+  const rig = uploading(...args)
+  await rig.appender.ready()
+  await rig.appender.flush()
+  return rig
+}
+
+export function textOf(dir: string, path: string): string {
+  return readFileSync(join(dir, path), 'utf8')
+}
+
+export interface StateFile {
+  version: number
+  files: Record<string, { offset: number; pending?: number; updatedAt: string }>
+}
+
+export function stateOf(dir: string): StateFile {
+  return JSON.parse(textOf(dir, '.svc-presign-state.json'))
+}

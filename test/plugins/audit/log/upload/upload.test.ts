@@ -1,0 +1,358 @@
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { temporaryDir } from '../../temporary.js'
+import { appenderIn, DAY, envelope, fixedClock } from '../writer/records.js'
+import { type Cloud, METADATA, OWNER, startCloud } from './cloud.js'
+import { stateOf, textOf, uploading, uploadingSoon } from './rig.js'
+
+const daily = `audit-${DAY}.ndjson`
+const raw = {
+  ts: `${DAY}T10:00:00Z`,
+  trace_id: 'aa',
+  span_id: 'bb',
+  runId: 'r',
+  tenant: 'acme',
+  direction: 'input',
+  payload_preview: '{}',
+  payload_truncated: false,
+  payload_bytes: 2,
+}
+
+describe('upload', () => {
+  const dir = temporaryDir()
+  let cloud: Cloud
+  beforeEach(async () => {
+    cloud = await startCloud()
+  })
+  afterEach(() => cloud[Symbol.asyncDispose]())
+
+  it('puts exactly the bytes of the log under a key that names them', async () => {
+    const { appender } = await uploadingSoon(dir.path, cloud)
+    await appender.append(envelope())
+    await appender.append(envelope())
+    await appender.flush()
+    const text = textOf(dir.path, daily)
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(text)
+    expect([...cloud.objects.keys()][0]).to.match(
+      new RegExp(`^${OWNER}/ingest/${DAY}/audit-${DAY}-0-${text.length}-[0-9a-f]{16}\\.ndjson$`),
+    )
+    await appender.close()
+  })
+
+  it('asks for the URL as the contract says, and puts with the headers it was given', async () => {
+    const { appender } = await uploadingSoon(dir.path, cloud)
+    await appender.append(envelope())
+    await appender.close()
+    const [asked] = cloud.asked('/api/svc/upload-url')
+    const [put] = cloud.asked('/store/')
+    expect(asked?.headers).to.include({ authorization: 'Bearer key-1', 'content-type': 'application/json' })
+    expect(JSON.parse(String(asked?.body))).to.deep.equal({
+      key: put?.path.slice('/store/'.length),
+      ...METADATA,
+      contentType: 'application/x-ndjson',
+      contentLength: textOf(dir.path, daily).length,
+      date: DAY,
+      mode: 'audit',
+    })
+    expect(put?.headers).to.include({
+      'content-type': 'application/x-ndjson',
+      'if-none-match': '*',
+      'x-from-control-plane': 'yes',
+      'content-length': String(textOf(dir.path, daily).length),
+    })
+    expect(put?.headers).to.not.have.any.keys('authorization', 'transfer-encoding')
+  })
+
+  it('sends only what was appended since the last time, also after a restart', async () => {
+    const first = await uploadingSoon(dir.path, cloud)
+    await first.appender.append(envelope())
+    await first.appender.flush()
+    await first.appender.append(envelope())
+    await first.appender.close()
+    const second = await uploadingSoon(dir.path, cloud)
+    await second.appender.append(envelope())
+    await second.appender.close()
+    expect(cloud.objects.size).to.equal(3)
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+    expect(stateOf(dir.path)).to.deep.equal({
+      version: 1,
+      files: { [daily]: { offset: textOf(dir.path, daily).length, updatedAt: '2026-11-21T12:00:00.000Z' } },
+    })
+  })
+
+  it('carries all four datasets, each in its folder and mode', async () => {
+    writeFileSync(join(dir.path, `audit-${DAY}.checkpoint`), 'svc-audit/x\n1\nroot\n\n— x sig\n')
+    const { appender } = uploading(dir.path, cloud)
+    await appender.append(envelope({ nodeId: 'node/1', agentRef: 'run 7' }))
+    await appender.appendRawPayload(raw)
+    await appender.close()
+    const modes = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)).mode)
+    expect(modes.sort()).to.deep.equal(['agent', 'audit', 'checkpoint', 'raw'])
+    const log = textOf(dir.path, daily)
+    expect(cloud.assembled(`agents/node%2F1/${DAY}`, 'run%207')).to.equal(log)
+    expect(cloud.assembled(`raw/${DAY}`, `raw-${DAY}`)).to.equal(textOf(dir.path, `raw/raw-${DAY}.ndjson`))
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.match(/^svc-audit/)
+  })
+
+  it('leaves alone what no dataset holds, and a line that has not ended', async () => {
+    mkdirSync(join(dir.path, 'raw'))
+    writeFileSync(join(dir.path, `${daily}.torn-1`), 'torn\n')
+    writeFileSync(join(dir.path, 'notes.ndjson'), '{}\n')
+    writeFileSync(join(dir.path, daily), 'whole line\nbegun')
+    const { appender } = uploading(dir.path, cloud)
+    await appender.ready()
+    await appender.close()
+    expect([...cloud.objects.values()].map(String)).to.deep.equal(['whole line\n'])
+  })
+
+  it('cuts a long backlog into objects that end at newlines, a long line whole', async () => {
+    const { appender } = uploading(dir.path, cloud, {}, { limits: { uploadRangeBytes: 2_000 } })
+    for (let i = 0; i < 12; i++) {
+      await appender.append(envelope({ agentVariables: { text: 'x'.repeat(i === 5 ? 300_000 : 300) } }))
+    }
+    await appender.close()
+    expect(cloud.objects.size).to.be.within(4, 12)
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('ends a round though the log grows faster than it is uploaded', async function () {
+    this.timeout(60_000)
+    const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
+    const growing: Promise<void>[] = []
+    cloud.fault = ({ method }) => {
+      // Far more than an object holds; bounded, so that a round that does not end is told from one that does.
+      if (method === 'PUT' && growing.length < 300) {
+        for (let i = 0; i < 10; i++) growing.push(appender.append(envelope()))
+      }
+      return false
+    }
+    await appender.append(envelope())
+    await appender.flush()
+    cloud.fault = () => false
+    expect(cloud.asked('/store/')).to.have.length(1)
+    await Promise.all(growing)
+    await appender.close()
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  describe('metadata', () => {
+    it('is not asked for when the configuration has it', async () => {
+      const { appender } = uploading(dir.path, cloud)
+      await appender.append(envelope())
+      await appender.close()
+      expect(cloud.asked('validate-key')).to.deep.equal([])
+    })
+
+    it('is asked for once where a field is missing, and the configuration wins', async () => {
+      const presign = {
+        apiBaseUrl: cloud.url,
+        auditKey: 'Bearer k',
+        clientName: 'mine',
+        intervalMs: 3_600_000,
+      }
+      const bare = appenderIn(dir.path, { config: { presign } })
+      for (let i = 0; i < 2; i++) {
+        for (const agentRef of ['a', 'b', 'c']) await bare.append(envelope({ nodeId: 'n', agentRef }))
+        await bare.flush()
+      }
+      await bare.close()
+      expect(cloud.asked('validate-key').map(({ body }) => String(body))).to.deep.equal(['{}'])
+      expect([...cloud.objects.keys()].join()).to.include('tenants/acme/prod/clients/mine/1.0.0/')
+    })
+
+    it('has its environment under either name', async () => {
+      cloud.fault = ({ path }, response) => {
+        if (!path.includes('validate-key')) return false
+        response.end(JSON.stringify({ tenant: 't', environment: 'e', clientName: 'c', clientVersion: 'v' }))
+        return true
+      }
+      const appender = appenderIn(dir.path, {
+        config: { presign: { apiBaseUrl: cloud.url, auditKey: 'Bearer k' } },
+      })
+      await appender.append(envelope())
+      await appender.close()
+      expect([...cloud.objects.keys()][0]).to.match(/^tenants\/t\/e\/clients\/c\/v\/ingest\//)
+    })
+  })
+
+  describe('begins', () => {
+    it('once enough new bytes are there', async () => {
+      const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadTriggerBytes: 300 } })
+      await appender.append(envelope())
+      await cloud.until(() => cloud.objects.size > 0)
+      await appender.append(envelope({ agentVariables: { text: 'x'.repeat(500) } }))
+      await cloud.until(() => cloud.objects.size === 2)
+      await appender.close()
+    })
+
+    it('when the day changes', async () => {
+      const { appender } = await uploadingSoon(dir.path, cloud)
+      await appender.append(envelope())
+      await appender.flush()
+      await appender.append(envelope({ ts: '2026-11-22T00:00:01Z' }))
+      await cloud.until(() => [...cloud.objects.keys()].some((key) => key.includes('/2026-11-22/')))
+      await appender.close()
+    })
+
+    it('at every interval, whoever wrote the bytes', async () => {
+      const { appender } = uploading(dir.path, cloud, { intervalMs: 20 })
+      await appender.ready()
+      writeFileSync(join(dir.path, 'audit-2026-11-20.ndjson'), '{"by":"another process"}\n')
+      await cloud.until(() => cloud.objects.size === 1)
+      await appender.close()
+    })
+  })
+
+  it('is done by one of several writers, and by another once that one closes', async () => {
+    const first = uploading(dir.path, cloud)
+    await first.appender.ready()
+    await first.appender.flush()
+    const second = uploading(dir.path, cloud)
+    await second.appender.append(envelope())
+    await second.appender.flush()
+    expect(second.appender.status().upload).to.include({ state: 'standby', uploadedBytes: 0 })
+    expect(cloud.objects.size).to.equal(0)
+    await first.appender.close()
+    await second.appender.append(envelope())
+    await second.appender.flush()
+    await second.appender.close()
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('tells figures, and counts them', async () => {
+    const counts = new Map<string, number>()
+    const meter = { count: (name: string, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by) }
+    const { appender } = await uploadingSoon(dir.path, cloud, {}, { meter })
+    await appender.append(envelope())
+    await appender.flush()
+    const bytes = textOf(dir.path, daily).length
+    expect(appender.status().upload).to.deep.equal({
+      state: 'idle',
+      uploadedBytes: bytes,
+      objects: 1,
+      pendingBytes: 0,
+      failures: 0,
+      lastUploadAt: Date.parse('2026-11-21T12:00:00Z'),
+    })
+    await appender.close()
+    expect([...counts]).to.deep.equal([
+      ['svc_audit_upload_bytes_total', bytes],
+      ['svc_audit_upload_objects_total', 1],
+    ])
+  })
+
+  it('sends the checkpoints along, the last ones included', async () => {
+    const { appender, errors } = uploading(dir.path, cloud, {}, { sealed: true })
+    await appender.append(envelope())
+    await appender.seal()
+    await appender.append(envelope())
+    await appender.close()
+    expect(errors).to.deep.equal([])
+    const checkpoints = textOf(dir.path, `audit-${DAY}.checkpoint`)
+    expect(checkpoints.match(/^svc-audit/gm)).to.have.length(2)
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(checkpoints)
+  })
+
+  it('sends no note that has not ended', async () => {
+    const { appender } = uploading(dir.path, cloud, {}, { sealed: true })
+    await appender.append(envelope())
+    await appender.seal()
+    const whole = textOf(dir.path, `audit-${DAY}.checkpoint`)
+    // Some lines of the next one, as a sealer that dies may leave them.
+    appendFileSync(join(dir.path, `audit-${DAY}.checkpoint`), whole.slice(0, -20))
+    await appender.flush()
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(whole)
+    await appender.append(envelope())
+    await appender.close()
+    expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(
+      textOf(dir.path, `audit-${DAY}.checkpoint`),
+    )
+  })
+
+  describe('retention', () => {
+    const old = 'audit-2026-10-01.ndjson'
+
+    it('removes a sealed log with its checkpoints, once both are uploaded, and leaves its statement', async () => {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      const keeping = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 100 })
+      await keeping.appender.ready()
+      await keeping.appender.close()
+      const checkpoint = textOf(dir.path, 'audit-2026-10-01.checkpoint')
+      const { appender } = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 10 })
+      await appender.append(envelope())
+      await appender.close()
+      for (const name of [old, 'audit-2026-10-01.checkpoint', 'audit-2026-10-01.tree']) {
+        expect(() => textOf(dir.path, name), name).to.throw('ENOENT')
+      }
+      expect(cloud.assembled('checkpoints/2026-10-01', 'audit-2026-10-01')).to.equal(checkpoint)
+      const [, size, root] = checkpoint.split('\n')
+      const statement = textOf(dir.path, 'audit-removed.notes')
+      expect(statement).to.include(`\nremoved 2026-10-01 ${size} ${root}\n`)
+      expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statement)
+      const told = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)))
+      const { mode, date } = told.find(({ key }) => key.includes('audit-removed'))
+      expect([mode, date]).to.deep.equal(['checkpoint', '2026-10-01'])
+    })
+
+    it('sends its later statements to where the first went', async () => {
+      for (const day of ['2026-10-01', '2026-10-02'])
+        writeFileSync(join(dir.path, `audit-${day}.ndjson`), '{}\n')
+      const clock = fixedClock('2026-10-20T12:00:00Z')
+      for (const retentionDays of [18, 17]) {
+        const { appender } = uploading(dir.path, cloud, {}, { sealed: true, retentionDays, clock })
+        await appender.seal()
+        await appender.close()
+      }
+      const statements = textOf(dir.path, 'audit-removed.notes')
+      expect(statements.match(/^removed /gm)).to.have.length(2)
+      expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statements)
+    })
+
+    it('removes old files once they are wholly uploaded, and forgets them', async () => {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      mkdirSync(join(dir.path, 'agents/n/2026-10-01'), { recursive: true })
+      writeFileSync(join(dir.path, 'agents/n/2026-10-01/r.ndjson'), '{"a":1}\n')
+      const { appender } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+      await appender.append(envelope())
+      await appender.close()
+      expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+      expect(() => textOf(dir.path, 'agents/n/2026-10-01/r.ndjson')).to.throw('ENOENT')
+      expect(cloud.assembled('ingest/2026-10-01', 'audit-2026-10-01')).to.equal('{"a":1}\n')
+      expect(Object.keys(stateOf(dir.path).files)).to.deep.equal([daily])
+    })
+
+    it('keeps what the store did not take', async () => {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      writeFileSync(join(dir.path, `${old}.torn-1`), 'half')
+      writeFileSync(join(dir.path, 'audit-2026-10-02.ndjson'), '{"a":2}\n')
+      cloud.fault = (request, response) => {
+        if (!request.path.startsWith('/store/') || !request.path.includes('2026-10-01')) return false
+        response.statusCode = 400
+        response.end()
+        return true
+      }
+      const { appender } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+      await appender.ready()
+      await appender.close()
+      expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
+      expect(textOf(dir.path, `${old}.torn-1`)).to.equal('half')
+      expect(() => textOf(dir.path, 'audit-2026-10-02.ndjson')).to.throw('ENOENT')
+    })
+  })
+
+  it('counts an object that stands there already as done', async () => {
+    cloud.fault = (request, response) => {
+      if (!request.path.startsWith('/store/')) return false
+      cloud.objects.set(request.path.slice('/store/'.length), request.body)
+      response.statusCode = 412
+      response.end()
+      return true
+    }
+    const { appender, errors } = uploading(dir.path, cloud)
+    await appender.append(envelope())
+    await appender.close()
+    expect(errors).to.deep.equal([])
+    expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+})

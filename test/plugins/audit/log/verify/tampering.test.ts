@@ -1,0 +1,448 @@
+import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { canonicalize, toBase64 } from '@svc/core/json'
+import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+import { checkpointText, originOf } from '@svc/plugin-audit/internal/log/seal/checkpoint'
+import { signNote } from '@svc/plugin-audit/internal/log/seal/note'
+import { LocalDevSigner, type VerifyReport, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { temporaryDir } from '../../temporary.js'
+import { appenderIn, DAY, envelope, fixedClock, signer } from '../writer/records.js'
+
+const BEFORE = '2026-11-20'
+const SEALED = 40
+const SEALED_EVERY = 8
+const UNSEALED = 3
+const keys = [verifierFromPublicKey(signer.publicKey)]
+const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
+const log = `audit-${DAY}.ndjson`
+const checkpoints = `audit-${DAY}.checkpoint`
+const tree = `audit-${DAY}.tree`
+
+/** A whole new record that the holder of the key has signed. */
+function signed(changes = {}): string {
+  const record = { ...envelope(changes), key_id: signer.keyId }
+  const sig = `ed25519:${toBase64(signer.sign(Buffer.from(canonicalize(record))))}`
+  return canonicalize({ ...record, sig })
+}
+
+/** Each kind of tampering with a log of some lines: the lines afterwards, and what is to be found where. */
+interface Tampered {
+  readonly lines: readonly string[]
+  readonly kind: 'edited' | 'deleted' | 'inserted' | 'reordered' | 'duplicated' | 'truncated'
+  readonly records: number
+  /** Numbers of the lines of which one is to be named. */
+  readonly at: readonly number[]
+  /** Lines in the sealed numbering that a range must overlap. */
+  readonly sealed: number
+}
+
+const index = fc.nat(SEALED - 1)
+const KINDS: Record<string, (lines: readonly string[], i: number, j: number) => Tampered> = {
+  'an edited record': (lines, i) => ({
+    lines: lines.with(i, lines[i]!.replace('acme', 'evil')),
+    kind: 'edited',
+    records: 1,
+    at: [i + 1],
+    sealed: i + 1,
+  }),
+  'a record replaced by the holder of the key': (lines, i) => {
+    // Not the last: then the new one might as well have come after the end was cut off.
+    const at = Math.min(i, SEALED - 2)
+    return { lines: lines.with(at, signed()), kind: 'edited', records: 1, at: [at + 1], sealed: at + 1 }
+  },
+  'deleted records': (lines, i, j) => {
+    // Never up to the end: that is the next kind.
+    const from = Math.min(i, SEALED - 2)
+    const count = 1 + (j % (SEALED - 1 - from))
+    return {
+      lines: lines.toSpliced(from, count),
+      kind: 'deleted',
+      records: count,
+      at: [from + 1],
+      sealed: from + 1,
+    }
+  },
+  'a log cut short': (lines, i) => ({
+    lines: lines.slice(0, i),
+    kind: 'truncated',
+    records: SEALED - i,
+    at: [i + 1],
+    sealed: i + 1,
+  }),
+  'records cut out of the end, before what is not sealed': (lines, i) => ({
+    lines: lines.toSpliced(i, SEALED - i),
+    kind: 'truncated',
+    records: SEALED - i,
+    at: [i + 1],
+    sealed: i + 1,
+  }),
+  'an inserted record': (lines, i) => ({
+    lines: lines.toSpliced(i, 0, signed()),
+    kind: 'inserted',
+    records: 1,
+    at: [i + 1],
+    sealed: i + 1,
+  }),
+  'a record that was moved': (lines, i, j) => {
+    const to = i === j ? (i + 1) % SEALED : j
+    return {
+      lines: lines.toSpliced(i, 1).toSpliced(to, 0, lines[i]!),
+      kind: 'reordered',
+      records: 1,
+      // Of two that changed places either may be the one that moved.
+      at: Math.abs(i - to) === 1 ? [i + 1, to + 1] : [to + 1],
+      sealed: Math.min(i, to) + 1,
+    }
+  },
+  'a doubled record': (lines, i, j) => {
+    // Not the last one behind itself: that copy is not sealed, and nothing forbids to append a record twice.
+    const to = Math.min(j, i === SEALED - 1 ? SEALED - 2 : j)
+    return {
+      lines: lines.toSpliced(to, 0, lines[i]!),
+      kind: 'duplicated',
+      records: 1,
+      at: [to + 1, i + 2],
+      // A copy directly before its original leaves that line as it was: the change begins with the next one.
+      sealed: to === i ? to + 2 : to + 1,
+    }
+  },
+}
+
+describe('verifyLog on a log that was tampered with', () => {
+  const dir = temporaryDir()
+  const path = (name: string) => join(dir.path, name)
+  let template = ''
+
+  before(async () => {
+    template = mkdtempSync(join(tmpdir(), 'svc-audit-'))
+    const key_id = signer.keyId
+    const yesterday = appenderIn(template, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
+    for (let i = 0; i < 5; i++) await yesterday.append(envelope({ ts: `${BEFORE}T10:00:00Z`, key_id }))
+    await yesterday.close()
+    const appender = appenderIn(template)
+    for (let i = 1; i <= SEALED; i++) {
+      await appender.append(envelope({ key_id }))
+      if (i % SEALED_EVERY === 0) await appender.seal()
+    }
+    await appender.close()
+    const after = appenderIn(template, { config: { checkpoint: false } })
+    for (let i = 0; i < UNSEALED; i++) await after.append(envelope({ key_id }))
+    await after.close()
+  })
+
+  after(() => rmSync(template, { recursive: true, force: true }))
+
+  const reset = () => {
+    rmSync(dir.path, { recursive: true, force: true })
+    cpSync(template, dir.path, { recursive: true })
+  }
+  beforeEach(reset)
+
+  const linesOf = (name = log) => readFileSync(path(name), 'utf8').trimEnd().split('\n')
+  const write = (lines: readonly string[]) =>
+    writeFileSync(path(log), lines.map((line) => `${line}\n`).join(''))
+  const found = ({ failures }: VerifyReport) =>
+    failures.map(({ file, line, kind }) => `${file}:${line}: ${kind}`)
+
+  it('accuses an untouched log of nothing, whatever is sealed, and counts what is not', async () => {
+    for (const fast of [false, true]) {
+      const report = await verifyLog(dir.path, { keys, fast })
+      expect(report).to.deep.include({
+        verdict: 'intact',
+        failures: [],
+        tornTails: [],
+        tampering: {},
+        records: 5 + SEALED + UNSEALED,
+        sealed: 5 + SEALED,
+        unsealed: UNSEALED,
+        checkpoints: 1 + SEALED / SEALED_EVERY,
+      })
+      expect(report.verified).to.equal(fast ? 0 : report.records)
+    }
+  })
+
+  for (const [title, tamper] of Object.entries(KINDS)) {
+    it(`finds and locates ${title}`, async () => {
+      await fc.assert(
+        fc.asyncProperty(index, index, fc.boolean(), async (i, j, fast) => {
+          reset()
+          const { lines, kind, records, at } = tamper(linesOf(), i, j)
+          write(lines)
+          const report = await verifyLog(dir.path, { keys, fast })
+          expect(report.verdict).to.equal('not_intact')
+          // Without judging records, those after the end cannot be told from replaced ones.
+          const exact = !(fast && kind === 'truncated')
+          if (exact) expect(report.tampering).to.deep.equal({ [kind]: records })
+          const named = report.failures.filter(({ file }) => file === log).map(({ line }) => line)
+          expect(at, `${JSON.stringify(found(report))}`).to.include(named[0])
+          if (exact) expect(named).to.have.length(1)
+        }),
+        { numRuns: 25 },
+      )
+    })
+
+    it(`finds ${title} between two checkpoints when the tree is gone`, async () => {
+      await fc.assert(
+        fc.asyncProperty(index, index, async (i, j) => {
+          reset()
+          rmSync(path(tree))
+          const { lines, sealed } = tamper(linesOf(), i, j)
+          write(lines)
+          const report = await verifyLog(dir.path, { keys, fast: true })
+          expect(report.verdict).to.equal('not_intact')
+          const [failure] = report.failures
+          expect(failure?.kind).to.be.oneOf(['altered', 'truncated'])
+          const [, from = failure?.line, to = SEALED] =
+            /lines (\d+) to (\d+)/.exec(failure?.message ?? '') ?? []
+          // The checkpoint interval in which the change begins.
+          const start = Math.floor((sealed - 1) / SEALED_EVERY) * SEALED_EVERY
+          expect(Number(from)).to.be.within(start + 1, Math.max(start + 1, sealed))
+          expect(Number(to)).to.be.at.least(sealed)
+        }),
+        { numRuns: 12 },
+      )
+    })
+  }
+
+  it('locates several changes at once', async () => {
+    const lines = linesOf()
+    const changed = lines
+      .toSpliced(30, 1)
+      .with(25, signed())
+      .toSpliced(20, 0, lines[3]!)
+      .toSpliced(10, 2)
+      .toSpliced(5, 0, signed(), signed())
+    write(changed)
+    const report = await verifyLog(dir.path, { keys })
+    expect(found(report)).to.deep.equal([
+      `${log}:6: inserted`,
+      `${log}:7: inserted`,
+      `${log}:13: deleted`,
+      `${log}:21: duplicated`,
+      `${log}:27: edited`,
+      `${log}:32: deleted`,
+    ])
+    expect(report.tampering).to.deep.equal({ inserted: 2, deleted: 3, duplicated: 1, edited: 1 })
+    expect(report.unsealed).to.equal(UNSEALED)
+  })
+
+  it('says nothing of a tree that was garbled while the log was not', async () => {
+    writeFileSync(path(tree), Buffer.alloc(4_000, 7))
+    expect((await verifyLog(dir.path, { keys })).verdict).to.equal('intact')
+    write(linesOf().toSpliced(12, 1))
+    expect(found(await verifyLog(dir.path, { keys }))[0]).to.equal(`${log}:9: altered`)
+  })
+
+  it('names a day whose log is gone, alone or with all that belonged to it', async () => {
+    rmSync(path(`audit-${BEFORE}.ndjson`))
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([
+      `audit-${BEFORE}.ndjson:0: missing_day`,
+    ])
+    rmSync(path(`audit-${BEFORE}.checkpoint`))
+    rmSync(path(`audit-${BEFORE}.tree`))
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([
+      `audit-${BEFORE}.ndjson:0: missing_day`,
+    ])
+  })
+
+  it('names a day that was cut back with its checkpoints, by the head that the next day names', async () => {
+    const file = `audit-${BEFORE}.ndjson`
+    writeFileSync(path(file), linesOf(file).slice(0, 2).join('\n').concat('\n'))
+    rmSync(path(`audit-${BEFORE}.checkpoint`))
+    const report = await verifyLog(dir.path, { keys })
+    expect(found(report)).to.deep.equal([`${file}:3: truncated`])
+    expect(report.tampering).to.deep.equal({ truncated: 3 })
+  })
+
+  it('names a day that the holder of the key wrote anew, by the head that the next day names', async () => {
+    const file = `audit-${BEFORE}.ndjson`
+    for (const kind of ['ndjson', 'checkpoint', 'tree']) rmSync(path(`audit-${BEFORE}.${kind}`))
+    const forger = appenderIn(dir.path, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
+    for (let i = 0; i < 6; i++) await forger.append(envelope({ ts: `${BEFORE}T10:00:00Z` }))
+    await forger.close()
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([`${file}:1: altered`])
+  })
+
+  it('is content where retention signed for what is gone', async () => {
+    const retaining = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    await retaining.ready()
+    await retaining.close()
+    expect(existsSync(path(`audit-${BEFORE}.ndjson`))).to.equal(false)
+    const report = await verifyLog(dir.path, { keys })
+    expect(report).to.deep.include({ verdict: 'intact', removedDays: [BEFORE] })
+    rmSync(path('audit-removed.notes'))
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([
+      `audit-${BEFORE}.ndjson:0: missing_day`,
+    ])
+  })
+
+  it('does not take a statement that was edited', async () => {
+    const retaining = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    await retaining.ready()
+    await retaining.close()
+    const notes = path('audit-removed.notes')
+    writeFileSync(notes, readFileSync(notes, 'utf8').replace(' 5 ', ' 6 '))
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([
+      'audit-removed.notes:1: bad_signature',
+      `audit-${BEFORE}.ndjson:0: missing_day`,
+    ])
+  })
+
+  it('names checkpoints that were edited, signed by a stranger, out of order, or are none', async () => {
+    const notes = readFileSync(path(checkpoints), 'utf8').split(/(?<=\n)(?=svc-audit)/)
+    const origin = originOf(signer.keyId, DAY)
+    const strange = await signNote(
+      checkpointText(originOf(other.keyId, DAY), { day: DAY, size: SEALED + 1, root: EMPTY_ROOT }, undefined),
+      originOf(other.keyId, DAY),
+      other,
+    )
+    const forged = await signNote(
+      checkpointText(origin, { day: DAY, size: SEALED + 1, root: EMPTY_ROOT }, undefined),
+      origin,
+      {
+        ...other,
+        publicKey: signer.publicKey,
+        keyId: signer.keyId,
+        sign: (data) => other.sign(data),
+        verify: () => true,
+      },
+    )
+    for (const [changed, expected] of [
+      [notes.with(1, notes[1]!.replace('\n16\n', '\n17\n')), [`${checkpoints}:7: bad_signature`]],
+      [notes.with(1, notes[1]!.replace('\n16\n', '\n016\n')), [`${checkpoints}:7: bad_checkpoint`]],
+      [[...notes, strange], [`${checkpoints}:27: unknown_key`]],
+      [[...notes, forged], [`${checkpoints}:27: bad_signature`]],
+      [[...notes, notes[2]!], [`${checkpoints}:27: bad_checkpoint`]],
+      [['garbage\n', ...notes], [`${checkpoints}:1: bad_checkpoint`]],
+    ] as const) {
+      writeFileSync(path(checkpoints), changed.join(''))
+      expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal(expected)
+    }
+  })
+
+  it('reports a checkpoint that a dying sealer left torn, as no failure', async () => {
+    const whole = readFileSync(path(checkpoints), 'utf8')
+    writeFileSync(path(checkpoints), whole.slice(0, -10))
+    const report = await verifyLog(dir.path, { keys })
+    expect(report).to.deep.include({ verdict: 'intact', failures: [], unsealed: UNSEALED + SEALED_EVERY })
+    expect(report.tornTails.map(({ file, kind }) => [file, kind])).to.deep.equal([[checkpoints, 'torn_tail']])
+  })
+
+  it('finds a log cut back with its checkpoints and its tree only against a head kept elsewhere', async () => {
+    const kept = path('kept-elsewhere')
+    renameSync(path(checkpoints), kept)
+    const text = readFileSync(kept, 'utf8')
+    writeFileSync(
+      path(checkpoints),
+      text
+        .split(/(?<=\n)(?=svc-audit)/)
+        .slice(0, 2)
+        .join(''),
+    )
+    write(linesOf().slice(0, 16))
+    expect((await verifyLog(dir.path, { keys })).verdict).to.equal('intact')
+    rmSync(path(tree))
+    const report = await verifyLog(dir.path, { keys, against: kept })
+    expect(found(report)).to.deep.equal([`${log}:17: truncated`])
+    for (const kind of ['ndjson', 'checkpoint']) rmSync(path(`audit-${DAY}.${kind}`))
+    const gone = await verifyLog(dir.path, { keys, against: kept })
+    expect(found(gone)).to.deep.equal([`${log}:0: missing_day`])
+  })
+
+  it('does not judge against a head that no known key signed', async () => {
+    const kept = path('kept-elsewhere')
+    writeFileSync(kept, readFileSync(path(checkpoints), 'utf8').replace('\n40\n', '\n41\n'))
+    const error = await verifyLog(dir.path, { keys, against: kept }).then(null, (reason) => reason)
+    expect(error).to.include({ code: 'read_failed' })
+  })
+
+  it('finds nothing wrong in a log that others are writing to and sealing', async () => {
+    const appender = appenderIn(dir.path)
+    let done = false
+    const writing = (async () => {
+      for (let i = 0; i < 300; i++) {
+        await appender.append(envelope({ key_id: signer.keyId }))
+        if (i % 7 === 0) await appender.seal()
+      }
+      done = true
+    })()
+    while (!done) expect((await verifyLog(dir.path, { keys })).failures).to.deep.equal([])
+    await writing
+    await appender.close()
+  })
+})
+
+describe('verifyLog on all cores', () => {
+  const dir = temporaryDir()
+
+  it('finds the same as on one, in files of many chunks', async function () {
+    this.timeout(60_000)
+    const appender = appenderIn(dir.path)
+    const text = 'x'.repeat(20_000)
+    for (let i = 0; i < 500; i++) {
+      await appender.append(
+        envelope({ agentVariables: { text: i % 3 === 0 ? text.repeat(1 + (i % 5)) : text } }),
+      )
+      if (i % 100 === 0) await appender.seal()
+    }
+    await appender.close()
+    const lines = readFileSync(join(dir.path, log), 'utf8').split('\n')
+    lines[321] = lines[321]!.replace('acme', 'evil')
+    lines.splice(77, 3)
+    writeFileSync(join(dir.path, log), lines.join('\n'))
+    const seen: number[] = []
+    const onProgress = ({ bytes, totalBytes }: { bytes: number; totalBytes: number }) =>
+      seen.push(bytes / totalBytes)
+    const [one, many] = [
+      await verifyLog(dir.path, { keys, threads: 1 }),
+      await verifyLog(dir.path, { keys, threads: 3, onProgress }),
+    ]
+    expect(many).to.deep.equal(one)
+    expect(many.tampering).to.deep.equal({ deleted: 3, edited: 1 })
+    expect(many.failures.map(({ line, kind }) => `${line}: ${kind}`)).to.deep.equal([
+      '319: bad_signature',
+      '78: deleted',
+    ])
+    expect(seen.at(-1)).to.equal(1)
+    expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b))
+  })
+})
+
+describe('verifyLog on a log of which a large part is gone', () => {
+  const dir = temporaryDir()
+
+  // The tree is over lines, whatever they say, so that short ones serve as well.
+  async function sealedLines(count: number): Promise<string[]> {
+    const lines = Array.from({ length: count }, (_, i) => `line ${i + 1}`)
+    writeFileSync(join(dir.path, log), `${lines.join('\n')}\n`)
+    const appender = appenderIn(dir.path)
+    await appender.ready()
+    await appender.close()
+    return lines
+  }
+
+  it('says exactly which, past every nearer place to look for the rest', async () => {
+    const lines = await sealedLines(40_000)
+    const changed = lines.toSpliced(30_000, 5_000).with(29_000, 'new').toSpliced(100, 2_000)
+    writeFileSync(join(dir.path, log), `${changed.join('\n')}\n`)
+    const report = await verifyLog(dir.path, { keys, fast: true })
+    expect(report.failures.map(({ line, kind, message }) => `${line}: ${kind}: ${message}`)).to.deep.equal([
+      '101: deleted: 2000 records are missing before this line, sealed as lines 101 to 2100',
+      '27001: edited: not the record that was sealed as line 29001',
+      '28001: deleted: 5000 records are missing before this line, sealed as lines 30001 to 35000',
+    ])
+    expect(report.tampering).to.deep.equal({ deleted: 7_000, edited: 1 })
+  })
+
+  it('gives the range where more is gone than it can look past', async function () {
+    this.timeout(60_000)
+    const lines = await sealedLines(266_000)
+    writeFileSync(join(dir.path, log), `${lines.toSpliced(100, 265_000).join('\n')}\n`)
+    const report = await verifyLog(dir.path, { keys, fast: true })
+    expect(report.failures.map(({ line, kind }) => `${line}: ${kind}`)).to.deep.equal(['1: truncated'])
+    expect(report.tampering).to.deep.equal({ truncated: 265_000 })
+  })
+})

@@ -1,0 +1,235 @@
+import { appendFileSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { temporaryDir } from '../../temporary.js'
+import {
+  appenderIn,
+  codeOf,
+  DAY,
+  diskWith,
+  envelope,
+  fault,
+  memoryLogger,
+  recordsOf,
+  spansOf,
+} from './records.js'
+
+const file = `audit-${DAY}.ndjson`
+
+/** A disk whose writes of log lines go through `write`; the lock file's notes and key lines do not. */
+function diskWriting(write: typeof nodeFileSystem.writeSync) {
+  return diskWith({
+    writeSync: (fd, buffer, offset, length, position) =>
+      length > 200 && position === null
+        ? write(fd, buffer, offset, length, position)
+        : nodeFileSystem.writeSync(fd, buffer, offset, length, position),
+  })
+}
+
+describe('SvcAppender on a disk that fails', () => {
+  const dir = temporaryDir()
+
+  it('finishes short writes', async () => {
+    let calls = 0
+    const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
+      calls++
+      return nodeFileSystem.writeSync(fd, buffer, offset, Math.min(length, 211), position)
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    const records = Array.from({ length: 5 }, () => envelope())
+    await Promise.all(records.map((record) => appender.append(record)))
+    await appender.close()
+    expect(calls).to.be.greaterThan(5)
+    expect(spansOf(dir.path)).to.deep.equal(records.map((record) => record.span_id))
+  })
+
+  for (const code of ['ENOSPC', 'EIO', 'EDQUOT']) {
+    it(`cuts back to the start of the batch on ${code} in the middle of it, rejects it, and goes on`, async () => {
+      let failing = false
+      let written = 0
+      const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
+        if (!failing) return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
+        if (written > 0) throw fault(code)
+        written = nodeFileSystem.writeSync(fd, buffer, offset, 300, position)
+        return written
+      })
+      const appender = appenderIn(dir.path, { fileSystem })
+      const first = envelope()
+      await appender.append(first)
+      failing = true
+      const ends = await Promise.all([
+        codeOf(appender.append(envelope())),
+        codeOf(appender.append(envelope())),
+      ])
+      expect(ends).to.deep.equal(['write_failed', 'write_failed'])
+      expect(appender.status()).to.include({ writable: false, appended: 1, failed: 2, pendingBytes: 0 })
+      expect(spansOf(dir.path)).to.deep.equal([first.span_id])
+      failing = false
+      const last = envelope()
+      await appender.append(last)
+      expect(appender.status().writable).to.equal(true)
+      await appender.close()
+      expect(spansOf(dir.path)).to.deep.equal([first.span_id, last.span_id])
+    })
+  }
+
+  it('takes a write that accepts nothing for a full disk instead of trying for ever', async () => {
+    const appender = appenderIn(dir.path, { fileSystem: diskWriting(() => 0) })
+    expect(await codeOf(appender.append(envelope()))).to.equal('write_failed')
+    await appender.close()
+  })
+
+  it('sets a tail aside that could not be cut back, before the next write', async () => {
+    let failing = true
+    const fileSystem = diskWith({
+      ...diskWriting((fd, buffer, offset, length, position) => {
+        if (!failing) return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
+        nodeFileSystem.writeSync(fd, buffer, offset, 250, position)
+        throw fault('EIO')
+      }),
+      ftruncateSync: (fd, length) => {
+        if (failing) throw fault('EIO')
+        nodeFileSystem.ftruncateSync(fd, length)
+      },
+    })
+    const logger = memoryLogger()
+    const appender = appenderIn(dir.path, { fileSystem, logger })
+    expect(await codeOf(appender.append(envelope()))).to.equal('write_failed')
+    failing = false
+    await appender.append(envelope())
+    await appender.close()
+    expect(recordsOf(dir.path)).to.have.length(1)
+    expect(readdirSync(dir.path).filter((name) => name.startsWith(`${file}.torn-`))).to.have.length(1)
+  })
+
+  it('rejects what a failed fdatasync covers, and writes on through a new handle', async () => {
+    let failing = true
+    const synced: number[] = []
+    const opened: number[] = []
+    const fileSystem = diskWith({
+      openSync: (path, flags, mode) => {
+        const fd = nodeFileSystem.openSync(path, flags, mode)
+        if (path.endsWith(file) && flags & constants.O_APPEND) opened.push(fd)
+        return fd
+      },
+      fdatasync: (fd, done) => {
+        synced.push(fd)
+        if (failing) setImmediate(() => done(fault('EIO')))
+        else nodeFileSystem.fdatasync(fd, done)
+      },
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    expect(await codeOf(appender.append(envelope()))).to.equal('sync_failed')
+    expect(appender.status()).to.include({ writable: false, failed: 1 })
+    failing = false
+    await appender.append(envelope())
+    expect(appender.status().writable).to.equal(true)
+    await appender.close()
+    expect(opened).to.have.length(2)
+    // Nothing is rewritten: the record that rejected may still be there, and the acknowledged one is.
+    expect(recordsOf(dir.path)).to.have.length(2)
+  })
+
+  it('keeps records apart that gathered while the failing fdatasync ran', async () => {
+    const ends: (() => void)[] = []
+    const fileSystem = diskWith({
+      fdatasync: (fd, done) => {
+        if (ends.length === 0) ends.push(() => done(fault('EIO')))
+        else nodeFileSystem.fdatasync(fd, done)
+      },
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    const first = codeOf(appender.append(envelope()))
+    while (ends.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    const later = envelope()
+    const second = codeOf(appender.append(later))
+    ends[0]?.()
+    expect(await Promise.all([first, second])).to.deep.equal(['sync_failed', 'resolved'])
+    await appender.close()
+    expect(spansOf(dir.path)).to.include(later.span_id)
+  })
+
+  it('syncs the folder once a file was made, before the first record counts as durable', async () => {
+    const calls: string[] = []
+    const fileSystem = diskWith({
+      fdatasync: (fd, done) => {
+        calls.push('file')
+        nodeFileSystem.fdatasync(fd, done)
+      },
+      fsync: (fd, done) => {
+        calls.push('folder')
+        nodeFileSystem.fsync(fd, done)
+      },
+    })
+    const appender = appenderIn(dir.path, { fileSystem })
+    await appender.append(envelope())
+    expect(calls).to.deep.equal(['file', 'folder'])
+    await appender.append(envelope())
+    expect(calls).to.deep.equal(['file', 'folder', 'file'])
+    await appender.close()
+  })
+
+  it('finds out by itself that the disk works again', async () => {
+    const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      let failing = true
+      const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
+        if (failing) throw fault('ENOSPC')
+        return nodeFileSystem.writeSync(fd, buffer, offset, length, position)
+      })
+      const appender = appenderIn(dir.path, { fileSystem })
+      expect(await codeOf(appender.append(envelope()))).to.equal('write_failed')
+      await timers.tickAsync(1_000)
+      expect(appender.status().writable).to.equal(false)
+      failing = false
+      await timers.tickAsync(1_000)
+      expect(appender.status().writable).to.equal(true)
+      await appender.close()
+      expect(existsSync(join(dir.path, '.svc-probe'))).to.equal(false)
+    } finally {
+      timers.restore()
+    }
+  })
+
+  describe('a torn tail', () => {
+    it('found at open is moved aside and logged, and the whole lines stay', async () => {
+      const first = appenderIn(dir.path)
+      const record = envelope()
+      await first.append(record)
+      await first.close()
+      appendFileSync(join(dir.path, file), '{"torn":')
+      const logger = memoryLogger()
+      const second = appenderIn(dir.path, { logger })
+      await second.ready()
+      await second.close()
+      expect(spansOf(dir.path)).to.deep.equal([record.span_id])
+      const aside = readdirSync(dir.path).filter((name) => name.includes('.torn-'))
+      expect(aside).to.deep.equal([`${file}.torn-20261121T120000000Z`])
+      expect(readFileSync(join(dir.path, aside[0] ?? ''), 'utf8')).to.equal('{"torn":')
+      expect(logger.entries[0]).to.deep.include({ level: 'warn' })
+      expect(logger.entries[0]?.fields).to.include({ bytes: 8 })
+    })
+
+    it('longer than the search window, without any whole line, leaves an empty log', async () => {
+      writeFileSync(join(dir.path, file), 'x'.repeat(200_000))
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope())
+      await appender.close()
+      expect(recordsOf(dir.path)).to.have.length(1)
+    })
+
+    it('left by another process meanwhile never glues two lines together', async () => {
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope())
+      appendFileSync(join(dir.path, file), '{"torn":')
+      await appender.append(envelope())
+      appendFileSync(join(dir.path, file), '{"torn again":')
+      await appender.append(envelope())
+      await appender.close()
+      expect(recordsOf(dir.path)).to.have.length(3)
+      expect(readdirSync(dir.path).filter((name) => name.includes('.torn-'))).to.have.length(2)
+    })
+  })
+})

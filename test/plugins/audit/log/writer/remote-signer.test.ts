@@ -1,0 +1,136 @@
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { temporaryDir } from '../../temporary.js'
+import { appenderIn, codeOf, envelope, recordsOf, signer, spansOf } from './records.js'
+
+/** A signer whose key lives elsewhere: every signature is given, or refused, when the test says so. */
+function remoteSigner() {
+  const asked: { give(): void; refuse(): void }[] = []
+  return {
+    keyId: signer.keyId,
+    publicKey: signer.publicKey,
+    sign: () => expect.fail('the key is not here'),
+    verify: (data: Uint8Array, sig: Uint8Array) => signer.verify(data, sig),
+    signAsync: (data: Uint8Array) =>
+      new Promise<Uint8Array>((resolve, reject) => {
+        asked.push({
+          give: () => resolve(signer.sign(data)),
+          refuse: () => reject(new Error('the key service is down')),
+        })
+      }),
+    asked,
+  }
+}
+
+describe('a log whose key lives elsewhere', () => {
+  const dir = temporaryDir()
+  const config = { checkpoint: false } as const
+
+  it('has each record under its own signature, in whatever order the signatures come', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.shuffledSubarray([0, 1, 2, 3, 4, 5, 6, 7], { minLength: 8 }), async (order) => {
+        const remote = remoteSigner()
+        const appender = appenderIn(dir.path, { signer: remote, config })
+        const before = spansOf(dir.path)
+        const records = order.map(() => envelope())
+        const appended = records.map((record) => appender.append(record))
+        for (const i of order) remote.asked[i]?.give()
+        await Promise.all(appended)
+        await appender.close()
+        const inOrder = order.map((i) => records[i]?.span_id)
+        expect(spansOf(dir.path)).to.deep.equal([...before, ...inOrder])
+      }),
+      { numRuns: 20 },
+    )
+  })
+
+  it('keeps the order of a caller who awaits each record', async () => {
+    const appender = appenderIn(dir.path, {
+      signer: { ...remoteSigner(), signAsync: async (data: Uint8Array) => signer.sign(data) },
+      config,
+    })
+    const records = Array.from({ length: 30 }, () => envelope())
+    for (const record of records) await appender.append(record)
+    await appender.close()
+    expect(spansOf(dir.path)).to.deep.equal(records.map(({ span_id }) => span_id))
+  })
+
+  it('lets no slow signature hold others up', async () => {
+    const remote = remoteSigner()
+    const appender = appenderIn(dir.path, { signer: remote, config })
+    const slow = appender.append(envelope())
+    const quick = appender.append(envelope())
+    remote.asked[1]?.give()
+    await quick
+    expect(recordsOf(dir.path)).to.have.length(1)
+    remote.asked[0]?.give()
+    await slow
+    await appender.close()
+    expect(recordsOf(dir.path)).to.have.length(2)
+  })
+
+  it('rejects the record whose signature is refused, and that one alone', async () => {
+    const remote = remoteSigner()
+    const appender = appenderIn(dir.path, { signer: remote, config })
+    const [lost, kept] = [appender.append(envelope()), appender.append(envelope())]
+    remote.asked[0]?.refuse()
+    expect(await codeOf(lost)).to.equal('signer_failed')
+    remote.asked[1]?.give()
+    await kept
+    expect(recordsOf(dir.path)).to.have.length(1)
+    expect(appender.status()).to.include({ appended: 1, failed: 1, pendingBytes: 0 })
+    await appender.close()
+  })
+
+  it('cannot be written, and says so, from a refused signature to the next that is given', async () => {
+    const remote = remoteSigner()
+    const appender = appenderIn(dir.path, { signer: remote, config })
+    const lost = appender.append(envelope())
+    remote.asked[0]?.refuse()
+    await codeOf(lost)
+    expect(appender.status()).to.have.nested.property('error.code', 'signer_failed')
+    const kept = appender.append(envelope())
+    remote.asked[1]?.give()
+    await kept
+    expect(appender.status()).to.include({ writable: true })
+    await appender.close()
+  })
+
+  it('takes no more than may wait, counting what is being signed', async () => {
+    const remote = remoteSigner()
+    const appender = appenderIn(dir.path, { signer: remote, config, limits: { maxPendingBytes: 8_000 } })
+    const accepted: Promise<void>[] = []
+    let refused: Promise<void> | undefined
+    while (refused === undefined) {
+      const asked = remote.asked.length
+      const appended = appender.append(envelope())
+      if (remote.asked.length > asked) accepted.push(appended)
+      else refused = appended
+    }
+    expect(await codeOf(refused)).to.equal('backpressure')
+    expect(appender.status().pendingBytes).to.be.within(1, 8_000)
+    for (const { give } of remote.asked) give()
+    await Promise.all(accepted)
+    expect(appender.status().pendingBytes).to.equal(0)
+    const later = appender.append(envelope())
+    remote.asked.at(-1)?.give()
+    await later
+    await appender.close()
+    expect(recordsOf(dir.path)).to.have.length(accepted.length + 1)
+  })
+
+  for (const [what, answer] of [
+    ['a short signature', new Uint8Array(63)],
+    ['nothing', undefined as unknown as Uint8Array],
+  ] as const)
+    it(`rejects ${what}, and writes the records after it`, async () => {
+      let broken = true
+      const signAsync = async (data: Uint8Array) => (broken ? answer : signer.sign(data))
+      const appender = appenderIn(dir.path, { signer: { ...remoteSigner(), signAsync }, config })
+      expect(await codeOf(appender.append(envelope()))).to.equal('signer_failed')
+      broken = false
+      await appender.append(envelope())
+      await appender.close()
+      expect(recordsOf(dir.path)).to.have.length(1)
+    })
+})
