@@ -1,5 +1,4 @@
-// The admin listener: a server of its own beside the gateway's, so that what operators may do is on no port that
-// callers reach.
+// The admin listener: a server on a port of its own, so that callers of the gateway cannot reach the operators' API.
 import type { IncomingMessage } from 'node:http'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { InFlight } from '../http/in-flight.js'

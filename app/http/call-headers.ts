@@ -171,7 +171,7 @@ const keyForm = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
 export const keyExpected = `expected one key of 1 to ${maxHeaderValue} printable ASCII characters.`
 
-/** Whether a header carries the key upstream as it is: nothing in it is trimmed, recoded or a line of its own. */
+/** Whether a header can carry the key unchanged: without trimming, recoding or line breaks. */
 export function isIdempotencyKey(key: unknown): key is string {
   return typeof key === 'string' && key.length <= maxHeaderValue && keyForm.test(key)
 }

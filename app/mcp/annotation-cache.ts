@@ -92,7 +92,7 @@ function changesBy(annotations: unknown): boolean | undefined {
 
 const scheme = 'mcp://'
 
-/** The server as it stands in references. */
+/** The server's segment in references. */
 function segmentOf(server: string): string {
   const ofAny = formatReference({ server, tool: 'x', version: '1' })
   return ofAny.slice(scheme.length, ofAny.indexOf('/', scheme.length))

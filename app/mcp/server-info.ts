@@ -13,7 +13,7 @@ export function versionIn(result: unknown): string | undefined {
   return typeof version === 'string' && isUsable(version) ? version : undefined
 }
 
-/** Whether the version can stand in a reference. */
+/** Whether a reference can contain the version. */
 function isUsable(version: string): boolean {
   if (version === '' || version === '.' || version === '..') return false
   return version.length <= maxLength && version.isWellFormed() && !/\p{Cc}/u.test(version)

@@ -9,7 +9,7 @@ import { Running } from '../support/gateway-process.js'
 import { startTlsRedis } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
-describe('a gateway whose Redis speaks TLS', function () {
+describe('a gateway with Redis over TLS', function () {
   this.timeout(60_000)
   let home: string
   let upstream: TestUpstream
@@ -82,7 +82,7 @@ quotas: { adapter: redis, redisUrl: "${redisUrl}", redis: { connectTimeoutMs: 10
     )
   })
 
-  it('does not start where one side speaks TLS alone', async () => {
+  it('does not start where only one side uses TLS', async () => {
     expect(await refusal(`redis://127.0.0.1:${redis.port}`, authority)).to.match(/cannot be reached: /)
   })
 })

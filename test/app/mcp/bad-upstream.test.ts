@@ -157,7 +157,7 @@ describe('an upstream that misbehaves over MCP', () => {
     await proxy[Symbol.asyncDispose]()
   })
 
-  it('is given up when it does not tell its version in time', async () => {
+  it('is given up when it does not answer with its version in time', async () => {
     const upstream = await startUpstream((_call, response) => {
       // Hangs until the connection is closed.
       response.on('close', () => response.destroy())

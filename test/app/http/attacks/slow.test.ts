@@ -263,7 +263,7 @@ async function statusOnceFree(url: string): Promise<number> {
 }
 
 describe('what a gateway counts of clients that it gives no call', () => {
-  it('is each request that is none, and each connection that it cuts', async () => {
+  it('is each malformed request, and each connection that it closes', async () => {
     const counts = new Map<string, number>()
     const count = (name: string): void => void counts.set(name, (counts.get(name) ?? 0) + 1)
     await using upstream = await startUpstream(() => undefined)
