@@ -4,7 +4,7 @@ import {
   denied,
   type ErrorCode,
   type Escalation,
-  type EscalationDesk,
+  type EscalationService,
   type EscalationStatus,
   isRefusal,
   isVoteError,
@@ -32,13 +32,13 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
 }
 
 export class ReviewerEscalations {
-  #service: EscalationDesk
+  #service: EscalationService
   #authorizer: AdminAuthorizer
   #reviewer: Reviewer
   #scope: VisibleScope
 
   /** Throws `Refusal` for a user who is no reviewer. */
-  constructor(service: EscalationDesk, authorizer: AdminAuthorizer, reviewer: Reviewer) {
+  constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
     this.#service = service
     this.#authorizer = authorizer
     this.#reviewer = reviewer
