@@ -89,7 +89,7 @@ describe('idempotency keys in Redis', () => {
     expect(slow.calls).to.have.lengthOf(1)
   })
 
-  it('do not let the gateway start without it, and never tell its password', async () => {
+  it('keep the gateway from starting without it, and never show its password', async () => {
     await redis.kill('SIGKILL')
     const [start_] = await Promise.allSettled([start()])
     const reason = String(start_?.status === 'rejected' && start_.reason)
@@ -98,7 +98,7 @@ describe('idempotency keys in Redis', () => {
       .and.not.include(PASSWORD)
   })
 
-  it('tell its password and the answers nowhere: not in refusals, logs or records', async () => {
+  it('never contain its password or the answers: not in refusals, logs or records', async () => {
     await using gateway = await start({ timeoutMs: 1_000 })
     await gateway.invoke(PAY, { card: '4111-secret' }, key)
     await redis.send('ACL', 'SETUSER', 'gateway', '>another', `<${PASSWORD}`)
