@@ -1,12 +1,12 @@
 // The same stages without the HTTP server, for those who embed them in their own.
-import { Call, isCall, type Outcome, resolve, slot, tokens } from '@svc/core'
-import { canonicalize, type JsonObject } from '@svc/core/json'
-import { formatReference } from '@svc/core/match'
+import { Call, callRequest, isCall, type Outcome, resolve, tokens } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
 import type { Dispatch, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from './gateway/builder.js'
 import type { GatewayOptions } from './gateway/options.js'
 import { agentOf, idempotencyKeyOf, traceOf } from './http/call-headers.js'
+import { dispatch, dispatchFromSlot } from './upstream/dispatch-slot.js'
 
 /** A tool call as plain facts. */
 export interface ToolCall {
@@ -32,8 +32,6 @@ export interface EmbeddedPipeline {
   readonly container: DependencyContainer
 }
 
-const forwardSlot = slot<Dispatch>('svc-sdk/forward')
-
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
   const builder = new GatewayBuilder(config)
@@ -48,7 +46,7 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
     async run(call, forward) {
       if (pipeline === undefined) throw new Error('the pipeline has not started')
       const running = isCall(call) ? call : callOf(call, container)
-      running.set(forwardSlot, forward)
+      running.set(dispatch, forward)
       return (await pipeline).run(running)
     },
     async stop() {
@@ -58,15 +56,16 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
 }
 
 async function build(builder: GatewayBuilder): Promise<Pipeline> {
-  const { pipeline, takeOver } = builder.build(await builder.policy(), (call) => call.need(forwardSlot)(call))
+  const { pipeline, takeOver } = builder.build(await builder.policy(), dispatchFromSlot)
   takeOver()
   return pipeline
 }
 
-/** Throws what `formatReference` and `canonicalize` throw for names and arguments that cannot be carried. */
+/** Throws what `callRequest` throws for names and arguments that have no canonical form. */
 function callOf(toolCall: ToolCall, container: DependencyContainer): Call {
   const { server, tool, version = 'unversioned', args, headers = {} } = toolCall
-  const canonicalArgs = canonicalize(args)
+  const named = { kind: 'tool', method: null, server, name: tool, version } as const
+  const request = callRequest({ ...named, args, idempotencyKey: null })
   const { agent, refusal } = agentOf(headers)
   return new Call({
     protocol: 'invoke',
@@ -77,18 +76,7 @@ function callOf(toolCall: ToolCall, container: DependencyContainer): Call {
     receivedAt: resolve(container, tokens.Clock).now(),
     read: () => {
       if (refusal !== undefined) throw refusal
-      return {
-        kind: 'tool',
-        method: null,
-        server,
-        name: tool,
-        version,
-        reference: formatReference({ server, tool, version }),
-        args,
-        canonicalArgs,
-        bytes: Buffer.byteLength(canonicalArgs),
-        idempotencyKey: idempotencyKeyOf(headers),
-      }
+      return { ...request, idempotencyKey: idempotencyKeyOf(headers) }
     },
   })
 }

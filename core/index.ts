@@ -45,13 +45,15 @@ export {
   type Sent,
 } from './call/outcome.js'
 export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
-export type {
-  CallAgent,
-  CallProtocol,
-  CallRequest,
-  CallTarget,
-  CallTrace,
-  RequestKind,
+export {
+  type CallAgent,
+  type CallProtocol,
+  type CallRequest,
+  type CallTarget,
+  type CallTrace,
+  callRequest,
+  type RequestKind,
+  requestReference,
 } from './call/request.js'
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'

@@ -100,7 +100,7 @@ export class Admin {
     return (this.#certificates?.warnings() ?? []).map((warning) => `admin.${warning}`)
   }
 
-  reloaded(result: 'success' | 'refused'): void {
+  countReload(result: 'success' | 'refused'): void {
     this.#reloads.inc({ result })
   }
 

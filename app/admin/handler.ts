@@ -2,13 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Denied, type Ids, type Logger, Refusal, type Reviewer, services } from '@svc/core'
 import { Escalations, notFound } from '../escalations/reviewer-escalations.js'
+import { readVote } from '../escalations/vote.js'
 import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
 import { errorAnswer } from '../http/error-answer.js'
+import { requestPath } from '../http/request-errors.js'
 import type { GatewayMetrics } from '../metrics/gateway-metrics.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import type { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { type AdminRoute, adminRouteOf } from './route.js'
-import { readVote } from './vote.js'
 
 export interface AdminHandlerParts {
   readonly ids: Ids
@@ -50,7 +51,7 @@ export class AdminHandler {
 
   async #answer(message: IncomingMessage): Promise<WholeAnswer | Denied> {
     checkOrigin(message)
-    const route = adminRouteOf(message.method ?? '', message.url ?? '/')
+    const route = adminRouteOf(message.method ?? '', requestPath(message))
     if (route.kind === 'health') return json({ status: 'ok' })
     if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
     const activePolicy = this.#parts.activePolicy()

@@ -1,5 +1,5 @@
 // Where a request to the admin listener goes, from its method and path alone.
-import { isEscalationId } from '../routes/route.js'
+import { isEscalationId } from '../escalations/id.js'
 
 export type AdminRoute =
   | { readonly kind: 'health' }

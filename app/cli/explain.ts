@@ -4,6 +4,7 @@ import 'reflect-metadata'
 import {
   bind,
   Call,
+  callRequest,
   denied,
   identity,
   type Outcome,
@@ -14,8 +15,8 @@ import {
   statusOf,
   tokens,
 } from '@svc/core'
-import { canonicalize, type JsonObject, parseJson } from '@svc/core/json'
-import { formatReference, parseToolSegment } from '@svc/core/match'
+import { parseJson } from '@svc/core/json'
+import { parseToolSegment } from '@svc/core/match'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { container as root } from 'tsyringe'
@@ -125,10 +126,17 @@ function wouldBeSent(): Promise<Outcome> {
 function callFor(asked: ExplainedCall): Call {
   const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
-  const reference = formatReference({ server: asked.server, tool, version })
   const bytes = Buffer.from(asked.args)
-  const args = parseJson(bytes) as JsonObject
-  const canonicalArgs = canonicalize(args)
+  const request = callRequest({
+    kind: 'tool',
+    method: null,
+    server: asked.server,
+    name: tool,
+    version,
+    args: parseJson(bytes),
+    bytes: bytes.byteLength,
+    idempotencyKey: null,
+  })
   return new Call({
     protocol: 'invoke',
     headers: {},
@@ -149,18 +157,7 @@ function callFor(asked: ExplainedCall): Call {
       mcpMethod: null,
     },
     receivedAt: Date.now(),
-    read: () => ({
-      kind: 'tool',
-      method: null,
-      server: asked.server,
-      name: tool,
-      version,
-      reference,
-      args,
-      canonicalArgs,
-      bytes: bytes.byteLength,
-      idempotencyKey: null,
-    }),
+    read: () => request,
   })
 }
 

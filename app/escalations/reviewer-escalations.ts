@@ -12,9 +12,9 @@ import {
   type Reviewer,
   type VoteErrorCode,
 } from '@svc/core'
-import type { Vote } from '../admin/vote.js'
 import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.js'
 import { reviewerView } from './view.js'
+import type { Vote } from './vote.js'
 
 /** Most that one answer lists. */
 const maxListed = 500

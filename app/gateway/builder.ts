@@ -18,7 +18,7 @@ import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer } from 
 import { KeyReader, keptKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
-import { Sessions } from '../mcp/session-binding.js'
+import { SessionBinding } from '../mcp/session-binding.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AdminToken } from '../policy/admin-token.js'
@@ -129,15 +129,15 @@ export class GatewayBuilder {
    * With the key that the policy names, else one kept in the gateway's directory; where that cannot be, sessions last
    * as long as this process. Rejects when the named key cannot be had.
    */
-  async sessions(host: HostConfig): Promise<Sessions> {
+  async sessions(host: HostConfig): Promise<SessionBinding> {
     const { sessionKeyRef: ref } = host.server
     const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
     try {
-      return new Sessions(await keptKey(key, this.#place(host)))
+      return new SessionBinding(await keptKey(key, this.#place(host)))
     } catch (err) {
       if (ref !== undefined) throw err
       this.logger.warn({ err }, 'the key of MCP sessions cannot be kept: they end with this process')
-      return new Sessions(randomBytes(32).toString('base64'))
+      return new SessionBinding(randomBytes(32).toString('base64'))
     }
   }
 

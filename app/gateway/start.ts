@@ -1,33 +1,15 @@
-// startGatewayServer: a listening gateway, and its life: reload, drain, close.
-import { bindDefault, CORE_VERSION, resolve, tokens } from '@svc/core'
-import type { Dispatch } from '@svc/core/pipeline'
+// startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
-import { HttpServer } from '../http/server.js'
-import { AnnotationCache } from '../mcp/annotation-cache.js'
-import { McpProxy } from '../mcp/proxy.js'
-import type { Sessions } from '../mcp/session-binding.js'
-import { ActivePolicy } from '../policy/active-policy.js'
+import type { SessionBinding } from '../mcp/session-binding.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
-import { GatewayHandler } from '../routes/handler.js'
-import { invokePath } from '../routes/invoke.js'
-import { TenantCallLimit } from '../routes/tenant-call-limit.js'
-import { Certificates } from '../tls/certificates.js'
-import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
-import { dispatchInvoke } from '../upstream/invoke.js'
-import { UndiciDispatcher } from '../upstream/undici.js'
-import { GatewayBuilder, type Policy } from './builder.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { GatewayBuilder } from './builder.js'
+import { CallListener } from './call-listener.js'
 import type { GatewayOptions } from './options.js'
-
-/** Longest wait for handlers whose connections were closed. */
-const closeMs = 1_000
-
-/** A larger answer streams; a smaller one is held back until its record is durable. */
-const wholeUpToBytes = 1024 * 1024
-
-/** Who asks MCP servers for their version. */
-const mcpClient = { name: 'svc-gateway', version: CORE_VERSION }
+import { Policies } from './policies.js'
+import { createDispatcher, createMcpProxy } from './upstreams.js'
 
 /** Where a gateway listens. */
 export interface Listening {
@@ -62,25 +44,21 @@ export function startGatewayServer(options: GatewayOptions): GatewayHandle {
 class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
   #builder: GatewayBuilder
-  #activePolicy: ActivePolicy | undefined
-  #server: HttpServer | undefined
-  #upstream: UpstreamDispatcher | undefined
-  #mcp: McpProxy | undefined
-  #sessions: Promise<Sessions> | undefined
-  #tls: Certificates | undefined
-  #started: HostConfig | undefined
+  #host: HostConfig | undefined
+  #policies: Policies | undefined
+  #listener: CallListener | undefined
   #admin: Admin | undefined
-  #drainMs = 0
+  #upstream: UpstreamDispatcher | undefined
+  #sessions: Promise<SessionBinding> | undefined
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
-  #retiring = new Set<Promise<void>>()
 
   constructor(builder: GatewayBuilder) {
     this.#builder = builder
     this.container = builder.container
     this.#ready = this.#start()
-    // Whoever asks ready() is told; whoever does not still finds it in the log.
+    // Logged too, as not every program awaits ready().
     this.#ready.catch((fault: unknown) => builder.logger.error({ err: fault }, 'the gateway did not start'))
   }
 
@@ -95,7 +73,7 @@ class Gateway implements GatewayHandle {
 
   reload(policy: string | Record<string, unknown>): Promise<void> {
     const next = this.#reloading.then(() => this.#reload(policy))
-    // The next reload waits for this one, however it ends; its caller is told by `next`.
+    // The next reload waits for this one, however it ends; its caller learns the error from `next`.
     this.#reloading = next.then(
       () => undefined,
       () => undefined,
@@ -105,17 +83,31 @@ class Gateway implements GatewayHandle {
 
   async #start(): Promise<Listening> {
     const policy = await this.#builder.policy()
-    this.#started = policy.host
-    this.#drainMs = policy.host.server.drainMs
-    this.#admin = this.#adminOf(policy.host)
-    this.#bindUpstream(policy.host)
-    this.#upstream = resolve(this.#builder.bindings, upstreamDispatcher)
-    this.#mcp = this.#mcpProxy(this.#upstream, policy.host)
+    const { host } = policy
+    const { server } = host
+    const { bindings } = this.#builder
+    this.#host = host
+    const admin = this.#createAdmin(host)
+    const policies = new Policies(this.#builder, server.drainMs, admin?.calls)
+    const sessions = (): Promise<SessionBinding> => this.#sessionBinding(host)
+    const upstream = createDispatcher(bindings, server)
+    const mcp = createMcpProxy(bindings, server, upstream, sessions)
+    this.#admin = admin
+    this.#policies = policies
+    this.#upstream = upstream
     try {
-      if (policy.host.server.sessionKeyRef !== undefined) await this.#sessionsOf(policy.host)
-      this.#activePolicy = await this.#startStages(policy)
-      const adminUrl = await this.#admin?.listen()
-      const listening = await this.#listen(policy.host)
+      if (server.sessionKeyRef !== undefined) await sessions()
+      await policies.activate(policy)
+      const adminUrl = await admin?.listen()
+      this.#listener = await CallListener.create(host, {
+        builder: this.#builder,
+        policies,
+        mcp,
+        upstream,
+        draining: () => this.#closing !== undefined,
+        warnings: () => admin?.warnings() ?? [],
+      })
+      const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }
     } catch (fault) {
       await this.#release()
@@ -123,158 +115,57 @@ class Gateway implements GatewayHandle {
     }
   }
 
-  #adminOf(host: HostConfig): Admin | undefined {
+  #createAdmin(host: HostConfig): Admin | undefined {
     if (host.admin === undefined) return undefined
     return new Admin(host.admin, this.#builder.bindings, {
-      activePolicy: () => started(this.#activePolicy),
+      activePolicy: () => started(this.#policies).current,
       draining: () => this.#closing !== undefined,
       keyReader: (directories) => this.#builder.keyReader(host, directories),
     })
   }
 
-  #bindUpstream({ server }: HostConfig): void {
-    bindDefault(this.#builder.bindings, upstreamDispatcher, {
-      useFactory: () =>
-        new UndiciDispatcher({
-          connectTimeoutMs: server.connectTimeoutMs,
-          headersTimeoutMs: server.upstreamTimeoutMs,
-          idleTimeoutMs: server.upstreamIdleMs,
-          wholeUpToBytes: Math.min(server.maxAnswerBytes, wholeUpToBytes),
-        }),
-    })
-  }
-
-  /** One key for the gateway's life, made when the first session begins. */
-  #sessionsOf(host: HostConfig): Promise<Sessions> {
+  /** One key for the gateway's life, created when the first session begins. */
+  #sessionBinding(host: HostConfig): Promise<SessionBinding> {
     this.#sessions ??= this.#builder.sessions(host)
     return this.#sessions
   }
 
-  #mcpProxy(dispatcher: UpstreamDispatcher, host: HostConfig): McpProxy {
-    const { server } = host
-    const clock = resolve(this.#builder.bindings, tokens.Clock)
-    const annotations = new AnnotationCache(clock)
-    bindDefault(this.#builder.bindings, tokens.ToolAnnotations, { useValue: annotations })
-    return new McpProxy({
-      sessions: () => this.#sessionsOf(host),
-      dispatcher,
-      clock,
-      annotations,
-      caps: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
-      client: mcpClient,
-      probeTimeoutMs: server.upstreamTimeoutMs,
-    })
-  }
-
-  async #listen(host: HostConfig): Promise<Listening> {
-    const { server, port, tenant } = host
-    const certificates = await this.#certificates(host)
-    const handler = new GatewayHandler({
-      clock: resolve(this.#builder.bindings, tokens.Clock),
-      ids: resolve(this.#builder.bindings, tokens.Ids),
-      logger: this.#builder.logger,
-      maxBodyBytes: server.maxBodyBytes,
-      mcp: started(this.#mcp),
-      tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, tenant),
-      activePolicy: () => started(this.#activePolicy),
-      draining: () => this.#closing !== undefined,
-      warnings: () => [...(certificates?.warnings() ?? []), ...(this.#admin?.warnings() ?? [])],
-    })
-    this.#server = new HttpServer(
-      { ...server, port },
-      (message, response) => handler.handle(message, response),
-      this.#builder.logger,
-      {
-        allowsHost: (name) => started(this.#activePolicy).hosts.has(name),
-        meter: resolve(this.#builder.bindings, tokens.Meter),
-        ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
-      },
-    )
-    const listening = await this.#server.listen()
-    certificates?.watch((context) => this.#server?.setSecureContext(context))
-    return listening
-  }
-
-  async #certificates(host: HostConfig): Promise<Certificates | undefined> {
-    const { tls } = host.server
-    if (tls === undefined) return undefined
-    this.#tls = await Certificates.open(tls, {
-      reader: this.#builder.keyReader(host, tls.dirs),
-      clock: resolve(this.#builder.bindings, tokens.Clock),
-      logger: this.#builder.logger,
-    })
-    return this.#tls
-  }
-
-  async #startStages(policy: Policy): Promise<ActivePolicy> {
-    const dispatch: Dispatch = async (call) => {
-      if (call.protocol === 'mcp') return started(this.#mcp).dispatch(call)
-      const request = await call.request()
-      const target = activePolicy.target(request.server)
-      if (activePolicy.isMcp(request.server)) return started(this.#mcp).dispatchTool(call, target)
-      return dispatchInvoke(call, target, invokePath(target, request), started(this.#upstream))
-    }
-    const authorizer = await this.#builder.authorizer(policy)
-    const { pipeline, takeOver } = this.#builder.build(policy, dispatch)
-    const activePolicy = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#admin?.calls })
-    await pipeline.start()
-    takeOver()
-    return activePolicy
-  }
-
-  async #reload(policy: string | Record<string, unknown>): Promise<void> {
+  async #reload(source: string | Record<string, unknown>): Promise<void> {
     await this.#ready
     if (this.#closing !== undefined) throw new Error('the gateway is closing')
-    const next = await this.#next(policy)
-    const old = started(this.#activePolicy)
-    this.#activePolicy = next
-    // The old policy's calls end in their own time; the reload is done when the new one serves.
-    const retiring = old
-      .drain(this.#drainMs)
-      .then(() => old.pipeline.stop())
-      .catch((fault: unknown) =>
-        this.#builder.logger.error({ err: fault }, 'the old policy did not stop cleanly'),
-      )
-      .finally(() => this.#retiring.delete(retiring))
-    this.#retiring.add(retiring)
-  }
-
-  async #next(policy: string | Record<string, unknown>): Promise<ActivePolicy> {
     try {
-      const read = await this.#builder.policyFrom(policy)
-      const next = await this.#startStages(read)
-      const settings = settingsRequiringRestart(started(this.#started), read.host)
-      if (settings.length > 0) {
-        this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
-      }
-      await Promise.all([this.#tls?.refresh(), this.#admin?.refresh()])
-      this.#admin?.reloaded('success')
-      return next
+      const policy = await this.#builder.policyFrom(source)
+      await started(this.#policies).activate(policy)
+      this.#warnOfRestart(policy.host)
+      await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
+      this.#admin?.countReload('success')
     } catch (fault) {
-      this.#admin?.reloaded('refused')
+      this.#admin?.countReload('refused')
       throw fault
     }
   }
 
+  #warnOfRestart(next: HostConfig): void {
+    const settings = settingsRequiringRestart(started(this.#host), next)
+    if (settings.length === 0) return
+    this.#builder.logger.warn({ settings }, 'settings that take effect at the next start')
+  }
+
   async #close(): Promise<void> {
-    // A gateway that never came up has nothing to drain; ready() has told why.
+    // A gateway that did not start has nothing to drain; ready() rejects with the reason.
     await this.#ready.catch(() => undefined)
-    this.#server?.stopListening()
+    this.#listener?.stopListening()
     await this.#reloading
-    this.#activePolicy?.endStreams()
-    await Promise.all([...this.#retiring, this.#activePolicy?.drain(this.#drainMs)])
+    await this.#policies?.drain()
     // Until here a request on an open connection is refused and recorded like any other call.
-    await this.#server?.close(closeMs)
+    await this.#listener?.close()
     await this.#release()
   }
 
   async #release(): Promise<void> {
     await this.#admin?.close()
-    const activePolicy = this.#activePolicy
-    this.#activePolicy = undefined
-    this.#tls?.close()
     try {
-      await activePolicy?.pipeline.stop()
+      await this.#policies?.stop()
     } finally {
       await this.#upstream?.close()
     }

@@ -1,15 +1,12 @@
-// What HTTP itself refuses before a request means anything: shapes that the parser lets pass and that another
-// server on the way may read differently.
+// Requests that are refused before they are routed: the HTTP parser accepts them, but another server on the way may
+// read them differently.
 import type { IncomingMessage } from 'node:http'
 
 /** A name or an address, and a port (RFC 9110 §7.2). Two Host headers arrive joined by a comma. */
 const hostForm = /^(?:[0-9a-z._~-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
 const absoluteForm = /^https?:\/\/([^/?]*)(.*)$/i
 
-/**
- * Why the request is refused, for the caller; undefined when it is fit. The absolute form of a target is one way to
- * write the usual one (RFC 9112 §3.2.2): `message.url` is put into that.
- */
+/** Why the request is refused, for the caller; undefined when it is valid. */
 export function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
   const { headers, httpVersion } = message
   if (message.rawHeaders.length > 2 * maxHeaders) return `The request has more than ${maxHeaders} headers.`
@@ -35,12 +32,18 @@ function targetError(message: IncomingMessage): string | undefined {
   const { url = '' } = message
   if (url.includes('#')) return 'The request target has a fragment.'
   if (url.startsWith('/') || (url === '*' && message.method === 'OPTIONS')) return undefined
-  const [, authority, path = ''] = absoluteForm.exec(url) ?? []
+  const [, authority] = absoluteForm.exec(url) ?? []
   if (authority === undefined) return 'The request target is neither a path nor an http URL.'
-  // Whoever routed by the one and whoever judges by the other would see two requests.
+  // Host and target must match, or router and policy could see different requests.
   if (authority.toLowerCase() !== message.headers.host?.toLowerCase()) {
     return 'The request target and the Host header name different hosts.'
   }
-  message.url = path.startsWith('/') ? path : `/${path}`
   return undefined
+}
+
+/** Path and query of a valid request, also where its target has the absolute form (RFC 9112 §3.2.2). */
+export function requestPath({ url = '/' }: IncomingMessage): string {
+  if (url.startsWith('/')) return url
+  const [, , path = url] = absoluteForm.exec(url) ?? []
+  return path === '' || path.startsWith('?') ? `/${path}` : path
 }

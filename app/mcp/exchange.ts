@@ -1,6 +1,6 @@
 // One HTTP exchange over MCP: what the reading of a request learns and its answering needs.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type CallTarget, type Credential, slot } from '@svc/core'
+import { type Credential, slot } from '@svc/core'
 import type { Message, RequestId } from './message.js'
 import { isStateless, type RpcCode } from './protocol.js'
 
@@ -13,10 +13,8 @@ export interface McpExchange {
   readonly upstream: () => URL
   /** What the gateway itself may show the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: () => Promise<Credential | undefined>
-  /** The call's own: versions are filled in as they are learned. */
-  readonly target: CallTarget
-  /** What came with the id of a session, which `headers` have as the server gave it; undefined without one. */
-  readonly sessionMark: string | undefined
+  /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
+  readonly sessionTag: string | undefined
   /** Known once the body was read. */
   message: Message | undefined
   /** The id a refusal is answered under. */
@@ -31,13 +29,9 @@ export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 
 /** An exchange of which nothing is known but its head. */
 export function openExchange(
-  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'target'> & {
-    readonly sessionMark?: string | undefined
-  },
+  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'sessionTag'>,
 ): McpExchange {
-  const { sessionMark } = head
-  const unread = { message: undefined, id: undefined, protocolError: undefined, isForeignSession: false }
-  return { ...head, sessionMark, ...unread }
+  return { ...head, message: undefined, id: undefined, protocolError: undefined, isForeignSession: false }
 }
 
 /**

@@ -23,7 +23,7 @@ import { disconnectCancels, type McpExchange, mcpExchange } from './exchange.js'
 import { readRequest, referenceOf } from './request.js'
 import { ResponseFilter } from './response-filter.js'
 import { ServerVersions } from './server-versions.js'
-import type { Sessions } from './session-binding.js'
+import type { SessionBinding } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 import { McpToolClient } from './tool-client.js'
 import { pathOf, versionProbe } from './version-probe.js'
@@ -39,13 +39,13 @@ export interface McpProxyOptions {
   readonly clock: Clock
   /** Learns from lists. */
   readonly annotations: AnnotationCache
-  readonly caps: AnswerLimits
+  readonly limits: AnswerLimits
   /** Who asks servers for their version. */
   readonly client: { readonly name: string; readonly version: string }
   /** For asking one server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
   /** Asked when a session comes up; rejects where their key cannot be had. */
-  sessions(): Promise<Sessions>
+  sessions(): Promise<SessionBinding>
 }
 
 export class McpProxy {
@@ -56,25 +56,25 @@ export class McpProxy {
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, caps, clock, probeTimeoutMs } = parts
+    const { dispatcher, client, limits, clock, probeTimeoutMs } = parts
     const probe = versionProbe({
       dispatcher,
       client,
       timeoutMs: probeTimeoutMs,
-      maxBytes: caps.maxAnswerBytes,
+      maxBytes: limits.maxAnswerBytes,
     })
     this.#versions = new ServerVersions(probe, clock)
     this.#tools = new McpToolClient({
       dispatcher,
       client,
-      maxAnswerBytes: caps.maxAnswerBytes,
+      maxAnswerBytes: limits.maxAnswerBytes,
       timeoutMs: probeTimeoutMs,
     })
   }
 
   /** What the exchange asks for; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
-  read(exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
-    return readRequest(exchange, bytes, this.#versions)
+  read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
+    return readRequest(call, exchange, bytes, this.#versions)
   }
 
   /** The version that a server gives itself. Rejects with `Refusal`. */
@@ -104,8 +104,8 @@ export class McpProxy {
     try {
       const sending = { method, path: pathOf(upstream), headers, ...body, signal: call.abortState }
       const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
-      const outcome = await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.caps)
-      return await this.#withMark(call, outcome)
+      const outcome = await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.limits)
+      return await this.#withBoundSession(call, outcome)
     } catch (fault) {
       return outcomeOfFault(call, fault)
     }
@@ -142,20 +142,20 @@ export class McpProxy {
   }
 
   async #checkSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
-    const { headers, sessionMark } = exchange
-    if (sessionMark === undefined) return undefined
+    const { headers, sessionTag } = exchange
+    if (sessionTag === undefined) return undefined
     const sessions = await this.#parts.sessions()
-    if (sessions.holds(call, String(headers['mcp-session-id']), sessionMark)) return undefined
+    if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
     exchange.isForeignSession = true
     return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
   }
 
-  async #withMark(call: Call, outcome: Outcome): Promise<Outcome> {
+  async #withBoundSession(call: Call, outcome: Outcome): Promise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
     const id = outcome.headers['mcp-session-id']
     if (typeof id !== 'string') return outcome
     const sessions = await this.#parts.sessions()
-    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': sessions.marked(call, id) } }
+    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': sessions.bind(call, id) } }
   }
 
   /** A `subscriptions/listen` may name only resources that the caller may use. */

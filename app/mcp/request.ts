@@ -1,7 +1,7 @@
 // From the bytes of an exchange to the request that the stages judge.
-import type { CallRequest, RequestKind } from '@svc/core'
+import { type Call, type CallRequest, callRequest, type RequestKind, requestReference } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
-import { formatReference, ReferenceInputError } from '@svc/core/match'
+import { ReferenceInputError } from '@svc/core/match'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import type { McpExchange } from './exchange.js'
 import { validateHeaders } from './header-validation.js'
@@ -14,14 +14,15 @@ import { type Subject, subjectOf } from './subject.js'
 
 const maxId = 1024
 
-/** Fills the exchange in as far as it gets. Rejects with `Refusal`. */
+/** Completes the exchange and the call's target as far as the request is valid. Rejects with `Refusal`. */
 export async function readRequest(
+  call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
   versions: ServerVersions,
 ): Promise<CallRequest> {
   try {
-    return await read(exchange, bytes, versions)
+    return await read(call, exchange, bytes, versions)
   } catch (fault) {
     if (fault instanceof McpRefusal) exchange.protocolError = fault.rpcCode
     throw fault
@@ -29,15 +30,15 @@ export async function readRequest(
 }
 
 async function read(
+  call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
   versions: ServerVersions,
 ): Promise<CallRequest> {
-  const { server, target } = exchange
+  const { server } = exchange
   const subject =
-    bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(exchange, bytes)
-  target.tool = subject.name
-  target.mcpMethod = subject.method
+    bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(call, exchange, bytes)
+  call.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
   const upstream = exchange.upstream()
@@ -47,23 +48,21 @@ async function read(
   const version = isGuarded
     ? await versions.of(upstream, exchange.credential)
     : (versions.known(upstream) ?? UNVERSIONED)
-  target.serverVersion = version
-  target.toolVersion = version
-  return {
+  call.refineTarget({ serverVersion: version, toolVersion: version })
+  const request = {
     ...subject,
     server,
     version,
-    reference: referenceOf(server, subject.kind, subject.name, version),
-    canonicalArgs: canonicalize(subject.args),
     bytes: bytes?.byteLength ?? 0,
     idempotencyKey,
     ...(escalationId === undefined ? {} : { escalationId }),
     ...(message?.type === 'request' ? { rpcId: message.id } : {}),
     ...(round === undefined ? {} : { round }),
   }
+  return validName(request, () => callRequest(request))
 }
 
-function readBody(exchange: McpExchange, bytes: Uint8Array): Subject {
+function readBody(call: Call, exchange: McpExchange, bytes: Uint8Array): Subject {
   if (mediaType(exchange.headers['content-type']) !== 'application/json') {
     throw invalidRequest('content-type: expected application/json.')
   }
@@ -71,8 +70,8 @@ function readBody(exchange: McpExchange, bytes: Uint8Array): Subject {
   exchange.id = idOf(value)
   const message = readMessage(value)
   exchange.message = message
-  // Also before a refusal: the record says what was tried.
-  if (message.type !== 'response') exchange.target.mcpMethod = message.method
+  // Before the checks, so that the record of a refused message has its method.
+  if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
   validateHeaders(exchange.headers, message)
   return subjectOf(message)
 }
@@ -122,22 +121,21 @@ function inMeta(message: Message | undefined, name: string): JsonValue | undefin
   return isObject(meta) ? meta[name] : undefined
 }
 
-/**
- * The one reference of a tool, prompt or resource; for the open part of the protocol that of the server. Throws
- * `McpRefusal` for a name that can have none.
- */
+/** Throws `McpRefusal` for a name that can have no reference. */
 export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
+  const request = { server, kind, name, version }
+  return validName(request, () => requestReference(request))
+}
+
+/** What `build` makes of the name; throws `McpRefusal` for one that can have no reference. */
+function validName<T>({ kind, name }: Pick<CallRequest, 'kind' | 'name'>, build: () => T): T {
   if (kind === 'resource' && !isNormalUri(name)) {
     throw invalidParams(
       'uri: not in normal form (RFC 3986 §6.2.2), such as one with "..", so it cannot be judged.',
     )
   }
   try {
-    if (kind === 'prompt') return formatReference({ server, prompt: name, version })
-    if (kind === 'resource') return formatReference({ server, resource: name, version })
-    if (kind === 'tool') return formatReference({ server, tool: name, version })
-    const ofAny = formatReference({ server, tool: '*', version })
-    return ofAny.slice(0, ofAny.lastIndexOf('/') + 1)
+    return build()
   } catch (cause) {
     if (cause instanceof ReferenceInputError) throw invalidParams(`Bad name: ${cause.message}.`, { cause })
     throw cause

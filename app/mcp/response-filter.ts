@@ -37,7 +37,7 @@ export class ResponseFilter {
     // What a guarded method gives was judged by its reference and is its own affair.
     if (this.#request.kind !== 'protocol' || !isListing(result)) return message
     const version = await this.#versions.of(this.#exchange.upstream())
-    this.#tell(version)
+    this.#refineTarget(version)
     this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
     return filtered === result ? message : { ...message, result: filtered }
@@ -47,7 +47,7 @@ export class ResponseFilter {
     const version = isFields(result) ? versionIn(result) : undefined
     if (version === undefined) return
     this.#versions.learn(this.#exchange.upstream(), version)
-    this.#tell(version)
+    this.#refineTarget(version)
   }
 
   /** From the answer to that question alone: others hold what they hold. */
@@ -57,10 +57,9 @@ export class ResponseFilter {
     this.#annotations.learn({ server, upstream: upstream(), version }, result)
   }
 
-  /** For the record: it is written after the answer was read. */
-  #tell(version: string): void {
-    this.#exchange.target.serverVersion = version
-    this.#exchange.target.toolVersion = version
+  /** For the record, which is written after the answer was read. */
+  #refineTarget(version: string): void {
+    this.#call.refineTarget({ serverVersion: version, toolVersion: version })
   }
 
   #mayRequest(kind: CallRequest['kind'], name: string, version: string): boolean {

@@ -1,28 +1,31 @@
-// Who may go on with an MCP session: the caller that began it. The id that a client gets holds a mark besides the
-// server's own id, which nobody else's calls give and nobody can make without the key; so a session id that is seen,
-// guessed or handed on is of no use to another caller (MCP, Security Best Practices, "Session Hijacking").
+// Binds MCP sessions to the caller that began them. The session id of a client is the server's own id after a tag, an
+// HMAC of the id and the caller: a session id that is seen, guessed or passed on is of no use to another caller (MCP,
+// Security Best Practices, "Session Hijacking").
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity } from '@svc/core'
 
 const SESSION = 'mcp-session-id'
 
-/** Of 128 bits, in base64url; what follows the dot is the server's id. */
-const marked = /^([A-Za-z0-9_-]{22})\.(.+)$/s
+/** A tag of 128 bits in base64url, a dot, the server's id. */
+const boundId = /^([A-Za-z0-9_-]{22})\.(.+)$/s
 
 /**
- * Puts the server's own session id into the headers in place of the client's, and gives the mark that came with it:
- * empty where there was none, undefined without a session.
+ * The headers with the server's own session id in place of the client's, and the tag that came with it: empty where
+ * there was none, undefined without a session.
  */
-export function takeMark(headers: IncomingHttpHeaders): string | undefined {
+export function splitSessionId(headers: IncomingHttpHeaders): {
+  readonly headers: IncomingHttpHeaders
+  readonly sessionTag: string | undefined
+} {
   const given = headers[SESSION]
-  if (given === undefined) return undefined
-  const [, mark = '', id = ''] = (typeof given === 'string' && marked.exec(given)) || []
-  if (id !== '') headers[SESSION] = id
-  return mark
+  if (given === undefined) return { headers, sessionTag: undefined }
+  const [, sessionTag, id] = (typeof given === 'string' && boundId.exec(given)) || []
+  if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
+  return { headers: { ...headers, [SESSION]: id }, sessionTag }
 }
 
-export class Sessions {
+export class SessionBinding {
   #key: string
 
   /** `key`: at least 32 random characters, the same in all gateways that serve one session. */
@@ -30,21 +33,21 @@ export class Sessions {
     this.#key = key
   }
 
-  /** Whether `mark` came with this id from an answer to the same caller. */
-  holds(call: Call, id: string, mark: string): boolean {
-    const expected = Buffer.from(this.#markOf(call, id))
-    const given = Buffer.from(mark)
+  /** Whether `tag` came with this id in an answer to the same caller. */
+  isBound(call: Call, id: string, tag: string): boolean {
+    const expected = Buffer.from(this.#tagOf(call, id))
+    const given = Buffer.from(tag)
     return given.length === expected.length && timingSafeEqual(given, expected)
   }
 
   /** The id as the client gets it. */
-  marked(call: Call, id: string): string {
-    return `${this.#markOf(call, id)}.${id}`
+  bind(call: Call, id: string): string {
+    return `${this.#tagOf(call, id)}.${id}`
   }
 
-  #markOf(call: Call, id: string): string {
-    const { tenant, authenticated, userId, user, clientId } = call.get(identity) ?? nobody
-    // The subject stays when an address changes; whoever has none is told by the next best name.
+  #tagOf(call: Call, id: string): string {
+    const { tenant, authenticated, userId, user, clientId } = call.get(identity) ?? anonymous
+    // The subject stays the same when an email address changes; a token without one is named by user or client.
     const who = [userId, user, clientId].map((name) => name ?? null)
     const holder = userId === undefined ? who : [userId]
     const text = JSON.stringify([call.target.server, tenant, authenticated, holder, id])
@@ -52,4 +55,10 @@ export class Sessions {
   }
 }
 
-const nobody = { tenant: null, authenticated: false, userId: undefined, user: undefined, clientId: undefined }
+const anonymous = {
+  tenant: null,
+  authenticated: false,
+  userId: undefined,
+  user: undefined,
+  clientId: undefined,
+}

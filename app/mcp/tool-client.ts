@@ -15,7 +15,6 @@ import {
   verdict,
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import { formatReference } from '@svc/core/match'
 import {
   isUpstreamError,
   type UpstreamAnswer,
@@ -50,27 +49,23 @@ import { pathOf } from './version-probe.js'
 const ID = 'svc-call'
 const accept = 'application/json, text/event-stream'
 
-/** The request as it is judged: the version is the server's, whatever the caller wrote. */
-export function asToolOf(request: CallRequest, version: string): CallRequest {
-  const { server, name: tool } = request
-  return { ...request, version, reference: formatReference({ server, tool, version }) }
-}
-
-/** Of a call that was read when enforcement had judged already. */
+/** The finding of a call whose request was read after enforcement gave its verdict. */
 const lateFinding = slot<Finding>('svc-sdk/lateVersionFinding')
 
-/** Reports a caller that names another version than the server has: it means something that is not there. */
-export function findVersion(call: Call, asked: CallRequest, version: string): void {
-  const finding = otherVersion(asked, version)
+type NamedVersion = Pick<CallRequest, 'server' | 'version'>
+
+/** Reports a caller that names another version than the server's: it asks for a tool that does not exist. */
+export function reportVersionMismatch(call: Call, requested: NamedVersion, version: string): void {
+  const finding = versionMismatch(requested, version)
   if (finding === undefined) return
   call.addFinding(finding)
   const effect = call.get(verdict)?.effectOf(finding.reason)
   if (effect === 'deny' || effect === 'escalate') call.set(lateFinding, finding)
 }
 
-function otherVersion(asked: CallRequest, version: string): Finding | undefined {
-  if (asked.version === version || asked.version === UNVERSIONED) return undefined
-  const detail = `the path asks for version ${asked.version}, and server "${asked.server}" has ${version}`
+function versionMismatch(requested: NamedVersion, version: string): Finding | undefined {
+  if (requested.version === version || requested.version === UNVERSIONED) return undefined
+  const detail = `the path asks for version ${requested.version}, and server "${requested.server}" has ${version}`
   return { reason: 'version_unpinned', stage: 'mcp', level: 'gateway', detail }
 }
 

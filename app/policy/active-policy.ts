@@ -48,15 +48,10 @@ export class ActivePolicy {
   }
 
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
-  target(server: string): URL {
+  target(server: string): Target {
     const target = this.#targets.get(server)
     if (target === undefined) throw new Refusal('TARGET_NOT_FOUND', 'No such server is configured.')
-    return target.url
-  }
-
-  /** Whether the invoke protocol calls the tools of the server by MCP. */
-  isMcp(server: string): boolean {
-    return this.#targets.get(server)?.isMcp === true
+    return target
   }
 
   /** Runs a call and keeps this policy in use until `answer` has written the outcome to its end. */

@@ -1,4 +1,4 @@
-// What became of an escalation, for the caller whose call opened it.
+// Answers GET /escalations/<id>: the status of an escalation, for the caller whose call opened it.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Ids, type Logger, services } from '@svc/core'
 import { asked, notFound } from '../escalations/reviewer-escalations.js'
@@ -7,51 +7,38 @@ import type { WholeAnswer } from '../http/answer.js'
 import { errorAnswer } from '../http/error-answer.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
-export interface PollParts {
-  readonly ids: Ids
-  readonly logger: Logger
-  /** The policy in force at this moment. */
-  activePolicy(): ActivePolicy
+/** Never rejects. An escalation of another tenant is answered as if it did not exist, so that ids stay secret. */
+export async function answerEscalationPoll(
+  headers: IncomingHttpHeaders,
+  id: string,
+  policy: ActivePolicy,
+  { ids, logger }: { readonly ids: Ids; readonly logger: Logger },
+): Promise<WholeAnswer> {
+  const traceId = ids.traceId()
+  try {
+    const view = await policy.hold(() => viewOf(headers, id, policy))
+    return {
+      status: 200,
+      headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+      body: `${JSON.stringify(view)}\n`,
+    }
+  } catch (fault) {
+    return errorAnswer(fault, { traceId, logger, realm: 'svc' })
+  }
 }
 
-export class EscalationPolls {
-  #parts: PollParts
-
-  constructor(parts: PollParts) {
-    this.#parts = parts
-  }
-
-  /** Another tenant's is not there, so that nobody learns which ids are taken. */
-  async answer(headers: IncomingHttpHeaders, id: string): Promise<WholeAnswer> {
-    const traceId = this.#parts.ids.traceId()
-    try {
-      const view = await this.#find(headers, id)
-      return {
-        status: 200,
-        headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
-        body: `${JSON.stringify(view)}\n`,
-      }
-    } catch (fault) {
-      return errorAnswer(fault, { traceId, logger: this.#parts.logger, realm: 'svc' })
-    }
-  }
-
-  #find(headers: IncomingHttpHeaders, id: string): Promise<object> {
-    const activePolicy = this.#parts.activePolicy()
-    return activePolicy.hold(async () => {
-      activePolicy.origins.check(headers)
-      const identify = activePolicy.pipeline.offer(services.identify)
-      const desk = activePolicy.pipeline.offer(services.escalations)
-      if (identify === undefined || desk === undefined) throw notFound()
-      const find = () => asked(() => desk.find(id))
-      // A client of one MCP server may have a token for that server alone (RFC 8707).
-      const { tenant } = await identify(headers, async (servers) => {
-        const { server } = (await find()) ?? {}
-        return server !== undefined && servers.has(server.normalize('NFC'))
-      })
-      const found = await find()
-      if (found === undefined || found.tenant !== tenant) throw notFound()
-      return callerView(found)
-    })
-  }
+async function viewOf(headers: IncomingHttpHeaders, id: string, policy: ActivePolicy): Promise<object> {
+  policy.origins.check(headers)
+  const identify = policy.pipeline.offer(services.identify)
+  const escalations = policy.pipeline.offer(services.escalations)
+  if (identify === undefined || escalations === undefined) throw notFound()
+  const find = () => asked(() => escalations.find(id))
+  // A client of one MCP server may have a token for that server alone (RFC 8707).
+  const { tenant } = await identify(headers, async (servers) => {
+    const { server } = (await find()) ?? {}
+    return server !== undefined && servers.has(server.normalize('NFC'))
+  })
+  const found = await find()
+  if (found === undefined || found.tenant !== tenant) throw notFound()
+  return callerView(found)
 }

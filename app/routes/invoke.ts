@@ -1,8 +1,8 @@
 // The invoke protocol: plain HTTP in front of plain tool servers. `/a2a/invoke` is the same call in one body.
 import type { IncomingMessage } from 'node:http'
-import { type CallRequest, type CallTarget, Refusal } from '@svc/core'
-import { canonicalize, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
-import { formatReference, formatToolSegment, parseNameSegment, parseToolSegment } from '@svc/core/match'
+import { Refusal } from '@svc/core'
+import { type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
+import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { readBody } from '../http/body.js'
 import { idempotencyKeyOf } from '../http/call-headers.js'
 
@@ -13,26 +13,30 @@ export interface ToolName {
   readonly version: string
 }
 
+/** A call of a tool as its caller wrote it. */
+export interface Invocation extends ToolName {
+  readonly args: JsonObject
+  /** Size in bytes of the body. */
+  readonly bytes: number
+  readonly idempotencyKey: string | null
+}
+
 /** Reads `POST /mcp/<server>/<tool>@<version>`: the body is the tool's arguments. Rejects with `Refusal`. */
 export async function readInvoke(
   message: IncomingMessage,
   maxBytes: number,
-  name: ToolName,
-): Promise<CallRequest> {
+  { server, tool, version }: ToolName,
+): Promise<Invocation> {
   const idempotencyKey = idempotencyKeyOf(message.headers)
   const bytes = await readBody(message, maxBytes)
-  return requestOf(name, jsonObject(bytes), bytes.byteLength, idempotencyKey)
+  return { server, tool, version, args: jsonObject(bytes), bytes: bytes.byteLength, idempotencyKey }
 }
 
 /**
  * Reads `POST /a2a/invoke`: `{ "to": server, "toolAtVersion": "<tool>@<version>", "args": object }`.
- * Fills `target` in as soon as it is known. Rejects with `Refusal`.
+ * Rejects with `Refusal`.
  */
-export async function readA2a(
-  message: IncomingMessage,
-  maxBytes: number,
-  target: CallTarget,
-): Promise<CallRequest> {
+export async function readA2a(message: IncomingMessage, maxBytes: number): Promise<Invocation> {
   const idempotencyKey = idempotencyKeyOf(message.headers)
   const bytes = await readBody(message, maxBytes)
   const { to, toolAtVersion, args, ...rest } = jsonObject(bytes)
@@ -48,46 +52,15 @@ export async function readA2a(
       'Expected {"to": string, "toolAtVersion": "<tool>@<version>", "args": object}.',
     )
   }
-  const name = named(to, toolAtVersion)
-  target.server = name.server
-  target.serverVersion = name.version
-  target.tool = name.tool
-  target.toolVersion = name.version
-  return requestOf(name, args, bytes.byteLength, idempotencyKey)
+  return { ...toolName(to, toolAtVersion), args, bytes: bytes.byteLength, idempotencyKey }
 }
 
-function named(to: string, toolAtVersion: string): ToolName {
+function toolName(to: string, toolAtVersion: string): ToolName {
   try {
     return { server: parseNameSegment(to), ...parseToolSegment(toolAtVersion) }
   } catch (cause) {
     throw new Refusal('BAD_REQUEST', `Bad name: ${messageOf(cause)}`, { cause })
   }
-}
-
-function requestOf(
-  name: ToolName,
-  args: JsonObject,
-  bytes: number,
-  idempotencyKey: string | null,
-): CallRequest {
-  return {
-    kind: 'tool',
-    method: null,
-    server: name.server,
-    name: name.tool,
-    version: name.version,
-    reference: formatReference(name),
-    args,
-    canonicalArgs: canonicalize(args),
-    bytes,
-    idempotencyKey,
-  }
-}
-
-/** Path of the tool below its target (decisions.md §2 "invoke protocol"). */
-export function invokePath(target: URL, request: CallRequest): string {
-  const base = target.pathname.endsWith('/') ? target.pathname.slice(0, -1) : target.pathname
-  return `${base}/invoke/${formatToolSegment({ tool: request.name, version: request.version })}${target.search}`
 }
 
 function jsonObject(bytes: Uint8Array): JsonObject {

@@ -1,8 +1,8 @@
 // Where a request goes, from its method and path alone.
-
 import { Refusal } from '@svc/core'
 import { describedPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
+import { isEscalationId } from '../escalations/id.js'
 
 export type Route =
   | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }
@@ -13,14 +13,14 @@ export type Route =
   /** Metadata of the resource at `path`. */
   | { readonly kind: 'metadata'; readonly path: string }
   | { readonly kind: 'escalation'; readonly id: string }
-  /** a path of ours that cannot be read: refused as a call, so that it is recorded. */
+  /** A malformed path below /mcp/: refused as a call, so that it is recorded. */
   | { readonly kind: 'bad'; readonly refusal: Refusal }
   | { readonly kind: 'none' }
 
 export function routeOf(method: string, url: string): Route {
   const query = url.indexOf('?')
   const path = query === -1 ? url : url.slice(0, query)
-  if (path.startsWith('/mcp/')) return faceRoute(method, path.slice(5))
+  if (path.startsWith('/mcp/')) return mcpRoute(method, path.slice(5))
   if (path === '/a2a/invoke') return method === 'POST' ? { kind: 'a2a' } : { kind: 'none' }
   if (method === 'GET' || method === 'HEAD') {
     if (path === '/healthz') return { kind: 'health' }
@@ -33,12 +33,7 @@ export function routeOf(method: string, url: string): Route {
   return { kind: 'none' }
 }
 
-/** What ids are made of, so that nothing else reaches a store. */
-export function isEscalationId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,128}$/.test(text)
-}
-
-function faceRoute(method: string, rest: string): Route {
+function mcpRoute(method: string, rest: string): Route {
   const slash = rest.indexOf('/')
   try {
     if (slash === -1) {
@@ -49,7 +44,7 @@ function faceRoute(method: string, rest: string): Route {
     const { tool, version } = parseToolSegment(rest.slice(slash + 1))
     return { kind: 'invoke', server: parseNameSegment(rest.slice(0, slash)), tool, version }
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : 'unreadable path'
+    const message = cause instanceof Error ? cause.message : 'malformed path'
     return { kind: 'bad', refusal: new Refusal('BAD_REQUEST', `Bad path: ${message}`, { cause }) }
   }
 }

@@ -5,8 +5,9 @@ import type { Plugin, PluginContext, Stage } from '@svc/core'
 /** `section` is written as in a policy, before defaults. Throws where the schema refuses it. Nothing is started. */
 export function createStage(plugin: Plugin, section: unknown, context: PluginContext): Stage {
   const config = parseSection(plugin, section)
-  plugin.register?.(config, context)
-  return plugin.create(config, context)
+  const own = { ...context, container: context.container.createChildContainer() }
+  plugin.register?.(config, own)
+  return plugin.create(config, own)
 }
 
 export function parseSection(plugin: Plugin, section: unknown): unknown {

@@ -1,5 +1,6 @@
 // The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
-import { type AnswerChunk, type Call, failed, isRefusal, type Outcome } from '@svc/core'
+import { type AnswerChunk, type Call, type CallRequest, failed, isRefusal, type Outcome } from '@svc/core'
+import { formatToolSegment } from '@svc/core/match'
 import { isUpstreamError, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
@@ -19,7 +20,6 @@ const kept = [
 export async function dispatchInvoke(
   call: Call,
   target: URL,
-  path: string,
   upstream: UpstreamDispatcher,
 ): Promise<Outcome> {
   const request = await call.request()
@@ -29,12 +29,19 @@ export async function dispatchInvoke(
   const refused = await call.commitHolds()
   if (refused !== undefined) return refused
   try {
+    const path = invokePath(target, request)
     const body = request.canonicalArgs
     const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
     return completed(await sendCall(call, upstream, target, sending))
   } catch (fault) {
     return outcomeOfFault(call, fault)
   }
+}
+
+/** Path of the tool below its target (decisions.md §2 "Invoke face"). */
+function invokePath(target: URL, { name, version }: CallRequest): string {
+  const base = target.pathname.endsWith('/') ? target.pathname.slice(0, -1) : target.pathname
+  return `${base}/invoke/${formatToolSegment({ tool: name, version })}${target.search}`
 }
 
 /** What a fault on the way upstream means for the call. */

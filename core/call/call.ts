@@ -57,13 +57,13 @@ export class Call {
   readonly headers: IncomingHttpHeaders
   readonly trace: CallTrace
   readonly agent: CallAgent
-  readonly target: CallTarget
   readonly receivedAt: number
   /** Set when the first byte goes upstream. */
   sent: Sent = 'no'
   /** Repeated sends of the gateway's own. */
   retries = 0
 
+  #target: CallTarget
   #read: CallInit['read']
   #request: Promise<CallRequest> | undefined
   #parsedRequest: CallRequest | undefined
@@ -85,9 +85,19 @@ export class Call {
     this.headers = init.headers
     this.trace = init.trace
     this.agent = init.agent
-    this.target = init.target
+    this.#target = init.target
     this.receivedAt = init.receivedAt
     this.#read = init.read
+  }
+
+  /** What is known of the target so far. */
+  get target(): CallTarget {
+    return this.#target
+  }
+
+  /** For the transport, when it learns more: the body names the tool, the server its version. */
+  refineTarget(known: Partial<CallTarget>): void {
+    this.#target = { ...this.#target, ...known }
   }
 
   /**

@@ -1,12 +1,14 @@
-// What a request says: of what it asks for, of the agent behind it, and of the trace it stands in.
+// The facts of a call: what it asks for, the agent behind it, the trace it belongs to.
+import { canonicalize } from '../json/canonical.js'
 import type { JsonValue } from '../json/value.js'
+import { formatReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
 /** What kind of thing a request asks for. `protocol` is the open part of MCP: initialize, lists, ping, … */
 export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
 
-/** A request that was read and understood. */
+/** A request that was read and is valid. */
 export interface CallRequest {
   readonly kind: RequestKind
   /** The MCP method; null over the invoke protocol. */
@@ -34,6 +36,28 @@ export interface CallRequest {
   readonly round?: string
 }
 
+type DerivedField = 'reference' | 'canonicalArgs' | 'bytes'
+
+/** A request without what follows from the rest; `bytes` defaults to the size of the canonical arguments. */
+export type CallRequestInit = Omit<CallRequest, DerivedField> & { readonly bytes?: number }
+
+/** Throws what `formatReference` and `canonicalize` throw for names and arguments that have no such form. */
+export function callRequest(init: CallRequestInit): CallRequest {
+  const reference = requestReference(init)
+  const canonicalArgs = canonicalize(init.args)
+  return { bytes: Buffer.byteLength(canonicalArgs), ...init, reference, canonicalArgs }
+}
+
+/** The one reference of a tool, prompt or resource; of the rest of a protocol that of the server. */
+export function requestReference(request: Pick<CallRequest, 'kind' | 'server' | 'name' | 'version'>): string {
+  const { kind, server, name, version } = request
+  if (kind === 'prompt') return formatReference({ server, prompt: name, version })
+  if (kind === 'resource') return formatReference({ server, resource: name, version })
+  if (kind === 'tool') return formatReference({ server, tool: name, version })
+  const ofAnyTool = formatReference({ server, tool: '*', version })
+  return ofAnyTool.slice(0, ofAnyTool.lastIndexOf('/') + 1)
+}
+
 /** Where the call stands in a distributed trace (W3C Trace Context). */
 export interface CallTrace {
   /** 32 lower-case hex digits. */
@@ -56,11 +80,11 @@ export interface CallAgent {
   readonly metadata: Record<string, unknown> | null
 }
 
-/** What a record says of the target, as far as it is known when it is written. */
+/** The target as a record names it. */
 export interface CallTarget {
-  server: string
-  serverVersion: string
-  tool: string
-  toolVersion: string
-  mcpMethod: string | null
+  readonly server: string
+  readonly serverVersion: string
+  readonly tool: string
+  readonly toolVersion: string
+  readonly mcpMethod: string | null
 }

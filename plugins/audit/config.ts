@@ -62,6 +62,7 @@ export const auditSchema = z
         keyRef: z
           .string()
           .regex(/^file:\/\//, 'expected file://PATH')
+          .optional()
           .describe('`file://` and the path of an Ed25519 key file.'),
         thread: z
           .enum(['auto', 'on', 'off'])

@@ -18,48 +18,72 @@ import { LocalDevSigner } from './log/keys/local-dev-signer.js'
 import type { PresignConfig } from './log/upload/presign.js'
 import { SvcAppender } from './log/writer/appender.js'
 
+/** What an open log consists of. */
 export interface OpenLog {
-  readonly log: Lease<{
-    readonly appender: Appender
-    /** Absent where the writer is the user's and has no directory. */
-    readonly intents?: Intents
-  }>
-  /** Null where the writer signs with a key of its own. */
-  readonly keyId: string | null
+  readonly appender: Appender
+  /** Absent where the writer is the user's and has no directory. */
+  readonly intents?: Intents
+  /** Absent where the writer is the user's: it signs with a key of its own. */
+  readonly signer?: Signer
 }
 
-/** Whether calls can have intents: a writer of the user's has a place for them only where `audit.dir` names one. */
-export function keepsIntents({ append, dir }: AuditConfig, { container }: PluginContext): boolean {
-  const isForeign = append !== undefined || resolveOptional(container, tokens.SvcAppender) !== undefined
-  return !isForeign || dir !== undefined
-}
+/** The log of one policy: what the user bound wins, then `audit.append` from code, then a log of our own. */
+export class LogSource {
+  readonly #config: AuditConfig
+  readonly #context: PluginContext
+  readonly #writer: Appender | undefined
+  readonly #signer: Signer | undefined
+  #lease: Lease<OpenLog> | undefined
 
-/** A bound writer wins, then `audit.append` from code, then a log of our own. */
-export function openLog(config: AuditConfig, context: PluginContext): OpenLog {
-  const bound = resolveOptional(context.container, tokens.SvcAppender)
-  if (bound !== undefined) return foreignLog(bound, config, context)
-  const { append } = config
-  if (append !== undefined) return foreignLog({ append }, config, context)
-  return ownLog(config, context)
+  /** To be made before the plugin binds its defaults. */
+  constructor(config: AuditConfig, context: PluginContext) {
+    const { append } = config
+    this.#config = config
+    this.#context = context
+    this.#writer =
+      resolveOptional(context.container, tokens.SvcAppender) ??
+      (append === undefined ? undefined : { append })
+    this.#signer = resolveOptional(context.container, tokens.Signer)
+  }
+
+  /** Whether calls can have intents: a writer of the user's has a place for them only where `audit.dir` names one. */
+  get keepsIntents(): boolean {
+    return this.#writer === undefined || this.#config.dir !== undefined
+  }
+
+  /** Undefined while the log is not open. */
+  get current(): OpenLog | undefined {
+    return this.#lease?.value
+  }
+
+  open(): OpenLog {
+    this.#lease ??=
+      this.#writer === undefined
+        ? ownLog(this.#config, this.#context, this.#signer ?? signerOf(this.#config, this.#context))
+        : foreignLog(this.#writer, this.#config, this.#context)
+    return this.#lease.value
+  }
+
+  async close(): Promise<void> {
+    const lease = this.#lease
+    this.#lease = undefined
+    await lease?.release()
+  }
 }
 
 /** A writer that is not ours to close. Its calls have intents where `audit.dir` says where. */
-function foreignLog(appender: Appender, config: AuditConfig, context: PluginContext): OpenLog {
+function foreignLog(appender: Appender, config: AuditConfig, context: PluginContext): Lease<OpenLog> {
   const { dir } = config
-  if (dir === undefined) {
-    return { log: { value: { appender }, release: () => Promise.resolve() }, keyId: null }
-  }
+  if (dir === undefined) return { value: { appender }, release: () => Promise.resolve() }
   const at = resolvePath(context.baseDir, dir)
-  const log = context.resources.acquire(JSON.stringify(['audit.intents', at]), () => {
+  return context.resources.acquire(JSON.stringify(['audit.intents', at]), () => {
     const intents = intentsBeside(at, appender, null, context)
     return { value: { appender, intents }, close: () => intents.close() }
   })
-  return { log, keyId: null }
 }
 
-function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
+function ownLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
-  const signer = signerOf(config, context)
   const { keyId } = signer
   const { retentionDays, checkpoint_interval_ms: intervalMs } = config
   const minFreeBytes = config.min_free_mb * 1_048_576
@@ -68,7 +92,7 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
-  const log = context.resources.acquire(
+  return context.resources.acquire(
     // The key of the upload is a secret and stays out of names.
     JSON.stringify([
       'audit.log',
@@ -100,10 +124,9 @@ function ownLog(config: AuditConfig, context: PluginContext): OpenLog {
           await intents.close()
         }
       }
-      return { value: { appender, intents }, close }
+      return { value: { appender, intents, signer }, close }
     },
   )
-  return { log, keyId }
 }
 
 function intentsBeside(
@@ -128,15 +151,13 @@ function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
   return { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...given }
 }
 
-function signerOf(config: AuditConfig, context: PluginContext): Signer {
-  const bound = resolveOptional(context.container, tokens.Signer)
-  if (bound !== undefined) return bound
-  if (config.signer === undefined) {
+function signerOf(config: AuditConfig, { baseDir }: PluginContext): Signer {
+  const keyRef = config.signer?.keyRef
+  if (keyRef === undefined)
     throw new Error(
       'audit.signer.keyRef is missing; name a key file (`npx svc-sdk keys generate --out FILE` makes one)',
     )
-  }
-  return LocalDevSigner.fromKeyRef(absolute(config.signer.keyRef, context.baseDir))
+  return LocalDevSigner.fromKeyRef(absolute(keyRef, baseDir))
 }
 
 /** `file://./key` and `file://key` start from the policy's directory. */

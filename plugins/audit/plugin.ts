@@ -1,9 +1,12 @@
 // The audit plugin owns the writer and the signer behind their tokens.
-import { definePlugin, resolve, services, tokens } from '@svc/core'
+import { bind, bindDefault, definePlugin, lateBound, resolve, services, token, tokens } from '@svc/core'
 import { auditSchema } from './config.js'
 import { metrics } from './metrics.js'
-import { keepsIntents, openLog } from './open-log.js'
+import { LogSource } from './open-log.js'
 import { AuditStage } from './stage.js'
+
+/** The log that the stage opens and the tokens resolve. */
+const logSource = token<LogSource>('audit/LogSource')
 
 export const auditPlugin = definePlugin({
   name: 'audit',
@@ -13,6 +16,24 @@ export const auditPlugin = definePlugin({
   phase: 'record',
   presence: 'required',
   metrics,
+  owns: [
+    { token: tokens.Signer, chosenBy: [{ path: ['signer', 'keyRef'] }] },
+    {
+      token: tokens.SvcAppender,
+      chosenBy: [{ path: ['append'] }, { path: ['signer'] }, { path: ['presign'] }],
+    },
+  ],
+
+  register(config, context) {
+    const { container } = context
+    const source = new LogSource(config, context)
+    bind(container, logSource, { useValue: source })
+    bindDefault(container, tokens.Signer, { useValue: lateBound('the signer', () => source.current?.signer) })
+    bindDefault(container, tokens.SvcAppender, {
+      useValue: lateBound('the audit log', () => source.current?.appender),
+    })
+  },
+
   create(config, context) {
     const { container } = context
     return new AuditStage({
@@ -22,7 +43,6 @@ export const auditPlugin = definePlugin({
       meter: resolve(container, tokens.Meter),
       failureMode: config.failure_mode,
       intent: config.intent,
-      keepsIntents: keepsIntents(config, context),
       ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
       facts: {
         environment: config.environment,
@@ -33,7 +53,7 @@ export const auditPlugin = definePlugin({
         tenant: context.tenant,
         policySha256: context.policySha256,
       },
-      open: () => openLog(config, context),
+      log: resolve(container, logSource),
       redactor: () => context.service?.(services.redactor),
     })
   },

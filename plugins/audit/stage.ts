@@ -25,7 +25,7 @@ import { messageOf } from '@svc/core/json'
 import { FloodGate } from './flood.js'
 import { CallIntent, type IntentRule, intentInWords } from './intent/call-intent.js'
 import type { Intents } from './intent/tracker.js'
-import type { OpenLog } from './open-log.js'
+import type { LogSource, OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
 import { eventRecordOf, floodRecordOf, type RecordFacts, recordOf, unknownRecordOf } from './record.js'
 import { redactedEnvelope } from './redact-envelope.js'
@@ -38,12 +38,10 @@ export interface AuditStageParts {
   readonly failureMode: 'block' | 'continue'
   /** Which calls have their intent written before they are sent. */
   readonly intent: 'off' | 'side_effects' | 'all'
-  /** False where the writer is the user's and nothing says where intents go. */
-  readonly keepsIntents: boolean
+  readonly log: LogSource
   readonly facts: Omit<RecordFacts, 'keyId'>
   /** Bytes of each raw payload's preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
-  open(): OpenLog
   /** For events; undefined where identities are not redacted. */
   redactor?(): Redactor | undefined
 }
@@ -64,7 +62,7 @@ interface Ended {
 export class AuditStage implements Stage {
   #parts: AuditStageParts
   #facts: RecordFacts
-  #log: OpenLog['log'] | undefined
+  #log: OpenLog | undefined
   #intentRule: IntentRule | undefined
   #payloads: PayloadRecorder | undefined
   #flood = new FloodGate()
@@ -76,10 +74,10 @@ export class AuditStage implements Stage {
   }
 
   async start(): Promise<void> {
-    const { log, keyId } = this.#parts.open()
+    const log = this.#parts.log.open()
+    const { appender, intents, signer } = log
     this.#log = log
-    this.#facts = { ...this.#parts.facts, keyId }
-    const { appender, intents } = log.value
+    this.#facts = { ...this.#parts.facts, keyId: signer?.keyId ?? null }
     await appender.ready?.()
     await intents?.start()
     this.#intentRule = this.#ruleOf(intents)
@@ -93,23 +91,23 @@ export class AuditStage implements Stage {
     if (log === undefined) return
     this.#log = undefined
     try {
-      await this.#recordFlood(log.value.appender)
+      await this.#recordFlood(log.appender)
       await this.#payloads?.settled()
     } finally {
-      await log.release()
+      await this.#parts.log.close()
     }
   }
 
   ready(): string | undefined {
     if (this.#log === undefined) return 'the log is not open'
-    const status = this.#log.value.appender.status?.()
+    const status = this.#log.appender.status?.()
     if (status !== undefined && !status.writable)
       return `the log cannot be written: ${messageOf(status.error)}`
     return this.#intentRule?.intents.failure?.message
   }
 
   warning(): string | undefined {
-    return this.#log?.value.appender.status?.().warning
+    return this.#log?.appender.status?.().warning
   }
 
   offer<T>(service: Token<T>): T | undefined
@@ -119,7 +117,7 @@ export class AuditStage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     if (this.#log === undefined) throw new Error('the audit stage has not started')
-    const { appender } = this.#log.value
+    const { appender } = this.#log
     const arrived = this.#parts.clock.monotonic()
     const intent = this.#intentOf(call, arrived)
     const isPassedOn = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
@@ -135,7 +133,7 @@ export class AuditStage implements Stage {
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { failureMode, intent, keepsIntents, rawPreviewBytes } = this.#parts
+    const { failureMode, intent, log, rawPreviewBytes } = this.#parts
     say(`would record the call; when the log cannot be written: ${failureMode}`)
     if (rawPreviewBytes !== undefined) {
       say(`would keep redacted previews of both directions, of at most ${rawPreviewBytes} bytes`)
@@ -145,7 +143,7 @@ export class AuditStage implements Stage {
     const isSent = outcome.kind === 'completed'
     say(
       intentInWords(
-        { which: keepsIntents ? intent : 'nowhere', failureMode, isSent },
+        { which: log.keepsIntents ? intent : 'nowhere', failureMode, isSent },
         await call.request(),
         call,
       ),
@@ -208,7 +206,7 @@ export class AuditStage implements Stage {
     const redacts = redactorOf?.()
     try {
       if (this.#log === undefined) throw new Error('the log is not open')
-      await this.#log.value.appender.append(
+      await this.#log.appender.append(
         redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, undefined),
       )
     } catch (fault) {

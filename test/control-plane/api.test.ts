@@ -163,8 +163,9 @@ describe('svc-control-plane', () => {
   it('closes the connection of a request whose body it does not read to the end', async () => {
     const head = 'POST /api/svc/upload-url HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n'
     const piece = `100000\r\n${'x'.repeat(0x100000)}\r\n`
-    const { text } = await sendRaw(plane.url, `${head}${piece}1\r\nx\r\n`)
-    expect(text).to.match(/^HTTP\/1\.1 401 .*\r\nconnection: close\r\n/is)
+    const { statuses } = await sendRaw(plane.url, `${head}${piece}1\r\nx\r\n`)
+    // An open connection would be answered 408 when the request times out.
+    expect(statuses).to.deep.equal([401])
   })
 
   it('logs that it refused a key, and no key', async () => {

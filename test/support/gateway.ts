@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { bind, tokens } from '@svc/core'
+import { type Appender, bind, tokens } from '@svc/core'
 import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
 import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk'
 import { type KeepingLogger, keepingLogger } from './logger.js'
@@ -18,6 +18,14 @@ export interface TestGateway extends AsyncDisposable {
   records(): SignedEnvelope[]
   /** POSTs a tool call over the invoke protocol. */
   invoke(path: string, args?: unknown, headers?: Record<string, string>): Promise<Response>
+}
+
+/** Options whose records go to `appender` in place of a log. */
+export function recordingTo(appender: Appender): Pick<GatewayOptions, 'audit' | 'configure'> {
+  return {
+    audit: { gatewayName: 'gw', gatewayVersion: '1.0.0' },
+    configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+  }
 }
 
 /**

@@ -16,7 +16,7 @@ import { Pipeline } from '@svc/core/pipeline'
 import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
-import { Sessions } from 'svc-sdk/internal/mcp/session-binding'
+import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 
 export interface Asking {
@@ -58,10 +58,10 @@ export class TestProxy implements AsyncDisposable {
       dispatcher: this.#dispatcher,
       clock,
       annotations: new AnnotationCache(clock),
-      caps: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
+      limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,
-      sessions: async () => new Sessions('a key of the test that is long enough'),
+      sessions: async () => new SessionBinding('a key of the test that is long enough'),
     })
   }
 
@@ -72,16 +72,15 @@ export class TestProxy implements AsyncDisposable {
       headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
       server,
       upstream: () => this.#upstream,
-      target: { server, serverVersion: '', tool: '', toolVersion: '', mcpMethod: null },
       message: undefined,
       id: undefined,
       protocolError: undefined,
-      sessionMark: undefined,
+      sessionTag: undefined,
       isForeignSession: false,
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null
-    const call = new Call({
+    const call: Call = new Call({
       protocol: 'mcp',
       headers: exchange.headers,
       trace: {
@@ -93,9 +92,9 @@ export class TestProxy implements AsyncDisposable {
         causeSpanId: null,
       },
       agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
-      target: exchange.target,
+      target: { server, serverVersion: '', tool: '', toolVersion: '', mcpMethod: null },
       receivedAt: 0,
-      read: () => this.proxy.read(exchange, bytes),
+      read: () => this.proxy.read(call, exchange, bytes),
     })
     call.set(mcpExchange, exchange)
     for (const rule of rules) call.addReferenceRule(rule)

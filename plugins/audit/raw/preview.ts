@@ -1,7 +1,7 @@
 // A redacted preview of a payload, short enough to keep.
 
 import type { Redactor } from '@svc/core'
-import { redact } from './redact.js'
+import { redactPii } from '@svc/core/pii'
 
 // Redaction looks beyond what is kept: what begins inside and ends outside must still be recognised.
 const MARGIN_BYTES = 1_024
@@ -33,7 +33,7 @@ export function previewOf(
   const window = head.subarray(0, windowBytes(previewBytes))
   const isWhole = totalBytes <= window.length
   const text = decode(isWhole ? window : wholeCharacters(window))
-  const clean = Buffer.from(redact(redactor === undefined ? text : redactor.text(text)))
+  const clean = Buffer.from(redactPii(redactor === undefined ? text : redactor.text(text)))
   // A secret that the window cuts in two is not recognised by its first half: that lies in the margin.
   const usable = isWhole ? clean.length : Math.max(0, clean.length - MARGIN_BYTES)
   const kept = wholeCharacters(clean.subarray(0, Math.min(usable, previewBytes)), clean)

@@ -1,18 +1,15 @@
-// What a runtime may say with the obligation `redact_output`. No regular expressions: answers are hostile input, and a
-// pattern from elsewhere could be made to hang on them.
+// The params of the obligation `redact_output`. No regular expressions: answers are hostile input, and a pattern that the
+// runtime sends could be made to hang on them.
+import { personalDataKinds } from '@svc/core/pii'
 import { z } from 'zod'
 
-const detectorNames = ['email', 'payment_card', 'iban', 'us_ssn', 'phone'] as const
+const pattern = z.union([z.enum(personalDataKinds), z.strictObject({ literal: z.string().min(1).max(1024) })])
 
-export type DetectorName = (typeof detectorNames)[number]
-
-const detector = z.union([z.enum(detectorNames), z.strictObject({ literal: z.string().min(1).max(1024) })])
-
-/** Nothing said means everything. */
+/** Without any, the whole answer is redacted. */
 export const outputRuleSchema = z.strictObject({
   all: z.literal(true).optional(),
   paths: z.array(z.string().min(1).max(256)).min(1).max(64).optional(),
-  patterns: z.array(detector).min(1).max(64).optional(),
+  patterns: z.array(pattern).min(1).max(64).optional(),
   replacement: z.string().max(256).optional(),
 })
 

@@ -1,39 +1,59 @@
-// One redaction, compiled: what becomes of a JSON value, and of text of which nothing is known.
-import { type Detector, detectorOf } from './detectors.js'
+// One redaction rule, compiled: it redacts a JSON value, and text that may hold one.
+import { redactPii } from '@svc/core/pii'
 import { mapChildren, type Path, parsePath, replacePath } from './path.js'
 import type { OutputRuleParams } from './rule-schema.js'
 
-const standardReplacement = '[redacted]'
-const deepest = 512
+const defaultReplacement = '[redacted]'
+const maxDepth = 512
+
+/** The text without what one or more patterns select. */
+type RedactText = (text: string) => string
 
 export interface OutputRule {
   readonly params: OutputRuleParams
-  /** Hides the answer whole. */
+  /** Hides the whole answer. */
   readonly isAll: boolean
   readonly paths: readonly Path[]
-  readonly detectors: readonly Detector[]
+  readonly detectors: readonly RedactText[]
   readonly replacement: string
 }
 
 /** Undefined where a path cannot be followed. */
 export function compileRule(params: OutputRuleParams): OutputRule | undefined {
-  const { all, paths = [], patterns = [], replacement = standardReplacement } = params
+  const { all, paths = [], patterns = [], replacement = defaultReplacement } = params
   const steps = paths.map(parsePath)
   if (steps.includes(undefined)) return undefined
   return {
     params,
     isAll: all === true || paths.length + patterns.length === 0,
     paths: steps.filter((path) => path !== undefined),
-    detectors: patterns.map(detectorOf),
+    detectors: detectorsFor(patterns, replacement),
     replacement,
   }
 }
 
-/** The most that is looked through for patterns, and the most that is read at all, in bytes. */
+/** Literals first: a literal that a match overlaps would no longer be found. */
+function detectorsFor(
+  patterns: NonNullable<OutputRuleParams['patterns']>,
+  replacement: string,
+): readonly RedactText[] {
+  const kinds = patterns.filter((pattern) => typeof pattern === 'string')
+  const literals = patterns.filter((pattern) => typeof pattern !== 'string')
+  return [
+    ...literals.map(
+      ({ literal }): RedactText =>
+        (text) =>
+          text.replaceAll(literal, () => replacement),
+    ),
+    ...(kinds.length === 0 ? [] : [(text: string) => redactPii(text, { kinds, replacement })]),
+  ]
+}
+
+/** The most that is searched for patterns, and the most that is read at all, in bytes. */
 const maxSearched = 2 * 1024 * 1024
 const maxRead = 16 * 1024 * 1024
 
-/** The rules for an answer of this size. One that it would take too long to look through is hidden whole. */
+/** The rules for an answer of this size. One that would take too long to search is hidden whole. */
 export function rulesFor(rules: readonly OutputRule[], bytes: number): readonly OutputRule[] {
   const max = rules.some(({ detectors }) => detectors.length > 0) ? maxSearched : maxRead
   return bytes <= max ? rules : rules.map((rule) => ({ ...rule, isAll: true }))
@@ -82,8 +102,8 @@ function redactScalars(value: unknown, rule: OutputRule): unknown {
   )
 }
 
-function hide(text: string, { detectors, replacement }: OutputRule): string {
-  return detectors.reduce((left, detect) => detect(left, replacement), text)
+function hide(text: string, { detectors }: OutputRule): string {
+  return detectors.reduce((left, redact) => redact(left), text)
 }
 
 /** The list or object that the text is; undefined where it is neither. */
@@ -101,7 +121,7 @@ function structureIn(text: string): object | undefined {
 function isTooDeep(value: unknown): boolean {
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > deepest) return true
+    if (depth > maxDepth) return true
     level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []))
   }
   return false

@@ -7,7 +7,7 @@ import { type Appender, bind, definePlugin, tokens } from '@svc/core'
 import { expect } from 'chai'
 import { createPipeline, startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
-import { startTestGateway } from '../../support/gateway.js'
+import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { keepingLogger } from '../../support/logger.js'
 import { startUpstream } from '../../support/upstream.js'
 
@@ -156,7 +156,7 @@ describe('a log that cannot be written', () => {
     const appender = failingAppender(() => true)
     await using gateway = await startTestGateway({
       targets: { files: upstream.url },
-      configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+      ...recordingTo(appender),
     })
     const response = await gateway.invoke('/mcp/files/read@1')
     expect(response.status).to.equal(500)
@@ -171,7 +171,7 @@ describe('a log that cannot be written', () => {
     }
     await using gateway = await startTestGateway({
       targets: { files: upstream.url },
-      configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+      ...recordingTo(appender),
     })
     const response = await gateway.invoke('/mcp/files/read@1')
     expect(response.status).to.equal(503)
@@ -188,7 +188,7 @@ describe('a log that cannot be written', () => {
     }
     await using gateway = await startTestGateway({
       targets: {},
-      configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
+      ...recordingTo(appender),
     })
     const response = await fetch(`${gateway.url}/readyz`)
     expect(response.status).to.equal(200)

@@ -12,11 +12,10 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
     headers: {},
     server: 'files',
     upstream: () => new URL('http://127.0.0.1:1/mcp'),
-    target: { server: 'files', serverVersion: '1', tool: 'echo', toolVersion: '1', mcpMethod: 'tools/call' },
     message: undefined,
     id: 7,
     protocolError: undefined,
-    sessionMark: undefined,
+    sessionTag: undefined,
     isForeignSession: false,
     ...over,
   }

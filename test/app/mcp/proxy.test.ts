@@ -74,7 +74,7 @@ describe('a call over MCP', () => {
     })
     const proxy = new TestProxy(upstream.url)
     const [first] = await Promise.all([proxy.ask({ body: callEcho }), proxy.ask({ body: callEcho })])
-    expect(first.exchange.target).to.include({ serverVersion: '2.0.0', toolVersion: '2.0.0', tool: 'echo' })
+    expect(first.call.target).to.include({ serverVersion: '2.0.0', toolVersion: '2.0.0', tool: 'echo' })
     const asked = upstream.calls.map(
       ({ method, body }) => `${method} ${/"method":"([^"]*)"/.exec(body)?.[1] ?? ''}`,
     )
@@ -88,9 +88,9 @@ describe('a call over MCP', () => {
     await withProxy(
       (message, response) => json(response, result(message)),
       async (proxy, calls) => {
-        const { outcome, exchange } = await proxy.ask({ body: initialize })
+        const { outcome, call } = await proxy.ask({ body: initialize })
         expect(outcome.kind).to.equal('completed')
-        expect(exchange.target).to.include({
+        expect(call.target).to.include({
           serverVersion: '2.0.0',
           mcpMethod: 'initialize',
           tool: 'initialize',
@@ -174,7 +174,7 @@ describe('a call over MCP', () => {
         expect(answer).to.include({ status: 202, text: '' })
         const response = await proxy.answer({ body: { jsonrpc: '2.0', id: 4, result: { action: 'accept' } } })
         expect(response).to.include({ status: 202, text: '' })
-        expect(response.exchange.target).to.include({ tool: 'response', mcpMethod: null })
+        expect(response.call.target).to.include({ tool: 'response', mcpMethod: null })
       },
     )
   })

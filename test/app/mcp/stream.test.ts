@@ -142,7 +142,7 @@ describe('a streamed answer over MCP', () => {
       },
       async (proxy, calls) => {
         const headers = { 'mcp-session-id': 's', 'last-event-id': '4' }
-        const { outcome, settlements, exchange } = await proxy.ask({ method: 'GET', headers })
+        const { outcome, settlements, call } = await proxy.ask({ method: 'GET', headers })
         expect(outcome).to.have.nested.property('body.drainWhenAbandoned', false)
         const chunks = chunksOf(outcome)
         expect((await chunks.next()).value.bytes).to.have.length(0)
@@ -151,7 +151,7 @@ describe('a streamed answer over MCP', () => {
         await chunks.return?.()
         await gone
         expect(settlements).to.have.length(1)
-        expect(exchange.target).to.include({ tool: 'GET', mcpMethod: null })
+        expect(call.target).to.include({ tool: 'GET', mcpMethod: null })
         expect(calls.at(-1)?.headers).to.include({ 'last-event-id': '4', accept: 'text/event-stream' })
       },
     )

@@ -16,6 +16,15 @@ describe('Call', () => {
     expect(() => makeCall().need(slot('missing'))).to.throw('slot missing is empty')
   })
 
+  it('refines its target by a new value, and changes none that was read before', () => {
+    const call = makeCall()
+    const before = call.target
+    const { serverVersion } = before
+    call.refineTarget({ serverVersion: '2.0.0' })
+    expect(call.target).to.deep.equal({ ...before, serverVersion: '2.0.0' })
+    expect(before.serverVersion).to.equal(serverVersion).and.not.equal('2.0.0')
+  })
+
   it('stops with the code it was aborted with', () => {
     const call = makeCall()
     call.abort('DURATION_EXCEEDED', 'too long')

@@ -11,6 +11,7 @@ import {
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'
 
@@ -46,7 +47,7 @@ async function recorder(section: object = {}, append?: Appender['append'], redac
   bind(context.container, tokens.Logger, { useValue: log })
   bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
   const config = auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '2.0.0', ...section })
-  const stage = auditPlugin.create(config, context)
+  const stage = createStage(auditPlugin, config, context)
   const record: RecordEvent | undefined = stage.offer?.(services.record)
   if (record === undefined) throw new Error('audit records no events')
   return { stage, record, records, log, counted }

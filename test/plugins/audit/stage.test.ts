@@ -14,6 +14,7 @@ import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import sinon from 'sinon'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'
@@ -40,7 +41,7 @@ async function recording(now: () => number = () => 0): Promise<Recorded> {
   bind(context.container, tokens.Meter, { useValue: { count: () => undefined } })
   let outcome: Outcome = denied('INTERNAL', 'not set')
   const pipeline = new Pipeline(
-    [{ name: 'audit', stage: auditPlugin.create(config, context) }],
+    [{ name: 'audit', stage: createStage(auditPlugin, config, context) }],
     async (call) => {
       await call.request()
       return outcome

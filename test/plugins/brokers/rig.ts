@@ -16,7 +16,7 @@ import {
   tokens,
 } from '@svc/core'
 import { brokersPlugin } from '@svc/plugin-brokers'
-import { FakeClock } from 'svc-sdk/testing'
+import { createStage, FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext, type TestContext } from '../../support/context.js'
 import { type KeepingLogger, keepingLogger } from '../../support/logger.js'
@@ -47,7 +47,7 @@ export class Rig {
   /** A started stage with this broker for the server `files`. */
   async stage(broker: object): Promise<Stage> {
     const section = { files: { inject: { header: 'X-Api-Key', format: 'raw' }, ...broker } }
-    const stage = brokersPlugin.create(brokersPlugin.schema.parse(section), this.context)
+    const stage = createStage(brokersPlugin, section, this.context)
     this.#stages.push(stage)
     await stage.start?.(new AbortController().signal)
     return stage

@@ -1,6 +1,7 @@
 // One call through an entitlements stage.
 import { type Call, type Finding, type Identity, identity, type Limit, limits, type Outcome } from '@svc/core'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
+import { createStage } from 'svc-sdk/testing'
 import { type CallOverrides, makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 
@@ -24,7 +25,7 @@ export interface Run {
 }
 
 export function stageOf(section: object) {
-  return entitlementsPlugin.create(entitlementsPlugin.schema.parse(section), makeContext())
+  return createStage(entitlementsPlugin, section, makeContext())
 }
 
 export function callBy({ claims, ...who }: Who = {}, what: CallOverrides = {}): Call {

@@ -3,10 +3,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { bind, type QuotaAdapter, tokens } from '@svc/core'
+import type { QuotaAdapter } from '@svc/core'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
-import { startTestGateway } from '../../support/gateway.js'
+import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
@@ -117,13 +117,10 @@ describe('privacy: in a gateway', () => {
     const records: object[] = []
     await using gateway = await startTestGateway(
       options({
-        configure: (container) =>
-          bind(container, tokens.SvcAppender, {
-            useValue: {
-              append: async (record: object) => void records.push(record),
-              status: () => ({ writable: false }),
-            },
-          }),
+        ...recordingTo({
+          append: async (record: object) => void records.push(record),
+          status: () => ({ writable: false }),
+        }),
       }),
     )
     expect((await gateway.invoke('/mcp/files/read@1', {}, await headers())).status).to.equal(503)

@@ -24,6 +24,7 @@ import {
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { cpuTimeOf } from '../../support/cpu-time.js'
@@ -47,7 +48,7 @@ describe('privacy', () => {
   ): Promise<[Redactor, Call]> {
     const context = makeContext({ baseDir: home, stateDir: state, env })
     const config = privacyPlugin.schema.parse({ redact_identities: true, ...section })
-    const stage = privacyPlugin.create(config, context)
+    const stage = createStage(privacyPlugin, config, context)
     await stage.start?.(new AbortController().signal)
     const call = makeCall()
     expect(await stage.handle(call, async () => served)).to.equal(served)
@@ -209,7 +210,7 @@ describe('privacy', () => {
 
   it('offers pseudonyms for what is written outside calls: the same ones', async () => {
     const context = makeContext({ baseDir: home, stateDir: state })
-    const stageOf = (section: object) => privacyPlugin.create(privacyPlugin.schema.parse(section), context)
+    const stageOf = (section: object) => createStage(privacyPlugin, section, context)
     expect(stageOf({ redact_identities: false }).offer?.(services.redactor)).to.equal(undefined)
     const stage = stageOf({ redact_identities: true })
     expect(() => stage.offer?.(services.redactor)).to.throw('the privacy stage has not started')
@@ -223,7 +224,7 @@ describe('privacy', () => {
   })
 
   it('leaves everything as it is where it is not asked for', async () => {
-    const stage = privacyPlugin.create(privacyPlugin.schema.parse({}), makeContext({ stateDir: state }))
+    const stage = createStage(privacyPlugin, {}, makeContext({ stateDir: state }))
     await stage.start?.(new AbortController().signal)
     const call = makeCall()
     await stage.handle(call, async () => served)

@@ -1,7 +1,7 @@
 import { bind, type Call, type DecisionEvaluator, type Outcome, type Stage, tokens } from '@svc/core'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { keepingLogger } from '../../support/logger.js'
 import { decide, KeepingMeter, respond, startRig } from './rig.js'
@@ -32,7 +32,7 @@ class Trial {
   }
 
   create(): Stage {
-    return runtimePlugin.create(runtimePlugin.schema.parse({}), this.context)
+    return createStage(runtimePlugin, {}, this.context)
   }
 
   async call(call: Call = makeCall()): Promise<Outcome> {

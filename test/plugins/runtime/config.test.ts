@@ -1,6 +1,6 @@
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { fakeContext } from 'svc-sdk/testing'
+import { createStage, fakeContext } from 'svc-sdk/testing'
 
 const parse = (enforcement: object) => runtimePlugin.schema.safeParse({ enforcement })
 const remote = (over: object) =>
@@ -52,7 +52,7 @@ describe('the runtime section', () => {
       enforcement: { mode: 'remote', remote: { endpoint: 'http://judge/', allowInsecureHttp: true } },
     })
     const context = fakeContext('/')
-    runtimePlugin.create(section, context)
+    createStage(runtimePlugin, section, context)
     expect(context.warnings).to.deep.equal([
       'runtime.enforcement.remote.endpoint: over plain http, verdicts can be forged on their way',
     ])
@@ -78,7 +78,7 @@ describe('the runtime section', () => {
         remote: { endpoint: 'https://judge.example.com/', apiKeyRef: 'file:///etc/shadow' },
       },
     })
-    const stage = runtimePlugin.create(section, fakeContext('/srv'))
+    const stage = createStage(runtimePlugin, section, fakeContext('/srv'))
     let said: unknown
     await stage.start?.(new AbortController().signal).catch((fault: unknown) => {
       said = fault

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
-import { cpuTimeOf } from '../../support/cpu-time.js'
 import type { UpstreamCall } from '../../support/upstream.js'
 import { decide, type Rig, type RuntimeAnswer, startRig } from './rig.js'
 
@@ -107,23 +106,21 @@ describe('redact_output over the invoke protocol', () => {
     })
   }
 
-  for (const [pattern, text, expected] of [
-    ['iban', 'to DE89 3704 0044 0532 0130 00 AND MORE', 'to [redacted] AND MORE'],
-    ['iban', 'to GB82WEST12345698765432.', 'to [redacted].'],
-    ['iban', 'no DE88 3704 0044 0532 0130 00', 'no DE88 3704 0044 0532 0130 00'],
-    ['payment_card', 'card 4111-1111-1111-1111, 5500.0000.0000.0004', 'card [redacted], [redacted]'],
-    ['payment_card', 'no. 12 4111 1111 1111 1111 12/27 123', 'no. 12 [redacted] 12/27 123'],
-    ['payment_card', '4111111111111111 4111111111111111', '[redacted] [redacted]'],
-    ['payment_card', 'order 4111111111111112, 1 2 3', 'order 4111111111111112, 1 2 3'],
-    ['us_ssn', 'is 078-05-1120 or 1078-05-1120', 'is [redacted] or 1078-05-1120'],
-    ['phone', 'call +49 (30) 1234-567 now, or 12345', 'call [redacted] now, or 12345'],
-    ['email', 'é.ü@bücher.example, a@b', '[redacted], a@b'],
-  ] as const) {
-    it(`hides in plain text: ${pattern} in "${text}"`, async () => {
-      const tool = answer(text, 'text/plain; charset=utf-8')
-      expect(await shown({ params: { patterns: [pattern] }, tool })).to.equal(expected)
+  it('hides in plain text what the patterns select and nothing else', async () => {
+    const text = 'Ada <ada@example.com>, (555) 123-4567, card 4111 1111 1111 1111 12/27'
+    const tool = answer(text, 'text/plain; charset=utf-8')
+    expect(await shown({ params: { patterns: ['phone', 'payment_card'] }, tool })).to.equal(
+      'Ada <ada@example.com>, [redacted], card [redacted] 12/27',
+    )
+  })
+
+  it('hides a literal that holds what another pattern selects', async () => {
+    const patterns = ['email', { literal: 'ada@example.com is late' }]
+    const tool = answer({ note: 'ada@example.com is late, bob@example.org is not' })
+    expect(await shown({ params: { patterns }, tool })).to.deep.equal({
+      note: '[redacted], [redacted] is not',
     })
-  }
+  })
 
   it('does what each of several obligations says', async () => {
     await using rig = await startRig({
@@ -182,27 +179,6 @@ describe('redact_output over the invoke protocol', () => {
   it('hides an answer whole that it would take too long to look through', async () => {
     const tool = answer({ filler: 'x'.repeat(2_200_000), email: 'ada@example.com' })
     expect(await shown({ params: { patterns: ['email'] }, tool })).to.equal('[redacted]')
-  })
-
-  it('takes no time to speak of for text that is made to cost some', async () => {
-    const patterns = ['email', 'payment_card', 'iban', 'us_ssn', 'phone']
-    for (const piece of [
-      'a',
-      'a@',
-      'a@b.',
-      `${'a'.repeat(63)}@`,
-      '1',
-      '1 ',
-      '111 ',
-      'DE12 ',
-      '+1 ',
-      '123-',
-    ]) {
-      const tool = answer(piece.repeat(Math.floor(1_000_000 / piece.length)), 'text/plain')
-      await using rig = await redacting({ params: { patterns }, tool })
-      // Milliseconds; a pattern that backtracks would take hours.
-      expect(await cpuTimeOf(async () => (await rig.call()).text()), piece).to.be.lessThan(5000)
-    }
   })
 
   it('redacts the events of a stream one by one where paths say what', async () => {

@@ -11,7 +11,7 @@ import { sha256Hex } from '@svc/core/json'
 import { startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { fakeContext } from 'svc-sdk/testing'
+import { createStage, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { decide, nothingAllowed, startRig } from './rig.js'
 
@@ -234,7 +234,7 @@ describe('a remote runtime', () => {
         },
       },
     })
-    const stage = runtimePlugin.create(runtimePlugin.schema.parse({}), context)
+    const stage = createStage(runtimePlugin, {}, context)
     await stage.start?.(new AbortController().signal)
     try {
       for (const redacts of [undefined, { pseudonym: () => 'hmac:1', text: () => 'redacted text' }]) {

@@ -1,5 +1,6 @@
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { securityStage, served } from './run.js'
@@ -38,10 +39,7 @@ describe('security: configuration', () => {
 
   it('warns of a server that is no target', () => {
     const context = makeContext({ targets: { files: 'http://127.0.0.1:1' } })
-    securityPlugin.create(
-      securityPlugin.schema.parse({ allow_versions: { file: ['1'], files: ['1'] } }),
-      context,
-    )
+    createStage(securityPlugin, { allow_versions: { file: ['1'], files: ['1'] } }, context)
     expect(context.warnings).to.deep.equal([
       'security.allow_versions: no target is named "file"; did you mean "files"?',
     ])

@@ -1,6 +1,7 @@
 import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { answered, detailsOf } from './content.js'
@@ -279,7 +280,7 @@ describe('security: filesystem', () => {
 
     it('warns where no path is judged', () => {
       const context = makeContext()
-      securityPlugin.create(securityPlugin.schema.parse({ fs_root: '/srv' }), context)
+      createStage(securityPlugin, { fs_root: '/srv' }, context)
       expect(context.warnings).to.deep.equal(['security.fs_root: without fs_allowlist no path is judged'])
     })
   })

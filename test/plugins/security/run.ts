@@ -38,7 +38,7 @@ export function run(
     ...(between === undefined ? [] : [between]),
     {
       name: 'enforcement',
-      stage: enforcementPlugin.create(enforcementPlugin.schema.parse(enforcement), makeContext()),
+      stage: createStage(enforcementPlugin, enforcement, makeContext()),
     },
   ]
   return new Pipeline(stages, upstream).run(call)

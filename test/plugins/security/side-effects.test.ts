@@ -3,6 +3,7 @@ import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { run, securityStage, served } from './run.js'
@@ -154,7 +155,7 @@ describe('security: side effects', () => {
     const knowledgeOf = async (section: object) => {
       const parsed = securityPlugin.schema.parse({ side_effects: section })
       const call = makeCall()
-      await securityPlugin.create(parsed, context).handle(call, async () => served())
+      await createStage(securityPlugin, parsed, context).handle(call, async () => served())
       return ['send', 'echo', 'delete'].map((name) =>
         isSideEffecting(
           { kind: 'tool', name, reference: `mcp://files/${name}@1.0.0`, args: {} },

@@ -5,6 +5,7 @@ import { Pipeline } from '@svc/core/pipeline'
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { type CallOverrides, makeCall } from '../../../support/call.js'
 import { makeContext } from '../../../support/context.js'
 import { keepingLogger } from '../../../support/logger.js'
@@ -46,7 +47,7 @@ describe('the intent of a call', () => {
       useValue: { count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1) },
     })
     const pipeline = new Pipeline(
-      [{ name: 'audit', stage: auditPlugin.create(config, context) }],
+      [{ name: 'audit', stage: createStage(auditPlugin, config, context) }],
       async (call) => {
         await call.request()
         const refused = await call.commitHolds()

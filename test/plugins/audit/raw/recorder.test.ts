@@ -12,6 +12,7 @@ import { Pipeline } from '@svc/core/pipeline'
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import type { RawPayloadRecord } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../../support/call.js'
 import { makeContext } from '../../../support/context.js'
 
@@ -56,7 +57,7 @@ async function rig(changes: object = {}, writer: Partial<Appender> = {}): Promis
   })
   let outcome: Outcome = denied('INTERNAL', 'not set')
   const pipeline = new Pipeline(
-    [{ name: 'audit', stage: auditPlugin.create(config(changes), context) }],
+    [{ name: 'audit', stage: createStage(auditPlugin, config(changes), context) }],
     async (call) => {
       await call.request()
       return outcome

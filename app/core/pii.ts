@@ -1,0 +1,2 @@
+// `svc-sdk/core/pii`: see `@svc/core/pii`.
+export * from '@svc/core/pii'

@@ -1,0 +1,94 @@
+// The port for callers: its HTTP server, router and certificates.
+import { resolve, tokens } from '@svc/core'
+import { HttpServer } from '../http/server.js'
+import type { McpProxy } from '../mcp/proxy.js'
+import type { HostConfig } from '../policy/config.js'
+import { Router } from '../routes/router.js'
+import { TenantCallLimit } from '../routes/tenant-call-limit.js'
+import { Certificates } from '../tls/certificates.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import type { GatewayBuilder } from './builder.js'
+import type { Policies } from './policies.js'
+
+/** Longest wait for handlers whose connections were closed. */
+const closeMs = 1_000
+
+export interface CallListenerParts {
+  readonly builder: GatewayBuilder
+  readonly policies: Policies
+  readonly mcp: McpProxy
+  readonly upstream: UpstreamDispatcher
+  draining(): boolean
+  /** What an operator must know of the other listener. */
+  warnings(): string[]
+}
+
+export class CallListener {
+  #server: HttpServer
+  #certificates: Certificates | undefined
+
+  private constructor(server: HttpServer, certificates: Certificates | undefined) {
+    this.#server = server
+    this.#certificates = certificates
+  }
+
+  /** Rejects when a certificate is not valid. Does not listen yet. */
+  static async create(host: HostConfig, parts: CallListenerParts): Promise<CallListener> {
+    const { builder, policies, mcp, upstream } = parts
+    const { server, port, tenant } = host
+    const { bindings, logger } = builder
+    const clock = resolve(bindings, tokens.Clock)
+    const certificates =
+      server.tls === undefined
+        ? undefined
+        : await Certificates.open(server.tls, {
+            reader: builder.keyReader(host, server.tls.dirs),
+            clock,
+            logger,
+          })
+    const router = new Router({
+      clock,
+      ids: resolve(bindings, tokens.Ids),
+      logger,
+      maxBodyBytes: server.maxBodyBytes,
+      mcp,
+      upstream,
+      tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, tenant),
+      activePolicy: () => policies.current,
+      draining: () => parts.draining(),
+      warnings: () => [...(certificates?.warnings() ?? []), ...parts.warnings()],
+    })
+    const http = new HttpServer(
+      { ...server, port },
+      (message, response) => router.handle(message, response),
+      logger,
+      {
+        allowsHost: (name) => policies.current.hosts.has(name),
+        meter: resolve(bindings, tokens.Meter),
+        ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
+      },
+    )
+    return new CallListener(http, certificates)
+  }
+
+  /** Rejects when the address is in use or not of this machine. */
+  async listen(): Promise<{ port: number; url: string }> {
+    const listening = await this.#server.listen()
+    this.#certificates?.watch((context) => this.#server.setSecureContext(context))
+    return listening
+  }
+
+  /** Reads the certificate's files now. Never rejects. */
+  async refresh(): Promise<void> {
+    await this.#certificates?.refresh()
+  }
+
+  stopListening(): void {
+    this.#server.stopListening()
+  }
+
+  async close(): Promise<void> {
+    this.#certificates?.close()
+    await this.#server.close(closeMs)
+  }
+}

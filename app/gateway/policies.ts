@@ -1,0 +1,59 @@
+// The policy in force, and those that a reload replaced: each stops when its calls have ended.
+import type { CallMetrics } from '../metrics/call-metrics.js'
+import { ActivePolicy } from '../policy/active-policy.js'
+import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
+import type { GatewayBuilder, Policy } from './builder.js'
+
+export class Policies {
+  #builder: GatewayBuilder
+  #calls: CallMetrics | undefined
+  #drainMs: number
+  #current: ActivePolicy | undefined
+  #retiring = new Set<Promise<void>>()
+
+  /** `drainMs`: the time that the calls of a replaced policy have to end. */
+  constructor(builder: GatewayBuilder, drainMs: number, calls: CallMetrics | undefined) {
+    this.#builder = builder
+    this.#drainMs = drainMs
+    this.#calls = calls
+  }
+
+  get current(): ActivePolicy {
+    if (this.#current === undefined) throw new Error('the gateway has not started')
+    return this.#current
+  }
+
+  /** Starts the stages of a policy and puts it in force. Rejects when a stage cannot start; the old policy stays. */
+  async activate(policy: Policy): Promise<void> {
+    const authorizer = await this.#builder.authorizer(policy)
+    const { pipeline, takeOver } = this.#builder.build(policy, dispatchFromSlot)
+    const next = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#calls })
+    await pipeline.start()
+    takeOver()
+    const old = this.#current
+    this.#current = next
+    if (old !== undefined) this.#retire(old)
+  }
+
+  /** Does not wait: a reload is done when the new policy serves. */
+  #retire(old: ActivePolicy): void {
+    const retiring = old
+      .drain(this.#drainMs)
+      .then(() => old.pipeline.stop())
+      .catch((err: unknown) => this.#builder.logger.error({ err }, 'the old policy did not stop cleanly'))
+      .finally(() => this.#retiring.delete(retiring))
+    this.#retiring.add(retiring)
+  }
+
+  /** Resolves when the calls of all policies have ended. */
+  async drain(): Promise<void> {
+    this.#current?.endStreams()
+    await Promise.all([...this.#retiring, this.#current?.drain(this.#drainMs)])
+  }
+
+  async stop(): Promise<void> {
+    const current = this.#current
+    this.#current = undefined
+    await current?.pipeline.stop()
+  }
+}

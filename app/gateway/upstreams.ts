@@ -1,0 +1,53 @@
+// Creates what sends calls upstream: the dispatcher, and the MCP proxy that uses it.
+import { bindDefault, CORE_VERSION, resolve, tokens } from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
+import { AnnotationCache } from '../mcp/annotation-cache.js'
+import { McpProxy } from '../mcp/proxy.js'
+import type { SessionBinding } from '../mcp/session-binding.js'
+import type { HostConfig } from '../policy/config.js'
+import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
+import { UndiciDispatcher } from '../upstream/undici.js'
+
+/** A larger answer streams; a smaller one is held back until its record is durable. */
+const wholeUpToBytes = 1024 * 1024
+
+/** The name under which the gateway calls MCP servers itself. */
+const mcpClient = { name: 'svc-gateway', version: CORE_VERSION }
+
+/** A dispatcher that the user bound wins. */
+export function createDispatcher(
+  container: DependencyContainer,
+  server: HostConfig['server'],
+): UpstreamDispatcher {
+  bindDefault(container, upstreamDispatcher, {
+    useFactory: () =>
+      new UndiciDispatcher({
+        connectTimeoutMs: server.connectTimeoutMs,
+        headersTimeoutMs: server.upstreamTimeoutMs,
+        idleTimeoutMs: server.upstreamIdleMs,
+        wholeUpToBytes: Math.min(server.maxAnswerBytes, wholeUpToBytes),
+      }),
+  })
+  return resolve(container, upstreamDispatcher)
+}
+
+/** `sessions` rejects where the key of sessions cannot be read. */
+export function createMcpProxy(
+  container: DependencyContainer,
+  server: HostConfig['server'],
+  dispatcher: UpstreamDispatcher,
+  sessions: () => Promise<SessionBinding>,
+): McpProxy {
+  const clock = resolve(container, tokens.Clock)
+  const annotations = new AnnotationCache(clock)
+  bindDefault(container, tokens.ToolAnnotations, { useValue: annotations })
+  return new McpProxy({
+    sessions,
+    dispatcher,
+    clock,
+    annotations,
+    limits: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
+    client: mcpClient,
+    probeTimeoutMs: server.upstreamTimeoutMs,
+  })
+}

@@ -1,0 +1,107 @@
+// Runs a request to an endpoint as a call, and writes its outcome.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  Call,
+  type Clock,
+  type ErrorCode,
+  type Ids,
+  type Logger,
+  type Outcome,
+  Refusal,
+  reachedAt,
+  redactedFault,
+  redactor,
+} from '@svc/core'
+import { writeOutcome } from '../http/answer.js'
+import { skipBody } from '../http/body.js'
+import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
+import { onDisconnect } from '../http/disconnect.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import { dispatch } from '../upstream/dispatch-slot.js'
+import type { Endpoint } from './endpoints.js'
+import type { TenantCallLimit } from './tenant-call-limit.js'
+
+export interface CallHandlerParts {
+  readonly clock: Clock
+  readonly ids: Ids
+  readonly logger: Logger
+  readonly tenantCallLimit: TenantCallLimit
+  draining(): boolean
+}
+
+/** Failures in which no part of the gateway is broken. */
+const expectedFailures: ReadonlySet<ErrorCode> = new Set([
+  'UPSTREAM_UNREACHABLE',
+  'DURATION_EXCEEDED',
+  'PAYLOAD_TOO_LARGE',
+])
+
+export class CallHandler {
+  #parts: CallHandlerParts
+
+  constructor(parts: CallHandlerParts) {
+    this.#parts = parts
+  }
+
+  async handle(
+    message: IncomingMessage,
+    response: ServerResponse,
+    endpoint: Endpoint,
+    policy: ActivePolicy,
+  ): Promise<void> {
+    const call = this.#call(message, endpoint, policy)
+    const disconnect = (): void => {
+      call.disconnect()
+      if (endpoint.disconnectCancels?.()) {
+        call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer.')
+      }
+    }
+    const stopListening = onDisconnect(response, disconnect)
+    try {
+      await policy.serve(call, async (outcome) => {
+        stopListening()
+        this.#logFailure(call, outcome)
+        if (!message.complete) await skipBody(message)
+        // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+        if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+        return writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+      })
+    } finally {
+      this.#parts.tenantCallLimit.release(call)
+    }
+  }
+
+  #call(message: IncomingMessage, endpoint: Endpoint, { origins, publicUrl }: ActivePolicy): Call {
+    const { headers, protocol, target } = endpoint
+    const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
+    const call: Call = new Call({
+      protocol,
+      headers,
+      agent,
+      trace: traceOf(headers, this.#parts.ids),
+      target,
+      receivedAt: this.#parts.clock.now(),
+      read: async () => {
+        if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
+        if (refusal !== undefined) throw refusal
+        origins.check(headers)
+        this.#parts.tenantCallLimit.acquire(call)
+        return endpoint.read(call)
+      },
+    })
+    call.set(reachedAt, () => publicUrl.of(message))
+    call.set(dispatch, endpoint.dispatch)
+    endpoint.prepare?.(call)
+    return call
+  }
+
+  /** The record has every call; the log has the failures that an operator must repair. */
+  #logFailure(call: Call, outcome: Outcome): void {
+    if (outcome.kind !== 'failed') return
+    const redacts = call.get(redactor)
+    const err = redacts === undefined ? outcome.cause : redactedFault(outcome.cause, redacts)
+    const fields = { err, code: outcome.code, trace_id: call.trace.traceId }
+    if (expectedFailures.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without an answer')
+    else this.#parts.logger.error(fields, 'call failed')
+  }
+}

@@ -1,0 +1,90 @@
+// Decides once where a request goes: to health, metadata, an escalation's status, or a call.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { denied, isRefusal, Refusal } from '@svc/core'
+import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
+import { requestPath } from '../http/request-errors.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import { CallHandler, type CallHandlerParts } from './call-handler.js'
+import { type EndpointParts, Endpoints } from './endpoints.js'
+import { answerEscalationPoll } from './escalation-polls.js'
+import { alive, readiness } from './health.js'
+import { resourceMetadata } from './resource-metadata.js'
+import { type Route, routeOf } from './route.js'
+
+export interface RouterParts extends CallHandlerParts, EndpointParts {
+  /** The policy in force at this moment. */
+  activePolicy(): ActivePolicy
+  /** What an operator must know of the server itself. */
+  warnings(): string[]
+}
+
+export class Router {
+  #parts: RouterParts
+  #endpoints: Endpoints
+  #calls: CallHandler
+
+  constructor(parts: RouterParts) {
+    this.#parts = parts
+    this.#endpoints = new Endpoints(parts)
+    this.#calls = new CallHandler(parts)
+  }
+
+  async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    const policy = this.#parts.activePolicy()
+    // An open connection would delay the drain.
+    if (this.#parts.draining()) response.setHeader('connection', 'close')
+    if (policy.origins.answerBrowser(message, response)) return
+    const route = routeOf(message.method ?? '', requestPath(message))
+    switch (route.kind) {
+      case 'invoke':
+        return this.#calls.handle(message, response, this.#endpoints.invoke(message, route, policy), policy)
+      case 'a2a':
+        return this.#calls.handle(message, response, this.#endpoints.a2a(message, policy), policy)
+      case 'mcp':
+        return this.#calls.handle(message, response, this.#endpoints.mcp(message, route, policy), policy)
+      case 'bad':
+        return this.#calls.handle(
+          message,
+          response,
+          this.#endpoints.refused(message, route.refusal, policy),
+          policy,
+        )
+      default:
+        await this.#answer(message, response, route, policy)
+    }
+  }
+
+  async #answer(
+    message: IncomingMessage,
+    response: ServerResponse,
+    route: Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' }>,
+    policy: ActivePolicy,
+  ): Promise<void> {
+    try {
+      writeWhole(response, await this.#answerTo(message, route, policy))
+    } catch (fault) {
+      if (!isRefusal(fault)) throw fault
+      writeRefusal(response, denied(fault.code, fault.message), this.#parts.ids.traceId())
+    }
+  }
+
+  /** Rejects with `Refusal`. */
+  async #answerTo(
+    message: IncomingMessage,
+    route: Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' }>,
+    policy: ActivePolicy,
+  ): Promise<WholeAnswer> {
+    switch (route.kind) {
+      case 'health':
+        return alive
+      case 'ready':
+        return readiness(policy.pipeline, this.#parts.draining(), this.#parts.warnings())
+      case 'metadata':
+        return resourceMetadata(message, route.path, policy)
+      case 'escalation':
+        return answerEscalationPoll(message.headers, route.id, policy, this.#parts)
+      case 'none':
+        throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
+    }
+  }
+}

@@ -1,0 +1,93 @@
+// Finds personal data and secrets in a text, by their form and by the names of what holds them. The text is hostile
+// input: every detector takes time linear in it. What no rule can know stays: a person's name, a postal address, a
+// secret that looks like a word.
+import { emailDetector } from './email.js'
+import { ibanDetector } from './iban.js'
+import type { Detector, PiiKind, Span } from './kinds.js'
+import { namedSecretDetectors } from './named-secret.js'
+import { paymentCardDetector } from './payment-card.js'
+import { phoneDetectors } from './phone.js'
+import { privateKeyDetector } from './private-key.js'
+import { secretDetectors } from './secret.js'
+import { usSsnDetector } from './us-ssn.js'
+
+/** In order: what one has found, the next ones do not see. */
+const detectors: readonly Detector[] = [
+  privateKeyDetector,
+  ...secretDetectors,
+  emailDetector,
+  ibanDetector,
+  paymentCardDetector,
+  usSsnDetector,
+  ...phoneDetectors,
+  ...namedSecretDetectors,
+]
+
+export interface PiiMatch extends Span {
+  readonly kind: PiiKind
+}
+
+/** The matches in order, without overlap; of all kinds where none are named. */
+export function detectPii(text: string, kinds?: readonly PiiKind[]): PiiMatch[] {
+  const matches: PiiMatch[] = []
+  let rest = withoutEscapes(text)
+  for (const { kind, find } of detectors) {
+    if (kinds?.includes(kind) === false) continue
+    const spans = find(rest)
+    for (const span of spans) matches.push({ kind, ...span })
+    rest = mask(rest, spans)
+  }
+  return matches.length > 1 ? merge(matches) : matches
+}
+
+export interface RedactOptions {
+  /** All, if not given. */
+  readonly kinds?: readonly PiiKind[]
+  /** `[redacted:<kind>]` if not given, and `[redacted]` for a secret beside its name. */
+  readonly replacement?: string
+}
+
+/** The text with a replacement for each match. */
+export function redactPii(text: string, { kinds, replacement }: RedactOptions = {}): string {
+  let redacted = ''
+  let copied = 0
+  for (const { kind, start, end, jsonQuote = '' } of detectPii(text, kinds)) {
+    redacted += text.slice(copied, start) + jsonQuote + (replacement ?? labelOf(kind)) + jsonQuote
+    copied = end
+  }
+  return redacted + text.slice(copied)
+}
+
+function labelOf(kind: PiiKind): string {
+  return kind === 'secret' ? '[redacted]' : `[redacted:${kind}]`
+}
+
+/** Belongs to no word, so what is beside it is at a boundary. Positions stay, as the mask is as long as the match. */
+const MASK = '\0'
+
+/** In JSON text a line may begin `\n555-…`: the letter of the escape is no part of what follows. */
+function withoutEscapes(text: string): string {
+  return text.includes('\\') ? text.replaceAll(/\\[bfnrt]/g, `\\${MASK}`) : text
+}
+
+function mask(text: string, spans: readonly Span[]): string {
+  if (spans.length === 0) return text
+  let masked = ''
+  let copied = 0
+  for (const { start, end } of spans) {
+    masked += text.slice(copied, start) + MASK.repeat(end - start)
+    copied = end
+  }
+  return masked + text.slice(copied)
+}
+
+/** A match that contains others takes their place; of two with the same bounds the first found stays. */
+function merge(matches: readonly PiiMatch[]): PiiMatch[] {
+  const merged: PiiMatch[] = []
+  for (const match of matches.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+    const last = merged.at(-1)
+    if (last === undefined || match.start >= last.end) merged.push(match)
+    else if (match.end > last.end) merged[merged.length - 1] = { ...last, end: match.end }
+  }
+  return merged
+}

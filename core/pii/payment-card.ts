@@ -1,0 +1,106 @@
+// Numbers of payment cards (ISO/IEC 7812-1): the ranges and lengths of the networks, and the check digit. A number may
+// stand among others, such as an expiry date or a security code.
+import { type Detector, matchesOf, type Span } from './kinds.js'
+
+export const paymentCardDetector: Detector = {
+  kind: 'payment_card',
+  find: (text) => matchesOf(text, digitRun).flatMap((run) => cardsIn(run[0], run.index, text)),
+}
+
+/** Digits, in groups that one separator parts. */
+const digitRun = /\d(?:[ .\u00a0\u2010-\u2013-]?\d)+/g
+const minDigits = 12
+const maxDigits = 19
+/** Shorter groups are of a date or a code, unless they all belong to one number. */
+const minGroup = 3
+
+/** So that a time stamp, an IMEI or an order number seldom passes for a card. */
+const networks = new RegExp(
+  `^(?:${[
+    '2[2-7]\\d{14,17}', // Mastercard, Mir
+    '3[0689]\\d{12,17}|3[47]\\d{13}|35\\d{14,17}', // Diners Club, American Express, JCB
+    '4(?:\\d{12}|\\d{15,18})', // Visa
+    '5[1-5]\\d{14}|5[06-9]\\d{10,17}', // Mastercard, Maestro
+    '6\\d{11,18}', // Maestro, Discover, UnionPay, RuPay
+    '8[12]\\d{14,17}|9792\\d{12}', // UnionPay, RuPay, Troy
+  ].join('|')})$`,
+)
+
+/** @param offset of the run in the text. */
+function cardsIn(run: string, offset: number, text: string): Span[] {
+  if (run.length < minDigits) return []
+  const spanOf = (start: number, end: number): Span => ({ start: offset + start, end: offset + end })
+  if (isWholeCard(run)) {
+    const whole = spanOf(0, run.length)
+    return isOther(text, whole) ? [] : [whole]
+  }
+  const groups = [...run.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({ digits, index }))
+  const spans: Span[] = []
+  for (let from = 0; from < groups.length; ) {
+    const count = groupsOfCard(groups, from, run)
+    const first = groups[from]
+    const last = groups[from + count - 1]
+    if (count > 0 && first !== undefined && last !== undefined) {
+      const span = spanOf(first.index, last.index + last.digits.length)
+      if (!isOther(text, span)) spans.push(span)
+    }
+    from += Math.max(1, count)
+  }
+  return spans
+}
+
+/** However its digits are grouped. */
+function isWholeCard(run: string): boolean {
+  if (run.length >= 2 * maxDigits || run.includes('.')) return false
+  const digits = digitsOf(run)
+  return digits.length > minDigits && isCard(digits)
+}
+
+/** How many groups from there are a card's number, the most of them; 0 for none. */
+function groupsOfCard(
+  groups: readonly { readonly digits: string; readonly index: number }[],
+  from: number,
+  run: string,
+): number {
+  let digits = ''
+  let count = 0
+  for (let to = from; to < groups.length; to++) {
+    const { digits: group, index } = groups[to] ?? { digits: '', index: 0 }
+    digits += group
+    if (group.length < minGroup || digits.length > maxDigits) break
+    const isFraction = to === from && run[index - 1] === '.'
+    if (!isFraction && isCard(digits)) count = to - from + 1
+  }
+  return count
+}
+
+function digitsOf(text: string): string {
+  return text.replaceAll(/\D/g, '')
+}
+
+function isCard(digits: string): boolean {
+  return networks.test(digits) && isLuhn(digits)
+}
+
+/** ISO/IEC 7812-1 Annex B. */
+function isLuhn(digits: string): boolean {
+  let sum = 0
+  for (let i = 0; i < digits.length; i++) {
+    const digit = Number(digits[digits.length - 1 - i])
+    const weighted = i % 2 === 0 ? digit : digit * 2
+    sum += weighted > 9 ? weighted - 9 : weighted
+  }
+  return sum % 10 === 0
+}
+
+const maxHexadecimal = 64
+/** ITU-T E.164. */
+const maxPhoneDigits = 15
+
+/** Whether the digits are of an international telephone number or of a hexadecimal word, such as a hash. */
+function isOther(text: string, { start, end }: Span): boolean {
+  if (text[start - 1] === '+' && digitsOf(text.slice(start, end)).length <= maxPhoneDigits) return true
+  const before = /[\da-z]*$/i.exec(text.slice(Math.max(0, start - maxHexadecimal), start))?.[0] ?? ''
+  const after = /^[\da-z]*/i.exec(text.slice(end, end + maxHexadecimal))?.[0] ?? ''
+  return /^(?:0x[\da-f]*|[\da-f]*[a-f][\da-f]*)$/i.test(before + after)
+}
