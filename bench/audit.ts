@@ -49,13 +49,13 @@ export function envelope(i: number, agent: boolean): AuditEnvelope {
   }
 }
 
-interface Pace {
+interface Throughput {
   readonly perSecond: number
   /** Of all threads. */
   readonly cpuMicros: number
 }
 
-async function paceOf(times: number, work: () => unknown): Promise<Pace> {
+async function throughputOf(times: number, work: () => unknown): Promise<Throughput> {
   const cpu = process.cpuUsage()
   const start = performance.now()
   await work()
@@ -65,9 +65,9 @@ async function paceOf(times: number, work: () => unknown): Promise<Pace> {
 }
 
 /** Signing messages of an envelope's size. */
-function bareSigning(signer: LocalDevSigner, message: Uint8Array): Promise<Pace> {
+function bareSigning(signer: LocalDevSigner, message: Uint8Array): Promise<Throughput> {
   const times = RECORDS / 4
-  return paceOf(times, () => {
+  return throughputOf(times, () => {
     for (let i = 0; i < times; i++) signer.sign(message)
   })
 }
@@ -77,14 +77,14 @@ async function appending(
   appender: SvcAppender,
   inFlight: number,
   envelopes: readonly AuditEnvelope[],
-): Promise<Pace> {
+): Promise<Throughput> {
   let next = 0
   const caller = async () => {
     for (let record = envelopes[next++]; record !== undefined; record = envelopes[next++]) {
       await appender.append(record)
     }
   }
-  return paceOf(envelopes.length, () => Promise.all(Array.from({ length: inFlight }, caller)))
+  return throughputOf(envelopes.length, () => Promise.all(Array.from({ length: inFlight }, caller)))
 }
 
 /**
@@ -151,7 +151,7 @@ export async function measureAppending(disk: string, quick: boolean): Promise<vo
 async function measureRates(
   subjects: readonly Subject[],
   rounds: number,
-  bare: () => Promise<Pace>,
+  bare: () => Promise<Throughput>,
 ): Promise<void> {
   const rows = [['in flight', 'signed by', 'appends/s', '/ bare signing', 'by CPU', 'a batch']]
   for (const [inFlight, agents] of [...IN_FLIGHT.map((n) => [n, false] as const), [AGENTS, true] as const]) {

@@ -32,7 +32,7 @@ async function compare(url: string, rounds: number, calls: number): Promise<void
   const adapter = new RedisQuotaAdapter({ url })
   const bare = new Redis(url, { enableAutoPipelining: true })
   try {
-    await adapter.open(new AbortController().signal)
+    await adapter.connect(new AbortController().signal)
     await adapter.incrDaily('acme', TOOL, LIMIT)
     const key = `svc:quotas:{4:acme:${TOOL}}:count`
     const loops = {

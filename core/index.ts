@@ -8,8 +8,8 @@ export {
   type ApprovalSet,
   type ApprovalStrategy,
   type Escalation,
-  type EscalationDesk,
   type EscalationRule,
+  type EscalationService,
   type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
@@ -73,7 +73,7 @@ export {
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
-export type { DedupeClaim, DedupeStanding, DedupeStore } from './plugin/dedupe-store.js'
+export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
@@ -96,6 +96,7 @@ export { type Lease, Resources } from './plugin/resources.js'
 export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'
 export type { Signer } from './plugin/signer.js'
 export type { Next, Stage } from './plugin/stage.js'
+export type { StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
   type Appender,
   type Binding,

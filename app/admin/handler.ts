@@ -81,12 +81,12 @@ export class AdminHandler {
     authorizer: AdminAuthorizer,
   ): Promise<WholeAnswer | Denied> {
     const reviewer = await reviewerOf(message, activePolicy, authorizer)
-    const desk = activePolicy.pipeline.offer(services.escalations)
-    if (desk === undefined) {
+    const service = activePolicy.pipeline.offer(services.escalations)
+    if (service === undefined) {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
     }
-    const escalations = new Escalations(desk, authorizer, reviewer)
+    const escalations = new Escalations(service, authorizer, reviewer)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
     const voted = await escalations.vote(route.id, await readVote(message))

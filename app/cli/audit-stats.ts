@@ -1,6 +1,6 @@
 // `svc audit stats` for people: statistics as tables and as a bar chart.
 
-import type { LogStats, TimelinePart, ToolStats } from '@svc/plugin-audit/log'
+import type { LogStats, TimelineBucket, ToolStats } from '@svc/plugin-audit/log'
 import { milliseconds, printable, table } from './table.js'
 
 const steps = '\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'
@@ -37,9 +37,9 @@ function bar({ p50, p90, p99 }: ToolStats, slowest: number): string {
   return '\u2588'.repeat(cells(p50)).padEnd(cells(p90), '\u2593').padEnd(cells(p99), '\u2591')
 }
 
-function timeline(parts: readonly TimelinePart[]): string {
+function timeline(parts: readonly TimelineBucket[]): string {
   const max = Math.max(...parts.map(({ allowed, denied }) => Math.max(allowed, denied)))
-  const line = (count: (part: TimelinePart) => number): string =>
+  const line = (count: (part: TimelineBucket) => number): string =>
     parts.map((part) => level(count(part), max)).join('')
   return (
     `allowed  ${line(({ allowed }) => allowed)}\n` +

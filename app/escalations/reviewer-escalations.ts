@@ -4,7 +4,7 @@ import {
   denied,
   type ErrorCode,
   type Escalation,
-  type EscalationDesk,
+  type EscalationService,
   type EscalationStatus,
   isRefusal,
   isVoteError,
@@ -19,12 +19,12 @@ import type { Vote } from './vote.js'
 /** Most that one answer lists. */
 const maxListed = 500
 const defaultListed = 100
-/** How many are looked through for those of a reviewer's sets: the desk can look for one tenant only. */
+/** Escalations searched for those of a reviewer's sets, as the service filters by one tenant only. */
 const maxSearched = 5000
 
 const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
 
-/** How the desk's refusals are answered: `denial_reason` tells those with the same code apart. */
+/** How the service's errors are answered: `denial_reason` tells those with the same code apart. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
@@ -33,14 +33,14 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
 }
 
 export class Escalations {
-  #desk: EscalationDesk
+  #service: EscalationService
   #authorizer: AdminAuthorizer
   #reviewer: Reviewer
   #scope: VisibleScope
 
   /** Throws `Refusal` for one who reviews nothing. */
-  constructor(desk: EscalationDesk, authorizer: AdminAuthorizer, reviewer: Reviewer) {
-    this.#desk = desk
+  constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
+    this.#service = service
     this.#authorizer = authorizer
     this.#reviewer = reviewer
     const scope = authorizer.scopeOf(reviewer)
@@ -57,7 +57,7 @@ export class Escalations {
     const isSearch = !isAll && sets.size > 0
     const asks = isAll || isSearch ? tenant : own
     const found = await asked(() =>
-      this.#desk.list({
+      this.#service.list({
         ...(status === undefined ? {} : { status }),
         ...(asks === undefined ? {} : { tenant: asks }),
         limit: isSearch ? maxSearched : limit + 1,
@@ -79,19 +79,19 @@ export class Escalations {
       return denied('TOOL_NOT_ALLOWED', message, refusalOf(id, status, 'not_a_reviewer'))
     }
     try {
-      return reviewerView(await asked(() => this.#desk.vote(id, this.#reviewer, vote)))
+      return reviewerView(await asked(() => this.#service.vote(id, this.#reviewer, vote)))
     } catch (fault) {
       if (!isVoteError(fault)) throw fault
       const { code, reason } = voteErrors[fault.code]
       // As it is now: somebody else's vote may just have decided it.
-      const now = fault.code === 'DECIDED' ? await asked(() => this.#desk.find(id)) : undefined
+      const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
       return denied(code, fault.message, refusalOf(id, now?.status ?? status, reason))
     }
   }
 
   /** One that the reviewer may not see is not there. */
   async #find(id: string): Promise<Escalation> {
-    const found = await asked(() => this.#desk.find(id))
+    const found = await asked(() => this.#service.find(id))
     if (found === undefined || !this.#mayRead(found)) throw notFound()
     return found
   }
@@ -110,7 +110,7 @@ export function notFound(): Refusal {
   return new Refusal('TARGET_NOT_FOUND', 'There is no such escalation.')
 }
 
-/** What the desk rejects with, but for its refusals, is its store's. */
+/** Any other error of the service comes from its store. */
 export async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()

@@ -93,13 +93,13 @@ export interface Escalation {
 /** Who votes. The admin token is one person without roles, of no tenant. */
 export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; readonly identity: Identity }
 
-/** Where callers and reviewers meet. Every method rejects when the store cannot be asked. */
-export interface EscalationDesk {
+/** Looks escalations up, takes votes and waits for decisions. Every method rejects when the store cannot be asked. */
+export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
   /** Newest first; of one tenant, where given. */
   list(filter: { status?: EscalationStatus; tenant?: string; limit: number }): Promise<readonly Escalation[]>
   /**
-   * Casts a vote and gives the escalation as it then is.
+   * Casts a vote. Resolves to the escalation with it.
    *
    * @throws {VoteError} when the vote may not be cast
    */

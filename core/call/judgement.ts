@@ -6,8 +6,8 @@ export interface Judgement {
   readonly reason?: string
   /** Reason tokens that the judge gave. */
   readonly reasons?: readonly string[]
-  /** Reason tokens of the findings that it was told of: what else is found goes by the policy's own rule. */
-  readonly told: readonly string[]
+  /** Reason tokens of the findings that it considered: other findings go by the policy's own rule. */
+  readonly considered: readonly string[]
   /** Reason tokens of what the judge itself reported, for the record alone: they count against no call. */
   readonly notes?: readonly string[]
 }

@@ -1,4 +1,5 @@
-// The storage port for idempotency keys: who runs a call under a key, whether it was sent, and what it was answered.
+// The storage port for idempotency keys: which call holds a key, whether it was sent, and what it was answered.
+import type { StoreLifecycle } from './store-lifecycle.js'
 
 /** One call's attempt to be the one that runs under its key. */
 export interface DedupeClaim {
@@ -15,7 +16,7 @@ export interface DedupeClaim {
 }
 
 /** How a claim finds its key. */
-export type DedupeStanding =
+export type DedupeClaimResult =
   /** It is the claim's now. */
   | { readonly state: 'claimed' }
   /** Another call runs under it. */
@@ -32,9 +33,9 @@ export type DedupeStanding =
  * marked as sent is unknown. Every operation is atomic, and those that take a claim do nothing for one that does not
  * own its key. Operations reject when the store cannot be asked: the call is refused then, never let through.
  */
-export interface DedupeStore {
+export interface DedupeStore extends StoreLifecycle {
   /** Claims a free key; otherwise says how it stands, and changes nothing. The owner of a claim gets it again. */
-  claim(claim: DedupeClaim): Promise<DedupeStanding>
+  claim(claim: DedupeClaim): Promise<DedupeClaimResult>
   /** Resolves when that is durable. False: the key is the claim's no longer, and the call must not be sent. */
   markSent(claim: DedupeClaim): Promise<boolean>
   /** Makes the claim stand for another `leaseMs`. False: the key is the claim's no longer. */
@@ -47,12 +48,5 @@ export interface DedupeStore {
    */
   complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean>
   /** The call was sent, and nobody knows what came of it; as `complete`. */
-  lose(claim: DedupeClaim): Promise<boolean>
-  /** Resolves when the store can be asked; safe twice. Optional. */
-  open?(signal: AbortSignal): Promise<void>
-  /** Why it could not be asked now; undefined while it could. Optional, for `/readyz`. */
-  ready?(): string | undefined
-  /** What an operator should mend though it can be asked. Optional. */
-  warning?(): string | undefined
-  close?(): Promise<void>
+  markUnknown(claim: DedupeClaim): Promise<boolean>
 }

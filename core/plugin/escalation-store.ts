@@ -1,4 +1,5 @@
-// Where escalations are kept. A store knows of each what it has to find it by; the body it need not understand.
+// The storage port for escalations. A store reads the fields it indexes; the body is opaque to it.
+import type { StoreLifecycle } from './store-lifecycle.js'
 
 export interface EscalationEntry {
   readonly id: string
@@ -28,7 +29,7 @@ export interface OpenConditions {
 }
 
 /** Each operation is atomic over all gateways that share the store, and rejects when it cannot be carried out. */
-export interface EscalationStore {
+export interface EscalationStore extends StoreLifecycle {
   /**
    * Keeps a new entry, which is from now on the newest under its fingerprint. `raced`: another was opened meanwhile,
    * or has the id; `full`: its principal has too many pending. Then nothing was kept.
@@ -45,7 +46,4 @@ export interface EscalationStore {
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
   /** Newest first, those of the same millisecond by id backwards; from behind `after` on. */
   page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>
-  /** Why nothing can be asked now. */
-  ready?(): string | undefined
-  close?(): Promise<void>
 }

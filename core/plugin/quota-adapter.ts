@@ -1,6 +1,7 @@
 // The contract's storage port for usage limits (contract.md §2.9).
+import type { StoreLifecycle } from './store-lifecycle.js'
 
-export interface QuotaAdapter {
+export interface QuotaAdapter extends StoreLifecycle {
   /**
    * Counts one call of today (UTC) unless the limit is reached. `count > limit` means refused, and not
    * counted. `resetAt` and `now` are milliseconds since the epoch.
@@ -24,7 +25,4 @@ export interface QuotaAdapter {
   ): Promise<{ tokens: number; resetAt: number }>
   /** Gives back a count of `incrDaily` for a call that was not sent; optional. */
   refundDaily?(tenant: string, tool: string, now?: number): Promise<void>
-  /** Why it could not count now; undefined while it could. Optional, for `/readyz`. */
-  ready?(): string | undefined
-  close?(): Promise<void>
 }

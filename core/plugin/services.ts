@@ -1,6 +1,6 @@
 // What stages offer the gateway outside any call, for its listeners.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { EscalationDesk } from '../call/escalation.js'
+import type { EscalationService } from '../call/escalation.js'
 import type { JudgedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
 import type { Identity } from '../call/slots.js'
@@ -49,6 +49,6 @@ export const services = {
   record: token<RecordEvent>('RecordEvent'),
   /** For what is written of people outside any call; absent where identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
-  escalations: token<EscalationDesk>('EscalationDesk'),
+  escalations: token<EscalationService>('EscalationService'),
   describeResource: token<DescribeResource>('DescribeResource'),
 } as const

@@ -18,12 +18,12 @@ const presignSchema = z
       .string()
       .min(1)
       .optional()
-      .describe('Tenant of what is uploaded; where one of the four is missing, the control plane is asked.'),
-    environment: z.string().min(1).optional().describe('Environment of what is uploaded.'),
-    clientName: z.string().min(1).optional().describe('Client of what is uploaded.'),
+      .describe('Tenant of the upload; where one of the four is missing, the control plane is asked.'),
+    environment: z.string().min(1).optional().describe('Environment of the upload.'),
+    clientName: z.string().min(1).optional().describe('Client of the upload.'),
     clientVersion: z.string().min(1).optional().describe('Its version. An OIDC token needs all four.'),
     timeoutMs: milliseconds().default(10_000).describe('For each call to the control plane.'),
-    intervalMs: milliseconds().default(10_000).describe('Between looks for new bytes.'),
+    intervalMs: milliseconds().default(10_000).describe('Interval between checks for new bytes.'),
   })
   .superRefine((presign, context) => {
     const fault = presignFault(presign)
@@ -32,8 +32,8 @@ const presignSchema = z
 
 export const auditSchema = z
   .strictObject({
-    gatewayName: z.string().min(1).describe('Name of this gateway, as records have it.'),
-    gatewayVersion: z.string().min(1).describe('Version of this gateway, as records have it.'),
+    gatewayName: z.string().min(1).describe('Name of this gateway in records.'),
+    gatewayVersion: z.string().min(1).describe('Version of this gateway in records.'),
     clientName: z
       .string()
       .min(1)
@@ -67,7 +67,7 @@ export const auditSchema = z
         thread: z
           .enum(['auto', 'on', 'off'])
           .default('auto')
-          .describe('A thread that signs beside the event loop; `auto`: where there is a second core.'),
+          .describe('Signing thread in parallel to the event loop; `auto`: where there is a second core.'),
       })
       .optional()
       .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),
@@ -85,23 +85,23 @@ export const auditSchema = z
     append: z
       .custom<Append>((value) => typeof value === 'function', 'expected a function (from code only)')
       .optional()
-      .describe('From code only: takes each record in place of the built-in writer.'),
+      .describe('From code only: writes each record in place of the built-in writer.'),
     intent: z
       .enum(['off', 'side_effects', 'all'])
       .default('side_effects')
       .describe('Which calls have their intent on disk before they are sent.'),
-    presign: presignSchema.optional().describe('Uploads the log to a control plane; absent: it stays here.'),
+    presign: presignSchema.optional().describe('Uploads the log to a control plane; absent: no upload.'),
     raw_payloads: z
       .boolean()
       .default(false)
-      .describe('Also keeps redacted previews of what went in and came out. Needs `presign`.'),
+      .describe('Also records redacted previews of requests and responses. Needs `presign`.'),
     raw_preview_bytes: z
       .number()
       .int()
       .min(16)
       .max(1_048_576)
       .default(4_096)
-      .describe('Size of a preview, at most.'),
+      .describe('Maximum size of a preview, bytes.'),
   })
   .superRefine((audit, context) => {
     const refuse = (key: string, message: string) =>

@@ -1,34 +1,32 @@
-// A flood of refused unauthenticated requests must not become a flood of records: beyond a rate, one
-// record a second stands for all (decisions.md §4).
+// Limits the records of refused unauthenticated requests: above a rate, one record a second counts the rest
+// (decisions.md §4).
 
-const perSecond = 50
+const MAX_RECORDS_PER_SECOND = 50
 
-export class FloodGate {
+export class FloodLimiter {
   #second = -1
-  #passed = 0
-  #held = 0
+  #recorded = 0
+  #suppressed = 0
 
-  /**
-   * Whether the request that was refused at `nowMs` gets a record of its own; if not, it is counted.
-   */
+  /** Whether the request refused at `nowMs` gets a record of its own; otherwise it is counted. */
   admit(nowMs: number): boolean {
     const second = Math.floor(nowMs / 1000)
     if (second !== this.#second) {
       this.#second = second
-      this.#passed = 0
+      this.#recorded = 0
     }
-    if (this.#passed < perSecond) {
-      this.#passed++
+    if (this.#recorded < MAX_RECORDS_PER_SECOND) {
+      this.#recorded++
       return true
     }
-    this.#held++
+    this.#suppressed++
     return false
   }
 
-  /** How many were counted since the last time this was asked. */
-  take(): number {
-    const held = this.#held
-    this.#held = 0
-    return held
+  /** Returns and resets the count. */
+  takeSuppressed(): number {
+    const suppressed = this.#suppressed
+    this.#suppressed = 0
+    return suppressed
   }
 }

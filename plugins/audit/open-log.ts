@@ -1,5 +1,5 @@
-// Which writer takes the records: one that is bound, one passed from code, or a log of our own; and with it the
-// signer, and the journal in which calls are noted before they are sent.
+// Chooses the writer of the records: a bound one, one passed from code, or the built-in log; with it the signer
+// and the intent journal.
 import { resolve as resolvePath } from 'node:path'
 import {
   type Appender,
@@ -12,7 +12,7 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
-import { Intents } from './intent/tracker.js'
+import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import { LocalDevSigner } from './log/keys/local-dev-signer.js'
 import type { PresignConfig } from './log/upload/presign.js'
@@ -21,13 +21,13 @@ import { SvcAppender } from './log/writer/appender.js'
 /** What an open log consists of. */
 export interface OpenLog {
   readonly appender: Appender
-  /** Absent where the writer is the user's and has no directory. */
-  readonly intents?: Intents
-  /** Absent where the writer is the user's: it signs with a key of its own. */
+  /** Absent where the writer is bound from code and `audit.dir` is not set. */
+  readonly intents?: IntentTracker
+  /** Absent where the writer is bound from code: it signs with a key of its own. */
   readonly signer?: Signer
 }
 
-/** The log of one policy: what the user bound wins, then `audit.append` from code, then a log of our own. */
+/** The log of one policy: a bound writer, else `audit.append` from code, else the built-in log. */
 export class LogSource {
   readonly #config: AuditConfig
   readonly #context: PluginContext
@@ -35,7 +35,7 @@ export class LogSource {
   readonly #signer: Signer | undefined
   #lease: Lease<OpenLog> | undefined
 
-  /** To be made before the plugin binds its defaults. */
+  /** Construct it before the plugin binds its defaults. */
   constructor(config: AuditConfig, context: PluginContext) {
     const { append } = config
     this.#config = config
@@ -46,8 +46,8 @@ export class LogSource {
     this.#signer = resolveOptional(context.container, tokens.Signer)
   }
 
-  /** Whether calls can have intents: a writer of the user's has a place for them only where `audit.dir` names one. */
-  get keepsIntents(): boolean {
+  /** Whether calls can have intents: a writer from code has a place for them only where `audit.dir` is set. */
+  get supportsIntents(): boolean {
     return this.#writer === undefined || this.#config.dir !== undefined
   }
 
@@ -59,8 +59,8 @@ export class LogSource {
   open(): OpenLog {
     this.#lease ??=
       this.#writer === undefined
-        ? ownLog(this.#config, this.#context, this.#signer ?? signerOf(this.#config, this.#context))
-        : foreignLog(this.#writer, this.#config, this.#context)
+        ? builtInLog(this.#config, this.#context, this.#signer ?? signerOf(this.#config, this.#context))
+        : externalLog(this.#writer, this.#config, this.#context)
     return this.#lease.value
   }
 
@@ -71,18 +71,18 @@ export class LogSource {
   }
 }
 
-/** A writer that is not ours to close. Its calls have intents where `audit.dir` says where. */
-function foreignLog(appender: Appender, config: AuditConfig, context: PluginContext): Lease<OpenLog> {
+/** A writer that its owner closes. Its calls have intents where `audit.dir` is set. */
+function externalLog(appender: Appender, config: AuditConfig, context: PluginContext): Lease<OpenLog> {
   const { dir } = config
   if (dir === undefined) return { value: { appender }, release: () => Promise.resolve() }
   const at = resolvePath(context.baseDir, dir)
   return context.resources.acquire(JSON.stringify(['audit.intents', at]), () => {
-    const intents = intentsBeside(at, appender, null, context)
+    const intents = createTracker(at, appender, null, context)
     return { value: { appender, intents }, close: () => intents.close() }
   })
 }
 
-function ownLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
+function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const { keyId } = signer
   const { retentionDays, checkpoint_interval_ms: intervalMs } = config
@@ -93,7 +93,7 @@ function ownLog(config: AuditConfig, context: PluginContext, signer: Signer): Le
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
   return context.resources.acquire(
-    // The key of the upload is a secret and stays out of names.
+    // The upload key is secret and must not appear in resource names.
     JSON.stringify([
       'audit.log',
       dir,
@@ -115,7 +115,7 @@ function ownLog(config: AuditConfig, context: PluginContext, signer: Signer): Le
         ...(presign === undefined ? {} : { presign }),
       }
       const appender = new SvcAppender({ config: settings, signer, logger, clock, meter })
-      const intents = intentsBeside(dir, appender, keyId, context)
+      const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {
         await intents.pause()
         try {
@@ -129,13 +129,13 @@ function ownLog(config: AuditConfig, context: PluginContext, signer: Signer): Le
   )
 }
 
-function intentsBeside(
+function createTracker(
   dir: string,
   appender: Appender,
   keyId: string | null,
   context: PluginContext,
-): Intents {
-  return new Intents({
+): IntentTracker {
+  return new IntentTracker({
     dir,
     port: nodeFileSystem,
     logger: resolve(context.container, tokens.Logger),
@@ -157,10 +157,10 @@ function signerOf(config: AuditConfig, { baseDir }: PluginContext): Signer {
     throw new Error(
       'audit.signer.keyRef is missing; name a key file (`npx svc-sdk keys generate --out FILE` makes one)',
     )
-  return LocalDevSigner.fromKeyRef(absolute(keyRef, baseDir))
+  return LocalDevSigner.fromKeyRef(absoluteKeyRef(keyRef, baseDir))
 }
 
-/** `file://./key` and `file://key` start from the policy's directory. */
-function absolute(keyRef: string, baseDir: string): string {
+/** `file://./key` and `file://key` are relative to the policy's directory. */
+function absoluteKeyRef(keyRef: string, baseDir: string): string {
   return `file://${resolvePath(baseDir, keyRef.slice('file://'.length))}`
 }

@@ -44,7 +44,7 @@ export const auditPlugin = definePlugin({
       failureMode: config.failure_mode,
       intent: config.intent,
       ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
-      facts: {
+      recordContext: {
         environment: config.environment,
         clientName: config.clientName ?? config.gatewayName,
         clientVersion: config.clientVersion ?? config.gatewayVersion,

@@ -1,4 +1,4 @@
-// From a settled call to its record (contract.md §2.1, decisions.md §4).
+// Builds the record of a settled call (contract.md §2.1, decisions.md §4).
 import {
   type Call,
   dedupe,
@@ -15,17 +15,17 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { OUTCOME_UNKNOWN } from './intent/entry.js'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
-import { redactedEnvelope } from './redact-envelope.js'
+import { redactEnvelope } from './redact-envelope.js'
 
-/** What is the same in every record of a gateway. */
-export interface RecordFacts {
+/** Members that are the same in every record of a gateway. */
+export interface RecordContext {
   readonly environment: string
   readonly clientName: string
   readonly clientVersion: string
   /** `<name>@<version>`. */
   readonly gateway: string
   readonly retention: string
-  /** Tenant of calls that no token attributes. */
+  /** Tenant of calls without a token. */
   readonly tenant: string
   readonly keyId: string | null
   readonly policySha256: string | null
@@ -36,11 +36,11 @@ export interface RecordedCall {
   readonly settlement: Settlement
   /** Milliseconds, monotonic, from the call's arrival to its settlement. */
   readonly latencyMs: number
-  /** SHA-256 of the arguments, where it has been told already. */
+  /** SHA-256 of the arguments, if it is computed already. */
   readonly inputSha256?: string | null | undefined
 }
 
-/** What became of a call, as far as its record says it. */
+/** The outcome of a call, as recorded. */
 interface Result {
   readonly latencyMs: number
   readonly isDenied: boolean
@@ -50,11 +50,11 @@ interface Result {
   readonly inputSha256: string | null | undefined
 }
 
-export function recordOf(facts: RecordFacts, recorded: RecordedCall): AuditEnvelope {
+export function recordOf(context: RecordContext, recorded: RecordedCall): AuditEnvelope {
   const { call, settlement, latencyMs, inputSha256 } = recorded
   const { error, digest, status, outcome } = settlement
   const isOk = error === null && status < 400
-  return envelopeOf(facts, call, {
+  return envelopeOf(context, call, {
     latencyMs,
     isDenied: outcome.kind === 'denied',
     isOk,
@@ -64,9 +64,9 @@ export function recordOf(facts: RecordFacts, recorded: RecordedCall): AuditEnvel
   })
 }
 
-/** The record of a call of which nothing is known after this moment, `latencyMs` after its arrival. */
-export function unknownRecordOf(facts: RecordFacts, call: Call, latencyMs: number): AuditEnvelope {
-  return envelopeOf(facts, call, {
+/** The record of a call whose outcome stays unknown, `latencyMs` after its arrival. */
+export function unknownRecordOf(context: RecordContext, call: Call, latencyMs: number): AuditEnvelope {
+  return envelopeOf(context, call, {
     latencyMs,
     isDenied: false,
     isOk: false,
@@ -76,7 +76,7 @@ export function unknownRecordOf(facts: RecordFacts, call: Call, latencyMs: numbe
   })
 }
 
-function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelope {
+function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEnvelope {
   const caller = call.get(identity)
   const { trace, agent, target, parsedRequest } = call
   const findings = judged(call)
@@ -87,7 +87,7 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
     span_id: trace.spanId,
     cause_trace_id: trace.causeTraceId,
     cause_span_id: trace.causeSpanId,
-    tenant: caller?.tenant ?? facts.tenant,
+    tenant: caller?.tenant ?? context.tenant,
     server: `${target.server}@${target.serverVersion}`,
     tool: `${target.tool}@${target.toolVersion}`,
     status: result.isOk ? 'ok' : 'error',
@@ -96,7 +96,7 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
     input_sha256:
       result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(parsedRequest.canonicalArgs)),
     output_sha256: result.digest,
-    policy: { decision: isDenied ? 'deny' : 'allow', retention: facts.retention },
+    policy: { decision: isDenied ? 'deny' : 'allow', retention: context.retention },
     idempotency_key: parsedRequest?.idempotencyKey ?? null,
     nodeId: agent.nodeId,
     agentRef: agent.agentRef,
@@ -105,8 +105,8 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
     risk_tags: findings.length === 0 ? [] : [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(caller),
-    // Last: what follows a spread makes the engine build the object member by member, as a hash table.
-    ...sameInAll(facts),
+    // Last, because members after a spread make the engine build the object as a hash table.
+    ...commonFields(context),
   }
   if (result.error !== null) envelope.error = result.error
   const escalated = call.get(escalation)
@@ -115,12 +115,12 @@ function envelopeOf(facts: RecordFacts, call: Call, result: Result): AuditEnvelo
   const seen = call.get(dedupe)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
-  return redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, parsedRequest?.kind)
+  return redacts === undefined ? envelope : redactEnvelope(envelope, redacts, parsedRequest?.kind)
 }
 
-/** The record of something that is no call: the gateway itself is its server, the event its tool. */
+/** The record of an event that is not a call: the gateway itself is its server, the event its tool. */
 export function eventRecordOf(
-  facts: RecordFacts,
+  context: RecordContext,
   event: GatewayEvent,
   at: { ts: string; spanId: string },
 ): AuditEnvelope {
@@ -132,14 +132,14 @@ export function eventRecordOf(
     cause_trace_id: event.traceId,
     cause_span_id: event.causeSpanId,
     tenant: event.tenant,
-    server: facts.gateway,
+    server: context.gateway,
     tool: `${event.name}@1`,
     status: error === undefined ? 'ok' : 'error',
     latency_ms: 0,
     retries: 0,
     input_sha256: event.inputSha256 ?? null,
     output_sha256: null,
-    policy: { decision: event.decision, retention: facts.retention },
+    policy: { decision: event.decision, retention: context.retention },
     idempotency_key: null,
     nodeId: null,
     agentRef: null,
@@ -148,7 +148,7 @@ export function eventRecordOf(
     risk_tags: [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(event.principal),
-    ...sameInAll(facts),
+    ...commonFields(context),
   }
   if (escalationId !== undefined) envelope.escalation_id = escalationId
   if (error !== undefined) envelope.error = error
@@ -157,18 +157,18 @@ export function eventRecordOf(
 
 /** The one record that stands for `count` refused unauthenticated requests (decisions.md §4). */
 export function floodRecordOf(
-  facts: RecordFacts,
+  context: RecordContext,
   count: number,
   at: { ts: string; traceId: string; spanId: string },
 ): AuditEnvelope {
   return {
-    ...sameInAll(facts),
+    ...commonFields(context),
     ts: at.ts,
     trace_id: at.traceId,
     span_id: at.spanId,
     cause_trace_id: null,
     cause_span_id: null,
-    tenant: facts.tenant,
+    tenant: context.tenant,
     server: 'many@unversioned',
     tool: 'many@unversioned',
     status: 'error',
@@ -176,7 +176,7 @@ export function floodRecordOf(
     retries: 0,
     input_sha256: null,
     output_sha256: null,
-    policy: { decision: 'deny', retention: facts.retention },
+    policy: { decision: 'deny', retention: context.retention },
     idempotency_key: null,
     nodeId: null,
     agentRef: null,
@@ -195,15 +195,15 @@ export function floodRecordOf(
   }
 }
 
-function sameInAll(facts: RecordFacts) {
+function commonFields(context: RecordContext) {
   return {
-    environment: facts.environment,
-    client_name: facts.clientName,
-    client_version: facts.clientVersion,
+    environment: context.environment,
+    client_name: context.clientName,
+    client_version: context.clientVersion,
     node_type: 'gateway',
-    gateway: facts.gateway,
-    ...(facts.keyId === null ? {} : { key_id: facts.keyId }),
-    ...(facts.policySha256 === null ? {} : { policy_sha256: facts.policySha256 }),
+    gateway: context.gateway,
+    ...(context.keyId === null ? {} : { key_id: context.keyId }),
+    ...(context.policySha256 === null ? {} : { policy_sha256: context.policySha256 }),
   }
 }
 

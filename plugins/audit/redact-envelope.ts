@@ -1,12 +1,12 @@
-// A record as it may be written where the policy wants identities redacted.
+// Redacts a record where the policy requires it.
 import { type Redactor, type RequestKind, redactedValue } from '@svc/core'
 import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 
 /**
- * Who called becomes pseudonyms; free text that the caller or a rule wrote is searched for people. What the
- * gateway itself is called, and which tool was used, stays; a resource's URI is free text.
+ * The caller's identity becomes pseudonyms; free text from the caller or a rule is searched for personal data.
+ * Names of the gateway and tools stay; a resource's URI is free text.
  */
-export function redactedEnvelope(
+export function redactEnvelope(
   envelope: AuditEnvelope,
   redactor: Redactor,
   kind: RequestKind | undefined,
@@ -24,12 +24,12 @@ export function redactedEnvelope(
     findings: (envelope.findings ?? []).map((finding) =>
       finding.detail === undefined ? finding : { ...finding, detail: redactor.text(finding.detail) },
     ),
-    principal: redactedPrincipal(envelope.principal ?? {}, redactor),
+    principal: redactPrincipal(envelope.principal ?? {}, redactor),
   }
 }
 
-/** Roles name no person. */
-function redactedPrincipal(principal: EnvelopePrincipal, redactor: Redactor): EnvelopePrincipal {
+/** Roles stay, because they do not identify a person. */
+function redactPrincipal(principal: EnvelopePrincipal, redactor: Redactor): EnvelopePrincipal {
   const { user, user_id, client_id } = principal
   return {
     ...principal,

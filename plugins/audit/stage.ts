@@ -1,4 +1,4 @@
-// The outermost stage: whatever happens inside becomes one signed record, before the answer leaves.
+// The outermost stage: every call becomes one signed record before the response is sent.
 import {
   type Appender,
   type Call,
@@ -22,13 +22,13 @@ import {
   type Token,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { FloodGate } from './flood.js'
-import { CallIntent, type IntentRule, intentInWords } from './intent/call-intent.js'
-import type { Intents } from './intent/tracker.js'
+import { FloodLimiter } from './flood.js'
+import { CallIntent, describeIntent, type IntentRule } from './intent/call-intent.js'
+import type { IntentTracker } from './intent/tracker.js'
 import type { LogSource, OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
-import { eventRecordOf, floodRecordOf, type RecordFacts, recordOf, unknownRecordOf } from './record.js'
-import { redactedEnvelope } from './redact-envelope.js'
+import { eventRecordOf, floodRecordOf, type RecordContext, recordOf, unknownRecordOf } from './record.js'
+import { redactEnvelope } from './redact-envelope.js'
 
 export interface AuditStageParts {
   readonly clock: Clock
@@ -36,48 +36,47 @@ export interface AuditStageParts {
   readonly logger: Logger
   readonly meter: Meter
   readonly failureMode: 'block' | 'continue'
-  /** Which calls have their intent written before they are sent. */
+  /** Calls whose intent is written before they are sent. */
   readonly intent: 'off' | 'side_effects' | 'all'
   readonly log: LogSource
-  readonly facts: Omit<RecordFacts, 'keyId'>
-  /** Bytes of each raw payload's preview; absent: no raw payloads. */
+  readonly recordContext: Omit<RecordContext, 'keyId'>
+  /** Maximum bytes of a raw payload preview; absent: no raw payloads. */
   readonly rawPreviewBytes?: number
   /** For events; undefined where identities are not redacted. */
   redactor?(): Redactor | undefined
 }
 
-const floodIntervalMs = 1000
+const FLOOD_INTERVAL_MS = 1000
 
-/** A call that has settled. */
-interface Ended {
+interface SettledCall {
   readonly call: Call
   readonly settlement: Settlement
   /** Monotonic, milliseconds. */
   readonly arrived: number
   readonly intent: CallIntent | undefined
-  /** False for a call that this stage itself refused. */
-  readonly isPassedOn: boolean
+  /** False for a call that this stage refused. */
+  readonly isForwarded: boolean
 }
 
 export class AuditStage implements Stage {
   #parts: AuditStageParts
-  #facts: RecordFacts
+  #recordContext: RecordContext
   #log: OpenLog | undefined
   #intentRule: IntentRule | undefined
   #payloads: PayloadRecorder | undefined
-  #flood = new FloodGate()
+  #flood = new FloodLimiter()
   #floodTimer: NodeJS.Timeout | undefined
 
   constructor(parts: AuditStageParts) {
     this.#parts = parts
-    this.#facts = { ...parts.facts, keyId: null }
+    this.#recordContext = { ...parts.recordContext, keyId: null }
   }
 
   async start(): Promise<void> {
     const log = this.#parts.log.open()
     const { appender, intents, signer } = log
     this.#log = log
-    this.#facts = { ...this.#parts.facts, keyId: signer?.keyId ?? null }
+    this.#recordContext = { ...this.#parts.recordContext, keyId: signer?.keyId ?? null }
     await appender.ready?.()
     await intents?.start()
     this.#intentRule = this.#ruleOf(intents)
@@ -120,16 +119,16 @@ export class AuditStage implements Stage {
     const { appender } = this.#log
     const arrived = this.#parts.clock.monotonic()
     const intent = this.#intentOf(call, arrived)
-    const isPassedOn = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
-    call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent, isPassedOn }))
-    // The record of this very refusal is the next attempt to write: the first that succeeds opens the gate.
-    if (!isPassedOn) {
+    const isForwarded = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
+    call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent, isForwarded }))
+    // The record of this refusal is the next attempt to write; the first success lets calls pass again.
+    if (!isForwarded) {
       return denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.')
     }
     if (intent !== undefined) call.hold(intent)
     const payloads = this.#payloads
     if (payloads === undefined) return next()
-    return Promise.resolve(next()).then((outcome) => payloads.listen(call, outcome))
+    return Promise.resolve(next()).then((outcome) => payloads.observe(call, outcome))
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -139,11 +138,11 @@ export class AuditStage implements Stage {
       say(`would keep redacted previews of both directions, of at most ${rawPreviewBytes} bytes`)
     }
     const outcome = await next()
-    // What the call may change is told by the stages within.
+    // The inner stages determine what the call may change.
     const isSent = outcome.kind === 'completed'
     say(
-      intentInWords(
-        { which: log.keepsIntents ? intent : 'nowhere', failureMode, isSent },
+      describeIntent(
+        { which: log.supportsIntents ? intent : 'unsupported', failureMode, isSent },
         await call.request(),
         call,
       ),
@@ -151,7 +150,7 @@ export class AuditStage implements Stage {
     return outcome
   }
 
-  #ruleOf(intents: Intents | undefined): IntentRule | undefined {
+  #ruleOf(intents: IntentTracker | undefined): IntentRule | undefined {
     const { intent: which, failureMode } = this.#parts
     if (intents === undefined || which === 'off') return undefined
     return {
@@ -168,24 +167,27 @@ export class AuditStage implements Stage {
   #intentOf(call: Call, arrived: number): CallIntent | undefined {
     if (this.#intentRule === undefined) return undefined
     return new CallIntent(this.#intentRule, call, () =>
-      unknownRecordOf(this.#facts, call, this.#parts.clock.monotonic() - arrived),
+      unknownRecordOf(this.#recordContext, call, this.#parts.clock.monotonic() - arrived),
     )
   }
 
-  async #record(appender: Appender, { call, settlement, arrived, intent, isPassedOn }: Ended): Promise<void> {
+  async #record(
+    appender: Appender,
+    { call, settlement, arrived, intent, isForwarded }: SettledCall,
+  ): Promise<void> {
     if (settlement.error === 'UNAUTHENTICATED' && !this.#flood.admit(this.#parts.clock.now())) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
       return
     }
     const latencyMs = this.#parts.clock.monotonic() - arrived
-    const envelope = recordOf(this.#facts, {
+    const envelope = recordOf(this.#recordContext, {
       call,
       settlement,
       latencyMs,
       inputSha256: intent?.inputSha256,
     })
-    // No stage has looked at it, nor said how far it may be written down.
-    if (!isPassedOn) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
+    // No stage has checked these members or decided how they may be recorded.
+    if (!isForwarded) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
     this.#payloads?.record(call, settlement, envelope.tenant)
     try {
       await appender.append(envelope)
@@ -193,25 +195,25 @@ export class AuditStage implements Stage {
     } catch (fault) {
       intent?.settle(false)
       const redacts = call.get(redactor)
-      const told = redacts === undefined ? fault : redactedFault(fault, redacts)
-      this.#lost(told, { trace_id: call.trace.traceId })
-      if (this.#parts.failureMode === 'block') throw unrecorded(settlement.sent, fault)
+      const redacted = redacts === undefined ? fault : redactedFault(fault, redacts)
+      this.#appendFailed(redacted, { trace_id: call.trace.traceId })
+      if (this.#parts.failureMode === 'block') throw unrecordedRefusal(settlement.sent, fault)
     }
   }
 
   #recordEvent: RecordEvent = async (event) => {
     const { clock, ids, failureMode, redactor: redactorOf } = this.#parts
     const at = { ts: new Date(clock.now()).toISOString(), spanId: ids.spanId() }
-    const envelope = eventRecordOf(this.#facts, event, at)
+    const envelope = eventRecordOf(this.#recordContext, event, at)
     const redacts = redactorOf?.()
     try {
       if (this.#log === undefined) throw new Error('the log is not open')
       await this.#log.appender.append(
-        redacts === undefined ? envelope : redactedEnvelope(envelope, redacts, undefined),
+        redacts === undefined ? envelope : redactEnvelope(envelope, redacts, undefined),
       )
     } catch (fault) {
-      this.#lost(redacts === undefined ? fault : redactedFault(fault, redacts), { event: event.name })
-      if (failureMode === 'block') throw unrecorded('no', fault)
+      this.#appendFailed(redacts === undefined ? fault : redactedFault(fault, redacts), { event: event.name })
+      if (failureMode === 'block') throw unrecordedRefusal('no', fault)
     }
   }
 
@@ -225,7 +227,7 @@ export class AuditStage implements Stage {
     return new PayloadRecorder({ clock, logger, meter, previewBytes, write })
   }
 
-  #lost(fault: unknown, fields: object): void {
+  #appendFailed(fault: unknown, fields: object): void {
     this.#parts.meter.count('svc_audit_append_failures_total')
     this.#parts.logger.error({ ...fields, err: fault }, 'a record could not be written')
   }
@@ -233,24 +235,24 @@ export class AuditStage implements Stage {
   #scheduleFlood(appender: Appender): NodeJS.Timeout {
     const timer = setTimeout(() => {
       this.#floodTimer = undefined
-      this.#recordFlood(appender).catch((fault: unknown) => this.#lost(fault, {}))
-    }, floodIntervalMs)
+      this.#recordFlood(appender).catch((fault: unknown) => this.#appendFailed(fault, {}))
+    }, FLOOD_INTERVAL_MS)
     return timer.unref()
   }
 
   async #recordFlood(appender: Appender): Promise<void> {
-    const count = this.#flood.take()
+    const count = this.#flood.takeSuppressed()
     if (count === 0) return
     const { clock, ids } = this.#parts
     const ts = new Date(clock.now()).toISOString()
     await appender.append(
-      floodRecordOf(this.#facts, count, { ts, traceId: ids.traceId(), spanId: ids.spanId() }),
+      floodRecordOf(this.#recordContext, count, { ts, traceId: ids.traceId(), spanId: ids.spanId() }),
     )
   }
 }
 
-/** What the caller is told in place of an answer that has no record. */
-function unrecorded(sent: Sent, cause: unknown): Refusal {
+/** The refusal that replaces a response without a record. */
+function unrecordedRefusal(sent: Sent, cause: unknown): Refusal {
   return sent === 'no'
     ? new Refusal('AUDIT_UNAVAILABLE', 'The call could not be recorded, so it is not answered.', { cause })
     : new Refusal(

@@ -15,7 +15,7 @@ export class ClaimHold implements Hold {
     try {
       if (await this.#claims.markSent(this.#claim)) return undefined
     } catch {
-      // What is wrong with the store was logged by `Claims`.
+      // The store's guard has logged the cause.
       return denied('STORE_UNAVAILABLE', 'The idempotency key cannot be marked, so the call was not sent.', {
         headers: { 'retry-after': '1' },
       })

@@ -1,57 +1,31 @@
-// The claims of this process: renewed while their calls run, ended when those have. It outlives a reload, as the calls
-// of an old policy end under it.
+// The claims of this process: renewed while their calls run, ended when those have. They survive a reload, as the calls
+// of the old policy end under them.
+import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
+import type { WaitDeadline } from './wait-deadline.js'
+import { WaitQueue } from './wait-queue.js'
 
-import type { Clock, DedupeClaim, DedupeStanding, DedupeStore, Logger, Meter } from '@svc/core'
-import { messageOf } from '@svc/core/json'
-import { AnswerDeadline, atOnce } from '@svc/core/store'
-import { Line } from './line.js'
-import { MemoryDedupeStore } from './memory/store.js'
-import type { Patience } from './patience.js'
+/** How a call ended: null keeps no answer, undefined says that its outcome is unknown. */
+type End = { readonly answer: Uint8Array | null | undefined } | 'released'
 
-export interface ClaimsOptions {
-  /** Milliseconds within which the store has to answer. */
-  readonly timeoutMs: number
-  /** Milliseconds for which a claim stands; renewed three times in each. */
-  readonly leaseMs: number
-  readonly clock: Clock
-  readonly logger?: Logger | undefined
-  readonly meter?: Meter | undefined
-}
-
-/** How a call ended: null keeps no answer, undefined says that nobody knows. */
-type Result = { readonly answer: Uint8Array | null | undefined } | 'free'
-
-/** Milliseconds between two log lines about a store that is down. */
-const REPORT_EVERY = 10_000
-
-/** Ends that the store did not take are told it again at so many renewals, and so many are kept. */
-const ATTEMPTS = 30
-const MAX_UNTOLD = 1000
+/** An end that the store did not take is repeated at so many renewals, and so many are kept. */
+const MAX_ATTEMPTS = 30
+const MAX_UNSAVED = 1000
 
 export class Claims {
   #store: DedupeStore
-  #options: ClaimsOptions
-  #deadline: Pick<AnswerDeadline, 'isSilent' | 'run'>
-  #line: Line
+  #queue: WaitQueue
   #running = new Set<DedupeClaim>()
-  #untold = new Map<DedupeClaim, { readonly result: Result; attempts: number }>()
+  #unsaved = new Map<DedupeClaim, { readonly end: End; attempts: number }>()
   #timer: NodeJS.Timeout
-  #failures = 0
-  #reportAt = Number.NEGATIVE_INFINITY
 
-  constructor(store: DedupeStore, options: ClaimsOptions) {
+  /** A claim stands for `leaseMs` milliseconds and is renewed three times in them. */
+  constructor(store: DedupeStore, leaseMs: number) {
     this.#store = store
-    this.#options = options
-    this.#deadline =
-      store instanceof MemoryDedupeStore
-        ? atOnce
-        : new AnswerDeadline('the dedupe store', options.timeoutMs, options.clock)
-    this.#line = new Line(this)
-    this.#timer = setInterval(() => void this.#renew(), options.leaseMs / 3).unref()
+    this.#queue = new WaitQueue(this)
+    this.#timer = setInterval(() => void this.#renew(), leaseMs / 3).unref()
   }
 
   ready(): string | undefined {
-    if (this.#deadline.isSilent) return 'the dedupe store does not answer'
     return this.#store.ready?.()
   }
 
@@ -59,33 +33,26 @@ export class Claims {
     return this.#store.warning?.()
   }
 
-  /** Rejects when the store cannot be asked. A claim that is had has to be ended. */
-  async claim(claim: DedupeClaim): Promise<DedupeStanding> {
-    const standing = await this.#ask(
-      () => this.#store.claim(claim),
-      // The call that it came too late for was refused.
-      ({ state }) => state === 'claimed' && void this.release(claim),
-    )
-    if (standing.state === 'claimed') this.#running.add(claim)
-    return standing
+  /** Rejects when the store cannot be asked. A claim that was granted has to be ended. */
+  async claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
+    const result = await this.#store.claim(claim)
+    if (result.state === 'claimed') this.#running.add(claim)
+    return result
   }
 
-  /** As `Line.wait`. */
-  wait(claim: DedupeClaim, patience: Patience): Promise<DedupeStanding> {
-    return this.#line.wait(claim, patience)
+  /** As `WaitQueue.wait`. */
+  wait(claim: DedupeClaim, deadline: WaitDeadline): Promise<DedupeClaimResult> {
+    return this.#queue.wait(claim, deadline)
   }
 
-  /** False: the call must not be sent. Rejects when the store cannot be asked: nor then. */
+  /** False, or rejects when the store cannot be asked: the call must not be sent. */
   markSent(claim: DedupeClaim): Promise<boolean> {
-    return this.#ask(
-      () => this.#store.markSent(claim),
-      (isOurs) => isOurs && void this.release(claim),
-    )
+    return this.#store.markSent(claim)
   }
 
-  /** The call was not sent, or did nothing. Never rejects: what the store does not take now, it is told later. */
+  /** The call was not sent, or had no effect. Never rejects: what the store does not take now is repeated later. */
   release(claim: DedupeClaim): Promise<void> {
-    return this.#end(claim, 'free')
+    return this.#end(claim, 'released')
   }
 
   /** As `release`: the call has been answered, with null for an answer that is not kept. */
@@ -93,88 +60,59 @@ export class Claims {
     return this.#end(claim, { answer })
   }
 
-  /** As `release`: nobody knows what came of the call. */
-  lose(claim: DedupeClaim): Promise<void> {
+  /** As `release`: the outcome of the call is unknown. */
+  markUnknown(claim: DedupeClaim): Promise<void> {
     return this.#end(claim, { answer: undefined })
   }
 
-  /** Ends the renewals; what the store was not told is tried once more. */
+  /** Ends the renewals; ends that were not saved are tried once more. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#tellAgain()
+    await this.#retryUnsaved()
   }
 
-  async #end(claim: DedupeClaim, result: Result): Promise<void> {
+  async #end(claim: DedupeClaim, end: End): Promise<void> {
     try {
-      await this.#tell(claim, result)
+      await this.#save(claim, end)
     } catch {
-      // Told of by `#ask`. Until the store has heard of it, the claim stands and is renewed.
-      if (this.#untold.size < MAX_UNTOLD) this.#untold.set(claim, { result, attempts: ATTEMPTS })
+      // The store's guard has logged it. Until the end is saved, the claim stands and is renewed.
+      if (this.#unsaved.size < MAX_UNSAVED) this.#unsaved.set(claim, { end, attempts: MAX_ATTEMPTS })
       else this.#running.delete(claim)
       return
     }
     this.#running.delete(claim)
-    this.#line.wake(claim)
+    this.#queue.wake(claim)
   }
 
-  #tell(claim: DedupeClaim, result: Result): Promise<unknown> {
-    return this.#ask<unknown>(
-      () => {
-        if (result === 'free') return this.#store.release(claim)
-        const { answer } = result
-        return answer === undefined ? this.#store.lose(claim) : this.#store.complete(claim, answer)
-      },
-      () => undefined,
-    )
+  #save(claim: DedupeClaim, end: End): Promise<unknown> {
+    if (end === 'released') return this.#store.release(claim)
+    const { answer } = end
+    return answer === undefined ? this.#store.markUnknown(claim) : this.#store.complete(claim, answer)
   }
 
   async #renew(): Promise<void> {
-    await this.#tellAgain()
+    await this.#retryUnsaved()
     const renewals = [...this.#running].map(async (claim) => {
-      const isOurs = await this.#ask(
-        () => this.#store.renew(claim),
-        () => undefined,
-      )
-      // Its call may still tell what came of it.
-      if (!isOurs) this.#running.delete(claim)
+      // Without its claim the call may still save its outcome.
+      if (!(await this.#store.renew(claim))) this.#running.delete(claim)
     })
-    // One that fails is told of by `#ask`, and tried again the next time.
+    // The store's guard logs one that fails; it is tried again the next time.
     await Promise.allSettled(renewals)
   }
 
-  async #tellAgain(): Promise<void> {
-    const untold = [...this.#untold]
-    this.#untold.clear()
+  async #retryUnsaved(): Promise<void> {
+    const unsaved = [...this.#unsaved]
+    this.#unsaved.clear()
     await Promise.all(
-      untold.map(async ([claim, { result, attempts }]) => {
-        await this.#end(claim, result)
-        const still = this.#untold.get(claim)
-        if (still === undefined) return
-        still.attempts = attempts - 1
-        if (still.attempts > 0) return
-        this.#untold.delete(claim)
+      unsaved.map(async ([claim, { end, attempts }]) => {
+        await this.#end(claim, end)
+        const again = this.#unsaved.get(claim)
+        if (again === undefined) return
+        again.attempts = attempts - 1
+        if (again.attempts > 0) return
+        this.#unsaved.delete(claim)
         this.#running.delete(claim)
       }),
     )
-  }
-
-  async #ask<T>(question: () => Promise<T>, late: (answer: T) => void): Promise<T> {
-    try {
-      return await this.#deadline.run(question, late)
-    } catch (fault) {
-      this.#report(fault)
-      throw fault
-    }
-  }
-
-  #report(fault: unknown): void {
-    const { meter, logger, clock } = this.#options
-    this.#failures++
-    meter?.count('svc_dedupe_store_failures_total')
-    if (clock.monotonic() < this.#reportAt) return
-    this.#reportAt = clock.monotonic() + REPORT_EVERY
-    const fields = { fault: messageOf(fault), failures: this.#failures }
-    logger?.warn(fields, 'the dedupe store fails: calls with an idempotency key are refused')
-    this.#failures = 0
   }
 }

@@ -1,3 +1,3 @@
 export { type DedupeConfig, dedupeSchema } from './config.js'
-export { type MemoryDedupeOptions, MemoryDedupeStore } from './memory/store.js'
 export { dedupePlugin } from './plugin.js'
+export { type MemoryDedupeOptions, MemoryDedupeStore } from './store/memory/store.js'

@@ -1,11 +1,10 @@
-// Puts another id into a JSON-RPC response without reading the rest of it: a number that a double does not carry goes
-// on as it came.
+// Replaces the id of a JSON-RPC response and copies the rest as text, so that numbers beyond a double stay exact.
 
 /** JSON-RPC 2.0 §5. Text that is no JSON object comes back as it is. */
 export function withRpcId(text: string, id: string | number): string {
   let at = skipSpace(text, 0)
   if (text[at] !== '{' || !isJson(text)) return text
-  let shown = ''
+  let result = ''
   let copied = 0
   at = skipSpace(text, at + 1)
   while (text[at] === '"') {
@@ -14,14 +13,14 @@ export function withRpcId(text: string, id: string | number): string {
     const from = skipSpace(text, skipSpace(text, nameEnd) + 1)
     const end = skipValue(text, from)
     if (isId) {
-      shown += text.slice(copied, from) + JSON.stringify(id)
+      result += text.slice(copied, from) + JSON.stringify(id)
       copied = end
     }
     at = skipSpace(text, end)
     if (text[at] !== ',') break
     at = skipSpace(text, at + 1)
   }
-  return shown + text.slice(copied)
+  return result + text.slice(copied)
 }
 
 function isJson(text: string): boolean {
@@ -40,8 +39,8 @@ function skipSpace(text: string, from: number): number {
   return at
 }
 
-function isSpace(sign: string | undefined): boolean {
-  return sign === ' ' || sign === '\n' || sign === '\r' || sign === '\t'
+function isSpace(char: string | undefined): boolean {
+  return char === ' ' || char === '\n' || char === '\r' || char === '\t'
 }
 
 /** From an opening quote to behind the closing one. */
@@ -55,15 +54,15 @@ function skipValue(text: string, from: number): number {
   let at = from
   let depth = 0
   while (at < text.length) {
-    const sign = text[at]
-    if (sign === '"') {
+    const char = text[at]
+    if (char === '"') {
       at = skipString(text, at)
       if (depth === 0) return at
       continue
     }
-    if (depth === 0 && (sign === ',' || sign === '}' || isSpace(sign))) return at
-    if (sign === '{' || sign === '[') depth++
-    else if ((sign === '}' || sign === ']') && --depth === 0) return at + 1
+    if (depth === 0 && (char === ',' || char === '}' || isSpace(char))) return at
+    if (char === '{' || char === '[') depth++
+    else if ((char === '}' || char === ']') && --depth === 0) return at + 1
     at++
   }
   return at

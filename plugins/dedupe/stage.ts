@@ -1,15 +1,15 @@
-// Lets one call run under an idempotency key and answers the others from what it was answered. Stands before quotas,
-// so that a replay costs none.
+// Lets one call run under an idempotency key and answers its duplicates with its answer. It runs before quotas, so that
+// a replay is not counted.
 import {
   type Call,
   type CallRequest,
   type DedupeClaim,
-  type DedupeStanding,
+  type DedupeClaimResult,
+  type DedupeStore,
   type Denied,
   dedupe,
   denied,
   failed,
-  type Lease,
   type MaybePromise,
   type Meter,
   type Next,
@@ -17,57 +17,51 @@ import {
   type Settlement,
   type Stage,
 } from '@svc/core'
-import { AnswerKeeper, isWatchable } from './answer-keeper.js'
+import type { StoreResource } from '@svc/core/store'
+import { AnswerRecorder, isRecordable } from './answer-recorder.js'
 import { type ClaimRule, claimOf } from './claim.js'
 import { ClaimHold } from './claim-hold.js'
-import type { Claims } from './claims.js'
+import { Claims } from './claims.js'
 import type { DedupeConfig } from './config.js'
-import { decodeAnswer, type KeptAnswer, replayOf } from './kept-answer.js'
-import { Patience } from './patience.js'
 import { withRpcId } from './rpc-id.js'
-
-/** A store that is known but not yet open. */
-export interface ClaimsSource {
-  /** As `explain` tells it. */
-  readonly name: string
-  /** `signal` fires when start-up is given up. */
-  open(signal: AbortSignal): Promise<Lease<Claims>>
-}
-
-export interface DedupeStageParts {
-  readonly source: ClaimsSource
-  readonly rule: ClaimRule
-  readonly policy: DedupeConfig['duplicatePolicy']
-  /** Milliseconds that a duplicate waits at most. */
-  readonly waitMs: number
-  readonly maxAnswerBytes: number
-  readonly meter?: Meter | undefined
-}
+import { decodeAnswer, replayOf, type StoredAnswer } from './stored-answer.js'
+import { WaitDeadline } from './wait-deadline.js'
 
 export class DedupeStage implements Stage {
-  #parts: DedupeStageParts
-  #lease: Lease<Claims> | undefined
+  #config: DedupeConfig
+  #store: StoreResource<DedupeStore>
+  #rule: ClaimRule
+  #meter: Meter | undefined
+  #claims: Claims | undefined
 
-  constructor(parts: DedupeStageParts) {
-    this.#parts = parts
+  constructor(
+    config: DedupeConfig,
+    store: StoreResource<DedupeStore>,
+    rule: ClaimRule,
+    meter: Meter | undefined,
+  ) {
+    this.#config = config
+    this.#store = store
+    this.#rule = rule
+    this.#meter = meter
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    this.#lease ??= await this.#parts.source.open(signal)
+    await this.#store.start(signal)
+    this.#claims ??= this.#attachClaims()
   }
 
   async stop(): Promise<void> {
-    const lease = this.#lease
-    this.#lease = undefined
-    await lease?.release()
+    this.#claims = undefined
+    await this.#store.stop()
   }
 
   ready(): string | undefined {
-    return this.#lease?.value.ready()
+    return this.#claims?.ready()
   }
 
   warning(): string | undefined {
-    return this.#lease?.value.warning()
+    return this.#claims?.warning()
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -76,14 +70,12 @@ export class DedupeStage implements Stage {
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const { policy, source, rule } = this.#parts
     const { kind } = await call.request()
     if (kind === 'tool') {
-      const duplicate = policy === 'replay' ? 'answered as the first was' : 'refused'
-      say(
-        `a call with an idempotency key runs once; a duplicate within ${rule.ttlMs / 1000} s is ${duplicate}`,
-      )
-      say(`keys are kept by ${source.name}; an explanation claims none`)
+      const duplicate = this.#config.duplicatePolicy === 'replay' ? 'answered as the first was' : 'refused'
+      const seconds = this.#rule.ttlMs / 1000
+      say(`a call with an idempotency key runs once; a duplicate within ${seconds} s is ${duplicate}`)
+      say(`keys are kept by ${this.#store.source}; an explanation claims none`)
     } else say('only calls of tools are looked at')
     return next()
   }
@@ -91,13 +83,13 @@ export class DedupeStage implements Stage {
   async #handleKeyed(call: Call, next: Next): Promise<Outcome> {
     const request = await call.request()
     if (!hasKey(request)) return next()
-    const claims = this.#claims()
-    const claim = claimOf(call, request, this.#parts.rule)
-    let standing: DedupeStanding
-    let kept: KeptAnswer | undefined
+    const claims = this.#running()
+    const claim = claimOf(call, request, this.#rule)
+    let result: DedupeClaimResult
+    let stored: StoredAnswer | undefined
     try {
-      standing = await this.#stand(call, claims, claim)
-      kept = this.#toReplay(standing)
+      result = await this.#claim(call, claims, claim)
+      stored = this.#replayable(result)
     } catch (cause) {
       return failed(
         'STORE_UNAVAILABLE',
@@ -108,61 +100,60 @@ export class DedupeStage implements Stage {
         },
       )
     }
-    if (standing.state === 'claimed') return this.#run(call, claim, next)
-    return kept === undefined ? this.#refuse(call, standing) : this.#replay(call, request, kept)
+    if (result.state === 'claimed') return this.#run(call, claims, claim, next)
+    return stored === undefined ? this.#refuse(call, result) : this.#replay(call, request, stored)
   }
 
-  /** Throws for an answer that is not ours. */
-  #toReplay(standing: DedupeStanding): KeptAnswer | undefined {
-    if (this.#parts.policy === 'reject' || standing.state !== 'answered') return undefined
-    return standing.answer === null ? undefined : decodeAnswer(standing.answer)
+  /** @throws {Error} when the stored bytes are no answer */
+  #replayable(result: DedupeClaimResult): StoredAnswer | undefined {
+    if (this.#config.duplicatePolicy === 'reject' || result.state !== 'answered') return undefined
+    return result.answer === null ? undefined : decodeAnswer(result.answer)
   }
 
-  async #stand(call: Call, claims: Claims, claim: DedupeClaim): Promise<DedupeStanding> {
-    const { policy, waitMs } = this.#parts
-    const standing = await claims.claim(claim)
-    if (standing.state !== 'in_flight' || policy === 'reject') return standing
-    using patience = new Patience(call, waitMs)
-    return await claims.wait(claim, patience)
+  async #claim(call: Call, claims: Claims, claim: DedupeClaim): Promise<DedupeClaimResult> {
+    const { duplicatePolicy, waitSec } = this.#config
+    const result = await claims.claim(claim)
+    if (result.state !== 'in_flight' || duplicatePolicy === 'reject') return result
+    using deadline = new WaitDeadline(call, waitSec * 1000)
+    return await claims.wait(claim, deadline)
   }
 
-  async #run(call: Call, claim: DedupeClaim, next: Next): Promise<Outcome> {
-    const claims = this.#claims()
-    const { maxAnswerBytes, waitMs } = this.#parts
+  async #run(call: Call, claims: Claims, claim: DedupeClaim, next: Next): Promise<Outcome> {
+    const { maxAnswerKb, waitSec } = this.#config
     call.set(dedupe, 'first')
     call.hold(new ClaimHold(claims, claim))
-    const keeper = new AnswerKeeper(call, { maxBytes: maxAnswerBytes, drainMs: waitMs })
-    // When the record is on disk: one that could not be written makes the outcome unknown.
-    call.afterSettle((settlement) => this.#end(claims, claim, keeper, settlement))
+    const recorder = new AnswerRecorder(call, { maxBytes: maxAnswerKb * 1024, drainMs: waitSec * 1000 })
+    // After the audit record is on disk: one that could not be written makes the outcome unknown.
+    call.afterSettle((settlement) => this.#end(claims, claim, recorder, settlement))
     const outcome = await next()
     if (outcome.sent === 'no') return outcome
-    const watched = isWatchable(outcome) ? keeper.watch(outcome) : outcome
-    return { ...watched, headers: Object.assign({}, watched.headers, { 'x-dedupe': 'first' }) }
+    const recorded = isRecordable(outcome) ? recorder.record(outcome) : outcome
+    return { ...recorded, headers: Object.assign({}, recorded.headers, { 'x-dedupe': 'first' }) }
   }
 
   async #end(
     claims: Claims,
     claim: DedupeClaim,
-    keeper: AnswerKeeper,
+    recorder: AnswerRecorder,
     settlement: Settlement,
   ): Promise<void> {
     // The pipeline has released the hold.
     if (settlement.sent === 'no') return
-    const ending = keeper.ending(settlement)
-    if (ending === 'free') await claims.release(claim)
-    else if (ending === 'unknown') await claims.lose(claim)
+    const ending = recorder.ending(settlement)
+    if (ending === 'released') await claims.release(claim)
+    else if (ending === 'unknown') await claims.markUnknown(claim)
     else await claims.complete(claim, ending.answer)
   }
 
-  #replay(call: Call, { rpcId }: CallRequest, kept: KeptAnswer): Outcome {
+  #replay(call: Call, { rpcId }: CallRequest, stored: StoredAnswer): Outcome {
     call.set(dedupe, 'replay')
-    this.#parts.meter?.count('svc_dedupe_replays_total')
-    if (rpcId === undefined) return replayOf(kept)
-    return replayOf(kept, Buffer.from(withRpcId(Buffer.from(kept.body).toString(), rpcId)))
+    this.#meter?.count('svc_dedupe_replays_total')
+    if (rpcId === undefined) return replayOf(stored)
+    return replayOf(stored, Buffer.from(withRpcId(Buffer.from(stored.body).toString(), rpcId)))
   }
 
-  #refuse(call: Call, { state }: DedupeStanding): Denied {
-    this.#parts.meter?.count('svc_dedupe_refusals_total')
+  #refuse(call: Call, { state }: DedupeClaimResult): Denied {
+    this.#meter?.count('svc_dedupe_refusals_total')
     if (state === 'reused') {
       return denied(
         'IDEMPOTENCY_KEY_REUSED',
@@ -183,15 +174,23 @@ export class DedupeStage implements Stage {
     }
     return denied(
       'IDEMPOTENT_DUPLICATE',
-      this.#parts.policy === 'reject'
+      this.#config.duplicatePolicy === 'reject'
         ? 'A call with this idempotency key has run already.'
         : 'A call with this idempotency key has run already; its answer was too large to be kept.',
     )
   }
 
-  #claims(): Claims {
-    if (this.#lease === undefined) throw new Error('the dedupe stage has not started')
-    return this.#lease.value
+  #running(): Claims {
+    if (this.#claims === undefined) throw new Error('the dedupe stage has not started')
+    return this.#claims
+  }
+
+  #attachClaims(): Claims {
+    const { leaseMs } = this.#rule
+    return this.#store.attach(`claims ${leaseMs} ${this.#config.timeoutMs}`, () => {
+      const claims = new Claims(this.#store.running, leaseMs)
+      return { value: claims, close: () => claims.close() }
+    })
   }
 }
 

@@ -1,3 +1,3 @@
 export { type EnforcementConfig, enforcementSchema } from './config.js'
-export { MemoryEscalationStore } from './escalation/memory/store.js'
 export { enforcementPlugin } from './plugin.js'
+export { MemoryEscalationStore } from './store/memory/store.js'

@@ -1,4 +1,4 @@
-// Turns findings into one verdict: the only place that denies for what others found.
+// Turns findings into one verdict. No other stage denies for a finding.
 import {
   type Contradiction,
   definePlugin,
@@ -12,12 +12,13 @@ import {
   verdict,
 } from '@svc/core'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
-import { contradictionsOf } from './escalation/check.js'
+import { describeEscalation, describeRule } from './describe.js'
 import { Escalations } from './escalation/escalations.js'
+import { unsatisfiableRules } from './escalation/policy-check.js'
 import { metrics } from './metrics.js'
 import { deniedReasons, isKnownReason, nearestReason } from './reasons.js'
-import { escalationInWords, ruleInWords } from './rule-in-words.js'
 import { EnforcementStage } from './stage.js'
+import { escalationStore } from './stores.js'
 import { compileVerdict } from './verdict.js'
 
 export const enforcementPlugin = definePlugin({
@@ -40,19 +41,19 @@ export const enforcementPlugin = definePlugin({
     warnOfUnknown('deny_on', config.deny_on ?? [], context)
     warnOfUnknown('escalate_on', config.escalate_on ?? [], context)
     const { escalation: rule } = context.facts
-    const escalations = rule && new Escalations(rule, config.escalations, context)
-    const words = [ruleInWords(config), ...(rule === undefined ? [] : [escalationInWords(config, rule)])]
-    return new EnforcementStage(
-      compileVerdict(config, rule !== undefined),
-      words,
-      rule && escalations && { rule, escalations },
-    )
+    const compiled = compileVerdict(config, rule !== undefined)
+    if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
+    const store = escalationStore(config.escalations, context)
+    const maxWaitMs = config.escalations.max_wait_sec * 1000
+    const escalations = new Escalations(rule, store, maxWaitMs, context)
+    const description = [describeRule(config), describeEscalation(config, rule)]
+    return new EnforcementStage(compiled, description, { rule, escalations })
   },
 })
 
 function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly Contradiction[] {
   if (facts.escalation !== undefined) {
-    const found = contradictionsOf(facts.escalation, facts)
+    const found = unsatisfiableRules(facts.escalation, facts)
     if (facts.asksRuntime === true || (escalate_on !== undefined && escalate_on.length > 0)) return found
     const message = 'names no reason, and no runtime is asked: nothing escalates'
     return [...found, { path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
@@ -62,7 +63,7 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
   return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
 }
 
-// A warning and no mistake: a custom stage may report tokens that nobody here has heard of.
+// A warning, not an error: a custom stage may report tokens of its own.
 function warnOfUnknown(key: string, named: readonly string[], context: PluginContext): void {
   for (const [i, reason] of named.entries()) {
     if (isKnownReason(reason)) continue

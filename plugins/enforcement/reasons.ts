@@ -1,4 +1,4 @@
-// Which reason tokens a `deny_on` entry speaks of, and which entries look like slips of the pen.
+// Which reason tokens a `deny_on` entry covers, and which entries look like typing errors.
 
 import { reasons } from '@svc/core'
 import { nearest } from '@svc/core/policy'
@@ -15,7 +15,7 @@ export function canonicalReason(reason: string): string {
 /** Every token that the entries of a `deny_on` deny. */
 export function deniedReasons(denyOn: readonly string[]): ReadonlySet<string> {
   const denied = new Set(denyOn.map(canonicalReason))
-  // A tool that a denylist names is a tool that is not allowed.
+  // A tool in a denylist is not in the allowlist either.
   if (denied.has('tool_not_in_allowlist')) denied.add('tool_in_denylist')
   return denied
 }
@@ -27,7 +27,7 @@ export function isKnownReason(reason: string): boolean {
   return KNOWN.includes(reason) || /^ap2_./.test(reason)
 }
 
-/** The known token that is near enough to be meant. */
+/** The known token that was probably meant. */
 export function nearestReason(reason: string): string | undefined {
   return nearest(reason, KNOWN)
 }

@@ -1,4 +1,4 @@
-// Judges what the stages before it found, and leaves the rule behind for what is found later.
+// Turns the findings of earlier stages into one verdict, and leaves the rule in a slot for later findings.
 import {
   type Call,
   codeOfReason,
@@ -16,11 +16,11 @@ import {
   type Verdict,
   verdict,
 } from '@svc/core'
+import { describeStrategy } from './describe.js'
 import type { Escalations } from './escalation/escalations.js'
-import { findingOf, judgedVerdict } from './judged.js'
-import { strategyInWords } from './rule-in-words.js'
+import { findingOf, withJudgement } from './runtime-verdict.js'
 
-/** How calls are put to people, and who does it. */
+/** How calls escalate. */
 export interface EscalationPart {
   readonly rule: EscalationRule
   readonly escalations: Escalations
@@ -28,31 +28,31 @@ export interface EscalationPart {
 
 export class EnforcementStage implements Stage {
   #verdict: Verdict
-  #words: readonly string[]
-  #people: EscalationPart | undefined
+  #description: readonly string[]
+  #escalation: EscalationPart | undefined
 
-  /** `words` tell the policy's rule, for `svc policy explain`; without `people` nothing escalates. */
-  constructor(compiled: Verdict, words: readonly string[], people?: EscalationPart) {
+  /** `description` is the policy's rule for `svc policy explain`; without `escalation` nothing escalates. */
+  constructor(compiled: Verdict, description: readonly string[], escalation?: EscalationPart) {
     this.#verdict = compiled
-    this.#words = words
-    this.#people = people
+    this.#description = description
+    this.#escalation = escalation
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    await this.#people?.escalations.start(signal)
+    await this.#escalation?.escalations.start(signal)
   }
 
   async stop(): Promise<void> {
-    await this.#people?.escalations.stop()
+    await this.#escalation?.escalations.stop()
   }
 
   ready(): string | undefined {
-    return this.#people?.escalations.ready()
+    return this.#escalation?.escalations.ready()
   }
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    return service === services.escalations ? this.#people?.escalations.desk : undefined
+    return service === services.escalations ? this.#escalation?.escalations.service : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -61,40 +61,40 @@ export class EnforcementStage implements Stage {
     if (call.findings.length === 0) return next()
     const denial = judge(call.findings, rule)
     if (denial !== undefined) return denial
-    return this.#people === undefined ? next() : this.#ask(this.#people, call, rule, next)
+    return this.#escalation === undefined ? next() : this.#escalate(this.#escalation, call, rule, next)
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const rule = this.#ruleFor(call)
     call.set(verdict, rule)
-    for (const line of this.#words) say(line)
+    for (const line of this.#description) say(line)
     if (call.findings.length === 0) say('nothing was found: the call goes on')
     for (const finding of call.findings) {
       say(`${rule.effectOf(finding.reason)}: ${describe(finding)}`)
     }
     const denial = judge(call.findings, rule)
-    if (denial !== undefined || this.#people === undefined) return denial ?? next()
+    if (denial !== undefined || this.#escalation === undefined) return denial ?? next()
     const [first] = escalating(call.findings, rule)
     if (first === undefined) return next()
-    const { rule: people } = this.#people
-    say(`would be put to people: ${strategyInWords(people)}`)
-    if (people.strategy === 'auto_allow') return next()
+    const { rule: escalationRule } = this.#escalation
+    say(`would be put to people: ${describeStrategy(escalationRule)}`)
+    if (escalationRule.strategy === 'auto_allow') return next()
     return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(first) })
   }
 
-  async #ask({ escalations }: EscalationPart, call: Call, rule: Verdict, next: Next): Promise<Outcome> {
+  async #escalate({ escalations }: EscalationPart, call: Call, rule: Verdict, next: Next): Promise<Outcome> {
     const findings = escalating(call.findings, rule)
     const refusal = findings.length === 0 ? undefined : await escalations.admit(call, findings)
     return refusal ?? next()
   }
 
-  /** The policy's rule, or what is left of it where another has judged the call: its word is a finding like others. */
+  /** The policy's rule, changed by a runtime's judgement, which is itself added as a finding. */
   #ruleFor(call: Call): Verdict {
     const judged = call.get(judgement)
     if (judged === undefined) return this.#verdict
     const against = findingOf(judged)
     if (against !== undefined) call.addFinding(against)
-    return judgedVerdict(this.#verdict, judged, this.#people !== undefined)
+    return withJudgement(this.#verdict, judged, this.#escalation !== undefined)
   }
 }
 

@@ -1,4 +1,4 @@
-export { type QuotaAdapterFactory, quotaAdapters } from './adapters.js'
 export { type QuotasConfig, quotasSchema } from './config.js'
-export { MemoryQuotaAdapter } from './memory/adapter.js'
 export { quotasPlugin } from './plugin.js'
+export { MemoryQuotaAdapter } from './store/memory/store.js'
+export { type QuotaAdapterFactory, quotaAdapters } from './stores.js'

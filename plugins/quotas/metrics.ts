@@ -1,6 +1,6 @@
-// What the counting of calls counts of itself, for operators.
+// The metrics of this stage.
 import type { MetricEntry } from '@svc/core'
 
 export const metrics: Readonly<Record<string, MetricEntry>> = {
-  svc_quota_store_failures_total: { kind: 'counter', help: 'Questions that the quota store did not answer.' },
+  svc_quota_store_failures_total: { kind: 'counter', help: 'Operations of the quota store that failed.' },
 }

@@ -1,23 +1,9 @@
 // Counts calls against daily and rate limits.
-import {
-  type Clock,
-  definePlugin,
-  identity,
-  type Lease,
-  limits,
-  type PluginContext,
-  type QuotaAdapter,
-  resolveOptional,
-  tokens,
-} from '@svc/core'
-import { type AdapterSource, chooseAdapter } from './adapters.js'
-import { type QuotasConfig, quotasSchema } from './config.js'
-import { GuardedStore } from './guarded-store.js'
-import { MemoryQuotaAdapter } from './memory/adapter.js'
+import { definePlugin, identity, limits } from '@svc/core'
+import { quotasSchema } from './config.js'
 import { metrics } from './metrics.js'
-import { QuotasStage, type StoreSource } from './stage.js'
-
-const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
+import { QuotasStage } from './stage.js'
+import { quotaStore } from './stores.js'
 
 export const quotasPlugin = definePlugin({
   name: 'quotas',
@@ -28,49 +14,6 @@ export const quotasPlugin = definePlugin({
   presence: 'required',
   metrics,
   uses: [identity, limits],
-  create(config, context) {
-    const clock = resolveOptional(context.container, tokens.Clock) ?? systemClock
-    const source = guarded(chooseAdapter(config, context, clock), config, context, clock)
-    return new QuotasStage(source, context.tenant, clock)
-  },
+  create: (config, context) =>
+    new QuotasStage(quotaStore(config, context), config.failure_mode, context.tenant),
 })
-
-/** The adapter behind its deadline, with the process's own counts beside it where the failure mode wants them. */
-function guarded(
-  source: AdapterSource,
-  config: QuotasConfig,
-  { container, resources }: PluginContext,
-  clock: Clock,
-): StoreSource {
-  return {
-    name: source.name,
-    async open(signal) {
-      const adapter = await source.open(signal)
-      const local = config.failure_mode === 'local' ? leaseLocal(source.name, resources, clock) : undefined
-      const value = new GuardedStore(adapter.value, {
-        timeoutMs: config.timeoutMs,
-        failureMode: config.failure_mode,
-        local: local?.value,
-        clock,
-        logger: resolveOptional(container, tokens.Logger),
-        meter: resolveOptional(container, tokens.Meter),
-      })
-      return { value, release: () => releaseAll(adapter, local) }
-    },
-  }
-}
-
-function leaseLocal(name: string, resources: PluginContext['resources'], clock: Clock) {
-  return resources.acquire(`quotas beside ${name}`, () => ({
-    value: new MemoryQuotaAdapter({ now: () => clock.now() }),
-    close: () => undefined,
-  }))
-}
-
-async function releaseAll(
-  adapter: Lease<QuotaAdapter>,
-  local: Lease<MemoryQuotaAdapter> | undefined,
-): Promise<void> {
-  await local?.release()
-  await adapter.release()
-}

@@ -1,58 +1,57 @@
-// Counts a call against the limits that entitlements gave it, and refuses it when one is used up. Stands after the
-// duplicate check, so that a replay costs nothing.
+// Counts a call against the limits that entitlements gave it, and refuses it when one is used up. It runs after dedupe,
+// so that a replay is not counted.
 import {
   type Call,
-  type Clock,
   type Denied,
   denied,
   failed,
   identity,
-  type Lease,
   type Limit,
   limits,
   type MaybePromise,
   type Next,
   type Outcome,
+  type QuotaAdapter,
   type Stage,
 } from '@svc/core'
+import type { StoreResource } from '@svc/core/store'
+import type { QuotasConfig } from './config.js'
 import { DailyHold } from './daily-hold.js'
-import type { GuardedStore } from './guarded-store.js'
-import { bucketSize } from './token-bucket.js'
+import { LimitCounter } from './limit-counter.js'
+import { MemoryQuotaAdapter } from './store/memory/store.js'
+import { bucketSize } from './store/token-bucket.js'
 import { secondsUntil, Usage } from './usage.js'
 
-/** A store that is known but not yet open. */
-export interface StoreSource {
-  /** As `explain` tells it. */
-  readonly name: string
-  /** `signal` fires when start-up is given up. */
-  open(signal: AbortSignal): Promise<Lease<GuardedStore>>
-}
-
 export class QuotasStage implements Stage {
-  #source: StoreSource
+  #store: StoreResource<QuotaAdapter>
+  #failureMode: QuotasConfig['failure_mode']
   #tenant: string
-  #clock: Clock
-  #lease: Lease<GuardedStore> | undefined
+  #counter: LimitCounter | undefined
 
-  /** `tenant` is the one counted for where no stage tells who is calling. */
-  constructor(source: StoreSource, tenant: string, clock: Clock) {
-    this.#source = source
+  /** `tenant` is counted for callers that no stage identifies. */
+  constructor(store: StoreResource<QuotaAdapter>, failureMode: QuotasConfig['failure_mode'], tenant: string) {
+    this.#store = store
+    this.#failureMode = failureMode
     this.#tenant = tenant
-    this.#clock = clock
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    this.#lease ??= await this.#source.open(signal)
+    await this.#store.start(signal)
+    this.#counter ??= new LimitCounter(
+      this.#store.running,
+      this.#failureMode,
+      this.#failureMode === 'local' ? this.#localCounts() : undefined,
+    )
   }
 
   async stop(): Promise<void> {
-    const lease = this.#lease
-    this.#lease = undefined
-    await lease?.release()
+    this.#counter = undefined
+    await this.#store.stop()
   }
 
+  /** In the other failure modes calls are served without the store. */
   ready(): string | undefined {
-    return this.#lease?.value.ready()
+    return this.#failureMode === 'closed' ? this.#store.ready() : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -67,7 +66,9 @@ export class QuotasStage implements Stage {
     else if (apply.length === 0) say('no limit applies')
     else {
       for (const limit of apply) {
-        say(`${inWords(limit)}, counted by ${this.#source.name} as ${this.#tenantOf(call)} ${limit.key}`)
+        say(
+          `${describeLimit(limit)}, counted by ${this.#store.source} as ${this.#tenantOf(call)} ${limit.key}`,
+        )
       }
       say('nothing is counted for an explanation')
     }
@@ -77,11 +78,11 @@ export class QuotasStage implements Stage {
   async #count(call: Call, apply: readonly Limit[], next: Next): Promise<Outcome> {
     const { kind } = await call.request()
     if (kind === 'protocol') return next()
-    const store = this.#store()
+    const counter = this.#running()
     const usage = new Usage()
     let outcome: Outcome | undefined
     try {
-      outcome = await this.#take(call, store, apply, usage)
+      outcome = await this.#take(call, counter, apply, usage)
     } catch (cause) {
       outcome = failed('STORE_UNAVAILABLE', 'The quota store cannot be asked, so the call was not sent.', {
         cause,
@@ -89,15 +90,15 @@ export class QuotasStage implements Stage {
       })
     }
     outcome ??= await next()
-    const headers = usage.headers(this.#clock.now(), outcome.sent)
-    // Not two spreads: an object of two is a hash table to the engine, at ten times the price.
+    const headers = usage.headers(this.#store.clock.now(), outcome.sent)
+    // One spread: V8 builds an object from two spreads as a dictionary, at ten times the cost.
     return { ...outcome, headers: Object.assign({}, outcome.headers, headers) }
   }
 
-  /** Asks every bucket, then every daily count; what refuses ends it. */
+  /** Takes from every bucket, then counts every daily limit; the first that is used up refuses the call. */
   async #take(
     call: Call,
-    store: GuardedStore,
+    counter: LimitCounter,
     apply: readonly Limit[],
     usage: Usage,
   ): Promise<Denied | undefined> {
@@ -105,7 +106,7 @@ export class QuotasStage implements Stage {
     for (const limit of apply) {
       const { key, ratePerSec, burst } = limit
       if (ratePerSec === undefined) continue
-      const answer = await store.takeToken(tenant, key, ratePerSec, burst)
+      const answer = await counter.takeToken(tenant, key, ratePerSec, burst)
       if (answer === undefined) continue
       usage.addBucket(limit, ratePerSec, bucketSize(ratePerSec, burst), answer)
       if (answer.tokens < 0) return this.#refuse('RATE_LIMITED', limit, answer.resetAt)
@@ -114,12 +115,12 @@ export class QuotasStage implements Stage {
     for (const limit of apply) {
       const { key, callsPerDay } = limit
       if (callsPerDay === undefined) continue
-      const answer = await store.incrDaily(tenant, key, callsPerDay)
+      const answer = await counter.incrDaily(tenant, key, callsPerDay)
       if (answer === undefined) continue
       usage.addDay(limit, callsPerDay, answer, answer.refund !== undefined)
       if (answer.count > callsPerDay) return this.#refuse('QUOTA_EXCEEDED', limit, answer.resetAt)
       if (answer.refund === undefined) continue
-      // The pipeline releases it whenever nothing is sent, a refusal by the next limit included.
+      // The pipeline releases it when nothing is sent, also where the next limit refuses.
       if (hold === undefined) {
         hold = new DailyHold()
         call.hold(hold)
@@ -130,21 +131,29 @@ export class QuotasStage implements Stage {
   }
 
   #refuse(code: 'RATE_LIMITED' | 'QUOTA_EXCEEDED', limit: Limit, resetAt: number): Denied {
-    const seconds = Math.max(1, secondsUntil(resetAt, this.#clock.now()))
+    const seconds = Math.max(1, secondsUntil(resetAt, this.#store.clock.now()))
     const { level, ratePerSec, burst, callsPerDay } = limit
     const usedUp =
       code === 'RATE_LIMITED'
-        ? `The rate is used up: ${inWords({ level, ratePerSec, burst })}`
-        : `Today's calls are used up: ${inWords({ level, callsPerDay })}`
+        ? `The rate is used up: ${describeLimit({ level, ratePerSec, burst })}`
+        : `Today's calls are used up: ${describeLimit({ level, callsPerDay })}`
     return denied(code, `${usedUp}. Try again in ${seconds} s.`, {
       denial: { level, type: 'quotas' },
       headers: { 'retry-after': String(seconds) },
     })
   }
 
-  #store(): GuardedStore {
-    if (this.#lease === undefined) throw new Error('the quotas stage was not started')
-    return this.#lease.value
+  #running(): LimitCounter {
+    if (this.#counter === undefined) throw new Error('the quotas stage was not started')
+    return this.#counter
+  }
+
+  #localCounts(): MemoryQuotaAdapter {
+    const { clock } = this.#store
+    return this.#store.attach('local counts', () => ({
+      value: new MemoryQuotaAdapter({ now: () => clock.now() }),
+      close: () => undefined,
+    }))
   }
 
   #tenantOf(call: Call): string {
@@ -152,14 +161,10 @@ export class QuotasStage implements Stage {
   }
 }
 
-interface Told {
-  readonly level: string
-  readonly callsPerDay?: number | undefined
-  readonly ratePerSec?: number | undefined
-  readonly burst?: number | undefined
-}
+/** A limit, or the part of it that is used up. */
+type LimitPart = Pick<Limit, 'level'> & { [K in keyof Limit]?: Limit[K] | undefined }
 
-function inWords({ level, callsPerDay, ratePerSec, burst }: Told): string {
+function describeLimit({ level, callsPerDay, ratePerSec, burst }: LimitPart): string {
   const parts: string[] = []
   if (ratePerSec !== undefined) {
     parts.push(`${ratePerSec} calls per second, ${bucketSize(ratePerSec, burst)} at once`)

@@ -96,13 +96,13 @@ export class RuntimeStage implements Stage {
     // Lists and the rest of the protocol have no one subject; what they name is judged when it is called.
     if (request.kind === 'protocol') return next()
     if (this.#open === undefined) throw new Error('the runtime stage has not started')
-    // What is found while the runtime thinks, such as that the call takes too long, it was not told of.
-    const told = call.findings.map(({ reason }) => reason)
+    // Findings that come while the runtime decides, such as an exceeded duration, are not considered.
+    const considered = call.findings.map(({ reason }) => reason)
     const evaluated = await evaluation(call, request, judge.question, this.#open.runtime)
     if (evaluated instanceof EvaluationFault) {
-      return unavailable(call, judge, { told, fault: evaluated }, this.#open.runtime) ?? next()
+      return unavailable(call, judge, { considered, fault: evaluated }, this.#open.runtime) ?? next()
     }
-    leaveVerdict(call, evaluated, told)
+    leaveVerdict(call, evaluated, considered)
     const { redactions } = evaluated.obligations
     const outcome = await next()
     // In observe mode a verdict is only recorded, and what it obliges to with it.
@@ -125,7 +125,11 @@ async function evaluation(
   }
 }
 
-function leaveVerdict(call: Call, { evaluation, obligations }: Evaluated, told: readonly string[]): void {
+function leaveVerdict(
+  call: Call,
+  { evaluation, obligations }: Evaluated,
+  considered: readonly string[],
+): void {
   const { action, reason, reasons } = evaluation
   const isApprovalDue = action === 'allow' && obligations.needsApproval
   if (action === 'allow' || action === 'escalate') noteRedactions(call, obligations.redactions)
@@ -133,7 +137,7 @@ function leaveVerdict(call: Call, { evaluation, obligations }: Evaluated, told: 
     action: isApprovalDue ? 'escalate' : action,
     ...(reason === undefined ? {} : { reason }),
     ...(reasons === undefined ? {} : { reasons }),
-    told,
+    considered,
     notes,
   })
 }
@@ -149,7 +153,7 @@ function noteRedactions(call: Call, redactions: readonly OutputRule[]): void {
 function unavailable(
   call: Call,
   { failureMode, question }: Judge,
-  { told, fault }: { readonly told: readonly string[]; readonly fault: EvaluationFault },
+  { considered, fault }: { readonly considered: readonly string[]; readonly fault: EvaluationFault },
   { breaker }: Runtime,
 ): Failed | undefined {
   if (failureMode === 'local') return undefined
@@ -171,6 +175,6 @@ function unavailable(
     failureMode === 'allow'
       ? { action: 'allow' }
       : { action: 'deny', reason: 'the runtime could not be asked' }
-  call.set(judgement, { ...verdict, told, notes })
+  call.set(judgement, { ...verdict, considered, notes })
   return undefined
 }

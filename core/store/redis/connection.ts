@@ -15,7 +15,7 @@ export interface RedisConnectionOptions {
   readonly nodes?: readonly string[] | undefined
   readonly connectTimeoutMs?: number | undefined
   /** A connection on which nothing is heard for so long, while something is asked, is made anew. */
-  readonly silenceMs?: number | undefined
+  readonly socketTimeoutMs?: number | undefined
 }
 
 type Argument = string | number
@@ -34,7 +34,7 @@ export class RedisConnection {
   }
 
   /** Resolves when commands can be sent; rejects after the time for it. The connection goes on trying. Safe twice. */
-  async open(signal: AbortSignal): Promise<void> {
+  async connect(signal: AbortSignal): Promise<void> {
     if (this.#client.status === 'ready') return
     const over = AbortSignal.any([signal, AbortSignal.timeout(this.#connectTimeoutMs)])
     const aborted = new Promise<never>((_, reject) => {
@@ -151,7 +151,7 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
     ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
     connectTimeout,
-    socketTimeout: options.silenceMs ?? 2000,
+    socketTimeout: options.socketTimeoutMs ?? 2000,
     // So long a connection that is given up has to end, and a process that ends waits for it.
     disconnectTimeout: 100,
     autoResendUnfulfilledCommands: false,

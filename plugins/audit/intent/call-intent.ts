@@ -11,14 +11,14 @@ import {
 } from '@svc/core'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
-import type { Intents } from './tracker.js'
+import type { IntentTracker } from './tracker.js'
 
 export interface IntentRule {
-  readonly intents: Intents
-  /** Which calls have an intent. */
+  readonly intents: IntentTracker
+  /** The calls that have an intent. */
   readonly which: 'side_effects' | 'all'
   readonly failureMode: 'block' | 'continue'
-  /** Told of intents that could not be written. */
+  /** Called for intents that could not be written. */
   onFailure(fault: unknown): void
 }
 
@@ -29,7 +29,7 @@ export class CallIntent implements Hold {
   readonly #record: () => AuditEnvelope
   #intent: Intent | undefined
 
-  /** `record` makes the record that stands for the call if its outcome never becomes known. */
+  /** @param record makes the record that is written if the outcome of the call stays unknown. */
   constructor(rule: IntentRule, call: Call, record: () => AuditEnvelope) {
     this.#rule = rule
     this.#call = call
@@ -51,15 +51,19 @@ export class CallIntent implements Hold {
   }
 
   release(): void {
-    // A call that was not sent has a record as well, and that ends its intent.
+    // A call that was not sent also gets a record, which ends its intent.
   }
 
-  /** SHA-256 of the arguments, where it has been told already. */
+  /** SHA-256 of the arguments, if it is computed already. */
   get inputSha256(): string | null | undefined {
     return this.#intent?.record.input_sha256
   }
 
-  /** The call has ended; `isRecorded` says whether its record is on disk. */
+  /**
+   * Call when the call has ended.
+   *
+   * @param isRecorded whether its record is on disk.
+   */
   settle(isRecorded: boolean): void {
     const intent = this.#intent
     if (intent === undefined) return
@@ -72,10 +76,10 @@ function hasIntent(which: IntentRule['which'], request: CallRequest, call: Call)
   return which === 'all' || isSideEffecting(request, call.get(sideEffects))
 }
 
-/** For `svc policy explain`, once the stages within have said what the call may change. */
-export function intentInWords(
+/** For `svc policy explain`, after the inner stages have reported what the call may change. */
+export function describeIntent(
   rule: {
-    which: IntentRule['which'] | 'off' | 'nowhere'
+    which: IntentRule['which'] | 'off' | 'unsupported'
     failureMode: IntentRule['failureMode']
     isSent: boolean
   },
@@ -83,12 +87,12 @@ export function intentInWords(
   call: Call,
 ): string {
   const { which, failureMode, isSent } = rule
-  if (which === 'nowhere') return 'no intent: the writer is yours, and no audit.dir says where intents go'
+  if (which === 'unsupported') return 'no intent: the writer is bound from code and audit.dir is not set'
   if (which === 'off') return 'no intent: audit.intent is off'
   if (!isSent) return 'no intent: the call would not be sent'
   if (!hasIntent(which, request, call)) {
     return 'no intent: the call is not taken to change anything (audit.intent: side_effects)'
   }
-  const otherwise = failureMode === 'block' ? 'it is not sent' : 'it is sent all the same'
+  const otherwise = failureMode === 'block' ? 'it is not sent' : 'it is sent anyway'
   return `its intent would be on disk before it is sent (audit.intent: ${which}); where that fails, ${otherwise}`
 }

@@ -1,29 +1,29 @@
-// The lines of an intent journal: a call that is about to be sent, and the end of one. Each intent holds the record
-// that stands for its call if nothing else will ever be known of it.
+// The lines of an intent journal: calls about to be sent, and their outcomes. Each intent holds the record that is
+// written if the outcome of its call stays unknown.
 
 import { jsonObjectIn } from '@svc/core/json'
 import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 
-/** In records only: no caller is answered with it. */
+/** Occurs only in records, never in a response. */
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'
 
 export interface Intent {
-  /** Counts the intents of one journal. */
+  /** Number of the intent in its journal. */
   readonly serial: number
-  /** The call's own record stands in its day's log at this offset or after it, if anywhere. */
+  /** Offset in its day's log before which the call's record cannot be. */
   readonly from: number
   readonly record: AuditEnvelope
 }
 
 export interface JournalContent {
-  /** Intents without an outcome, in the order in which they were written. */
+  /** Intents without an outcome, in written order. */
   readonly open: Intent[]
-  /** Lines, other than a torn last one, that say nothing: their intents cannot be told. */
+  /** Invalid lines except a torn last one; their intents are lost. */
   readonly damaged: number
 }
 
-/** Begins a journal, so that making one shows whether the disk takes anything. */
+/** The first line of a journal. Writing it shows whether the disk accepts data. */
 export const FIRST_LINE = '{"journal":1}\n'
 
 export function intentLine({ serial, from, record }: Intent): string {
@@ -34,7 +34,7 @@ export function outcomeLine(serial: number): string {
   return `{"outcome":${serial}}\n`
 }
 
-/** What a journal says. A last line without newline was never acknowledged, so it does not count. */
+/** Parses a journal. A last line without newline was never acknowledged and is ignored. */
 export function readJournal(text: string): JournalContent {
   const open = new Map<number, Intent>()
   let damaged = 0
@@ -57,7 +57,7 @@ function entryOf(line: string): Intent | number | undefined {
   return { serial, from, record }
 }
 
-/** What finding and filing a record needs; the rest is the writer's own and is signed as it stands. */
+/** Checks the members needed to find and store the record; the others are signed unchanged. */
 function isRecord(value: unknown): value is AuditEnvelope {
   return (
     typeof value === 'object' &&

@@ -1,5 +1,5 @@
-// The write-ahead journal of one process: what is about to be sent, on disk before it is sent (decisions.md §4).
-// Outcomes are noted without a sync of their own: should one get lost, its call's record is found in the log.
+// The write-ahead journal of one process: intents are on disk before their calls are sent (decisions.md §4).
+// Outcomes need no sync of their own: if one is lost, recovery finds the call's record in the log.
 
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
@@ -12,14 +12,14 @@ import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
 import { FIRST_LINE, type Intent, intentLine, outcomeLine } from './entry.js'
 import { Segment, syncNames } from './segment.js'
 
-/** From this size on a journal is emptied, or its open intents are carried over into a new one. */
+/** From this size on a journal is truncated, or its open intents are copied to a new one. */
 const SEGMENT_BYTES = 4_194_304
-/** A sibling may be writing, and cut back, about a batch at the end of a log while its size is read. */
+/** Another process may be writing, and truncating, about a batch at the end of a log while its size is read. */
 const SIZE_MARGIN = 16_777_216
-/** Outcomes that no intent follows are noted after this time. */
-const TIDY_MS = 200
+/** Delay after which outcomes are written without a following intent. */
+const OUTCOME_FLUSH_MS = 200
 
-interface Waiting {
+interface PendingIntent {
   readonly intent: Intent
   readonly line: string
   readonly resolve: () => void
@@ -30,20 +30,20 @@ export class IntentJournal {
   readonly #dir: string
   readonly #port: FileSystem
   readonly #segmentBytes: number
-  readonly #open = new Map<number, Waiting>()
-  #waiting: Waiting[] = []
+  readonly #open = new Map<number, PendingIntent>()
+  #waiting: PendingIntent[] = []
   #outcomes = ''
   #serial = 0
   #segment: Segment | undefined
-  /** Where the segment is next emptied or replaced. */
+  /** Size at which the segment is truncated or replaced. */
   #limit: number
   #sizes = new Map<string, number>()
   #work: Promise<void> | undefined
-  #tidy: NodeJS.Timeout | undefined
+  #outcomeTimer: NodeJS.Timeout | undefined
   #failure: AuditError | undefined
   #closed = false
 
-  /** `dir` is that of the log; nothing is opened before the first intent. */
+  /** @param dir directory of the log. Nothing is opened before the first intent. */
   constructor(dir: string, port: FileSystem, segmentBytes: number = SEGMENT_BYTES) {
     this.#dir = dir
     this.#port = port
@@ -55,15 +55,15 @@ export class IntentJournal {
     return join(this.#dir, INTENTS_FOLDER)
   }
 
-  /** Why the last intent could not be written, until one can. */
+  /** Why the last intent could not be written; undefined after one succeeds. */
   get failure(): AuditError | undefined {
     return this.#failure
   }
 
   /**
-   * Resolves with the intent once it is on disk. `record` stands for the call if its outcome never becomes known.
+   * Resolves with the intent when it is on disk. `record` is written for the call if its outcome stays unknown.
    *
-   * @throws {AuditError} `intent_failed` or `closed`: the call must not count on it.
+   * @throws {AuditError} `intent_failed` or `closed`: the call has no intent.
    */
   begin(record: AuditEnvelope): Promise<Intent> {
     if (this.#closed) return Promise.reject(new AuditError('closed', 'the intent journal is closed'))
@@ -74,24 +74,24 @@ export class IntentJournal {
     })
   }
 
-  /** The call's own record is on disk. */
+  /** The call's record is on disk. */
   end({ serial }: Intent): void {
     if (!this.#open.delete(serial)) return
     this.#outcomes += outcomeLine(serial)
-    this.#tidy ??= setTimeout(() => this.#tidyUp(), TIDY_MS).unref()
+    this.#outcomeTimer ??= setTimeout(() => this.#flushOutcomes(), OUTCOME_FLUSH_MS).unref()
   }
 
-  /** Tries whether intents can be written again. */
+  /** Tests whether intents can be written again. */
   async probe(): Promise<void> {
     if (this.#failure === undefined || this.#closed) return
     this.#work ??= this.#run()
     await this.#work
   }
 
-  /** Intents still open stay in the file, for whoever opens the directory next. Safe twice. */
+  /** Open intents stay in the file for the next process that opens the directory. Safe to call twice. */
   async close(): Promise<void> {
     this.#closed = true
-    clearTimeout(this.#tidy)
+    clearTimeout(this.#outcomeTimer)
     await this.#work
     const segment = this.#segment
     if (segment === undefined) return
@@ -101,7 +101,7 @@ export class IntentJournal {
   }
 
   async #run(): Promise<void> {
-    // What comes in during this turn of the event loop shares a sync.
+    // All intents of this event loop turn share a sync.
     await new Promise((resolve) => setImmediate(resolve))
     do {
       const batch = this.#waiting
@@ -126,7 +126,7 @@ export class IntentJournal {
       await segment.sync()
       this.#failure = undefined
     } catch (error) {
-      // A file whose write or sync has failed is not written again: the next intents begin a new one.
+      // After a failed write or sync the file is not written again: the next intents start a new one.
       this.#failure = failureOf(error)
       throw error
     }
@@ -141,7 +141,7 @@ export class IntentJournal {
     return segment
   }
 
-  /** Begins a new file with the open intents, and removes `old` once they are safe there. */
+  /** Starts a new file with the open intents, and removes `old` when they are durable. */
   async #replace(old: Segment | undefined): Promise<Segment> {
     const { folder } = this
     this.#makeFolder(folder)
@@ -169,10 +169,10 @@ export class IntentJournal {
     syncDirectorySync(this.#port, this.#dir)
   }
 
-  #tidyUp(): void {
-    this.#tidy = undefined
+  #flushOutcomes(): void {
+    this.#outcomeTimer = undefined
     const segment = this.#segment
-    // Whatever is being written takes the outcomes along.
+    // A write in progress includes the outcomes.
     if (segment === undefined || this.#work !== undefined || this.#failure !== undefined) return
     try {
       if (this.#open.size === 0) this.#empty(segment)
@@ -190,7 +190,7 @@ export class IntentJournal {
     this.#sizes.clear()
   }
 
-  /** An offset before which no record of a call that begins now can stand, in the log of its day. */
+  /** An offset in its day's log before which the record of a call that starts now cannot be. */
   #sizeOfLog(ts: string): number {
     const day = utcDayOf(ts) ?? ''
     const known = this.#sizes.get(day)

@@ -1,5 +1,5 @@
-// What dead processes were about to send: each intent without a record becomes one that says that its outcome is
-// unknown. One process at a time does this, so that none is written twice.
+// Recovers the intents of dead processes: each intent without a record becomes a record with an unknown outcome.
+// One process at a time does this, so that no record is written twice.
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
@@ -14,38 +14,38 @@ import { unrecorded } from './unrecorded.js'
 
 const LOCK_FILE = '.lock'
 
-export interface OrphanParts {
+export interface IntentRecoveryParts {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem
   readonly logger: Logger
-  /** Of the key that signs now; null where the writer signs with a key of its own. */
+  /** Id of the current signing key; null where the writer signs with a key of its own. */
   readonly keyId: string | null
   append(record: AuditEnvelope): Promise<void>
 }
 
-export class Orphans {
-  readonly #parts: OrphanParts
+export class IntentRecovery {
+  readonly #parts: IntentRecoveryParts
   readonly #folder: string
-  // Files that could not be read to their end are reported once and kept.
+  // Damaged files are reported once and kept.
   readonly #damaged = new Set<string>()
 
-  constructor(parts: OrphanParts) {
+  constructor(parts: IntentRecoveryParts) {
     this.#parts = parts
     this.#folder = join(parts.dir, INTENTS_FOLDER)
   }
 
-  /** Records what dead processes left. Resolves with the number of records made. */
-  async adopt(): Promise<number> {
+  /** Recovers the journals of dead processes. Resolves with the number of records written. */
+  async recover(): Promise<number> {
     const { port } = this.#parts
     const lock = this.#openLock()
     if (lock === undefined) return 0
     try {
-      // Another process is at it.
+      // Another process is recovering.
       if (!tryLock(lock)) return 0
       let made = 0
       for (const name of Segment.names(port, this.#folder)) {
-        if (!this.#damaged.has(name)) made += await this.#adoptOne(name)
+        if (!this.#damaged.has(name)) made += await this.#recoverOne(name)
       }
       return made
     } finally {
@@ -53,7 +53,7 @@ export class Orphans {
     }
   }
 
-  /** Makes records of those `intents` whose calls have none. Resolves, with their number, when all are on disk. */
+  /** Writes records for those `intents` whose calls have none. Resolves with their number when all are on disk. */
   async record(intents: readonly Intent[]): Promise<number> {
     if (intents.length === 0) return 0
     const missing = await unrecorded(this.#parts.dir, intents)
@@ -61,9 +61,9 @@ export class Orphans {
     return missing.length
   }
 
-  async #adoptOne(name: string): Promise<number> {
+  async #recoverOne(name: string): Promise<number> {
     const { port, logger } = this.#parts
-    const segment = Segment.adopt(port, this.#folder, name)
+    const segment = Segment.claim(port, this.#folder, name)
     if (segment === undefined) return 0
     let done = false
     try {
@@ -72,12 +72,12 @@ export class Orphans {
       done = damaged === 0
       if (!done) {
         this.#damaged.add(name)
-        logger.error({ file: segment.path, lines: damaged }, 'a journal of intents is damaged; it is kept')
+        logger.error({ file: segment.path, lines: damaged }, 'an intent journal is damaged; it is kept')
       }
       if (made > 0) {
         logger.warn(
           { file: segment.path, calls: made },
-          'calls of a dead process were recorded, outcome unknown',
+          'calls of a dead process were recorded with an unknown outcome',
         )
       }
       return made
@@ -87,7 +87,7 @@ export class Orphans {
     }
   }
 
-  /** Whoever may write the journal must not get any other kind of record signed by it. */
+  /** Fixed members: a process that can write the journal must not get another kind of record signed. */
   #unknown(record: AuditEnvelope): AuditEnvelope {
     const { key_id: _of, ...rest } = record
     const { keyId } = this.#parts
@@ -104,7 +104,7 @@ export class Orphans {
     try {
       return this.#parts.port.openSync(join(this.#folder, LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
     } catch (error) {
-      // No folder: no process has ever left an intent here.
+      // No folder: no process has written an intent here.
       if (systemCode(error) === 'ENOENT') return undefined
       throw error
     }

@@ -1,5 +1,5 @@
-// One file of an intent journal. Its kernel lock lives as long as the process that writes it, so whoever gets the
-// lock knows that nobody will ever add to the file.
+// One file of an intent journal. Its writer holds a kernel lock for its lifetime, so a process that gets the lock
+// knows that the file will not grow.
 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import {
   writeFully,
 } from '../log/files/file-system.js'
 import { tryLock } from '../log/files/kernel-lock.js'
-import { settle } from '../log/files/log-file.js'
+import { fromCallback } from '../log/files/log-file.js'
 import { systemCode } from '../log/format/errors.js'
 
 const SUFFIX = '.journal'
@@ -29,19 +29,19 @@ export class Segment {
     this.#fd = fd
   }
 
-  /** A file that nobody else has. */
+  /** Creates a new, locked file. */
   static create(port: FileSystem, folder: string): Segment {
     for (;;) {
       const path = join(folder, `${process.pid}-${randomBytes(6).toString('hex')}${SUFFIX}`)
       const fd = port.openSync(path, CREATE_APPEND_NEW, FILE_MODE)
-      // Between the two calls another process may have taken the new file for one left by a dead one.
+      // Between the two calls another process may have claimed the new file as one of a dead process.
       if (tryLock(fd) && port.fstatSync(fd).nlink > 0) return new Segment(path, port, fd)
       port.closeSync(fd)
     }
   }
 
-  /** The file, if its writer is dead and nobody else has seen to it. */
-  static adopt(port: FileSystem, folder: string, name: string): Segment | undefined {
+  /** Opens the file if its writer is dead and no other process has claimed it. */
+  static claim(port: FileSystem, folder: string, name: string): Segment | undefined {
     const path = join(folder, name)
     let fd: number
     try {
@@ -63,7 +63,7 @@ export class Segment {
     return this.#size
   }
 
-  /** Adds `text`, whole or, by its best effort, not at all. Not durable before `sync`. */
+  /** Appends `text`; truncates a partial write. Not durable before `sync`. */
   write(text: string): void {
     const bytes = Buffer.from(text)
     try {
@@ -76,10 +76,10 @@ export class Segment {
   }
 
   sync(): Promise<void> {
-    return settle((done) => this.#port.fdatasync(this.#fd, done))
+    return fromCallback((done) => this.#port.fdatasync(this.#fd, done))
   }
 
-  /** Needs no sync: what comes back after a power cut has its records in the log. */
+  /** Needs no sync: intents that reappear after a power cut have their records in the log. */
   empty(): void {
     this.#port.ftruncateSync(this.#fd, 0)
     this.#size = 0
@@ -96,13 +96,13 @@ export class Segment {
     return content.toString('utf8', 0, filled)
   }
 
-  /** Removes the file, then lets go of it. */
+  /** Removes the file, then releases its lock. */
   remove(): void {
     this.#port.rmSync(this.path, { recursive: false, force: true })
     this.close()
   }
 
-  /** Lets go of the file: another process may take its intents for those of a dead one. */
+  /** Releases the lock: another process may then claim the file. */
   close(): void {
     this.#port.closeSync(this.#fd)
   }
@@ -112,7 +112,7 @@ export class Segment {
 export async function syncNames(port: FileSystem, folder: string): Promise<void> {
   const fd = port.openSync(folder, READ)
   try {
-    await settle((done) => port.fsync(fd, done))
+    await fromCallback((done) => port.fsync(fd, done))
   } finally {
     port.closeSync(fd)
   }

@@ -1,47 +1,49 @@
-// Write-ahead for the audit stage: the journal of this process, and what became of those of dead ones.
+// Write-ahead intents of the audit stage: the journal of this process, and recovery of the journals of dead ones.
 
 import type { Logger } from '@svc/core'
 import type { FileSystem } from '../log/files/file-system.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 import type { Intent } from './entry.js'
 import { IntentJournal } from './journal.js'
-import { Orphans } from './recovery.js'
+import { IntentRecovery } from './recovery.js'
 
-const SWEEP_MS = 10_000
+const SWEEP_INTERVAL_MS = 10_000
 
-export interface IntentParts {
+export interface IntentTrackerParts {
   /** The directory of the log. */
   readonly dir: string
   readonly port: FileSystem
   readonly logger: Logger
-  /** Of the key that signs now; null where the writer signs with a key of its own. */
+  /** Id of the current signing key; null where the writer signs with a key of its own. */
   readonly keyId: string | null
   append(record: AuditEnvelope): Promise<void>
 }
 
-export class Intents {
+export class IntentTracker {
   readonly #logger: Logger
   readonly #journal: IntentJournal
-  readonly #orphans: Orphans
-  /** Their calls have ended, but no record of them could be made durable. */
+  readonly #recovery: IntentRecovery
+  /** Intents of ended calls whose record could not be made durable. */
   readonly #abandoned = new Set<Intent>()
   #timer: NodeJS.Timeout | undefined
   #sweeping: Promise<void> | undefined
 
-  constructor(parts: IntentParts) {
+  constructor(parts: IntentTrackerParts) {
     this.#logger = parts.logger
     this.#journal = new IntentJournal(parts.dir, parts.port)
-    this.#orphans = new Orphans(parts)
+    this.#recovery = new IntentRecovery(parts)
   }
 
-  /** Records what dead processes left, now and from time to time. Call when the log is open; safe twice. */
+  /**
+   * Recovers intents of dead processes, now and every 10 seconds. Call when the log is open; safe to call twice.
+   */
   async start(): Promise<void> {
     if (this.#timer !== undefined) return
-    this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS).unref()
+    this.#timer = setInterval(() => void this.#sweep(), SWEEP_INTERVAL_MS).unref()
     await this.#sweep()
   }
 
-  /** Why intents cannot be written, while that is so. */
+  /** Why intents cannot be written at present. */
   get failure(): Error | undefined {
     return this.#journal.failure
   }
@@ -56,18 +58,18 @@ export class Intents {
     this.#journal.end(intent)
   }
 
-  /** The call has ended and its record could not be made durable: the next sweep sees to it. */
+  /** The call has ended without a durable record: the next sweep writes it. */
   abandon(intent: Intent): void {
     this.#abandoned.add(intent)
   }
 
-  /** No more records are made. Call before the log closes. */
+  /** Stops recovery. Call before the log closes. */
   async pause(): Promise<void> {
     clearInterval(this.#timer)
     await this.#sweeping
   }
 
-  /** Call when the log has closed: from then on another process may take over what is still open. */
+  /** Call after the log has closed: from then on another process may recover the open intents. */
   async close(): Promise<void> {
     await this.pause()
     await this.#journal.close()
@@ -82,16 +84,16 @@ export class Intents {
 
   async #sweepOnce(): Promise<void> {
     try {
-      await this.#orphans.adopt()
+      await this.#recovery.recover()
       const abandoned = [...this.#abandoned]
-      await this.#orphans.record(abandoned)
+      await this.#recovery.record(abandoned)
       for (const intent of abandoned) {
         this.#abandoned.delete(intent)
         this.#journal.end(intent)
       }
       await this.#journal.probe()
     } catch (err) {
-      // They stay where they are for the next sweep.
+      // The next sweep retries.
       this.#logger.error({ err }, 'calls whose outcome is unknown could not be recorded yet')
     }
   }

@@ -1,4 +1,4 @@
-// Which calls have a record in the log already: a process may have died between writing one and noting so.
+// Finds the calls without a record: a process may have died between writing a record and noting the outcome.
 
 import { join } from 'node:path'
 import { linesOf } from '../log/files/lines.js'
@@ -33,17 +33,17 @@ async function unrecordedOn(path: string, intents: readonly Intent[]): Promise<I
       if (missing.size === 0) break
       const span = spanOf(bytes)
       const intent = span === undefined ? undefined : missing.get(span)
-      // The quick look finds candidates; what counts is the record.
+      // The byte search finds candidates; the parsed record decides.
       if (intent !== undefined && isOf(intent, bytes)) missing.delete(intent.record.span_id)
     }
   } catch (error) {
-    // A day without a log has no records.
+    // ENOENT: a day without a log has no records.
     if (systemCode(error) !== 'ENOENT') throw error
   }
   return [...missing.values()]
 }
 
-/** In a canonical record no string holds an unescaped quote, and no object follows the member. */
+/** In a canonical record no string holds an unescaped quote, and no object follows this member. */
 function spanOf(line: Buffer): string | undefined {
   const at = line.lastIndexOf(SPAN_MEMBER)
   if (at < 0) return undefined

@@ -1,5 +1,5 @@
-// Writes the raw payload dataset (contract.md §2.2): what went into a call and what came out, redacted and
-// short. It happens after the answer has been let go, so no caller waits for it.
+// Writes the raw payload dataset (contract.md §2.2): short redacted previews of requests and responses. It runs
+// after the response is released, so no caller waits for it.
 
 import {
   type AnswerChunk,
@@ -21,12 +21,12 @@ export interface PayloadRecorderParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter
-  /** Of each preview, at most. */
+  /** Maximum bytes of a preview. */
   readonly previewBytes: number
   write(record: RawPayloadRecord): Promise<void>
 }
 
-/** The beginning of a payload and its size. */
+/** The start of a payload, and its size. */
 interface Payload {
   readonly head: Uint8Array
   readonly bytes: number
@@ -41,15 +41,15 @@ export class PayloadRecorder {
     this.#parts = parts
   }
 
-  /** The outcome, whose stream, if it has one, is listened to on its way out. */
-  listen(call: Call, outcome: Outcome): Outcome {
+  /** Returns the outcome; copies the start of its stream, if it has one, as it passes. */
+  observe(call: Call, outcome: Outcome): Outcome {
     if (outcome.kind !== 'completed' || !isStream(outcome.body)) return outcome
     const payload = new StreamedPayload(windowBytes(this.#parts.previewBytes))
     this.#streamed.set(call, payload)
-    return { ...outcome, body: listenedTo(outcome.body, payload) }
+    return { ...outcome, body: observeStream(outcome.body, payload) }
   }
 
-  /** Writes what is known of the call's payloads, soon. */
+  /** Schedules the write of the call's payloads. */
   record(call: Call, settlement: Settlement, tenant: string): void {
     const { agent, trace, parsedRequest, receivedAt } = call
     const redacts = call.get(redactor)
@@ -65,7 +65,7 @@ export class PayloadRecorder {
     const { previewBytes } = this.#parts
     setImmediate(() => {
       if (input !== undefined) {
-        // A character takes a byte at least, so this holds the window and spares encoding the rest.
+        // A character has at least one byte, so this covers the window without encoding the rest.
         const head = Buffer.from(input.slice(0, windowBytes(previewBytes)))
         this.#write(
           { head, bytes: Buffer.byteLength(input) },
@@ -78,7 +78,7 @@ export class PayloadRecorder {
     })
   }
 
-  /** Resolves when everything recorded so far is written or lost. */
+  /** Resolves when all scheduled payloads are written or have failed. */
   async settled(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
     await Promise.all(this.#writing)
@@ -87,7 +87,7 @@ export class PayloadRecorder {
   #outputOf(call: Call, { outcome }: Settlement): Payload | undefined {
     if (outcome.kind !== 'completed') return undefined
     if (!isStream(outcome.body)) return { head: outcome.body, bytes: outcome.body.byteLength }
-    return this.#streamed.get(call)?.taken()
+    return this.#streamed.get(call)?.payload()
   }
 
   #write(
@@ -115,7 +115,7 @@ export class PayloadRecorder {
   }
 }
 
-/** Listens to a stream: keeps its beginning or, where one piece is the answer itself, that piece's. */
+/** The start of a stream or, where one chunk is the answer itself, of that chunk. */
 class StreamedPayload {
   readonly #limit: number
   #pieces: Uint8Array[] = []
@@ -127,7 +127,7 @@ class StreamedPayload {
     this.#limit = limit
   }
 
-  hear({ bytes, answer }: AnswerChunk): void {
+  add({ bytes, answer }: AnswerChunk): void {
     if (this.#isAnswered) return
     if (answer !== undefined) {
       this.#isAnswered = true
@@ -137,23 +137,23 @@ class StreamedPayload {
     }
     this.#bytes += bytes.byteLength
     if (this.#kept >= this.#limit) return
-    // A copy: the piece's buffer may be used again once it is sent.
+    // A copy: the chunk's buffer may be reused after it is sent.
     const piece = Buffer.from(bytes.subarray(0, this.#limit - this.#kept))
     this.#pieces.push(piece)
     this.#kept += piece.length
   }
 
-  taken(): Payload {
+  payload(): Payload {
     return { head: Buffer.concat(this.#pieces), bytes: this.#bytes }
   }
 }
 
-function listenedTo(body: AnswerStream, payload: StreamedPayload): AnswerStream {
+function observeStream(body: AnswerStream, payload: StreamedPayload): AnswerStream {
   return {
     ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
     async *[Symbol.asyncIterator]() {
       for await (const chunk of body) {
-        payload.hear(chunk)
+        payload.add(chunk)
         yield chunk
       }
     },

@@ -1,18 +1,18 @@
-// A redacted preview of a payload, short enough to keep.
+// A short redacted preview of a payload.
 
 import type { Redactor } from '@svc/core'
 import { redactPii } from '@svc/core/pii'
 
-// Redaction looks beyond what is kept: what begins inside and ends outside must still be recognised.
+// Redaction reads beyond the preview, so that a secret that crosses its end is recognised.
 const MARGIN_BYTES = 1_024
 
 export interface Preview {
   readonly text: string
-  /** Whether the payload goes on beyond the preview. */
+  /** Whether the payload is longer than the preview. */
   readonly isTruncated: boolean
 }
 
-/** How much of a payload's beginning `previewOf` wants. */
+/** How many bytes of a payload's start `previewOf` needs. */
 export function windowBytes(previewBytes: number): number {
   return previewBytes + MARGIN_BYTES
 }
@@ -20,9 +20,9 @@ export function windowBytes(previewBytes: number): number {
 /**
  * At most `previewBytes` of UTF-8, cut between characters.
  *
- * @param head the first `windowBytes` of the payload, or all of it. Bytes that are no UTF-8 become U+FFFD.
+ * @param head the first `windowBytes` of the payload, or all of it. Invalid UTF-8 becomes U+FFFD.
  * @param totalBytes of the whole payload.
- * @param redactor takes identities out, where the policy wants that.
+ * @param redactor removes identities where the policy requires it.
  */
 export function previewOf(
   head: Uint8Array,
@@ -34,13 +34,13 @@ export function previewOf(
   const isWhole = totalBytes <= window.length
   const text = decode(isWhole ? window : wholeCharacters(window))
   const clean = Buffer.from(redactPii(redactor === undefined ? text : redactor.text(text)))
-  // A secret that the window cuts in two is not recognised by its first half: that lies in the margin.
+  // A secret that the window cuts is not recognised by its first half: that half lies in the margin.
   const usable = isWhole ? clean.length : Math.max(0, clean.length - MARGIN_BYTES)
   const kept = wholeCharacters(clean.subarray(0, Math.min(usable, previewBytes)), clean)
   return { text: decode(kept), isTruncated: !isWhole || kept.length < clean.length }
 }
 
-/** Without the beginning of a UTF-8 sequence (RFC 3629 §3) that `bytes` does not end. */
+/** Removes an incomplete UTF-8 sequence (RFC 3629 §3) from the end. */
 function wholeCharacters(bytes: Uint8Array, all?: Uint8Array): Uint8Array {
   if (all !== undefined && bytes.length === all.length) return bytes
   for (let back = 1; back <= Math.min(4, bytes.length); back++) {

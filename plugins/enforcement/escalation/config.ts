@@ -1,4 +1,4 @@
-// `enforcement.escalations`: where escalations are kept, and how long callers may wait for one.
+// `enforcement.escalations`: where escalations are kept, and how long callers may wait for a decision.
 import { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from '@svc/core/store'
 import { z } from 'zod'
 

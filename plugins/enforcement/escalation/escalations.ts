@@ -1,105 +1,108 @@
-// Escalation as a part of the stage: opened and closed with it, swept while it runs.
+// The escalation part of the stage: started and stopped with it, and sweeping for expired escalations in between.
 import {
   type Call,
-  type Clock,
   type Denied,
-  type EscalationDesk,
   type EscalationRule,
+  type EscalationService,
+  type EscalationStore,
   type Finding,
-  type Lease,
   type PluginContext,
   resolve,
   resolveOptional,
   services,
   tokens,
 } from '@svc/core'
-import { Cases } from './cases.js'
-import type { EscalationsConfig } from './config.js'
-import { Desk } from './desk.js'
-import { Gate } from './gate.js'
-import { type OpenStore, openStore } from './open-store.js'
-import { Steps } from './steps.js'
+import type { StoreResource } from '@svc/core/store'
+import { EscalationEvents } from './events.js'
+import { EscalationHandler } from './handler.js'
+import { EscalationRepository } from './repository.js'
+import { VotingService } from './voting-service.js'
+import { Waiters } from './waiters.js'
 
-/** Milliseconds between two looks for escalations whose time is over; whoever looks one up decides it earlier. */
+/** Milliseconds between two sweeps; an escalation that is looked up is decided at once when its time is over. */
 const SWEEP_MS = 5000
 
-interface Opened {
-  readonly lease: Lease<OpenStore>
-  readonly cases: Cases
-  readonly desk: Desk
-  readonly gate: Gate
+interface Parts {
+  readonly repository: EscalationRepository
+  readonly service: EscalationService
+  readonly handler: EscalationHandler
   readonly sweeper: NodeJS.Timeout
 }
 
 export class Escalations {
   #rule: EscalationRule
-  #config: EscalationsConfig
+  #store: StoreResource<EscalationStore>
+  #maxWaitMs: number
   #context: PluginContext
-  #opened: Opened | undefined
+  #parts: Parts | undefined
   #sweeping: Promise<void> | undefined
 
-  constructor(rule: EscalationRule, config: EscalationsConfig, context: PluginContext) {
+  /** A caller may wait for a decision for `maxWaitMs` milliseconds at most. */
+  constructor(
+    rule: EscalationRule,
+    store: StoreResource<EscalationStore>,
+    maxWaitMs: number,
+    context: PluginContext,
+  ) {
     this.#rule = rule
-    this.#config = config
+    this.#store = store
+    this.#maxWaitMs = maxWaitMs
     this.#context = context
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    if (this.#opened !== undefined) return
-    const { container, service, tenant, facts } = this.#context
-    const record = service?.(services.record)
+    if (this.#parts !== undefined) return
+    const { container, service: find, tenant, facts } = this.#context
+    const record = find?.(services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
-    const clock = resolve<Clock>(container, tokens.Clock)
+    await this.#store.start(signal)
+    const store = this.#store.running
+    const waiters = this.#store.attach('waiters', () => ({ value: new Waiters(), close: () => undefined }))
     const logger = resolveOptional(container, tokens.Logger)
-    const lease = await openStore(this.#config, this.#context, { clock, signal })
-    const { store, waiters } = lease.value
-    const steps = new Steps(record, resolveOptional(container, tokens.Meter))
-    const cases = new Cases({ store, clock, steps, waiters, logger })
-    const desk = new Desk({ cases, steps, waiters, facts, redactor: () => service?.(services.redactor) })
-    const gate = new Gate({
+    const events = new EscalationEvents(record, resolveOptional(container, tokens.Meter))
+    const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
+    const redactor = () => find?.(services.redactor)
+    const service = new VotingService({ repository, events, waiters, facts, redactor })
+    const handler = new EscalationHandler({
       rule: this.#rule,
-      cases,
-      steps,
-      desk,
+      repository,
+      events,
+      service,
       ids: resolve(container, tokens.Ids),
       tenant,
-      maxWaitMs: this.#config.max_wait_sec * 1000,
+      maxWaitMs: this.#maxWaitMs,
     })
     const sweeper = setInterval(() => {
-      this.sweep().catch((err: unknown) => logger?.error({ err }, 'escalations could not be looked through'))
+      this.sweep().catch((err: unknown) => logger?.error({ err }, 'the sweep for expired escalations failed'))
     }, SWEEP_MS)
-    this.#opened = { lease, cases, desk, gate, sweeper: sweeper.unref() }
+    this.#parts = { repository, service, handler, sweeper: sweeper.unref() }
   }
 
   async stop(): Promise<void> {
-    const opened = this.#opened
-    this.#opened = undefined
-    if (opened === undefined) return
-    clearInterval(opened.sweeper)
-    // Its own fault it tells itself.
+    clearInterval(this.#parts?.sweeper)
+    this.#parts = undefined
+    // The interval logs an error of its own.
     await this.#sweeping?.catch(() => undefined)
-    await opened.lease.release()
+    await this.#store.stop()
   }
 
   ready(): string | undefined {
-    return this.#opened === undefined
-      ? 'the escalation store is not open'
-      : this.#opened.lease.value.store.ready?.()
+    return this.#store.ready()
   }
 
-  get desk(): EscalationDesk | undefined {
-    return this.#opened?.desk
+  get service(): EscalationService | undefined {
+    return this.#parts?.service
   }
 
   /** Undefined lets the call through. Rejects with `Refusal`. */
   admit(call: Call, findings: readonly Finding[]): Promise<Denied | undefined> {
-    if (this.#opened === undefined) throw new Error('the enforcement stage has not started')
-    return this.#opened.gate.admit(call, findings)
+    if (this.#parts === undefined) throw new Error('the enforcement stage has not started')
+    return this.#parts.handler.admit(call, findings)
   }
 
-  /** Decides what the time has decided. One at a time. */
+  /** Decides escalations whose time is over. One sweep at a time. */
   async sweep(): Promise<void> {
-    this.#sweeping ??= this.#opened?.cases.sweep().finally(() => {
+    this.#sweeping ??= this.#parts?.repository.sweep().finally(() => {
       this.#sweeping = undefined
     })
     await this.#sweeping

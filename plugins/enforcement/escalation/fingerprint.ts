@@ -1,4 +1,4 @@
-// What makes two calls the same call, for a person who decides of one of them.
+// Identifies a call, so that an approval lets the same call through and no other.
 import type { CallRequest, Identity } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 

@@ -1,12 +1,11 @@
-// When votes and time decide an escalation (decisions.md §6). Pure: time and votes come in, the case as it then is
-// comes out.
+// How votes and time decide an escalation (decisions.md §6). Pure functions of the escalation, the vote and the time.
 import { VoteError } from '@svc/core'
-import type { Case, CaseRule, CaseVote } from './case.js'
+import type { StoredEscalation, StoredRule, StoredVote } from './stored-escalation.js'
 
 type Decision = 'approved' | 'rejected'
 
-/** What the votes decide; undefined while they do not. A veto is looked for first: no approval outweighs it. */
-function tally(rule: CaseRule, votes: readonly CaseVote[]): Decision | undefined {
+/** What the votes decide; undefined while they do not. A veto is checked first: no approval outweighs it. */
+function tally(rule: StoredRule, votes: readonly StoredVote[]): Decision | undefined {
   const [first] = votes
   if (rule.strategy === 'single_approver') {
     return first === undefined ? undefined : first.vote === 'approve' ? 'approved' : 'rejected'
@@ -20,8 +19,8 @@ function tally(rule: CaseRule, votes: readonly CaseVote[]): Decision | undefined
   return undefined
 }
 
-/** The case with one more vote. @throws {VoteError} `DECIDED` or `ALREADY_VOTED` */
-export function withVote(value: Case, vote: CaseVote): Case {
+/** The escalation with one more vote. @throws {VoteError} `DECIDED` or `ALREADY_VOTED` */
+export function withVote(value: StoredEscalation, vote: StoredVote): StoredEscalation {
   if (value.status !== 'pending') throw new VoteError('DECIDED', `It is ${value.status} already.`)
   if (value.votes.some(({ person }) => person.some((name) => vote.person.includes(name)))) {
     throw new VoteError('ALREADY_VOTED', 'Each person has one vote, and yours is cast.')
@@ -32,45 +31,50 @@ export function withVote(value: Case, vote: CaseVote): Case {
   return { ...decided(value, decision, vote.at), votes, decidedBy: 'votes' }
 }
 
-/** The case as it is at `now`: where nobody decided in time, the time has. */
-export function atTime(value: Case, now: number): Case {
+/** The escalation at `now`: decided by its `timeoutAction` where it is still pending after its time. */
+export function expiredAt(value: StoredEscalation, now: number): StoredEscalation {
   if (value.status !== 'pending' || now < value.expiresAt) return value
   const decision = value.rule.timeoutAction === 'auto_approve' ? 'approved' : 'rejected'
-  // At the moment its time was over, whenever that is noticed: every gateway comes to the same.
+  // As of its expiry, whenever that is noticed, so that every gateway computes the same.
   return { ...decided(value, decision, value.expiresAt), decidedBy: 'expiry' }
 }
 
-/** What is decided has as long again: an approval to be used, a rejection to stand. */
-export function decided(value: Case, status: Decision, at: number): Case {
+/** A decision holds for another `ttlMs`: an approval until it lapses, a rejection until the call may ask again. */
+export function decided(value: StoredEscalation, status: Decision, at: number): StoredEscalation {
   return { ...value, status, decidedAt: at, expiresAt: at + value.rule.ttlMs }
 }
 
-export type Standing = 'pending' | 'rejected' | 'usable' | 'used_by_key' | 'used' | 'lapsed'
+export type ApprovalState = 'pending' | 'rejected' | 'usable' | 'used_by_key' | 'used' | 'lapsed'
 
-/** What the case means for its call at `now`, which carries an idempotency key of this hash. */
-export function standingOf(value: Case, now: number, key: string | null): Standing {
+/** What the escalation means at `now` for its call, which carries an idempotency key of this hash. */
+export function approvalStateOf(value: StoredEscalation, now: number, key: string | null): ApprovalState {
   if (value.status !== 'approved') return value.status
   if (value.use !== undefined) return key !== null && value.use.key === key ? 'used_by_key' : 'used'
   return now < value.expiresAt ? 'usable' : 'lapsed'
 }
 
-/** Whether a call without an escalation's id is answered by this case, rather than by a new one. */
-export function holdsFor(value: Case, standing: Standing, now: number, reasons: readonly string[]): boolean {
-  switch (standing) {
+/** Whether a call without an escalation's id is answered by this escalation, and not by a new one. */
+export function appliesTo(
+  value: StoredEscalation,
+  state: ApprovalState,
+  now: number,
+  reasons: readonly string[],
+): boolean {
+  switch (state) {
     case 'pending':
       return true
     case 'usable':
     case 'used_by_key':
       return covers(value, reasons)
     case 'rejected':
-      // People decided, and are not asked again and again; where nobody did, they are.
+      // Reviewers who rejected are not asked again for a while; where nobody voted, they are.
       return value.decidedBy === 'votes' && now < value.expiresAt
     default:
       return false
   }
 }
 
-/** Whoever approved knew of these reasons. */
-export function covers(value: Case, reasons: readonly string[]): boolean {
+/** Whether the reviewers saw all of these reasons. */
+export function covers(value: StoredEscalation, reasons: readonly string[]): boolean {
   return reasons.every((reason) => value.reasons.includes(reason))
 }

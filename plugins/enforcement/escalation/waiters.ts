@@ -1,21 +1,21 @@
-// Who waits for a decision in this process. What another gateway decides is found by asking the store now and then.
+// Callers that wait for a decision in this process. Decisions of other gateways are found by polling the store.
 
-/** Milliseconds between two looks into the store: soon at first. */
-const FIRST_LOOK_MS = 50
-const LAST_LOOK_MS = 1000
+/** Milliseconds between two polls, at first and at most. */
+const MIN_PAUSE_MS = 50
+const MAX_PAUSE_MS = 1000
 
 export class Waiters {
   #waiting = new Map<string, Set<() => void>>()
 
-  /** Something has become of the escalation. */
+  /** The escalation has changed. */
   wake(id: string): void {
     for (const wake of this.#waiting.get(id) ?? []) wake()
   }
 
-  /** Calls `look` until it says that there is no more to wait for, `withinMs` are over, or `signal` fires. */
+  /** Calls `poll` until it returns true, `withinMs` are over, or `signal` fires. */
   async until(
     id: string,
-    look: () => Promise<boolean>,
+    poll: () => Promise<boolean>,
     { withinMs, signal }: { readonly withinMs: number; readonly signal: AbortSignal },
   ): Promise<void> {
     let isOver = false
@@ -26,18 +26,18 @@ export class Waiters {
     }
     const deadline = setTimeout(stop, withinMs)
     signal.addEventListener('abort', stop, { once: true })
-    const woken = this.#add(id, () => wakeUp())
+    const remove = this.#add(id, () => wakeUp())
     try {
-      for (let pause = FIRST_LOOK_MS; !signal.aborted; pause = Math.min(2 * pause, LAST_LOOK_MS)) {
-        // Made before the look: what happens during it must not be missed.
+      for (let pause = MIN_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+        // Made before the poll, so that a change during it is not missed.
         let timer: NodeJS.Timeout | undefined
-        const rest = new Promise<void>((resolve) => {
+        const paused = new Promise<void>((resolve) => {
           wakeUp = resolve
           timer = setTimeout(resolve, pause)
         })
         try {
-          if ((await look()) || isOver) return
-          await rest
+          if ((await poll()) || isOver) return
+          await paused
         } finally {
           clearTimeout(timer)
         }
@@ -45,7 +45,7 @@ export class Waiters {
     } finally {
       clearTimeout(deadline)
       signal.removeEventListener('abort', stop)
-      woken()
+      remove()
     }
   }
 

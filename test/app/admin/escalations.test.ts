@@ -19,8 +19,8 @@ describe('escalations on the admin listener', () => {
     afterEach(() => rig[Symbol.asyncDispose]())
 
     it('are listed newest first, of every tenant', async () => {
-      rig.desk.open('E1')
-      rig.desk.open('E2', { tenant: 'globex' })
+      rig.service.open('E1')
+      rig.service.open('E2', { tenant: 'globex' })
       const answer = await rig.admin('/api/escalations')
       expect(answer.status).to.equal(200)
       expect(ids(answer)).to.deep.equal(['E2', 'E1'])
@@ -28,10 +28,10 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are listed by status, tenant and number', async () => {
-      rig.desk.open('E1')
-      rig.desk.open('E2', { tenant: 'globex' })
-      rig.desk.open('E3', { status: 'approved', decidedBy: 'votes' })
-      rig.desk.open('E4')
+      rig.service.open('E1')
+      rig.service.open('E2', { tenant: 'globex' })
+      rig.service.open('E3', { status: 'approved', decidedBy: 'votes' })
+      rig.service.open('E4')
       expect(ids(await rig.admin('/api/escalations?status=pending'))).to.deep.equal(['E4', 'E2', 'E1'])
       expect(ids(await rig.admin('/api/escalations?status=approved'))).to.deep.equal(['E3'])
       expect(ids(await rig.admin('/api/escalations?tenant=globex'))).to.deep.equal(['E2'])
@@ -57,7 +57,7 @@ describe('escalations on the admin listener', () => {
     }
 
     it('are shown with all that a reviewer needs', async () => {
-      rig.desk.open('E1', {
+      rig.service.open('E1', {
         detail: 'refund_payment changes something',
         args: '{"amount":5}',
         approvalSetId: 'finance',
@@ -96,12 +96,12 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are decided by its vote', async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       const { status, json } = await rig.vote('E1', { vote: 'approve', comment: 'seen the invoice' })
       expect(status).to.equal(200)
       expect(json).to.include({ id: 'E1', status: 'approved', decided_by: 'votes' })
-      expect(rig.desk.cases.get('E1')?.votes).to.deep.include.members([
-        { ...rig.desk.cases.get('E1')?.votes[0], reviewer: 'admin', comment: 'seen the invoice' },
+      expect(rig.service.cases.get('E1')?.votes).to.deep.include.members([
+        { ...rig.service.cases.get('E1')?.votes[0], reviewer: 'admin', comment: 'seen the invoice' },
       ])
     })
 
@@ -113,7 +113,7 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are not voted on twice', async () => {
-      rig.desk.open('E1', { strategy: 'human_quorum' })
+      rig.service.open('E1', { strategy: 'human_quorum' })
       expect((await rig.vote('E1', approve)).status).to.equal(200)
       const { status, json } = await rig.vote('E1', approve)
       expect(status).to.equal(409)
@@ -127,17 +127,17 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are not voted on when they are decided', async () => {
-      rig.desk.open('E1', { status: 'rejected' })
+      rig.service.open('E1', { status: 'rejected' })
       const { status, json } = await rig.vote('E1', approve)
       expect(status).to.equal(409)
       expect(json).to.include({ denial_reason: 'decided', escalation_status: 'rejected' })
     })
 
     it('tell as status what another vote has just made of them', async () => {
-      rig.desk.open('E1')
-      const vote = rig.desk.vote.bind(rig.desk)
-      rig.desk.vote = async (...cast) => {
-        rig.desk.open('E1', { status: 'rejected' })
+      rig.service.open('E1')
+      const vote = rig.service.vote.bind(rig.service)
+      rig.service.vote = async (...cast) => {
+        rig.service.open('E1', { status: 'rejected' })
         return vote(...cast)
       }
       expect((await rig.vote('E1', approve)).json).to.include({ escalation_status: 'rejected' })
@@ -157,23 +157,23 @@ describe('escalations on the admin listener', () => {
     ]
     for (const [name, body] of bad) {
       it(`are not voted on by a body that ${name}`, async () => {
-        rig.desk.open('E1')
+        rig.service.open('E1')
         const { status, json } = await rig.vote('E1', body)
         expect(status).to.equal(400)
         expect(json['error']).to.equal('BAD_REQUEST')
-        expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+        expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
       })
     }
 
     it('are not voted on by a body over 16 KiB', async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       const { status, json } = await rig.vote('E1', { vote: 'approve', comment: 'x'.repeat(17_000) })
       expect(status).to.equal(413)
       expect(json['error']).to.equal('PAYLOAD_TOO_LARGE')
     })
 
     it('are not voted on by what a form of a web page can send', async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       for (const type of [
         'text/plain',
         'application/x-www-form-urlencoded',
@@ -193,8 +193,8 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are unavailable while their store is down, and nothing is told of it', async () => {
-      rig.desk.open('E1')
-      rig.desk.isDown = true
+      rig.service.open('E1')
+      rig.service.isDown = true
       for (const answer of [
         await rig.admin('/api/escalations'),
         await rig.admin('/api/escalations/E1'),
@@ -241,39 +241,39 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are read with the admin token, and not voted on', async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       expect(ids(await rig.admin('/api/escalations'))).to.deep.equal(['E1'])
       const { status, json } = await rig.vote('E1', approve)
       expect(status).to.equal(403)
       expect(json).to.include({ error: 'TOOL_NOT_ALLOWED', denial_reason: 'not_a_reviewer' })
-      expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+      expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
     })
 
     it("are voted on by a reviewer of the call's tenant, under that name and those roles", async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       const { status, json } = await rig.vote('E1', approve, await issuer.sign({ roles: ['approver'] }))
       expect(status).to.equal(200)
       expect(json['status']).to.equal('approved')
-      expect(rig.desk.cases.get('E1')?.votes).to.have.length(1)
-      expect(rig.desk.cases.get('E1')?.votes[0]).to.deep.include({
+      expect(rig.service.cases.get('E1')?.votes).to.have.length(1)
+      expect(rig.service.cases.get('E1')?.votes[0]).to.deep.include({
         reviewer: 'ada@example.com',
         roles: ['approver'],
       })
     })
 
     it('are not for a user without a role of a reviewer', async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       const headers = await as({ roles: ['clerk'] })
       for (const path of ['/api/escalations', '/api/escalations/E1']) {
         expect((await rig.admin(path, { headers })).status).to.equal(403)
       }
       expect((await rig.vote('E1', approve, await issuer.sign({ roles: ['clerk'] }))).status).to.equal(403)
-      expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+      expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
     })
 
     it("are not there for another tenant's reviewer", async () => {
-      rig.desk.open('E1')
-      rig.desk.open('E2', { tenant: 'globex' })
+      rig.service.open('E1')
+      rig.service.open('E2', { tenant: 'globex' })
       const globex = { org: 'globex', email: 'gus@globex.example', roles: ['approver'] }
       const headers = await as(globex)
       expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal(['E2'])
@@ -286,9 +286,9 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are there for the members of their approval set, whatever their tenant', async () => {
-      rig.desk.open('E1')
-      rig.desk.open('E2', { approvalSetId: 'finance' })
-      rig.desk.open('E3', { approvalSetId: 'legal' })
+      rig.service.open('E1')
+      rig.service.open('E2', { approvalSetId: 'finance' })
+      rig.service.open('E3', { approvalSetId: 'legal' })
       const roles = ['approver']
       const fay = { org: 'globex', email: 'fay@globex.example', roles }
       const treasurer = { org: 'initech', email: 'tom@initech.example', roles: ['treasurer', ...roles] }
@@ -305,7 +305,7 @@ describe('escalations on the admin listener', () => {
     })
 
     it('are refused to the caller itself', async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       const bob = { email: 'bob@example.com', roles: ['approver'] }
       const { status, json } = await rig.vote('E1', approve, await issuer.sign(bob))
       expect(status).to.equal(403)
@@ -319,11 +319,11 @@ describe('escalations on the admin listener', () => {
     ]
     for (const [name, sign] of strangers) {
       it(`are refused to a token that ${name}`, async () => {
-        rig.desk.open('E1')
+        rig.service.open('E1')
         const { status, headers } = await rig.vote('E1', approve, await sign(issuer))
         expect(status).to.equal(401)
         expect(headers.get('www-authenticate')).to.equal('Bearer realm="svc-admin"')
-        expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+        expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
       })
     }
 
@@ -334,7 +334,7 @@ describe('escalations on the admin listener', () => {
     })
 
     it("follow a reload's roles of reviewers", async () => {
-      rig.desk.open('E1')
+      rig.service.open('E1')
       await rig.gateway.handle.reload({
         tenant: 'acme',
         port: 0,
@@ -349,7 +349,7 @@ describe('escalations on the admin listener', () => {
     await using rig = await startAdminRig({
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['x'] },
     })
-    rig.desk.open('E1')
+    rig.service.open('E1')
     expect((await rig.admin('/api/escalations', { headers: {} })).status).to.equal(401)
   })
 })

@@ -24,7 +24,7 @@ describe('the admin listener, to whoever has no token', () => {
 
   beforeEach(async () => {
     rig = await startAdminRig()
-    rig.desk.open('E1')
+    rig.service.open('E1')
   })
 
   afterEach(() => rig[Symbol.asyncDispose]())
@@ -62,7 +62,7 @@ describe('the admin listener, to whoever has no token', () => {
         expect(text).not.to.match(/svc_|refund/)
         if (status === 200) expect(target.split('?')[0]).to.equal('/healthz')
         else expect(status).to.be.within(400, 404)
-        expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+        expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
       }),
       { numRuns: 300 },
     )

@@ -6,7 +6,7 @@ import { startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
 import { startTestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
-import { deskPlugin, TestDesk } from './desk.js'
+import { escalationServicePlugin, TestEscalationService } from './escalation-service.js'
 import { adminToken, ask, startAdminRig } from './rig.js'
 
 const errorShape = ['error', 'message', 'sent', 'trace_id']
@@ -82,7 +82,7 @@ describe('the admin listener', () => {
       for (const [name, headers] of wrong) {
         it(`of ${path}, and refuses ${name}`, async () => {
           await using rig = await startAdminRig()
-          rig.desk.open('E1')
+          rig.service.open('E1')
           const answer = await rig.admin(path, { headers })
           expect(answer.status).to.equal(401)
           expect(answer.json).to.have.keys(errorShape).and.include({ error: 'UNAUTHENTICATED' })
@@ -94,10 +94,10 @@ describe('the admin listener', () => {
 
     it('of a vote, before its body is read', async () => {
       await using rig = await startAdminRig()
-      rig.desk.open('E1')
+      rig.service.open('E1')
       const { status } = await rig.vote('E1', '{', 'wrong-token-of-the-tests')
       expect(status).to.equal(401)
-      expect(rig.desk.cases.get('E1')?.votes).to.deep.equal([])
+      expect(rig.service.cases.get('E1')?.votes).to.deep.equal([])
     })
 
     it('and takes the scheme in any case', async () => {
@@ -262,18 +262,18 @@ describe('the admin listener', () => {
 
     it('and lets a request end on the policy that it began on', async () => {
       const seen = { stopped: 0 }
-      const desk = new TestDesk()
-      desk.open('E1')
+      const service = new TestEscalationService()
+      service.open('E1')
       const asked = signal()
       const answer = signal()
-      const find = desk.find.bind(desk)
-      desk.find = async (id) => {
+      const find = service.find.bind(service)
+      service.find = async (id) => {
         asked.resolve()
         await answer.promise
         expect(seen.stopped).to.equal(0)
         return find(id)
       }
-      await using rig = await startAdminRig({ plugins: [deskPlugin(desk, seen)] })
+      await using rig = await startAdminRig({ plugins: [escalationServicePlugin(service, seen)] })
       const asking = rig.admin('/api/escalations/E1')
       await asked.promise
       await rig.gateway.handle.reload(policy())
@@ -287,9 +287,9 @@ describe('the admin listener', () => {
       const asked = signal()
       const answer = signal()
       const rig = await startAdminRig()
-      rig.desk.open('E1')
-      const find = rig.desk.find.bind(rig.desk)
-      rig.desk.find = async (id) => {
+      rig.service.open('E1')
+      const find = rig.service.find.bind(rig.service)
+      rig.service.find = async (id) => {
         asked.resolve()
         await answer.promise
         return find(id)

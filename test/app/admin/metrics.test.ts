@@ -241,8 +241,10 @@ describe('the plugins that ship', () => {
       )
       const counted = sources.flatMap((file) =>
         [
-          ...readFileSync(join(root, name, file), 'utf8').matchAll(/\.(?:count|gauge)(?:\?\.)?\(\s*'(\w+)'/g),
-        ].map(([, metric]) => metric),
+          ...readFileSync(join(root, name, file), 'utf8').matchAll(
+            /(?:\.(?:count|gauge)(?:\?\.)?\(\s*|failureMetric: )'(\w+)'/g,
+          ),
+        ].map(([, figure]) => figure),
       )
       expect([...new Set(counted)].sort()).to.deep.equal(Object.keys(metrics).sort())
     })

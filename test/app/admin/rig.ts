@@ -1,9 +1,9 @@
-// A gateway with an admin listener, a desk in memory behind it, and short ways to ask both ports.
+// A gateway with an admin listener, a service in memory behind it, and short ways to ask both ports.
 import { request } from 'node:http'
 import type { GatewayOptions } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import type { TestIssuer } from '../../support/issuer.js'
-import { deskPlugin, TestDesk } from './desk.js'
+import { escalationServicePlugin, TestEscalationService } from './escalation-service.js'
 
 export const adminToken = 'a-token-of-the-tests-0123456789'
 
@@ -24,7 +24,7 @@ export interface Asking {
 export interface AdminRig extends AsyncDisposable {
   readonly gateway: TestGateway
   readonly adminUrl: string
-  readonly desk: TestDesk
+  readonly service: TestEscalationService
   /** Asks the admin listener, with the admin token unless headers say otherwise. */
   admin(path: string, asking?: Asking): Promise<Answer>
   /** Casts a vote; as the admin where no bearer is given. */
@@ -34,12 +34,12 @@ export interface AdminRig extends AsyncDisposable {
 }
 
 export async function startAdminRig(given: Partial<GatewayOptions> = {}): Promise<AdminRig> {
-  const desk = new TestDesk()
+  const service = new TestEscalationService()
   const gateway = await startTestGateway({
     targets: { billing: 'http://127.0.0.1:1' },
     admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
     env: { SVC_ADMIN: adminToken },
-    plugins: [deskPlugin(desk)],
+    plugins: [escalationServicePlugin(service)],
     ...given,
   })
   const { url, adminUrl = '' } = await gateway.handle.ready()
@@ -48,7 +48,7 @@ export async function startAdminRig(given: Partial<GatewayOptions> = {}): Promis
   return {
     gateway,
     adminUrl,
-    desk,
+    service,
     admin,
     vote: (id, vote, bearer = adminToken) =>
       admin(`/api/escalations/${id}/votes`, {

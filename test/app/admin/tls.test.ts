@@ -116,7 +116,7 @@ describe('TLS on the admin listener', () => {
 
   it('is what svc escalations speaks, with an authority of your own in NODE_EXTRA_CA_CERTS', async () => {
     await using rig = await startAdminRig({ admin: admin() })
-    rig.desk.open('E1')
+    rig.service.open('E1')
     const env = { ...process.env, SVC_ADMIN_URL: rig.adminUrl, SVC_ADMIN_TOKEN: adminToken }
     const run = (more: object) =>
       promisify(execFile)(process.execPath, [svc, 'escalations', 'approve', 'E1'], {

@@ -153,7 +153,7 @@ describe('svc audit', () => {
       expect((await audit('verify', dir.path)).code).to.equal(0)
       const { err, code } = await audit('verify', dir.path, '--against', kept)
       expect([err, code]).to.deep.equal([
-        `${file}:1: truncated: 3 records were sealed, 1 are there; the change lies after line 0 (${kept})\n`,
+        `${file}:1: truncated: 3 records were sealed, 1 are present; the change is after line 0 (${kept})\n`,
         1,
       ])
     })

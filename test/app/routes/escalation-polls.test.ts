@@ -5,7 +5,7 @@ import { startAdminRig, trusting } from '../admin/rig.js'
 describe("GET /escalations/<id> on the gateway's own port", () => {
   it('tells a caller what became of it, and nothing of who decides', async () => {
     await using rig = await startAdminRig()
-    rig.desk.open('E1', {
+    rig.service.open('E1', {
       status: 'rejected',
       decidedBy: 'votes',
       decidedAt: Date.UTC(2026, 0, 2, 3, 5),
@@ -32,7 +32,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
   it('knows of no other tenant, in the same words as of an id that is not there', async () => {
     await using issuer = await disposable(TestIssuer.start())
     await using rig = await startAdminRig(trusting(issuer.it))
-    rig.desk.open('E1')
+    rig.service.open('E1')
     const own = { authorization: `Bearer ${await issuer.it.sign()}` }
     const other = { authorization: `Bearer ${await issuer.it.sign({ org: 'globex' })}` }
     expect((await rig.own('/escalations/E1', own)).status).to.equal(200)
@@ -45,8 +45,8 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
   it('asks who is asking before it looks', async () => {
     await using issuer = await disposable(TestIssuer.start())
     await using rig = await startAdminRig(trusting(issuer.it))
-    rig.desk.open('E1')
-    rig.desk.isDown = true
+    rig.service.open('E1')
+    rig.service.isDown = true
     const { status, json, headers } = await rig.own('/escalations/E1')
     expect(status).to.equal(401)
     expect(json['error']).to.equal('UNAUTHENTICATED')
@@ -62,8 +62,8 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     await using issuer = await disposable(TestIssuer.start())
     const publicUrl = 'https://gateway.example.com'
     await using rig = await startAdminRig({ ...trusting(issuer.it), server: { publicUrl } })
-    rig.desk.open('E1')
-    rig.desk.open('E2', { server: 'mail' })
+    rig.service.open('E1')
+    rig.service.open('E2', { server: 'mail' })
     const bound = { authorization: `Bearer ${await issuer.it.sign({ aud: `${publicUrl}/mcp/billing` })}` }
     const statuses = []
     for (const id of ['E1', 'E2', 'E9']) statuses.push((await rig.own(`/escalations/${id}`, bound)).status)
@@ -76,7 +76,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
   it('does not take the admin token for a caller', async () => {
     await using issuer = await disposable(TestIssuer.start())
     await using rig = await startAdminRig(trusting(issuer.it))
-    rig.desk.open('E1')
+    rig.service.open('E1')
     expect(
       (await rig.own('/escalations/E1', { authorization: 'Bearer a-token-of-the-tests-0123456789' })).status,
     ).to.equal(401)
@@ -84,13 +84,13 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
 
   it('needs no admin listener', async () => {
     await using rig = await startAdminRig({ admin: undefined })
-    rig.desk.open('E1')
+    rig.service.open('E1')
     expect((await rig.own('/escalations/E1')).status).to.equal(200)
   })
 
   it('is unavailable while the store is down', async () => {
     await using rig = await startAdminRig()
-    rig.desk.isDown = true
+    rig.service.isDown = true
     const { status, text } = await rig.own('/escalations/E1')
     expect(status).to.equal(503)
     expect(text).to.contain('STORE_UNAVAILABLE').and.not.contain('secret-host')
@@ -105,13 +105,13 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
 
   it('keeps web pages of elsewhere out', async () => {
     await using rig = await startAdminRig()
-    rig.desk.open('E1')
+    rig.service.open('E1')
     expect((await rig.own('/escalations/E1', { origin: 'https://evil.example' })).status).to.equal(403)
   })
 
   it('makes no record, as nothing was called', async () => {
     await using rig = await startAdminRig()
-    rig.desk.open('E1')
+    rig.service.open('E1')
     await rig.own('/escalations/E1')
     expect(rig.gateway.records()).to.deep.equal([])
   })

@@ -60,10 +60,10 @@ async function faultOf(promise: Promise<unknown>): Promise<unknown> {
   )
 }
 
-describe('the record of what is no call', () => {
+describe('the record of a gateway event', () => {
   const { signal } = new AbortController()
 
-  it('names the gateway as its server and what happened as its tool', async () => {
+  it('names the gateway as its server and the event as its tool', async () => {
     const { stage, record, records } = await recorder()
     await stage.start?.(signal)
     await record(event)
@@ -103,7 +103,7 @@ describe('the record of what is no call', () => {
     expect(records[1]).to.include({ status: 'error', error: 'DECIDED' })
   })
 
-  it('names no people where identities are redacted', async () => {
+  it('contains no identities where they are redacted', async () => {
     const redactor: Redactor = {
       pseudonym: () => 'somebody',
       text: (text) => text.replace(/\S+@\S+/g, 'somebody'),
@@ -117,7 +117,7 @@ describe('the record of what is no call', () => {
     expect(records[0]).to.include({ tool: 'escalations/vote@1' })
   })
 
-  it('must be written: what happened is refused while the log is not open, or fails', async () => {
+  it('must be written: the event is refused while the log is not open or fails', async () => {
     const { stage, record, counted } = await recorder({}, () => Promise.reject(new Error('full')))
     expect(await faultOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
     await stage.start?.(signal)
@@ -126,7 +126,7 @@ describe('the record of what is no call', () => {
     await stage.stop?.()
   })
 
-  it('is counted as lost where the policy goes on without', async () => {
+  it('is counted as lost with failure_mode continue', async () => {
     const { stage, record, counted } = await recorder({ failure_mode: 'continue' }, () =>
       Promise.reject(new Error('full')),
     )

@@ -61,7 +61,7 @@ async function recording(now: () => number = () => 0): Promise<Recorded> {
 const ok: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from('{}') }
 
 describe('the record of a call', () => {
-  it('says who called what, from where, by whose leave', async () => {
+  it('names the caller, the tool, the origin and the decision', async () => {
     const { records, run } = await recording()
     const call = makeCall({
       agent: { nodeId: 'node-1', agentRef: 'run-7', variables: { a: 1 }, metadata: { b: 2 } },
@@ -94,7 +94,7 @@ describe('the record of a call', () => {
     })
   })
 
-  it('says deny, and why, when enforcement denied', async () => {
+  it('has the decision deny, and why, when enforcement denied', async () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
@@ -110,7 +110,7 @@ describe('the record of a call', () => {
     })
   })
 
-  it('says allow, and what would have been denied, in observe mode', async () => {
+  it('has the decision allow, and what would have been denied, in observe mode', async () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.set(verdict, { mode: 'observe', effectOf: () => 'would_deny' })
@@ -120,7 +120,7 @@ describe('the record of a call', () => {
     expect(records[0]?.findings?.[0]).to.include({ effect: 'would_deny' })
   })
 
-  it('keeps a failure of the upstream apart from a denial', async () => {
+  it('distinguishes an upstream failure from a denial', async () => {
     const { records, run } = await recording()
     await run(makeCall(), failed('UPSTREAM_UNREACHABLE', 'down'))
     expect(records[0]).to.deep.include({
@@ -129,7 +129,7 @@ describe('the record of a call', () => {
     })
   })
 
-  it('names a risk once however often it was found', async () => {
+  it('names a risk once', async () => {
     const { records, run } = await recording()
     const call = makeCall()
     call.addFinding({ reason: 'egress_violation', stage: 'security' })
@@ -154,7 +154,7 @@ describe('a flood of unauthenticated requests', () => {
     expect(records[50]?.findings?.[0]).to.include({ detail: '20 more unauthenticated requests were refused' })
   })
 
-  it('is summed up when the gateway stops before the second is over', async () => {
+  it('is recorded when the gateway stops within the second', async () => {
     const { records, run, stop } = await recording()
     for (let i = 0; i < 60; i++) await run(makeCall(), denied('UNAUTHENTICATED', 'no token'))
     await stop()

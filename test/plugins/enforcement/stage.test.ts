@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { openOffice, risky, rule } from './escalation/office.js'
+import { risky, rule, startRig } from './escalation/rig.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
@@ -147,16 +147,16 @@ describe('enforcement', () => {
 
     describe('of what people decide', () => {
       const explained = async (rule: object = {}, findings = [risky]) => {
-        await using office = await openOffice({ rule })
+        await using rig = await startRig({ rule })
         const lines: string[] = []
-        const call = office.make({ findings })
-        const outcome = await office.stage.explain?.(
+        const call = rig.make({ findings })
+        const outcome = await rig.stage.explain?.(
           call,
           async () => served,
           (line) => lines.push(line),
         )
-        expect(await office.desk.list({ limit: 1 })).to.deep.equal([])
-        expect(office.events).to.deep.equal([])
+        expect(await rig.service.list({ limit: 1 })).to.deep.equal([])
+        expect(rig.events).to.deep.equal([])
         return { lines, outcome }
       }
 
@@ -198,7 +198,7 @@ describe('enforcement', () => {
     })
   })
 
-  it('opens nothing and offers no desk where nothing escalates', async () => {
+  it('opens nothing and offers no service where nothing escalates', async () => {
     const context = makeContext({ stateDir: '/nowhere/at/all' })
     const stage = enforcementPlugin.create(
       enforcementPlugin.schema.parse({ escalate_on: ['egress_violation'] }),
@@ -214,14 +214,14 @@ describe('enforcement', () => {
   it('is not ready, and lets nothing that escalates through, while its store cannot be asked', async () => {
     const down = new Error('down')
     const store = Object.assign(new MemoryEscalationStore(), { latest: () => Promise.reject(down) })
-    await using office = await openOffice({ store })
-    expect(office.stage.ready?.()).to.equal(undefined)
-    const [call] = await Promise.allSettled([office.call()])
+    await using rig = await startRig({ store })
+    expect(rig.stage.ready?.()).to.equal(undefined)
+    const [call] = await Promise.allSettled([rig.call()])
     expect(call).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
-    expect(office.counted).to.deep.equal(['svc_escalation_store_failures_total'])
-    expect((await office.call({ findings: [] })).kind).to.equal('completed')
-    await office.stage.stop?.()
-    expect(office.stage.ready?.()).to.equal('the escalation store is not open')
+    expect(rig.counted).to.deep.equal(['svc_escalation_store_failures_total'])
+    expect((await rig.call({ findings: [] })).kind).to.equal('completed')
+    await rig.stage.stop?.()
+    expect(rig.stage.ready?.()).to.equal('the escalation store is not open')
   })
 
   it('does not start where its Redis cannot be reached, and holds nothing of it', async () => {

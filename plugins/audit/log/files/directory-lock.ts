@@ -1,5 +1,5 @@
-// The exclusive lock under which appending, repair, retention and completion happen, across processes.
-// It belongs to an open file description, so the kernel frees it when its holder dies, however it dies.
+// The exclusive lock for appending, repair and retention across processes. It belongs to an open file description,
+// so the kernel releases it when its holder dies.
 
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
@@ -13,8 +13,8 @@ export class DirectoryLock {
   readonly #port: FileSystem
   readonly #clock: Clock
   readonly fd: number
-  // The lock knows the file description, not the caller: sections of one process must queue here, or
-  // one's release would free what another has just been given.
+  // The lock belongs to the file description, not to the caller: sections of one process queue here, or the
+  // release of one would release the lock of the next.
   #queue: Promise<unknown> = Promise.resolve()
   #waiting = 0
   #waitingSince: number | undefined
@@ -25,14 +25,14 @@ export class DirectoryLock {
     this.fd = port.openSync(join(dir, LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
   }
 
-  /** Milliseconds for which a section has been waiting for another process. */
+  /** Milliseconds that a section has been waiting for another process. */
   get waitedMs(): number {
     return this.#waitingSince === undefined ? 0 : this.#clock.monotonic() - this.#waitingSince
   }
 
   /**
-   * Runs the synchronous `section` under the lock: at once where it is free, else when its holder lets
-   * go. The wait is on a thread, so a stuck sibling process never blocks the event loop.
+   * Runs the synchronous `section` under the lock: immediately where it is free, else when its holder releases it.
+   * The wait happens on a thread, so a stuck process never blocks the event loop.
    */
   run<T>(section: () => T): T | Promise<T> {
     if (this.#waiting === 0 && this.#try()) return this.#release(section)
@@ -51,7 +51,7 @@ export class DirectoryLock {
     })
     this.#queue = turn.then(
       () => undefined,
-      // The section's caller is told by `turn`; the queue only keeps order.
+      // `turn` reports the error to the caller; the queue only keeps the order.
       () => undefined,
     )
     return turn

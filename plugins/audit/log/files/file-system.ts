@@ -1,4 +1,4 @@
-// The disk as the appender sees it, so that tests can make it fail in ways a real one does too rarely.
+// The file system calls of the log, as an interface, so that tests can inject failures.
 
 import * as fs from 'node:fs'
 import { makeDirectories } from '@svc/core/directories'
@@ -17,7 +17,7 @@ export interface FileSystem {
     position: number,
     done: (error: NodeJS.ErrnoException | null, bytesRead: number) => void,
   ): void
-  /** Bytes written, which may be fewer than asked for. */
+  /** Returns the bytes written, which may be fewer than requested. */
   writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
   fstatSync(fd: number): { readonly size: number; readonly nlink: number }
   ftruncateSync(fd: number, length: number): void
@@ -29,7 +29,7 @@ export interface FileSystem {
   rmSync(path: string, options: { recursive: boolean; force: boolean }): void
   rmdirSync(path: string): void
   statfsSync(path: string): { readonly type: number }
-  /** `bavail` counts the free blocks of `bsize` bytes that everyone may use. */
+  /** `bavail`: free blocks of `bsize` bytes for unprivileged users. */
   statfs(
     path: string,
     done: (
@@ -51,12 +51,12 @@ const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = fs.constants
 export const READ = O_RDONLY
 export const READ_WRITE = O_RDWR
 export const READ_WRITE_CREATE = O_RDWR | O_CREAT
-/** Every write goes to the end, wherever another process has moved it. */
+/** Every write goes to the end of the file, also after another process has written. */
 export const APPEND_CREATE = O_RDWR | O_CREAT | O_APPEND
 export const CREATE_APPEND_NEW = O_RDWR | O_CREAT | O_APPEND | O_EXCL
 export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL
 
-/** Writes all of it, however many calls that takes; throws what the system throws. */
+/** Writes all bytes, in several calls where needed; throws system errors. */
 export function writeFully(
   port: FileSystem,
   fd: number,
@@ -90,7 +90,7 @@ export function syncFile(port: FileSystem, fd: number): Promise<void> {
   })
 }
 
-/** Makes the entries of a directory durable: a new file is lost with the power unless its name is synced. */
+/** Makes the entries of a directory durable: a new file is lost in a power cut unless its name is synced. */
 export function syncDirectorySync(port: FileSystem, path: string): void {
   const fd = port.openSync(path, READ)
   try {

@@ -1,24 +1,24 @@
-// The lines of a file in constant memory, with their numbers. A last line without a newline is told apart:
-// it is what a writer that died may leave.
+// The lines of a file in constant memory, with their numbers. A last line without newline is marked: a writer that
+// died may have left it.
 
 import { type FileHandle, open } from 'node:fs/promises'
 
 const CHUNK_BYTES = 262_144
 const NEWLINE = 0x0a
-/** No record may be longer; a longer run of bytes without newline is not held in memory. */
+/** Maximum length of a record; longer runs of bytes without newline are not kept in memory. */
 export const MAX_LINE_BYTES = 67_108_864
 
 export interface Line {
   /** Counted from 1. */
   readonly number: number
-  /** Without the newline. Valid until the next line is asked for. */
+  /** Without the newline. Valid until the next line is requested. */
   readonly bytes: Buffer
   /** False for a last line without newline. */
   readonly complete: boolean
 }
 
 /**
- * The lines from the byte `from` on, where a line need not begin.
+ * The lines from the byte `from` on, which need not be the start of a line.
  *
  * @throws what `open` and `read` throw, and RangeError for a line over `MAX_LINE_BYTES`.
  */

@@ -24,9 +24,9 @@ export class LogFile {
   readonly #clock: Clock
   readonly #logger: Logger
   #fd: number | undefined
-  /** Size after our last write: while the file still has it, its tail is known to be whole. */
+  /** Size after our last write: a file of this size ends in a whole line. */
   #knownSize = -1
-  // Whoever made the file may have died before syncing its name, so each process does it once itself.
+  // The process that created the file may have died before it synced the name, so each process syncs it once.
   #nameSynced = false
 
   constructor(path: string, port: FileSystem, clock: Clock, logger: Logger) {
@@ -37,36 +37,38 @@ export class LogFile {
   }
 
   /**
-   * Appends `bytes[0, length)`, whole or not at all. Call under the lock.
+   * Appends `bytes[0, length)`, completely or not at all. Call under the lock.
    *
    * @returns the size of the file before the write.
-   * @throws {AuditError} `write_failed`, the file being as long as before.
+   * @throws {AuditError} `write_failed`; the file then has its previous length.
    */
   write(bytes: Uint8Array, length: number): number {
     let start: number | undefined
     try {
-      start = this.#mendTail()
+      start = this.#repairTail()
       writeFully(this.#port, this.#open(), bytes, 0, length)
       this.#knownSize = start + length
       return start
     } catch (cause) {
       this.#knownSize = -1
-      if (start !== undefined) this.#cutBack(start)
+      if (start !== undefined) this.#truncateTo(start)
       throw new AuditError('write_failed', `writing ${this.path} failed: ${messageOf(cause)}`, cause)
     }
   }
 
-  /** Moves bytes after the last newline out of the way. Call under the lock. */
-  mend(): void {
-    this.#mendTail()
+  /** Moves bytes after the last newline to a file of their own. Call under the lock. */
+  repairTail(): void {
+    this.#repairTail()
   }
 
-  /** @throws {AuditError} `sync_failed`; the file is then reopened, since its handle has lost the error. */
+  /**
+   * @throws {AuditError} `sync_failed`; the file is then reopened, because its handle reports an error only once.
+   */
   async sync(): Promise<void> {
     const fd = this.#fd
     if (fd === undefined) throw new AuditError('sync_failed', `${this.path} is not open`)
     try {
-      await settle((done) => this.#port.fdatasync(fd, done))
+      await fromCallback((done) => this.#port.fdatasync(fd, done))
       if (!this.#nameSynced) {
         await this.#syncName()
         this.#nameSynced = true
@@ -93,18 +95,18 @@ export class LogFile {
   async #syncName(): Promise<void> {
     const fd = this.#port.openSync(dirname(this.path), READ)
     try {
-      await settle((done) => this.#port.fsync(fd, done))
+      await fromCallback((done) => this.#port.fsync(fd, done))
     } finally {
       this.#port.closeSync(fd)
     }
   }
 
-  /** The size of the file, which ends in a newline afterwards. */
-  #mendTail(): number {
+  /** Returns the size of the file, which then ends in a newline. */
+  #repairTail(): number {
     let fd = this.#open()
     let { size, nlink } = this.#port.fstatSync(fd)
     if (nlink === 0) {
-      // Retention of another process removed the file: what is written to this handle would be lost.
+      // Retention in another process removed the file: writes to this handle would be lost.
       this.close()
       this.#nameSynced = false
       fd = this.#open()
@@ -115,16 +117,16 @@ export class LogFile {
     if (whole === size) return size
     const torn = Buffer.alloc(size - whole)
     const got = this.#port.readSync(fd, torn, 0, torn.length, whole)
-    const kept = this.#keepAside(torn.subarray(0, got))
+    const kept = this.#saveTornTail(torn.subarray(0, got))
     this.#port.ftruncateSync(fd, whole)
     this.#logger.warn(
       { file: this.path, offset: whole, bytes: torn.length, kept },
-      'moved a torn line, left by a writer that died, out of the log',
+      'moved an incomplete line of a writer that died out of the log',
     )
     return whole
   }
 
-  #keepAside(torn: Uint8Array): string {
+  #saveTornTail(torn: Uint8Array): string {
     const time = new Date(this.#clock.now()).toISOString().replaceAll(/[-:.]/g, '')
     for (let attempt = 0; ; attempt++) {
       const path = `${this.path}.torn-${time}${attempt === 0 ? '' : `-${attempt}`}`
@@ -146,19 +148,22 @@ export class LogFile {
     }
   }
 
-  #cutBack(size: number): void {
+  #truncateTo(size: number): void {
     if (this.#fd === undefined) return
     try {
       this.#port.ftruncateSync(this.#fd, size)
     } catch (error) {
-      // The next writer finds the torn tail under the lock and moves it aside.
-      this.#logger.error({ file: this.path, offset: size, err: error }, 'could not cut a failed write back')
+      // The next writer finds the torn line and moves it.
+      this.#logger.error(
+        { file: this.path, offset: size, err: error },
+        'a failed write could not be truncated',
+      )
       this.close()
     }
   }
 }
 
-/** Opens for appending, making the file and its folders where they are missing. */
+/** Opens for appending; creates the file and its folders where they are missing. */
 export function openCreating(port: FileSystem, path: string): number {
   try {
     return port.openSync(path, APPEND_CREATE, FILE_MODE)
@@ -191,8 +196,10 @@ export function endOfLastLine(port: FileSystem, fd: number, size: number): numbe
   return 0
 }
 
-/** The promise of a call that takes a callback. */
-export function settle(start: (done: (error: NodeJS.ErrnoException | null) => void) => void): Promise<void> {
+/** Returns a promise for a function that takes a Node callback. */
+export function fromCallback(
+  start: (done: (error: NodeJS.ErrnoException | null) => void) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     start((error) => (error === null || error === undefined ? resolve() : reject(error)))
   })

@@ -1,15 +1,15 @@
-// Which daily file a record belongs to: the UTC day of its instant.
+// The UTC day of a timestamp, which decides the daily file of a record.
 
 const MS_PER_DAY = 86_400_000
 
-// ISO 8601 extended format with a zone, seconds optional; a leap second is an instant too (RFC 3339 §5.6).
+// ISO 8601 extended format with a zone, seconds optional; leap seconds are allowed (RFC 3339 §5.6).
 const INSTANT =
   /^(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))T((?:[01]\d|2[0-3]):[0-5]\d)(:(?:[0-5]\d|60)(?:[.,]\d+)?)?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
-// The day that almost every record has; a day once seen need not be looked up in the calendar again.
+// Nearly all records have the same day, which then needs no calendar check.
 let lastDay = ''
 
-/** `YYYY-MM-DD` in UTC, or undefined when `ts` is no ISO 8601 instant. */
+/** `YYYY-MM-DD` in UTC; undefined when `ts` is not an ISO 8601 instant. */
 export function utcDayOf(ts: unknown): string | undefined {
   if (typeof ts !== 'string') return undefined
   const parts = INSTANT.exec(ts)
@@ -21,7 +21,7 @@ export function utcDayOf(ts: unknown): string | undefined {
     lastDay = date
     return date
   }
-  // A date that the calendar lacks would silently become the next month's.
+  // Date.parse would turn a date that does not exist into one of the next month.
   if (dayOfInstant(Date.parse(`${date}T00:00Z`)) !== date) return undefined
   return dayOfInstant(Date.parse(`${date}T${minutes}${zone}`))
 }

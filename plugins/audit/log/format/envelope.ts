@@ -2,7 +2,7 @@
 
 import type { JudgedFinding } from '@svc/core'
 
-/** Who called, as far as the gateway knows and privacy settings let it say. */
+/** The caller, as far as the gateway knows it and privacy settings allow. */
 export interface EnvelopePrincipal {
   user?: string
   user_id?: string
@@ -29,7 +29,7 @@ export interface AuditEnvelope {
   status: 'ok' | 'error'
   /** Milliseconds. */
   latency_ms: number
-  /** Repeated sends by the gateway itself. */
+  /** Retries by the gateway itself. */
   retries?: number
   input_sha256?: string | null
   output_sha256?: string | null

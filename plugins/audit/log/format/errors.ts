@@ -1,4 +1,4 @@
-// Every way in which the audit library refuses or fails, told apart by `code`.
+// The errors of the audit library, distinguished by `code`.
 
 export type AuditErrorCode =
   | 'bad_config'
@@ -34,12 +34,12 @@ export class AuditError extends Error {
   }
 }
 
-/** What a signer threw, as the reason for which its records are refused. */
+/** The error with which records are rejected when their signer throws `error`. */
 export function signerFailure(error: unknown): AuditError {
   return error instanceof AuditError ? error : new AuditError('signer_failed', 'the signer failed', error)
 }
 
-/** More records wait for the disk than `limits.maxPendingBytes` allows: this one was not accepted. */
+/** More records wait for the disk than `limits.maxPendingBytes` allows; this one was not accepted. */
 export class AuditBackpressureError extends AuditError {
   constructor(
     readonly pendingBytes: number,
@@ -60,7 +60,7 @@ export type SignerKeyErrorCode =
   | 'key_mismatch'
   | 'key_exists'
 
-/** A signing key that cannot be used. The message names the file, never its content. */
+/** A signing key cannot be used. The message names the file, never its content. */
 export class SignerKeyError extends Error {
   readonly code: SignerKeyErrorCode
 

@@ -1,11 +1,12 @@
-// Where records lie under the log's directory (contract.md §1, File layout).
+// Paths below the log's directory (contract.md §1, File layout).
+
 import { pathSegment } from '@svc/core/json'
 
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
 export const INTENTS_FOLDER = 'intents'
 
-// Nearly every record asks for the same day's; the same string again is found in a map at once.
+// Nearly all records need the same day's path.
 let lastDaily = { day: '', path: '' }
 
 export function dailyLog(day: string): string {

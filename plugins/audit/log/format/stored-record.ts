@@ -1,4 +1,4 @@
-// A stored line, parsed as far as readers rely on it.
+// Parses a stored line as far as readers need it.
 
 import type { SignedEnvelope } from './envelope.js'
 
@@ -30,7 +30,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Whether the members that every reader uses are there. */
+/** Whether the members that all readers use are present. */
 export function isEnvelope(
   record: Record<string, unknown>,
 ): record is Record<string, unknown> & SignedEnvelope {

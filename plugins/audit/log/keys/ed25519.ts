@@ -1,5 +1,5 @@
-// Three implementations of Ed25519 (RFC 8032) behind one shape, so that the fastest one present signs.
-// Ed25519 is deterministic: all three give the same signature.
+// Three implementations of Ed25519 (RFC 8032) behind one interface; the fastest available one signs. Ed25519 is
+// deterministic: all three give the same signature.
 
 import {
   createPrivateKey,
@@ -26,11 +26,11 @@ export const SIGNATURE_BYTES = 64
 export const PUBLIC_KEY_BYTES = 32
 export const SEED_BYTES = 32
 
-// DER prefixes of RFC 8410 §7: what stands before the 32 key bytes.
+// DER prefixes of RFC 8410 §7, before the 32 key bytes.
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
 
-function isPlausible(publicKey: Uint8Array, sig: Uint8Array): boolean {
+function hasValidLengths(publicKey: Uint8Array, sig: Uint8Array): boolean {
   return publicKey.length === PUBLIC_KEY_BYTES && sig.length === SIGNATURE_BYTES
 }
 
@@ -57,7 +57,7 @@ export const nodeCrypto: Ed25519 = {
     }
   },
   verify(publicKey, data, sig) {
-    return isPlausible(publicKey, sig) && nodeVerify(null, data, publicKeyObject(publicKey), sig)
+    return hasValidLengths(publicKey, sig) && nodeVerify(null, data, publicKeyObject(publicKey), sig)
   },
 }
 
@@ -67,7 +67,7 @@ interface SodiumNative {
   crypto_sign_verify_detached(sig: Uint8Array, data: Uint8Array, publicKey: Uint8Array): boolean
 }
 
-// What Node and the addon loader say when the package or its binary for this platform is absent.
+// Error codes of Node and the addon loader for a package, or its binary for this platform, that is absent.
 const ABSENT = new Set(['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED', 'ADDON_NOT_FOUND'])
 
 /** sodium-native, or undefined where it is not installed or has no binary for this platform. */
@@ -87,8 +87,8 @@ export function loadSodiumNative(
       const publicKey = Buffer.alloc(PUBLIC_KEY_BYTES)
       const secretKey = Buffer.alloc(64)
       sodium.crypto_sign_seed_keypair(publicKey, secretKey, seed)
-      // Native code needs memory outside the engine's heap. Copying out of one such costs less than making one
-      // for each signature.
+      // Native code needs memory outside the engine's heap. Copying out of one such buffer costs less than
+      // allocating one per signature.
       const sig = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
       return {
         publicKey: new Uint8Array(publicKey),
@@ -99,7 +99,7 @@ export function loadSodiumNative(
       }
     },
     verify: (publicKey, data, sig) =>
-      isPlausible(publicKey, sig) && sodium.crypto_sign_verify_detached(sig, data, publicKey),
+      hasValidLengths(publicKey, sig) && sodium.crypto_sign_verify_detached(sig, data, publicKey),
   }
 }
 
@@ -117,23 +117,23 @@ export async function loadLibsodium(): Promise<Ed25519> {
       }
     },
     verify: (publicKey, data, sig) =>
-      isPlausible(publicKey, sig) && sodium.crypto_sign_verify_detached(sig, data, publicKey),
+      hasValidLengths(publicKey, sig) && sodium.crypto_sign_verify_detached(sig, data, publicKey),
   }
 }
 
 let current: Ed25519 | undefined
 let loading: Promise<Ed25519> | undefined
 
-/** The fastest implementation that is ready now. */
+/** The fastest implementation that is loaded. */
 export function ed25519(): Ed25519 {
   if (current !== undefined) return current
   current = loadSodiumNative() ?? nodeCrypto
-  if (current === nodeCrypto) void whenBest()
+  if (current === nodeCrypto) void whenFastest()
   return current
 }
 
-/** Resolves once the fastest implementation of this machine has taken over. */
-export function whenBest(): Promise<Ed25519> {
+/** Resolves when the fastest implementation of this machine is loaded and in use. */
+export function whenFastest(): Promise<Ed25519> {
   if (ed25519().name !== 'node:crypto') return Promise.resolve(ed25519())
   loading ??= loadLibsodium().then(
     (libsodium) => {
@@ -141,7 +141,7 @@ export function whenBest(): Promise<Ed25519> {
       return libsodium
     },
     (error: unknown) => {
-      // node:crypto signs just as well, only the speed differs.
+      // node:crypto gives the same signatures, only slower.
       process.emitWarning(`libsodium did not load, node:crypto signs instead: ${error}`, 'SvcSignerWarning')
       return nodeCrypto
     },

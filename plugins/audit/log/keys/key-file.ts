@@ -33,7 +33,7 @@ export function pathOfKeyRef(keyRef: string): string {
   try {
     return resolve(decodeURIComponent(rest))
   } catch (cause) {
-    // Not percent-encoding after all: then the path is meant as it stands.
+    // Not percent-encoded: use the path unchanged.
     if (cause instanceof URIError) return resolve(rest)
     throw cause
   }
@@ -45,13 +45,13 @@ export function pathOfKeyRef(keyRef: string): string {
  * @throws {SignerKeyError} one code per way in which the file cannot be used.
  */
 export function readKeyFile(path: string, onWarning: OnWarning): Uint8Array {
-  const text = readGuarded(path, onWarning)
+  const text = readKeyText(path, onWarning)
   if (text.startsWith('-----BEGIN')) return seedOfPem(text, path)
   let bytes: Uint8Array
   try {
     bytes = fromBase64(text)
   } catch {
-    // The cause is left out: it could quote the key.
+    // No cause: it could quote the key.
     throw new SignerKeyError('key_malformed', `${path} holds neither base64 nor a PKCS#8 PEM key`)
   }
   if (bytes.length === SEED_BYTES) return bytes
@@ -62,10 +62,10 @@ export function readKeyFile(path: string, onWarning: OnWarning): Uint8Array {
   )
 }
 
-function readGuarded(path: string, onWarning: OnWarning): string {
+function readKeyText(path: string, onWarning: OnWarning): string {
   let fd: number
   try {
-    // Without O_NONBLOCK, a named pipe in the key's place would hang the start.
+    // Without O_NONBLOCK, opening a named pipe would block the start.
     fd = openSync(path, fsConstants.O_RDONLY | fsConstants.O_NONBLOCK)
   } catch (cause) {
     if (systemCode(cause) === 'ENOENT') {
@@ -135,9 +135,9 @@ export interface GeneratedKey {
 }
 
 /**
- * Writes a fresh seed to `path`, mode 0600.
+ * Writes a new random seed to `path`, mode 0600.
  *
- * @throws {SignerKeyError} `key_exists` rather than overwrite; `key_unreadable` where it cannot be written.
+ * @throws {SignerKeyError} `key_exists`, never overwriting; `key_unreadable` where it cannot be written.
  */
 export function generateKeyFile(path: string): GeneratedKey {
   const seed = randomBytes(SEED_BYTES)

@@ -1,20 +1,20 @@
-// The signer whose key is a local file: for development, and wherever a file is safe enough.
+// A signer with its key in a local file: for development, and wherever a file is safe enough.
 
 import type { Signer } from '@svc/core'
 import { SignerKeyError } from '../format/errors.js'
-import { ed25519, SEED_BYTES, type SigningKey, whenBest } from './ed25519.js'
+import { ed25519, SEED_BYTES, type SigningKey, whenFastest } from './ed25519.js'
 import { type OnWarning, pathOfKeyRef, readKeyFile } from './key-file.js'
 import { keyIdOf } from './public-key.js'
 
 export interface LocalDevSignerOptions {
-  /** Told of a key file that others may read; default `process.emitWarning`. */
+  /** Called for a key file that others may read; default `process.emitWarning`. */
   onWarning?: OnWarning
 }
 
 export class LocalDevSigner implements Signer {
   readonly keyId: string
   readonly publicKey: Uint8Array
-  // Private by the language, so neither inspection nor JSON nor a spread shows it.
+  // Private fields do not show in inspection, JSON or a spread.
   #key: SigningKey
   readonly #seed: Uint8Array
 
@@ -24,7 +24,7 @@ export class LocalDevSigner implements Signer {
     this.publicKey = this.#key.publicKey
     this.keyId = keyIdOf(this.publicKey)
     if (ed25519().name === 'node:crypto') {
-      void whenBest().then((best) => {
+      void whenFastest().then((best) => {
         this.#key = best.signingKey(seed)
       })
     }

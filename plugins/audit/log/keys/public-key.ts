@@ -1,4 +1,4 @@
-// Public keys: their id, their one-line form, and verification with nothing else at hand.
+// Public keys: their id, their one-line form, and verification with the key alone.
 
 import { fromBase64, sha256Hex, toBase64 } from '@svc/core/json'
 import { SignerKeyError } from '../format/errors.js'

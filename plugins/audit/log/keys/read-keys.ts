@@ -1,4 +1,4 @@
-// The keys a log is judged by: public key lines, or a signing key file whose public half is used.
+// The keys for verification: public key lines, or a signing key file whose public half is used.
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,9 +9,9 @@ import { LocalDevSigner } from './local-dev-signer.js'
 import { parsePublicKeyLine, type Verifier, verifierFromPublicKey } from './public-key.js'
 
 /**
- * Reads `ed25519:<base64>` lines (blank lines and `#` comments aside) or a signing key file.
+ * Reads `ed25519:<base64>` lines (blank lines and `#` comments are ignored) or a signing key file.
  *
- * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is no key.
+ * @throws {AuditError} `read_failed`, or {SignerKeyError} naming the line that is not a key.
  */
 export async function readKeys(path: string): Promise<Verifier[]> {
   let text: string
@@ -40,7 +40,7 @@ export async function readKeys(path: string): Promise<Verifier[]> {
   })
 }
 
-/** The keys that the writer left beside its log; none where it left no such file. */
+/** The keys that the writer stored beside its log; none where there is no such file. */
 export async function keysOfLog(dir: string): Promise<Verifier[]> {
   try {
     return await readKeys(join(dir, PUBLIC_KEYS_FILE))

@@ -27,10 +27,10 @@ export class CompactRange {
     return this.#size
   }
 
-  /** Adds a leaf. `onNode` is told of each interior node that this completes, lowest first. */
+  /** Adds a leaf. `onNode` is called for each interior node that this completes, lowest first. */
   append(leaf: Digest, onNode?: (node: Digest) => void): void {
     let node = leaf
-    // Each complete pair folds into its parent: one per trailing one bit of the size before.
+    // Each complete pair merges into its parent: one per trailing one bit of the size before.
     for (let rest = this.#size; rest % 2 === 1; rest = (rest - 1) / 2) {
       node = nodeHash(this.#roots.pop() ?? '', node)
       onNode?.(node)

@@ -1,5 +1,5 @@
-// Inclusion and consistency proofs of RFC 6962 §2.1. A proof is a list of subtree roots; which subtrees it
-// takes is worked out first, so that one pass over the leaves, in constant memory, yields them all.
+// Inclusion and consistency proofs of RFC 6962 §2.1. A proof is a list of subtree roots; which subtrees it needs
+// is computed first, so that one pass over the leaves, in constant memory, yields all roots.
 
 import { CompactRange } from './compact-range.js'
 import { type Digest, nodeHash } from './tree-hash.js'
@@ -47,7 +47,7 @@ export function consistencyRanges(older: number, newer: number): LeafRange[] {
   const path: LeafRange[] = []
   let start = 0
   let end = newer
-  // Whether the older tree as a whole is the subtree in hand: its root is known to whoever checks.
+  // Whether the current subtree is the whole older tree, whose root the verifier knows.
   let isOlder = true
   while (end !== older) {
     const middle = start + largestPowerBelow(end - start)
@@ -64,7 +64,7 @@ export function consistencyRanges(older: number, newer: number): LeafRange[] {
   return path.reverse()
 }
 
-/** Takes leaves in order and has the roots of `ranges`, which must not overlap, once all have come. */
+/** Takes leaves in order and computes the roots of `ranges`, which must not overlap. */
 export class RangeRoots {
   readonly #order: readonly LeafRange[]
   readonly #pending: LeafRange[]
@@ -130,7 +130,7 @@ export function verifyConsistency(
   if (older.size === newer.size) return path.length === 0 && older.root === newer.root
   const ranges = consistencyRanges(older.size, newer.size)
   if (ranges.length !== path.length) return false
-  // Without a range that ends where the older tree does, the older root itself is where the walk begins.
+  // Without a range that ends where the older tree ends, the walk starts at the older root.
   const startsAtOlder = ranges[0]?.end !== older.size
   let inOlder = startsAtOlder ? older.root : (path[0] ?? '')
   let inNewer = inOlder

@@ -1,10 +1,10 @@
-// The hashes of an RFC 6962 Merkle tree, fast enough to be taken of every line of a log.
+// The hashes of an RFC 6962 Merkle tree, fast enough for every line of a log.
 
 import { hash } from 'node:crypto'
 
 /**
- * A SHA-256 digest as a string of 32 Latin-1 characters, one a byte. Half the price of a Buffer to make,
- * and it compares and serves as a key by value.
+ * A SHA-256 digest as a string of 32 Latin-1 characters, one per byte. It costs half as much as a Buffer, compares
+ * by value and can be a map key.
  */
 export type Digest = string
 
@@ -34,8 +34,8 @@ export function leafHash(line: Uint8Array): Digest {
 }
 
 /**
- * As `leafHash` of `bytes[start, end)`, without copying the line: the byte before it, which must be there,
- * is lent to the prefix for the moment.
+ * Same as `leafHash` of `bytes[start, end)` without a copy of the line: the byte before it, which must exist,
+ * holds the prefix during the call.
  */
 export function leafHashWithin(bytes: Uint8Array, start: number, end: number): Digest {
   const lent = bytes[start - 1]

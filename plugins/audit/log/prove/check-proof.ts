@@ -1,4 +1,4 @@
-// Checks an inclusion proof with nothing but the public keys at hand.
+// Checks an inclusion proof with the public keys alone.
 
 import { objectOf, textOf } from '../format/stored-record.js'
 import type { Verifier } from '../keys/public-key.js'
@@ -6,7 +6,7 @@ import { verifyInclusion } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
 import { originOf, parseCheckpoint } from '../seal/checkpoint.js'
 import { judgeNote, parseNote } from '../seal/note.js'
-import { flawOf } from '../verify/check-line.js'
+import { checkLine } from '../verify/check-line.js'
 import { parseProof } from './proof-text.js'
 
 export type ProofJudgement =
@@ -15,16 +15,16 @@ export type ProofJudgement =
       readonly record: Readonly<Record<string, unknown>>
       /** `YYYY-MM-DD`. */
       readonly day: string
-      /** Of the record's line, counted from 1. */
+      /** The record's line number, counted from 1. */
       readonly line: number
-      /** Records under the checkpoint. */
+      /** Number of records that the checkpoint covers. */
       readonly size: number
-      /** Whose signature the checkpoint bears. */
+      /** The key that signed the checkpoint. */
       readonly keyId: string
     }
   | { readonly valid: false; readonly reason: string }
 
-/** Whether `text` proves that its record is in the log that one of `keys` sealed. */
+/** Whether `text` proves that its record is in the log sealed by one of `keys`. */
 export function checkProof(text: string, keys: Iterable<Verifier>): ProofJudgement {
   const proof = parseProof(text)
   if (proof === undefined) return invalid('not a proof of the form c2sp.org/tlog-proof@v1 with a record')
@@ -43,8 +43,8 @@ export function checkProof(text: string, keys: Iterable<Verifier>): ProofJudgeme
   if (!verifyInclusion(leafHash(record), { index, size }, path, root)) {
     return invalid('the record does not lead to the root of its checkpoint')
   }
-  const flaw = flawOf(record, day, new Map(known.map((key) => [key.keyId, key])))
-  if (flaw !== undefined) return invalid(`the record is at fault: ${flaw.kind}: ${flaw.message}`)
+  const failure = checkLine(record, day, new Map(known.map((key) => [key.keyId, key])))
+  if (failure !== undefined) return invalid(`the record is at fault: ${failure.kind}: ${failure.message}`)
   const fields = objectOf(textOf(record) ?? '') ?? {}
   return { valid: true, record: fields, day, line: index + 1, size, keyId: judged.key.keyId }
 }

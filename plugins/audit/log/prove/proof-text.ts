@@ -1,5 +1,5 @@
-// An inclusion proof as one small text, c2sp.org/tlog-proof@v1: the record as the extra part, its index, the
-// path to the root, and the signed checkpoint with that root.
+// The text form of an inclusion proof, c2sp.org/tlog-proof@v1: the record as the extra part, its index, the path
+// to the root, and the signed checkpoint with that root.
 
 import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
 import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
@@ -11,7 +11,7 @@ const INDEX = /^index (0|[1-9]\d{0,15})$/
 export interface Proof {
   /** The stored line, without its newline. */
   readonly record: Uint8Array
-  /** Of the line in its log, counted from 0. */
+  /** Index of the line in its log, counted from 0. */
   readonly index: number
   /** From the leaf's sibling up (RFC 6962 §2.1.1). */
   readonly path: readonly Digest[]
@@ -24,7 +24,7 @@ export function proofText({ record, index, path, checkpoint }: Proof): string {
   return `${[VERSION, `extra ${toBase64(record)}`, `index ${index}`, ...hashes].join('\n')}\n\n${checkpoint}`
 }
 
-/** The proof that `text` is; undefined where it is none. */
+/** Parses a proof; undefined for any other text. */
 export function parseProof(text: string): Proof | undefined {
   const separator = text.indexOf('\n\n')
   if (separator < 0) return undefined

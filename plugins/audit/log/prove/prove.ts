@@ -1,4 +1,4 @@
-// Makes the inclusion proof of one record.
+// Creates the inclusion proof of one record.
 
 import { join } from 'node:path'
 import { type DailyFile, dailyFiles } from '../files/daily-files.js'
@@ -13,11 +13,11 @@ import { leafHash } from '../merkle/tree-hash.js'
 import { newestCheckpoint } from '../seal/head-file.js'
 import { proofText } from './proof-text.js'
 
-const MATCHES_NAMED = 10
+const MAX_LISTED_MATCHES = 10
 
 export interface RecordIds {
   readonly traceId: string
-  /** Needed where several records have the trace id. */
+  /** Required where several records have the trace id. */
   readonly spanId?: string
 }
 
@@ -30,11 +30,11 @@ interface Match {
 }
 
 /**
- * The proof, by the newest checkpoint of its day, that the log in `dir` holds the record: a text that can be
- * checked without the log.
+ * The proof, based on the newest checkpoint of its day, that the log in `dir` contains the record: a text that can
+ * be checked without the log.
  *
- * @throws {AuditError} `not_found`; `ambiguous`, naming the matches; `not_sealed`; `sealed_log_changed` where
- * the log does not bear its checkpoint out; `read_failed`.
+ * @throws {AuditError} `not_found`; `ambiguous`, listing the matches; `not_sealed`; `sealed_log_changed` where the
+ * log does not match its checkpoint; `read_failed`.
  */
 export async function proveRecord(dir: string, ids: RecordIds): Promise<string> {
   const { file, line, record } = await find(dir, ids)
@@ -58,7 +58,7 @@ export async function proveRecord(dir: string, ids: RecordIds): Promise<string> 
   if (tree.size !== size || tree.root() !== root) {
     throw new AuditError(
       'sealed_log_changed',
-      `${file.name} is not what its checkpoint says; npx svc-sdk audit verify tells more`,
+      `${file.name} does not match its checkpoint; npx svc-sdk audit verify shows where`,
     )
   }
   return proofText({ record, index, path: ranges.roots(), checkpoint: newest.signed })
@@ -68,7 +68,7 @@ async function find(dir: string, { traceId, spanId }: RecordIds): Promise<Match>
   const matches: Match[] = []
   for (const file of await dailyFiles(dir)) {
     for await (const { bytes, number: line } of linesOf(join(dir, file.name))) {
-      // Most lines are told apart without being parsed.
+      // Most lines are skipped without being parsed.
       if (!bytes.includes(traceId)) continue
       const record = objectOf(textOf(bytes) ?? '')
       if (record?.['trace_id'] !== traceId) continue
@@ -79,14 +79,14 @@ async function find(dir: string, { traceId, spanId }: RecordIds): Promise<Match>
   const [first] = matches
   const sought = `trace id ${traceId}${spanId === undefined ? '' : ` and span id ${spanId}`}`
   if (first === undefined) throw new AuditError('not_found', `no record has the ${sought}`)
-  // A record that was appended twice is proven by its first place.
+  // For a record that was appended twice, the first position is proven.
   if (matches.every((match) => match.record.equals(first.record))) return first
   const named = matches
-    .slice(0, MATCHES_NAMED)
+    .slice(0, MAX_LISTED_MATCHES)
     .map((match) => `${match.file.name}:${match.line} ${match.spanId}`)
   const more = matches.length > named.length ? `, and ${matches.length - named.length} more` : ''
   throw new AuditError(
     'ambiguous',
-    `${matches.length} records have the ${sought}; say which by its span id: ${named.join(', ')}${more}`,
+    `${matches.length} records have the ${sought}; choose one by its span id: ${named.join(', ')}${more}`,
   )
 }

@@ -1,4 +1,4 @@
-// Which records a reader wants.
+// Filters records.
 
 import { utcDayOf } from '../format/day.js'
 import type { SignedEnvelope } from '../format/envelope.js'
@@ -19,21 +19,21 @@ export interface LogFilter {
   traceId?: string
   /** The agent reference, or the node id. */
   agent?: string
-  /** At most so many records, the first ones. */
+  /** Maximum number of records. */
   limit?: number
 }
 
 export interface CompiledFilter {
-  /** Whether the daily file of `day` can hold a record that is wanted. */
+  /** Whether the daily file of `day` can contain a matching record. */
   day(day: string): boolean
   record(record: SignedEnvelope): boolean
 }
 
-/** @throws {AuditError} `bad_timestamp` for a `since` or `until` that is no instant. */
+/** @throws {AuditError} `bad_timestamp` when `since` or `until` is not an instant. */
 export function compileFilter(filter: LogFilter): CompiledFilter {
-  const since = bound(filter.since, 'since')
-  const until = bound(filter.until, 'until')
-  const isInTime = (ts: string): boolean => {
+  const since = parseBound(filter.since, 'since')
+  const until = parseBound(filter.until, 'until')
+  const isInRange = (ts: string): boolean => {
     if (since === undefined && until === undefined) return true
     const ms = Date.parse(ts)
     return (since === undefined || ms >= since.ms) && (until === undefined || ms < until.ms)
@@ -41,18 +41,18 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
   return {
     day: (day) => (since === undefined || day >= since.day) && (until === undefined || day <= until.day),
     record: (record) =>
-      isInTime(record.ts) &&
-      same(filter.tenant, record.tenant) &&
-      named(filter.tool, record.tool) &&
-      named(filter.server, record.server) &&
-      same(filter.decision, record.policy.decision) &&
-      same(filter.status, record.status) &&
-      same(filter.traceId, record.trace_id) &&
+      isInRange(record.ts) &&
+      equals(filter.tenant, record.tenant) &&
+      matchesName(filter.tool, record.tool) &&
+      matchesName(filter.server, record.server) &&
+      equals(filter.decision, record.policy.decision) &&
+      equals(filter.status, record.status) &&
+      equals(filter.traceId, record.trace_id) &&
       (filter.agent === undefined || record.agentRef === filter.agent || record.nodeId === filter.agent),
   }
 }
 
-function bound(text: string | undefined, name: string): { day: string; ms: number } | undefined {
+function parseBound(text: string | undefined, name: string): { day: string; ms: number } | undefined {
   if (text === undefined) return undefined
   const instant = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text
   const day = utcDayOf(instant)
@@ -64,10 +64,10 @@ function bound(text: string | undefined, name: string): { day: string; ms: numbe
   return { day, ms: Date.parse(instant) }
 }
 
-function same(wanted: string | undefined, actual: string): boolean {
+function equals(wanted: string | undefined, actual: string): boolean {
   return wanted === undefined || wanted === actual
 }
 
-function named(wanted: string | undefined, actual: string): boolean {
+function matchesName(wanted: string | undefined, actual: string): boolean {
   return wanted === undefined || actual === wanted || actual.startsWith(`${wanted}@`)
 }

@@ -1,9 +1,9 @@
-// Figures over a log in constant memory: calls, denials by reason, latency percentiles per tool.
+// Statistics of a log in constant memory: calls, denials by reason, latency percentiles per tool.
 
 import type { SignedEnvelope } from '../format/envelope.js'
 import type { LogFilter } from './filter.js'
 import { type ReadOptions, readLog } from './read-log.js'
-import { Timeline, type TimelinePart } from './timeline.js'
+import { Timeline, type TimelineBucket } from './timeline.js'
 
 export interface ToolStats {
   /** `<server>/<tool>`, each with its version. */
@@ -23,15 +23,15 @@ export interface LogStats {
   readonly allowed: number
   readonly denied: number
   readonly errors: number
-  /** By reason token, or by error code where no finding denied; a record may count for several. */
+  /** By reason token, or by error code where no finding denied; one record can count for several. */
   readonly denialsByReason: Readonly<Record<string, number>>
   /** Most calls first. */
   readonly tools: readonly ToolStats[]
-  /** The time from the first record to the last, in equal parts. */
-  readonly timeline: readonly TimelinePart[]
+  /** The time from the first record to the last, in buckets of equal length. */
+  readonly timeline: readonly TimelineBucket[]
 }
 
-/** Counts in buckets that each span 2 %, so that any percentile is within 1 % of the true one. */
+/** A histogram whose buckets span 2 % each, so that percentiles are within 1 %. */
 class LatencyHistogram {
   readonly #buckets = new Map<number, number>()
   #count = 0
@@ -64,8 +64,8 @@ interface Tally {
   latency: LatencyHistogram
 }
 
-/** Whether the record is of something that the gateway did besides calls, such as a vote on an escalation. */
-function isStep({ server, gateway, tool }: SignedEnvelope): boolean {
+/** Whether the record is an event of the gateway, such as a vote on an escalation, and not a call. */
+function isGatewayEvent({ server, gateway, tool }: SignedEnvelope): boolean {
   return server === gateway && tool.includes('/')
 }
 
@@ -80,7 +80,7 @@ export async function logStats(
   const total = { calls: 0, denied: 0, errors: 0 }
   const timeline = new Timeline()
   for await (const record of readLog(dir, filter, options)) {
-    if (isStep(record)) continue
+    if (isGatewayEvent(record)) continue
     const name = `${record.server}/${record.tool}`
     const tally = tools.get(name) ?? { calls: 0, denials: 0, errors: 0, latency: new LatencyHistogram() }
     tools.set(name, tally)
@@ -105,7 +105,7 @@ export async function logStats(
   return {
     ...total,
     allowed: total.calls - total.denied,
-    timeline: timeline.parts(),
+    timeline: timeline.buckets(),
     denialsByReason: Object.fromEntries([...reasons].sort(([, a], [, b]) => b - a)),
     tools: [...tools]
       .map(([tool, { latency, ...counts }]) => ({

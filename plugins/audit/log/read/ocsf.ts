@@ -12,7 +12,7 @@ const status = { success: 1, failure: 2 } as const
 const action = { allowed: 1, denied: 2 } as const
 const disposition = { allowed: 1, blocked: 2 } as const
 
-/** MCP methods that only read. What a tool does, its name does not tell. */
+/** MCP methods that only read. The name of a tool does not show what it does. */
 const reads =
   /^(?:resources\/(?:read|list|templates\/list)|prompts\/(?:get|list)|tools\/list|completion\/complete)$/
 
@@ -87,7 +87,7 @@ function actorOf(record: SignedEnvelope): Record<string, unknown> {
   }
 }
 
-/** `<name>@<version>`, where the name itself may hold an `@`. */
+/** Splits `<name>@<version>`; the name can contain an `@`. */
 function nameAndVersion(text: string): [name: string, version: string] {
   const at = text.lastIndexOf('@')
   return at === -1 ? [text, 'unversioned'] : [text.slice(0, at), text.slice(at + 1)]

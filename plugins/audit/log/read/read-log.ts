@@ -1,4 +1,4 @@
-// Reads records back, filtered, in the order in which they were written.
+// Reads records, filtered, in written order.
 
 import { join } from 'node:path'
 import { dailyFiles } from '../files/daily-files.js'
@@ -9,43 +9,43 @@ import { isEnvelope, objectOf, textOf } from '../format/stored-record.js'
 import { compileFilter, type LogFilter } from './filter.js'
 
 export interface ReadOptions {
-  /** Told of lines that are no record; without it such a line is an error. */
+  /** Called for lines that are not a record; without it such a line is an error. */
   onBadLine?: (place: { file: string; line: number }) => void
 }
 
-/** @throws {AuditError} `read_failed`; `bad_timestamp` for a `since` or `until` that is no instant. */
+/** @throws {AuditError} `read_failed`; `bad_timestamp` when `since` or `until` is not an instant. */
 export async function* readLog(
   dir: string,
   filter: LogFilter = {},
   options: ReadOptions = {},
 ): AsyncGenerator<SignedEnvelope, void, void> {
-  const wanted = compileFilter(filter)
-  let left = filter.limit ?? Number.POSITIVE_INFINITY
+  const compiled = compileFilter(filter)
+  let remaining = filter.limit ?? Number.POSITIVE_INFINITY
   for (const { name, day } of await dailyFiles(dir)) {
-    if (!wanted.day(day)) continue
+    if (!compiled.day(day)) continue
     for await (const line of linesOf(join(dir, name))) {
-      if (left <= 0) return
-      const record = recordIn(line.bytes, { file: name, line: line.number }, options)
-      if (record === undefined || !wanted.record(record)) continue
-      left--
+      if (remaining <= 0) return
+      const record = parseRecord(line.bytes, { file: name, line: line.number }, options)
+      if (record === undefined || !compiled.record(record)) continue
+      remaining--
       yield record
     }
   }
 }
 
 export interface FollowOptions extends ReadOptions {
-  /** Resolves when it is time to look for more: true to look, false to end. */
+  /** Resolves when the files should be read again: true to continue, false to end. */
   more(): Promise<boolean>
 }
 
-/** How far a file has been read: whole lines only, as a last one may still be written. */
-interface Place {
+/** The position after the last whole line; an incomplete last line may still be written. */
+interface Position {
   offset: number
   line: number
 }
 
 /**
- * Like `readLog`, and then what is appended, until `more` says that it is enough. `limit` does not apply.
+ * Like `readLog`, then continues with appended records until `more` resolves to false. `limit` does not apply.
  *
  * @throws {AuditError} as `readLog`.
  */
@@ -54,32 +54,33 @@ export async function* followLog(
   filter: LogFilter,
   options: FollowOptions,
 ): AsyncGenerator<SignedEnvelope, void, void> {
-  const wanted = compileFilter(filter)
-  const places = new Map<string, Place>()
+  const compiled = compileFilter(filter)
+  const positions = new Map<string, Position>()
   do {
     for (const { name, day } of await dailyFiles(dir)) {
-      if (!wanted.day(day)) continue
-      const place = places.get(name) ?? { offset: 0, line: 0 }
-      places.set(name, place)
+      if (!compiled.day(day)) continue
+      const place = positions.get(name) ?? { offset: 0, line: 0 }
+      positions.set(name, place)
       for await (const { bytes, complete } of linesOf(join(dir, name), place.offset)) {
         if (!complete) break
         place.offset += bytes.length + 1
         place.line++
-        const record = recordIn(bytes, { file: name, line: place.line }, options)
-        if (record !== undefined && wanted.record(record)) yield record
+        const record = parseRecord(bytes, { file: name, line: place.line }, options)
+        if (record !== undefined && compiled.record(record)) yield record
       }
     }
   } while (await options.more())
 }
 
-function recordIn(
+function parseRecord(
   bytes: Buffer,
   place: { file: string; line: number },
   { onBadLine }: ReadOptions,
 ): SignedEnvelope | undefined {
   const record = objectOf(textOf(bytes) ?? '')
   if (record !== undefined && isEnvelope(record)) return record
-  if (onBadLine === undefined) throw new AuditError('read_failed', `${place.file}:${place.line} is no record`)
+  if (onBadLine === undefined)
+    throw new AuditError('read_failed', `${place.file}:${place.line} is not a record`)
   onBadLine(place)
   return undefined
 }

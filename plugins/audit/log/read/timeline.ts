@@ -1,56 +1,56 @@
-// Calls over time in constant memory: parts of equal length that double when the time outgrows them.
+// Calls over time in constant memory: buckets of equal length, which doubles when there are too many.
 
-export interface TimelinePart {
-  /** ISO 8601 instant at which the part begins. */
+export interface TimelineBucket {
+  /** ISO 8601 instant at which the bucket begins. */
   readonly from: string
   readonly allowed: number
   readonly denied: number
 }
 
-const PARTS = 60
-const SHORTEST_MS = 1_000
+const MAX_BUCKETS = 60
+const MIN_BUCKET_MS = 1_000
 
 export class Timeline {
-  #partMs = SHORTEST_MS
-  /** By number of the part since the epoch. */
-  #parts = new Map<number, { allowed: number; denied: number }>()
+  #bucketMs = MIN_BUCKET_MS
+  /** By number of the bucket since the epoch. */
+  #buckets = new Map<number, { allowed: number; denied: number }>()
   #first = Number.POSITIVE_INFINITY
   #last = Number.NEGATIVE_INFINITY
 
   /** `ms`: milliseconds since the epoch. */
   add(ms: number, isDenied: boolean): void {
-    const number = Math.floor(ms / this.#partMs)
+    const number = Math.floor(ms / this.#bucketMs)
     this.#first = Math.min(this.#first, number)
     this.#last = Math.max(this.#last, number)
     this.#count(number, isDenied ? 0 : 1, isDenied ? 1 : 0)
-    while (this.#last - this.#first >= PARTS) this.#double()
+    while (this.#last - this.#first >= MAX_BUCKETS) this.#double()
   }
 
   #count(number: number, allowed: number, denied: number): void {
-    const part = this.#parts.get(number)
-    if (part === undefined) this.#parts.set(number, { allowed, denied })
+    const bucket = this.#buckets.get(number)
+    if (bucket === undefined) this.#buckets.set(number, { allowed, denied })
     else {
-      part.allowed += allowed
-      part.denied += denied
+      bucket.allowed += allowed
+      bucket.denied += denied
     }
   }
 
   #double(): void {
-    const parts = this.#parts
-    this.#parts = new Map()
-    this.#partMs *= 2
+    const buckets = this.#buckets
+    this.#buckets = new Map()
+    this.#bucketMs *= 2
     this.#first = Math.floor(this.#first / 2)
     this.#last = Math.floor(this.#last / 2)
-    for (const [number, { allowed, denied }] of parts) this.#count(Math.floor(number / 2), allowed, denied)
+    for (const [number, { allowed, denied }] of buckets) this.#count(Math.floor(number / 2), allowed, denied)
   }
 
   /** Without gaps, at most 60. */
-  parts(): TimelinePart[] {
-    if (this.#parts.size === 0) return []
+  buckets(): TimelineBucket[] {
+    if (this.#buckets.size === 0) return []
     return Array.from({ length: this.#last - this.#first + 1 }, (_, index) => {
       const number = this.#first + index
-      const { allowed = 0, denied = 0 } = this.#parts.get(number) ?? {}
-      return { from: new Date(number * this.#partMs).toISOString(), allowed, denied }
+      const { allowed = 0, denied = 0 } = this.#buckets.get(number) ?? {}
+      return { from: new Date(number * this.#bucketMs).toISOString(), allowed, denied }
     })
   }
 }

@@ -1,5 +1,5 @@
-// The texts that are signed: a daily log's checkpoint (c2sp.org/tlog-checkpoint) and the statement that
-// retention leaves. Each daily log is a log of its own, named by its origin, which is also the key's name.
+// The signed texts: a daily log's checkpoint (c2sp.org/tlog-checkpoint) and the statement of removal. Each daily
+// log is a log of its own, named by its origin, which is also the key's name.
 
 import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
 import { dayOfInstant } from '../format/day.js'
@@ -8,7 +8,7 @@ import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from '../me
 const ORIGIN = /^svc-audit\/([^\s+/]+)\/(\d{4}-\d\d-\d\d)$/u
 const STATEMENT = /^svc-audit\/([^\s+/]+)\/retention$/u
 const COUNT = /^(?:0|[1-9]\d{0,15})$/
-/** What every text here begins with, and no other line of one does. */
+/** The start of the first line of each text, and of no other line. */
 export const FIRST_LINE_START = 'svc-audit/'
 
 /** The tree over the first `size` lines of a day's log. */
@@ -25,13 +25,13 @@ export interface Checkpoint extends Head {
   readonly prev?: Head
 }
 
-/** Heads of the daily logs that retention removed. */
+/** Heads of removed daily logs. */
 export interface Removal {
   readonly origin: string
   readonly heads: readonly Head[]
 }
 
-/** `svc-audit/<keyId>/<day>`; bytes of an unusual key id that a note's key name may not have are escaped. */
+/** `svc-audit/<keyId>/<day>`; bytes of a key id that a note's key name must not contain are escaped. */
 export function originOf(keyId: string, day: string): string {
   return `${FIRST_LINE_START}${segment(keyId)}/${day}`
 }
@@ -54,7 +54,7 @@ export function removalText(origin: string, heads: readonly Head[]): string {
   return `${[origin, ...heads.map((head) => `removed ${headText(head)}`)].join('\n')}\n`
 }
 
-/** The checkpoint that `text` is; undefined where it is none. Unknown extension lines are passed over. */
+/** Parses a checkpoint; undefined for any other text. Unknown extension lines are ignored. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
   const [origin = '', size = '', root = '', ...extensions] = linesOf(text)
   const day = ORIGIN.exec(origin)?.[2]
@@ -68,7 +68,7 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
     : { origin, ...head, prev }
 }
 
-/** The statement that `text` is; undefined where it is none. */
+/** Parses a statement of removal; undefined for any other text. */
 export function parseRemoval(text: string): Removal | undefined {
   const [origin = '', ...lines] = linesOf(text)
   if (!STATEMENT.test(origin) || lines.length === 0) return undefined

@@ -1,4 +1,4 @@
-// Seals one daily log: keeps its tree and adds checkpoints, each extending the one before.
+// Seals one daily log: maintains its tree and adds checkpoints, each extending the one before.
 
 import { join } from 'node:path'
 import { FILE_MODE, READ, READ_WRITE_CREATE, syncFile } from '../files/file-system.js'
@@ -43,11 +43,11 @@ export class DaySeal {
   }
 
   /**
-   * Signs a checkpoint over all lines the log has now, if there are more than the last one covers. `prev`
-   * is asked for the newest earlier head when this is the day's first. Needs the seal lock.
+   * Signs a checkpoint over all lines of the log, if there are more than the last one covers. `prev` returns the
+   * newest earlier head for the day's first checkpoint. Needs the seal lock.
    *
-   * @throws {AuditError} `sealed_log_changed` when the log no longer begins as it was sealed; what the disk
-   * and the signer throw. The object is of no more use then; a new one starts from what is on disk.
+   * @throws {AuditError} `sealed_log_changed` when the log no longer starts as it was sealed; errors of the disk
+   * and the signer. The object cannot be used afterwards; a new one starts from the files.
    */
   async seal(prev: () => Head | undefined): Promise<void> {
     const { port, lock } = this.#parts
@@ -57,7 +57,7 @@ export class DaySeal {
       this.#tree = tree
       const { size } = port.fstatSync(log)
       if (size === tree.logEnd) return
-      // Only under the lock is a batch either whole in the file or not at all.
+      // Only under the lock does the file end with a complete batch.
       const end = await lock.run(() => endOfLastLine(port, log, port.fstatSync(log).size))
       if (end < tree.logEnd) {
         throw changed(this.day, `it has ${end} bytes where ${tree.logEnd} are sealed`)
@@ -100,14 +100,14 @@ export class DaySeal {
     this.#head = head
   }
 
-  /** The tree that the last checkpoint was signed over. */
+  /** The tree of the last checkpoint. */
   async #resume(log: number): Promise<Tree> {
     const newest = newestCheckpoint(this.#parts.port, this.#path(checkpointFile(this.day)))
     if (newest === undefined) return this.#rebuild(log, undefined)
     if (newest.damaged) throw changed(this.day, 'its checkpoint file does not end in a checkpoint')
     const { checkpoint, note } = newest
     if (checkpoint !== undefined && note !== undefined) {
-      // Other keys sealed before ours are judged by verification, which knows them all.
+      // Verification checks checkpoints of other keys.
       const own = judgeNote(note, checkpoint.origin, [this.#parts.signer])
       if (own.kind === 'bad_signature')
         throw changed(this.day, 'its last checkpoint is not the one we signed')
@@ -118,7 +118,7 @@ export class DaySeal {
     return resumed
   }
 
-  /** The tree as its file has it, if that leads to the signed root and fits the log. */
+  /** Loads the tree file, if it leads to the signed root and matches the log. */
   #load(log: number, { size, root }: Head): Tree | undefined {
     const { port } = this.#parts
     if (size === 0) return undefined
@@ -130,7 +130,7 @@ export class DaySeal {
       const before = size === 1 ? { logEnd: 0 } : readEntry(port, fd, entryIndex(size - 2, 0))
       if (last === undefined || before === undefined) return undefined
       if (!this.#isLine(log, before.logEnd, last.logEnd, last.hash)) return undefined
-      // A sealer that died may have been ahead of its checkpoint.
+      // A sealer that died may have written entries beyond its checkpoint.
       port.ftruncateSync(fd, entriesOf(size) * ENTRY_BYTES)
       return { range, logEnd: last.logEnd }
     } finally {
@@ -149,7 +149,7 @@ export class DaySeal {
     )
   }
 
-  /** Hashes the sealed lines of the log anew and writes the tree's file. */
+  /** Rebuilds the tree file from the sealed lines of the log. */
   async #rebuild(log: number, head: Head | undefined): Promise<Tree> {
     const { port } = this.#parts
     const tree = { range: new CompactRange(), logEnd: 0 }

@@ -1,4 +1,4 @@
-// The newest checkpoint in a file of them, found from its end, however long the file is.
+// Finds the newest checkpoint from the end of its file, so the size of the file does not matter.
 
 import type { FileSystem } from '../files/file-system.js'
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js'
@@ -9,9 +9,9 @@ export interface NewestCheckpoint {
   /** The last well-formed one; undefined where there is none. */
   readonly checkpoint: Checkpoint | undefined
   readonly note: Note | undefined
-  /** The note as it stands in the file; empty where there is none. */
+  /** The text of the note; empty where there is none. */
   readonly signed: string
-  /** True when something that is neither a checkpoint nor a torn one stands after it. */
+  /** True when other bytes than a torn checkpoint follow it. */
   readonly damaged: boolean
 }
 

@@ -1,18 +1,18 @@
-// A file of notes, one after the other. Every note's first line begins in a way no other line does, so a
-// note that was damaged spoils no other, and one that was cut short by a death is told apart at the end.
+// Splits a file of notes. The start of a first line occurs in no other line, so a damaged note does not affect the
+// others, and an incomplete one at the end is recognised.
 
 import { FIRST_LINE_START } from './checkpoint.js'
 import { type Note, parseNote } from './note.js'
 
 export interface NotePiece {
-  /** Of its first line, counted from 1. */
+  /** Number of its first line, counted from 1. */
   readonly line: number
-  /** Of its first byte. */
+  /** Offset of its first byte. */
   readonly offset: number
-  /** Undefined where the piece is no note. */
+  /** Undefined where the piece is not a note. */
   readonly note: Note | undefined
   readonly text: string
-  /** True for a last piece without a complete signature line: what a writer that died leaves. */
+  /** True for a last piece without a complete signature line, which a writer that died leaves. */
   readonly torn: boolean
 }
 

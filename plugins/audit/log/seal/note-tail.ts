@@ -1,5 +1,5 @@
-// The end of a file of notes: its last ones, where the whole ones end, and adding another. Only what ends in a
-// whole note may be built on or uploaded, since a torn one is cut off again.
+// The end of a file of notes: the last notes, where they end, and appending another. A torn note at the end is
+// truncated, so only complete notes may be extended or uploaded.
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
@@ -17,13 +17,13 @@ import {
 import { systemCode } from '../format/errors.js'
 import { type NotePiece, notePieces } from './note-file.js'
 
-// Many times what most notes need; a longer one is read in steps.
+// Enough for many notes; longer ones are read in steps.
 const TAIL_BYTES = 16_384
 
 interface NoteTail {
-  /** The last pieces of the file, a torn one left out. All of them where the file is short. */
+  /** The last pieces of the file without a torn one. All pieces where the file is short. */
   readonly pieces: readonly NotePiece[]
-  /** The offset after the last of them, where a torn one may begin. */
+  /** The offset after the last piece, where a torn one may begin. */
   readonly end: number
   readonly size: number
 }
@@ -51,8 +51,8 @@ export interface NoteFileParts {
 }
 
 /**
- * Adds `note` to the file `name` of `dir`, whole or not at all, and resolves when it is on disk. Under the lock,
- * as others take the size of the file under it.
+ * Appends `note` to the file `name` of `dir`, completely or not at all; resolves when it is on disk. Holds the
+ * lock, under which others read the size of the file.
  */
 export async function appendNote(
   { port, lock, logger }: NoteFileParts,
@@ -82,7 +82,7 @@ export async function appendNote(
   }
 }
 
-/** Where the whole notes of a file end; undefined where there is no such file. */
+/** The offset after the last complete note; undefined where there is no such file. */
 export function endOfNotes(port: FileSystem, path: string): number | undefined {
   return noteTail(port, path)?.end
 }
@@ -94,7 +94,7 @@ function writeOrCutBack(port: FileSystem, fd: number, bytes: Uint8Array, end: nu
     try {
       port.ftruncateSync(fd, end)
     } catch (cause) {
-      // The next note finds it torn, and cuts it off.
+      // The next append truncates the torn note.
       throw new Error(`a note failed (${messageOf(error)}) and could not be cut back`, { cause })
     }
     throw error
@@ -111,7 +111,7 @@ function tailOf(port: FileSystem, fd: number): NoteTail {
       ...piece,
       offset: offset + piece.offset,
     }))
-    // What the tail begins with may be the rest of a note.
+    // The first piece may be the rest of a note.
     if (offset > 0) pieces.shift()
     if (offset > 0 && pieces.every(({ torn }) => torn)) continue
     const last = pieces.at(-1)

@@ -1,4 +1,4 @@
-// Signed notes as c2sp.org/signed-note has them: text, an empty line, one line a signature.
+// Signed notes of c2sp.org/signed-note: text, an empty line, one line per signature.
 
 import { hash } from 'node:crypto'
 import type { Signer } from '@svc/core'
@@ -17,7 +17,7 @@ const SIGNATURE_LINE = /^\u2014 ([^\s+]+) (\S+)$/u
 const CONTROL = /[^\n\u0020-\u{10ffff}]/u
 
 export interface NoteSignature {
-  /** Of the key. */
+  /** Name of the key. */
   readonly name: string
   readonly keyId: Uint8Array
   readonly signature: Uint8Array
@@ -34,7 +34,7 @@ export type NoteJudgement =
   | { readonly kind: 'unknown_key' }
   | { readonly kind: 'bad_signature'; readonly key: Verifier }
 
-/** The signer a note needs: one that says its public key, from which the note's key id is made. */
+/** A signer with a public key, from which the note's key id is derived. */
 export type NoteSigner = Signer & { readonly publicKey: Uint8Array }
 
 export function canSignNotes(signer: Signer): signer is NoteSigner {
@@ -67,7 +67,7 @@ export async function signNote(text: string, name: string, signer: NoteSigner): 
   return `${text}\n${DASH}${name} ${toBase64(signed)}\n`
 }
 
-/** The note in `signed`, which is one note and nothing else; undefined where it is not exactly that. */
+/** Parses exactly one note; undefined for anything else. */
 export function parseNote(signed: string): Note | undefined {
   if (CONTROL.test(signed) || !signed.endsWith('\n')) return undefined
   const separator = signed.lastIndexOf('\n\n')
@@ -94,8 +94,8 @@ function parseSignature(line: string): NoteSignature | undefined {
 }
 
 /**
- * Judges a note by its signature under `name`. As signed-note says, signatures of other names and keys are
- * ignored, and one known key whose signature fails spoils the note.
+ * Verifies the signature of a note under `name`. As signed-note requires, signatures of other names and keys are
+ * ignored, and a failing signature of a known key makes the note invalid.
  */
 export function judgeNote(note: Note, name: string, keys: Iterable<Verifier>): NoteJudgement {
   const message = Buffer.from(note.text)

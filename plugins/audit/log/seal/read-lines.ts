@@ -1,5 +1,4 @@
-// Feeds the lines of a log to the tree, reading a bounded chunk at a time off the event loop. Between two
-// chunks other work has its turn, so appending goes on while a long log is hashed.
+// Hashes the lines of a log in chunks, asynchronously, so that appending continues while a long log is hashed.
 
 import type { FileSystem } from '../files/file-system.js'
 import { type Digest, leafHashWithin } from '../merkle/tree-hash.js'
@@ -7,11 +6,11 @@ import { type Digest, leafHashWithin } from '../merkle/tree-hash.js'
 const CHUNK_BYTES = 131_072
 const NEWLINE = 0x0a
 
-/** Told of each line in order: its leaf hash and the offset after its newline. */
+/** Called for each line in order with its leaf hash and the offset after its newline. */
 export type OnLeaf = (leaf: Digest, logEnd: number) => void
 
 /**
- * Hashes the lines of `fd` from offset `from` to offset `to`, which both stand after a newline.
+ * Hashes the lines of `fd` between the offsets `from` and `to`, which both follow a newline.
  *
  * @throws {RangeError} when the file ends before `to`, or `to` is within a line.
  */
@@ -21,7 +20,7 @@ export async function hashLines(
   { from, to }: { readonly from: number; readonly to: number },
   onLeaf: OnLeaf,
 ): Promise<void> {
-  // The first byte is lent to the hash of the first line.
+  // The first byte is spare for the hash of the first line.
   let buffer = Buffer.allocUnsafeSlow(1 + Math.min(CHUNK_BYTES, Math.max(to - from, 1)))
   let offset = from
   while (offset < to) {
@@ -38,7 +37,7 @@ export async function hashLines(
   }
 }
 
-/** The bytes of the whole lines in `buffer[1, end)`, which lie from `offset` on in the log. */
+/** Hashes the whole lines in `buffer[1, end)`, which starts at `offset` in the log; returns their bytes. */
 function hashChunk(buffer: Buffer, end: number, offset: number, onLeaf: OnLeaf): number {
   const filled = buffer.subarray(0, end)
   let start = 1

@@ -1,4 +1,4 @@
-// What retention has removed, from the signed statements that it left.
+// Reads the signed statements of removal.
 
 import { join } from 'node:path'
 import { type FileSystem, READ } from '../files/file-system.js'
@@ -9,15 +9,15 @@ import type { Note } from './note.js'
 import { notePieces } from './note-file.js'
 
 interface RemovalPiece {
-  /** Of its first line, counted from 1. */
+  /** Number of its first line, counted from 1. */
   readonly line: number
   readonly torn: boolean
   readonly note: Note | undefined
-  /** Undefined where the note is no statement. */
+  /** Undefined where the note is not a statement. */
   readonly removal: Removal | undefined
 }
 
-/** The statements of the log at `dir`, in order, their signatures not judged; none where it has none. */
+/** The statements of the log at `dir` in order, with unverified signatures; none where there is no file. */
 export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
   let fd: number
   try {
@@ -37,12 +37,12 @@ export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
   }
 }
 
-/** The day that the first statement names first; undefined while there is none. */
+/** The first day of the first statement; undefined while there is none. */
 export function firstRemovedDay(port: FileSystem, dir: string): string | undefined {
   return readRemovals(port, dir).find(({ removal }) => removal !== undefined)?.removal?.heads[0]?.day
 }
 
-/** The heads that the statements name, by day. */
+/** The removed heads, sorted by day. */
 export function removedHeads(port: FileSystem, dir: string): Head[] {
   const heads = readRemovals(port, dir).flatMap(({ removal }) => removal?.heads ?? [])
   return heads.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : a.size - b.size))

@@ -1,4 +1,4 @@
-// Whether a log is sealed to its end, as far as its files tell without hashing anything.
+// Determines whether a log is completely sealed, without hashing.
 
 import { join } from 'node:path'
 import { type FileSystem, READ } from '../files/file-system.js'
@@ -9,7 +9,7 @@ import { newestCheckpoint } from './head-file.js'
 import { entryIndex, readEntry } from './tree-file.js'
 
 export interface SealedState {
-  /** True where every line, if there is any, is under the newest checkpoint. */
+  /** True where the newest checkpoint covers every line, if there are any. */
   readonly isWhole: boolean
   readonly head: Head | undefined
 }

@@ -1,5 +1,5 @@
-// Seals the daily logs of a directory now and then. Of all processes that append to it one seals: whoever
-// holds the kernel lock on `.svc-seal-lock`, for as long as it lives. The others try again each time.
+// Seals the daily logs of a directory at intervals. Of all processes that append to it, the one that holds the
+// kernel lock on `.svc-seal-lock` seals, until it ends. The others retry at each interval.
 
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
@@ -22,7 +22,7 @@ import { removedHeads } from './removals.js'
 import { sealedState } from './sealed-state.js'
 
 const MS_PER_DAY = 86_400_000
-// After midnight the last calls of the day are still being written.
+// Just after midnight the last calls of the day are still being written.
 const AFTER_MIDNIGHT_MS = 100
 
 export interface SealerParts extends SealParts {
@@ -36,7 +36,7 @@ export class Sealer {
   readonly #parts: SealerParts
   readonly #fd: number
   readonly #days = new Map<string, DaySeal>()
-  /** What is wrong with a day, told once. */
+  /** The last reported error of each day, so that each is reported once. */
   readonly #faults = new Map<string, string>()
   #holds = false
   #work: Promise<unknown> = Promise.resolve()
@@ -51,7 +51,7 @@ export class Sealer {
 
   start(): void {
     if (this.#closed) return
-    // Midnight ends a day whatever the interval is.
+    // A day is also sealed at midnight.
     const toMidnight = MS_PER_DAY - (this.#parts.clock.now() % MS_PER_DAY) + AFTER_MIDNIGHT_MS
     this.#timer = setTimeout(
       () => void this.seal().then(() => this.start()),
@@ -59,20 +59,20 @@ export class Sealer {
     ).unref()
   }
 
-  /** Seals what is new, if this process is the one that seals. Faults go to `onError`. */
+  /** Seals new records, if this process is the one that seals. Errors go to `onError`. */
   seal(): Promise<void> {
     return this.#inTurn(() => this.#sealAll())
   }
 
   /**
-   * Signs a statement that the logs of `days` are about to be removed. Resolves to the days that may go:
-   * those that are sealed to their end, by whatever process.
+   * Signs a statement that the logs of `days` are about to be removed. Resolves to the days that may be removed:
+   * those that are completely sealed, by any process.
    */
   stateRemoval(days: readonly string[]): Promise<string[]> {
     return this.#inTurn(() => this.#state(days))
   }
 
-  /** Seals what is new and lets another process take over. */
+  /** Seals new records and releases the lock. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -86,7 +86,7 @@ export class Sealer {
     const turn = this.#work.then(work)
     this.#work = turn.then(
       () => undefined,
-      // Whoever asked for it is told by `turn`.
+      // `turn` reports the error to the caller.
       () => undefined,
     )
     return turn
@@ -95,7 +95,7 @@ export class Sealer {
   async #sealAll(): Promise<void> {
     try {
       if (!this.#takeOver()) return
-      // Oldest first, so that each day's first checkpoint finds the final head of the day before.
+      // Oldest first, so that each day's first checkpoint names the final head of the day before.
       const days = this.#daysOf(dayOfDailyLog)
       for (const gone of this.#days.keys()) if (!days.includes(gone)) this.#days.delete(gone)
       for (const day of days) await this.#sealDay(day)
@@ -110,7 +110,7 @@ export class Sealer {
     return true
   }
 
-  /** Whether all lines of the day are sealed now. */
+  /** Returns whether all lines of the day are sealed. */
   async #sealDay(day: string): Promise<boolean> {
     const seal = this.#days.get(day) ?? new DaySeal(this.#dir, day, this.#parts)
     this.#days.set(day, seal)
@@ -120,14 +120,14 @@ export class Sealer {
       return true
     } catch (error) {
       this.#days.delete(day)
-      // Another process's retention has removed it since the days were listed.
+      // ENOENT: retention in another process has removed it.
       const isGone = systemCode(error) === 'ENOENT' && !this.#daysOf(dayOfDailyLog).includes(day)
       if (!isGone) this.#report(day, error)
       return false
     }
   }
 
-  /** The newest head of a day before `day`, of its file or of what retention removed. */
+  /** The newest head of a day before `day`, from its file or the statements of removal. */
   #headBefore(day: string): Head | undefined {
     const { port } = this.#parts
     const removed = removedHeads(port, this.#dir).findLast((head) => head.day < day)

@@ -1,10 +1,9 @@
-// The tree of a daily log on disk, `audit-<day>.tree`: derived from the log, so that sealing resumes in
-// O(log n), and verification can say which line was touched. Nothing in it is believed unless it leads to
-// a signed root.
+// The tree file of a daily log, `audit-<day>.tree`: derived from the log, so that sealing resumes in O(log n) and
+// verification can locate changed lines. Its content counts only where it leads to a signed root.
 //
-// Entries stand in the order in which appending leaves completes them (post-order): each leaf is followed
-// by the interior nodes that it completes. An entry is the 32-byte hash and, as 8 bytes little-endian, the
-// offset in the log after the newline of the node's last line.
+// Entries are in the order in which appending leaves completes them (post-order): each leaf is followed by the
+// interior nodes that it completes. An entry is the 32-byte hash and, as 8 bytes little-endian, the offset in the
+// log after the newline of the node's last line.
 
 import { type FileSystem, writeFullyAt } from '../files/file-system.js'
 import { CompactRange, subtreesOf } from '../merkle/compact-range.js'
@@ -14,24 +13,24 @@ export const ENTRY_BYTES = DIGEST_BYTES + 8
 
 export interface TreeEntry {
   readonly hash: Digest
-  /** Bytes of the log up to the end of the node's last line. */
+  /** Offset in the log after the node's last line. */
   readonly logEnd: number
 }
 
-/** Entries of a tree of `size` leaves: every leaf, and every complete subtree above one. */
+/** Number of entries of a tree of `size` leaves: every leaf, and every complete subtree. */
 export function entriesOf(size: number): number {
   let ones = 0
   for (let rest = size; rest > 0; rest = Math.floor(rest / 2)) ones += rest % 2
   return 2 * size - ones
 }
 
-/** Where the root of the complete subtree of `2^level` leaves from `start` on stands. */
+/** The index of the root of the complete subtree of `2^level` leaves from `start` on. */
 export function entryIndex(start: number, level: number): number {
   const last = start + 2 ** level - 1
   return entriesOf(last) + level
 }
 
-/** Entries waiting to be written at their place. */
+/** Buffers entries and writes them at their position. */
 export class TreeWriter {
   readonly #port: FileSystem
   readonly #fd: number
@@ -39,7 +38,7 @@ export class TreeWriter {
   #position: number
   #filled = 0
 
-  /** Writes from behind the tree of `size` leaves on. */
+  /** Starts after the entries of `size` leaves. */
   constructor(port: FileSystem, fd: number, size: number, bufferBytes = 65_536) {
     this.#port = port
     this.#fd = fd
@@ -77,7 +76,7 @@ function decodeEntry(bytes: Buffer, at: number): TreeEntry {
   }
 }
 
-/** The range of the first `size` leaves, or undefined where the file does not hold it. */
+/** The range of the first `size` leaves; undefined where the file is too short. */
 export function readRange(port: FileSystem, fd: number, size: number): CompactRange | undefined {
   const roots: Digest[] = []
   for (const { start, level } of subtreesOf(size)) {

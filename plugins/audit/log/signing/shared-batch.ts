@@ -1,26 +1,26 @@
-// The memory of one batch: lines in the making, and the messages among them that are still to be signed. It can
-// be shared with a thread that signs them too. Whoever takes a message first signs it, so nobody waits for
-// anybody: Ed25519 is deterministic (RFC 8032 §5.1.6), and a message that both have signed has one signature.
+// The memory of one batch: its lines, and which of them are messages that need a signature. It can be shared with
+// a thread that signs them too. Each message is claimed by one thread; neither waits for the other, because
+// Ed25519 is deterministic (RFC 8032 §5.1.6) and a message that both sign has one signature.
 
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 
-export interface SlotSize {
-  /** For lines. */
+export interface BatchSize {
+  /** Space for lines. */
   readonly bytes: number
-  /** Messages at most. */
+  /** Maximum number of messages. */
   readonly messages: number
 }
 
-/** `open`: nobody's yet. `taken`: the thread is signing it. `signed`: by the thread. */
+/** `open`: unclaimed. `taken`: the thread is signing it. `signed`: the thread has signed it. */
 export type MessageState = 'open' | 'taken' | 'signed'
 
-// What the word of a message's state holds. Closed: this thread has signed it, or is about to.
+// Values of the state word. Closed: this thread has signed the message or is about to.
 const CLOSED = 0
 const OPEN = 1
 const TAKEN = 2
 const SIGNED = 3
 
-// The words of a message. The thread reads the first three.
+// Word offsets of a message. The thread reads the first three.
 const STATE = 0
 const START = 1
 const END = 2
@@ -28,15 +28,16 @@ const HEAD_END = 3
 const WORDS = 4
 
 const WORD_BYTES = 4
-// Before the messages' words, in a cache line of their own: how many they are, and how often the slot was emptied.
+// The header, in its own cache line before the messages' words: the number of messages, and how often the batch
+// was emptied.
 const COUNT = 0
 const EPOCH = 1
 const FIRST = 16
 
-/** About as many glances as fit into the time of one signature. */
-const GLANCES = 3_500
+/** Reads that take about as long as one signature. */
+const SPIN_LIMIT = 3_500
 
-export function slotBytes({ bytes, messages }: SlotSize): number {
+export function sharedBatchBytes({ bytes, messages }: BatchSize): number {
   const words = (FIRST + messages * WORDS) * WORD_BYTES
   return roundUp(words + messages * SIGNATURE_BYTES + bytes)
 }
@@ -45,20 +46,20 @@ function roundUp(bytes: number): number {
   return (bytes + 63) & ~63
 }
 
-export class Slot {
+export class SharedBatch {
   readonly bytes: Buffer
   readonly messages: number
   readonly #words: Int32Array
   readonly #signatures: Uint8Array
   #count = 0
-  // Of the thread: how far it has looked, in which epoch.
+  // The thread's position, and the epoch that it belongs to.
   #seen = 0
   #epoch = 0
-  /** Messages whose signature was not waited for: the thread may still be at it. */
+  /** Messages that the thread was too slow to sign; it may still write their signatures. */
   #abandoned: number[] = []
 
-  /** @param memory has `slotBytes(size)` bytes at `offset`, all zero at first. */
-  constructor(memory: ArrayBufferLike, offset: number, size: SlotSize) {
+  /** @param memory has `sharedBatchBytes(size)` bytes at `offset`, all zero at first. */
+  constructor(memory: ArrayBufferLike, offset: number, size: BatchSize) {
     this.messages = size.messages
     this.#words = new Int32Array(memory, offset, FIRST + size.messages * WORDS)
     const signatures = offset + this.#words.byteLength
@@ -66,26 +67,26 @@ export class Slot {
     this.bytes = Buffer.from(memory, signatures + this.#signatures.byteLength, size.bytes)
   }
 
-  /** A slot of this thread's own. */
-  static alone(size: SlotSize): Slot {
-    return new Slot(new ArrayBuffer(slotBytes(size)), 0, size)
+  /** Memory that no other thread shares. */
+  static local(size: BatchSize): SharedBatch {
+    return new SharedBatch(new ArrayBuffer(sharedBatchBytes(size)), 0, size)
   }
 
-  /** Whether another thread may sign here. */
-  get isShared(): boolean {
+  /** Whether the memory is shared with the signing thread. */
+  get isThreadShared(): boolean {
     return this.#words.buffer instanceof SharedArrayBuffer
   }
 
-  /** Messages put since the slot was emptied. */
+  /** Messages added since the batch was emptied. */
   get count(): number {
     return this.#count
   }
 
   /**
-   * Offers `bytes[start, end)` to be signed. The bytes stay as they are until `takeBack` has given the message
-   * back, and where its signature comes from the thread, until then.
+   * Offers `bytes[start, end)` for signing. The bytes must not change before `claim` returns the message, or,
+   * while the thread is signing it, before the signature is read.
    *
-   * @param headEnd where its member is to be put in.
+   * @param headEnd where the signature member is inserted.
    */
   put(start: number, end: number, headEnd: number): void {
     const index = this.#count++
@@ -93,7 +94,7 @@ export class Slot {
     this.#words[at + START] = start
     this.#words[at + END] = end
     this.#words[at + HEAD_END] = headEnd
-    // Releases what was written before to whoever sees the state.
+    // Publishes the writes above to a thread that reads the state.
     Atomics.store(this.#words, at + STATE, OPEN)
     Atomics.store(this.#words, COUNT, this.#count)
   }
@@ -112,31 +113,31 @@ export class Slot {
 
   message(index: number): Uint8Array {
     const start = this.start(index)
-    // Thrice as fast as a Buffer.
+    // Three times as fast as creating a Buffer.
     return new Uint8Array(this.bytes.buffer, this.bytes.byteOffset + start, this.end(index) - start)
   }
 
-  /** Only where it was `signed`. */
+  /** Valid only in the state `signed`. */
   signature(index: number): Uint8Array {
     return this.#signatures.subarray(index * SIGNATURE_BYTES, (index + 1) * SIGNATURE_BYTES)
   }
 
-  /** Takes the message for this thread if it is open still; gives the state it was found in. */
-  takeBack(index: number): MessageState {
+  /** Claims the message for this thread if it is open; returns its previous state. */
+  claim(index: number): MessageState {
     const was = Atomics.compareExchange(this.#words, FIRST + index * WORDS + STATE, OPEN, CLOSED)
     if (was === OPEN) return 'open'
     return was === TAKEN ? 'taken' : 'signed'
   }
 
-  /** Whether the thread ends signing the message within about the time of one signature. */
+  /** Whether the thread finishes the message within about the time of one signature. */
   waitFor(index: number): boolean {
     const at = FIRST + index * WORDS + STATE
-    for (let i = 0; i < GLANCES; i++) if (Atomics.load(this.#words, at) === SIGNED) return true
+    for (let i = 0; i < SPIN_LIMIT; i++) if (Atomics.load(this.#words, at) === SIGNED) return true
     this.#abandoned.push(index)
     return false
   }
 
-  /** False while the thread may still write into it. */
+  /** False while the thread may still write a signature here. */
   get isIdle(): boolean {
     if (this.#abandoned.length === 0) return true
     this.#abandoned = this.#abandoned.filter(
@@ -151,7 +152,9 @@ export class Slot {
     Atomics.add(this.#words, EPOCH, 1)
   }
 
-  /** The thread's part: signs what is open, from the front, until nothing is. Returns whether there was any. */
+  /**
+   * Runs on the thread: signs open messages from the front until there are none. Returns whether there were any.
+   */
   signOpen(sign: (message: Uint8Array) => Uint8Array): boolean {
     let any = false
     const epoch = Atomics.load(this.#words, EPOCH)

@@ -1,50 +1,50 @@
-// The writer's end of its signing thread. The thread is a gain and never a need: while it is not there, or was
-// not quick enough, the writer signs itself.
+// The writer's side of the signing thread. The thread is an optimization: the event loop signs whatever it has not
+// signed in time.
 
 import { Worker } from 'node:worker_threads'
 import type { Logger, Signer } from '@svc/core'
-import type { Slot } from './shared-batch.js'
-import { SharedMemory, type SharedSize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
+import type { SharedBatch } from './shared-batch.js'
+import { SharedMemory, type SharedMemorySize, SIGNING_PROBE, sharedBytes } from './shared-memory.js'
 
 export interface SigningWorkerData {
   readonly memory: SharedArrayBuffer
-  readonly size: SharedSize
-  /** Of the signing key; the thread wipes it. */
+  readonly size: SharedMemorySize
+  /** Seed of the signing key; the thread wipes it. */
   readonly seed: Uint8Array<ArrayBuffer>
 }
 
-/** A signer whose key may go to a thread. */
+/** A signer that gives its key to a thread. */
 export type ThreadSigner = Signer & { keyForThread(): Uint8Array }
 
 export function canUseThread(signer: Signer): signer is ThreadSigner {
   return signer.keyForThread !== undefined && signer.signAsync === undefined
 }
 
-// Starting a thread takes some 30 ms of a core; who writes a few records at a time does not need one.
+// Starting a thread takes about 30 ms of CPU, which few records do not repay.
 const START_AT = 16
-// Waking it costs a quarter of a signature here, and there the time until it runs.
+// Waking the thread costs a quarter of a signature here, and some time until it runs.
 const WAKE_AT = 4
 
 export type StartWorker = (workerData: SigningWorkerData) => Worker
 
 export interface SigningThreadParts {
   readonly signer: ThreadSigner
-  readonly size: SharedSize
+  readonly size: SharedMemorySize
   readonly logger: Logger
   /** Default: a worker of Node that runs `signing-worker.js`. */
   readonly startWorker?: StartWorker | undefined
 }
 
 export class SigningThread {
-  readonly slots: readonly Slot[]
+  readonly batches: readonly SharedBatch[]
   readonly #memory: SharedArrayBuffer
   readonly #shared: SharedMemory
-  readonly #size: SharedSize
+  readonly #size: SharedMemorySize
   readonly #signer: ThreadSigner
   readonly #logger: Logger
   readonly #startWorker: StartWorker
   #worker: Worker | undefined
-  #state: 'absent' | 'starting' | 'running' | 'gone' = 'absent'
+  #state: 'absent' | 'starting' | 'running' | 'stopped' = 'absent'
 
   constructor({ signer, size, logger, startWorker = startNodeWorker }: SigningThreadParts) {
     this.#signer = signer
@@ -53,10 +53,10 @@ export class SigningThread {
     this.#startWorker = startWorker
     this.#memory = new SharedArrayBuffer(sharedBytes(size))
     this.#shared = new SharedMemory(this.#memory, size)
-    this.slots = this.#shared.slots
+    this.batches = this.#shared.batches
   }
 
-  /** Says that a batch has one more message to sign, its `unsigned`th. */
+  /** Announces the `unsigned`th message of a batch. */
   offer(unsigned: number): void {
     if (this.#state === 'running') this.#shared.signal(unsigned >= WAKE_AT)
     else if (this.#state === 'absent' && unsigned >= START_AT) this.#start()
@@ -64,7 +64,7 @@ export class SigningThread {
 
   /** Resolves when the thread has ended. */
   async close(): Promise<void> {
-    this.#state = 'gone'
+    this.#state = 'stopped'
     await this.#worker?.terminate()
   }
 
@@ -75,11 +75,11 @@ export class SigningThread {
       const worker = this.#startWorker({ memory: this.#memory, size: this.#size, seed })
       worker.unref()
       worker.once('message', (sig: Uint8Array) => this.#begin(sig))
-      worker.once('error', (error) => this.#lost(error))
-      worker.once('exit', (code) => this.#lost(new Error(`it ended by itself, code ${code}`)))
+      worker.once('error', (error) => this.#fail(error))
+      worker.once('exit', (code) => this.#fail(new Error(`it ended by itself, code ${code}`)))
       this.#worker = worker
     } catch (error) {
-      this.#lost(error)
+      this.#fail(error)
     }
   }
 
@@ -89,15 +89,15 @@ export class SigningThread {
       this.#state = 'running'
       this.#shared.begin()
     } else {
-      this.#lost(new Error('the key that the signer gave for the thread is not its own'))
+      this.#fail(new Error('the key that the signer gave for the thread is not its own'))
       void this.#worker?.terminate()
     }
   }
 
-  #lost(err: unknown): void {
-    if (this.#state === 'gone') return
-    this.#state = 'gone'
-    this.#logger.error({ err }, 'the signing thread is gone; records are signed on the event loop')
+  #fail(err: unknown): void {
+    if (this.#state === 'stopped') return
+    this.#state = 'stopped'
+    this.#logger.error({ err }, 'the signing thread has stopped; records are signed on the event loop')
   }
 }
 
@@ -105,14 +105,14 @@ function startNodeWorker(workerData: SigningWorkerData): Worker {
   return new Worker(new URL('./signing-worker.js', import.meta.url), {
     name: 'svc-audit-signing',
     workerData,
-    // What the process preloads, or was given to evaluate, is none of the thread's.
+    // The thread needs none of the process's preloaded or evaluated code.
     execArgv: [],
-    // Moved, so that no copy of the key stays behind.
+    // Moved, so that no copy of the key remains here.
     transferList: [workerData.seed.buffer],
   })
 }
 
-/** The seed in memory that holds nothing else. */
+/** Copies the seed to memory of its own, and wipes the original. */
 function ownMemory(seed: Uint8Array): Uint8Array<ArrayBuffer> {
   const own = new Uint8Array(seed)
   seed.fill(0)

@@ -1,5 +1,5 @@
-// What a thread is started with: the options of the process, such as those on TLS, without the ones that only
-// tell how the program itself was given. With `node --input-type=module -e …` every thread would fail.
+// The Node options for a worker thread: those of the process, such as TLS options, without the ones that describe
+// how the main program is given. With `node --input-type=module -e …` every thread would fail.
 
 /** For `execArgv` of a `Worker`. */
 export function threadArgv(): string[] {

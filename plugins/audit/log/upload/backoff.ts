@@ -1,23 +1,23 @@
-// How long to leave a failing control plane or store alone.
+// Exponential backoff with jitter for a failing control plane or store.
 
-const BASE_MS = 500
-const CAP_MS = 60_000
+const MIN_DELAY_MS = 500
+const MAX_DELAY_MS = 60_000
 
 export class Backoff {
   readonly #random: () => number
   #failures = 0
 
-  /** `random`: from 0 up to, not including, 1. */
+  /** @param random returns a number from 0 up to, not including, 1. */
   constructor(random: () => number) {
     this.#random = random
   }
 
-  /** Milliseconds until the next attempt: doubled with each failure, half of it left to chance. */
-  next(askedMs = 0): number {
-    const full = Math.min(CAP_MS, BASE_MS * 2 ** this.#failures)
+  /** Milliseconds until the next attempt: doubled after each failure, half of it random; at least `requestedMs`. */
+  next(requestedMs = 0): number {
+    const full = Math.min(MAX_DELAY_MS, MIN_DELAY_MS * 2 ** this.#failures)
     this.#failures = Math.min(this.#failures + 1, 16)
-    // Never longer than the cap, whatever the other side asks: an hour of silence is an outage.
-    return Math.min(CAP_MS, Math.max(full / 2 + (this.#random() * full) / 2, askedMs))
+    // The cap also limits a longer wait that the other side requests: an hour of silence is an outage.
+    return Math.min(MAX_DELAY_MS, Math.max(full / 2 + (this.#random() * full) / 2, requestedMs))
   }
 
   reset(): void {

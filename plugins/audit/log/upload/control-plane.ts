@@ -5,15 +5,21 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { jsonObjectIn, messageOf } from '@svc/core/json'
 import { UploadError } from './error.js'
-import { type HttpAnswer, HttpClient } from './http.js'
+import { HttpClient, type HttpResponse } from './http.js'
 import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
 import type { UploadMode } from './source.js'
 
 const CONTENT_TYPE = 'application/x-ndjson'
-// What the connection says of itself; the rest of the returned headers is sent as it came.
-const OURS = new Set(['host', 'content-length', 'connection', 'transfer-encoding', 'authorization'])
+// Set by the HTTP client itself; all other returned headers are sent unchanged.
+const CONNECTION_HEADERS = new Set([
+  'host',
+  'content-length',
+  'connection',
+  'transfer-encoding',
+  'authorization',
+])
 
-/** Bytes to be put, as the control plane is told of them. */
+/** An upload, as described to the control plane. */
 export interface PutRequest {
   readonly key: string
   readonly mode: UploadMode
@@ -35,7 +41,7 @@ export class ControlPlane {
   readonly #client = new HttpClient()
   #metadata: Promise<UploadMetadata> | undefined
 
-  /** `idleMs`: how long a PUT may stand still. */
+  /** @param idleMs time without progress after which a PUT is aborted. */
   constructor(config: PresignConfig, idleMs: number) {
     this.#config = config
     this.#base = config.apiBaseUrl.replace(/\/+$/, '')
@@ -43,7 +49,7 @@ export class ControlPlane {
     this.#idleMs = idleMs
   }
 
-  /** As whom to upload; the control plane is asked once, and only for what the configuration lacks. */
+  /** The owner of the upload. The control plane is asked once, and only for what the configuration lacks. */
   async metadata(signal: AbortSignal): Promise<UploadMetadata> {
     const configured = complete(configuredMetadata(this.#config))
     if (configured !== undefined) return configured
@@ -51,7 +57,6 @@ export class ControlPlane {
     try {
       return await this.#metadata
     } catch (error) {
-      // The next attempt asks again.
       this.#metadata = undefined
       throw error
     }
@@ -66,39 +71,39 @@ export class ControlPlane {
       throw new UploadError('upload_failed', `${path} answered without an http or https url`)
     }
     if (!isHeaders(headers)) {
-      throw new UploadError('upload_failed', `${path} answered with headers that are no map of texts`)
+      throw new UploadError('upload_failed', `${path} answered with headers that are not a map of strings`)
     }
     return { url: new URL(url), headers }
   }
 
-  /** Resolves when the store has the bytes, by this request or an earlier one. */
+  /** Resolves when the store has the bytes, from this request or an earlier one. */
   async put(
     { url, headers }: PresignedUrl,
     contentLength: number,
     body: Readable,
     signal: AbortSignal,
   ): Promise<void> {
-    const sent: Record<string, string> = { 'content-type': CONTENT_TYPE }
+    const requestHeaders: Record<string, string> = { 'content-type': CONTENT_TYPE }
     for (const [name, value] of Object.entries(headers)) {
-      if (!OURS.has(name.toLowerCase())) sent[name.toLowerCase()] = value
+      if (!CONNECTION_HEADERS.has(name.toLowerCase())) requestHeaders[name.toLowerCase()] = value
     }
-    sent['content-length'] = String(contentLength)
-    let answer: HttpAnswer
+    requestHeaders['content-length'] = String(contentLength)
+    let response: HttpResponse
     try {
-      answer = await this.#client.put(url, sent, body, { idleMs: this.#idleMs, signal })
+      response = await this.#client.put(url, requestHeaders, body, { idleMs: this.#idleMs, signal })
     } catch (cause) {
       if (cause instanceof UploadError) throw cause
       throw new UploadError('upload_failed', `PUT to ${url.host} failed: ${messageOf(cause)}`, {
-        reach: 'file',
+        scope: 'file',
         cause,
       })
     }
-    const { status } = answer
-    // The key is a function of the bytes: what stands there already are these bytes.
+    const { status } = response
+    // 412: the key contains the hash of the bytes, so the store already has these bytes.
     if ((status >= 200 && status < 300) || status === 412) return
-    // 409 is S3's answer to a conditional PUT that meets another one of the same key under way, such as our
-    // own that timed out: the only 4xx beside 408 and 429 that asks to be repeated.
-    throw refusal(answer, `PUT to ${url.host}`, status === 409 ? 'retry' : 'judge', 'file')
+    // 409: S3's response to a conditional PUT while another PUT of the same key is in progress, such as our own that
+    // timed out. It is retried, like 408 and 429.
+    throw refusal(response, `PUT to ${url.host}`, status === 409 ? 'retryable' : 'by_status', 'file')
   }
 
   close(): void {
@@ -108,8 +113,8 @@ export class ControlPlane {
   async #validateKey(signal: AbortSignal): Promise<UploadMetadata> {
     const path = '/api/auth/validate-key'
     const { tenant, env, environment, clientName, clientVersion } = await this.#call(path, {}, signal)
-    const told = texts({ tenant, env: env ?? environment, clientName, clientVersion })
-    const metadata = complete({ ...told, ...configuredMetadata(this.#config) })
+    const fromKey = nonEmptyStrings({ tenant, env: env ?? environment, clientName, clientVersion })
+    const metadata = complete({ ...fromKey, ...configuredMetadata(this.#config) })
     if (metadata === undefined) {
       throw new UploadError(
         'upload_rejected',
@@ -120,50 +125,52 @@ export class ControlPlane {
   }
 
   async #call(path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> {
-    let answer: HttpAnswer
+    let response: HttpResponse
     try {
-      answer = await this.#client.postJson(new URL(this.#base + path), this.#config.auditKey, body, {
+      response = await this.#client.postJson(new URL(this.#base + path), this.#config.auditKey, body, {
         timeoutMs: this.#timeoutMs,
         signal,
       })
     } catch (cause) {
       throw new UploadError('upload_failed', `${path} failed: ${messageOf(cause)}`, { cause })
     }
-    const { status } = answer
+    const { status } = response
     if (status < 200 || status >= 300) {
-      // A key that is refused is refused for every file; any other refusal may be about this one.
-      const reach = status === 401 || status === 403 || path.includes('/auth/') ? 'all' : 'file'
-      throw refusal(answer, path, 'judge', status >= 400 && status < 500 ? reach : 'all')
+      // A refused key is refused for every file; other refusals may concern only this file.
+      const scope = status === 401 || status === 403 || path.includes('/auth/') ? 'all' : 'file'
+      throw refusal(response, path, 'by_status', status >= 400 && status < 500 ? scope : 'all')
     }
-    const value = jsonObjectIn(answer.body)
+    const value = jsonObjectIn(response.body)
     if (value === undefined) throw new UploadError('upload_failed', `${path} answered without a JSON object`)
     return value
   }
 }
 
 function refusal(
-  { status, headers, body }: HttpAnswer,
+  { status, headers, body }: HttpResponse,
   what: string,
-  mode: 'judge' | 'retry',
-  reach: 'all' | 'file',
+  kind: 'by_status' | 'retryable',
+  scope: 'all' | 'file',
 ): UploadError {
-  const isFinal = mode === 'judge' && status >= 400 && status < 500 && status !== 408 && status !== 429
+  const isFinal = kind === 'by_status' && status >= 400 && status < 500 && status !== 408 && status !== 429
   const hint = status === 401 ? '; is presign.auditKey right?' : ''
   const retryAfterMs = isFinal ? undefined : retryAfter(headers)
   return new UploadError(
     isFinal ? 'upload_rejected' : 'upload_failed',
     `${what} answered ${status}${excerpt(body)}${hint}`,
-    { reach, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
+    { scope, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
   )
 }
 
-/** `Retry-After` in seconds (RFC 9110 §10.2.3); the form with a date is not worth a dependence on clocks. */
+/**
+ * `Retry-After` in seconds (RFC 9110 §10.2.3). The date form is ignored because it depends on synchronized clocks.
+ */
 function retryAfter(headers: IncomingHttpHeaders): number | undefined {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined
 }
 
-/** The beginning of an answer, fit for a log line. */
+/** The start of a response body, safe for a log line. */
 function excerpt(body: string): string {
   const text = body
     .slice(0, 200)
@@ -180,7 +187,7 @@ function isHeaders(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).every((held) => typeof held === 'string')
 }
 
-function texts(fields: Record<string, unknown>): Partial<UploadMetadata> {
+function nonEmptyStrings(fields: Record<string, unknown>): Partial<UploadMetadata> {
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => typeof value === 'string' && value !== ''),
   )

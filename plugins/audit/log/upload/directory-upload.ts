@@ -1,5 +1,5 @@
-// The upload of one directory, round by round: looks for new bytes, sends them, and lets go of what is past its
-// retention. It runs on a thread of its own, so it may read, hash and wait without an append noticing.
+// Uploads one directory in rounds: finds new bytes, sends them, and applies retention. It runs on a thread of its
+// own, so its reads, hashing and waits never delay an append.
 
 import { REMOVALS_FILE } from '../format/paths.js'
 import { ControlPlane } from './control-plane.js'
@@ -8,22 +8,22 @@ import { uploadRound } from './round.js'
 import { type FoundFile, scan } from './scan.js'
 import type { Source } from './source.js'
 import { UploadState } from './state-file.js'
-import type { RoundRequest, SizeAnswer, SizeQuestion, UploadTask } from './thread-messages.js'
-import { AppendCounter, Pace } from './throttle.js'
+import type { RoundRequest, SizeRequest, SizeResponse, UploadTask } from './thread-messages.js'
+import { AppendCounter, UploadThrottle } from './throttle.js'
 
-/** Whom the upload belongs to: the log, asked, and the writer, told. */
+/** The writer's side: answers questions about the log and receives results. */
 export interface UploadHost {
-  /** Sizes at a moment when no batch is half written. */
-  sizes(files: readonly SizeQuestion[]): Promise<SizeAnswer>
-  /** Removes what is past its retention, and of which the store has every byte; resolves to its paths. */
+  /** Sizes read under the lock, so that no batch is partly written. */
+  sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
+  /** Removes files past their retention that are completely uploaded; resolves to their paths. */
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
   /** Bytes that the store does not have yet. */
   pending(bytes: number): void
-  /** The store has taken another object of so many bytes. */
+  /** The store has stored an object of `bytes` bytes. */
   uploaded(bytes: number): void
   failed(error: UploadError, source?: Source): void
-  /** Something was wrong, and the upload goes on. */
-  mended(error: UploadError): void
+  /** An error that does not stop the upload. */
+  warned(error: UploadError): void
 }
 
 export class DirectoryUpload {
@@ -31,7 +31,7 @@ export class DirectoryUpload {
   readonly #host: UploadHost
   readonly #signal: AbortSignal
   readonly #controlPlane: ControlPlane
-  readonly #pace: Pace
+  readonly #throttle: UploadThrottle
   #state: UploadState | undefined
   #now = 0
 
@@ -40,17 +40,17 @@ export class DirectoryUpload {
     this.#host = host
     this.#signal = signal
     this.#controlPlane = new ControlPlane(task.config, task.idleMs)
-    this.#pace = new Pace(new AppendCounter(task.appends))
+    this.#throttle = new UploadThrottle(new AppendCounter(task.appends))
   }
 
-  /** Never rejects: what goes wrong is told to the host. */
+  /** Never rejects: errors go to the host. */
   async round(request: RoundRequest): Promise<void> {
     try {
       await this.#round(request)
     } catch (error) {
-      const isOurs = error instanceof UploadError
+      const isUploadError = error instanceof UploadError
       const message = `uploading failed: ${String(error)}`
-      this.#host.failed(isOurs ? error : new UploadError('upload_failed', message, { cause: error }))
+      this.#host.failed(isUploadError ? error : new UploadError('upload_failed', message, { cause: error }))
     }
   }
 
@@ -60,7 +60,7 @@ export class DirectoryUpload {
     this.#state ??= UploadState.load(
       dir,
       () => this.#now,
-      (error) => this.#host.mended(error),
+      (error) => this.#host.warned(error),
     )
     const state = this.#state
     const found = scan(dir, isFull ? undefined : new Set(days))
@@ -72,7 +72,7 @@ export class DirectoryUpload {
           state,
           controlPlane: this.#controlPlane,
           rangeBytes,
-          pace: this.#pace,
+          throttle: this.#throttle,
           sizes: (sources) => this.#sizes(sources),
           onUploaded: (bytes) => this.#host.uploaded(bytes),
           onFailure: (error, source) => this.#host.failed(error, source),
@@ -81,8 +81,8 @@ export class DirectoryUpload {
         this.#signal,
       )
     await send(found)
-    if (!isFull || !(await this.#tidy(state, found))) return
-    // The statement of what has just been removed goes out at once: this may be the last round for long.
+    if (!isFull || !(await this.#applyRetention(state, found))) return
+    // Uploads the new statement of removal now, because the next round may be far away.
     await send(scan(dir, new Set()).filter(({ source }) => source.path === REMOVALS_FILE))
   }
 
@@ -92,19 +92,19 @@ export class DirectoryUpload {
     return sizes
   }
 
-  /** Retention, and forgetting what is no longer there. Whether anything was removed. */
-  async #tidy(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
-    const there = new Set(found.map(({ source }) => source.path))
-    for (const path of state.paths()) if (!there.has(path)) state.forget(path)
+  /** Applies retention and drops the state of files that no longer exist. Returns whether files were removed. */
+  async #applyRetention(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
+    const existing = new Set(found.map(({ source }) => source.path))
+    for (const path of state.paths()) if (!existing.has(path)) state.forget(path)
     const offsets = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
-    const gone = await this.#host.retain(offsets)
-    for (const removed of gone) {
+    const removedPaths = await this.#host.retain(offsets)
+    for (const removed of removedPaths) {
       for (const path of state.paths()) {
         if (path === removed || path.startsWith(`${removed}/`)) state.forget(path)
       }
     }
     state.save()
-    return gone.length > 0
+    return removedPaths.length > 0
   }
 }
 

@@ -1,25 +1,29 @@
-// What goes wrong with an upload, and what follows from it: try again, or leave it until someone acts.
+// Upload errors: retried, or final until an operator acts.
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, systemCode } from '../format/errors.js'
-import type { ToldError } from './thread-messages.js'
+import type { SerializedError } from './thread-messages.js'
 
-/** `all`: no file would fare better now. `file`: others may. */
-type Reach = 'all' | 'file'
+/** `all`: every file would fail now. `file`: others may succeed. */
+type FailureScope = 'all' | 'file'
 
 export class UploadError extends AuditError {
-  readonly reach: Reach
-  /** What the other side asked us to wait, milliseconds. */
+  readonly scope: FailureScope
+  /** The delay that the other side requested, milliseconds. */
   readonly retryAfterMs: number | undefined
 
   constructor(
-    override readonly code: ToldError['code'],
+    override readonly code: SerializedError['code'],
     message: string,
-    { reach = 'all', retryAfterMs, cause }: { reach?: Reach; retryAfterMs?: number; cause?: unknown } = {},
+    {
+      scope = 'all',
+      retryAfterMs,
+      cause,
+    }: { scope?: FailureScope; retryAfterMs?: number; cause?: unknown } = {},
   ) {
     super(code, message, cause)
     this.name = 'UploadError'
-    this.reach = reach
+    this.scope = scope
     this.retryAfterMs = retryAfterMs
   }
 
@@ -28,22 +32,31 @@ export class UploadError extends AuditError {
   }
 }
 
-/** As a message between threads, which loses what classes add. */
-export function toldError({ code, message, reach, retryAfterMs, cause }: UploadError): ToldError {
+/** Converts to a message between threads, which does not preserve classes. */
+export function serializeError({ code, message, scope, retryAfterMs, cause }: UploadError): SerializedError {
   const causeCode = systemCode(cause)
-  const told = { message: messageOf(cause), ...(causeCode === undefined ? {} : { code: causeCode }) }
+  const serializedCause = {
+    message: messageOf(cause),
+    ...(causeCode === undefined ? {} : { code: causeCode }),
+  }
   return {
     code,
     message,
-    reach,
+    scope,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(cause === undefined ? {} : { cause: told }),
+    ...(cause === undefined ? {} : { cause: serializedCause }),
   }
 }
 
-export function fromTold({ code, message, reach, retryAfterMs, cause }: ToldError): UploadError {
+export function deserializeError({
+  code,
+  message,
+  scope,
+  retryAfterMs,
+  cause,
+}: SerializedError): UploadError {
   return new UploadError(code, message, {
-    reach,
+    scope,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(cause === undefined ? {} : { cause: Object.assign(new Error(cause.message), cause) }),
   })

@@ -1,39 +1,39 @@
-// The two HTTP exchanges of an upload: a small JSON call that must end in time, and a long PUT that must
-// keep moving. node:http, since a presigned PUT needs a Content-Length and a body streamed from disk.
+// The two HTTP requests of an upload: a small JSON call with a deadline, and a long PUT with an idle timeout. Uses
+// node:http, because a presigned PUT needs a Content-Length and a body streamed from disk.
 
 import * as http from 'node:http'
 import * as https from 'node:https'
 import { pipeline, type Readable } from 'node:stream'
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly body: string
 }
 
-interface Exchange {
+interface HttpRequest {
   readonly method: 'POST' | 'PUT'
   readonly headers: http.OutgoingHttpHeaders
   readonly body: string | Readable
-  /** Given up when nothing has moved for so long, milliseconds. */
+  /** Time without progress after which the request is aborted, milliseconds. */
   readonly idleMs: number
   readonly signal: AbortSignal
 }
 
-/** More than an answer of either side can be; a longer one breaks the exchange off. */
-const MAX_ANSWER_BYTES = 262_144
+/** Larger than any valid response; a longer one aborts the request. */
+const MAX_RESPONSE_BYTES = 262_144
 
 export class HttpClient {
   readonly #plain = new http.Agent({ keepAlive: true })
   readonly #tls = new https.Agent({ keepAlive: true })
 
-  /** The whole exchange within `timeoutMs`. Redirects are answers like others: a key must not follow one. */
+  /** The whole request within `timeoutMs`. Redirects are not followed, so that the key stays with this host. */
   async postJson(
     url: URL,
     authorization: string,
     body: object,
     { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResponse> {
     const text = JSON.stringify(body)
     const headers = {
       authorization,
@@ -41,18 +41,18 @@ export class HttpClient {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(text),
     }
-    const limit = new AbortController()
-    const timer = setTimeout(() => limit.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-    const stop = () => limit.abort(signal.reason)
+    const deadline = new AbortController()
+    const timer = setTimeout(() => deadline.abort(new Error(`no response within ${timeoutMs} ms`)), timeoutMs)
+    const stop = () => deadline.abort(signal.reason)
     signal.addEventListener('abort', stop, { once: true })
     if (signal.aborted) stop()
     try {
-      return await this.#exchange(url, {
+      return await this.#send(url, {
         method: 'POST',
         headers,
         body: text,
         idleMs: timeoutMs,
-        signal: limit.signal,
+        signal: deadline.signal,
       })
     } finally {
       clearTimeout(timer)
@@ -65,8 +65,8 @@ export class HttpClient {
     headers: http.OutgoingHttpHeaders,
     body: Readable,
     { idleMs, signal }: { idleMs: number; signal: AbortSignal },
-  ): Promise<HttpAnswer> {
-    return this.#exchange(url, { method: 'PUT', headers, body, idleMs, signal })
+  ): Promise<HttpResponse> {
+    return this.#send(url, { method: 'PUT', headers, body, idleMs, signal })
   }
 
   close(): void {
@@ -74,7 +74,7 @@ export class HttpClient {
     this.#tls.destroy()
   }
 
-  #exchange(url: URL, { method, headers, body, idleMs, signal }: Exchange): Promise<HttpAnswer> {
+  #send(url: URL, { method, headers, body, idleMs, signal }: HttpRequest): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       const options = { method, headers, signal }
       const request =
@@ -82,12 +82,12 @@ export class HttpClient {
           ? https.request(url, { ...options, agent: this.#tls })
           : http.request(url, { ...options, agent: this.#plain })
       const fail = (error: Error) => reject(signal.aborted ? signal.reason : error)
-      request.setTimeout(idleMs, () => request.destroy(new Error(`nothing moved for ${idleMs} ms`)))
+      request.setTimeout(idleMs, () => request.destroy(new Error(`no progress for ${idleMs} ms`)))
       request.on('error', fail)
       request.once('response', (response) => {
-        read(response).then((answer) => {
-          resolve(answer)
-          // A store that answers before it has read the body has decided; the rest need not be sent.
+        readResponse(response).then((parsed) => {
+          resolve(parsed)
+          // A store that responds before it has read the body has decided; the rest is not sent.
           if (!request.writableFinished) request.destroy()
         }, fail)
       })
@@ -97,12 +97,12 @@ export class HttpClient {
   }
 }
 
-async function read(response: http.IncomingMessage): Promise<HttpAnswer> {
+async function readResponse(response: http.IncomingMessage): Promise<HttpResponse> {
   const pieces: Buffer[] = []
   let bytes = 0
   for await (const piece of response as AsyncIterable<Buffer>) {
     bytes += piece.length
-    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer is over ${MAX_ANSWER_BYTES} bytes`)
+    if (bytes > MAX_RESPONSE_BYTES) throw new Error(`the response is over ${MAX_RESPONSE_BYTES} bytes`)
     pieces.push(piece)
   }
   const body = Buffer.concat(pieces).toString('utf8')

@@ -1,8 +1,8 @@
-// The upload configuration, checked at construction: a key that cannot work is told before a record is due.
+// The upload configuration, checked in the constructor so that an unusable key shows before the first record.
 
 import { AuditError } from '../format/errors.js'
 
-/** Where and as whom new bytes are uploaded (contract.md §2.3). */
+/** The control plane, and the owner of the uploaded bytes (contract.md §2.3). */
 export interface PresignConfig {
   /** Base address of the control plane. */
   apiBaseUrl: string
@@ -14,11 +14,11 @@ export interface PresignConfig {
   clientVersion?: string
   /** For each call to the control plane, milliseconds. Default 10 000. */
   timeoutMs?: number
-  /** Between looks for new bytes, milliseconds. Default 10 000. */
+  /** Interval between checks for new bytes, milliseconds. Default 10 000. */
   intervalMs?: number
 }
 
-/** The fields that are known: whatever else an object of the caller's has may not cross to a thread. */
+/** The known fields only: other members of a caller's object may not be transferable to a thread. */
 export function plainPresign(config: PresignConfig): PresignConfig {
   const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion, timeoutMs, intervalMs } =
     config
@@ -27,7 +27,7 @@ export function plainPresign(config: PresignConfig): PresignConfig {
   return { apiBaseUrl, auditKey, ...given }
 }
 
-/** As whom bytes are uploaded: the first part of every object's key. */
+/** The owner of the uploaded bytes: the first part of every object's key. */
 export interface UploadMetadata {
   readonly tenant: string
   readonly env: string
@@ -35,7 +35,7 @@ export interface UploadMetadata {
   readonly clientVersion: string
 }
 
-/** A configuration as a schema gives it: absent members may be there as undefined. */
+/** A configuration as a schema returns it: absent members may be undefined. */
 type Candidate = { readonly [Field in keyof PresignConfig]: PresignConfig[Field] | undefined }
 
 export const DEFAULT_TIMEOUT_MS = 10_000
@@ -45,10 +45,7 @@ const METADATA_FIELDS = ['tenant', 'environment', 'clientName', 'clientVersion']
 // RFC 9110 §5.5 and §11.1: a scheme word, one space, visible characters.
 const AUTHORIZATION = /^[A-Za-z][A-Za-z0-9_-]* +[\x21-\x7e]+(?: [\x21-\x7e]+)*$/
 
-/**
- * What is wrong with which field of the configuration; undefined when nothing is. The key appears in no
- * message.
- */
+/** The first invalid field and why; undefined when there is none. No message contains the key. */
 export function presignFault(config: Candidate): { field: keyof PresignConfig; what: string } | undefined {
   if (!isBaseUrl(config.apiBaseUrl)) {
     return {
@@ -67,7 +64,7 @@ export function presignFault(config: Candidate): { field: keyof PresignConfig; w
     return {
       field: 'auditKey',
       what:
-        'holds an OIDC token, of which the control plane tells no metadata: ' +
+        'holds an OIDC token, for which the control plane returns no metadata: ' +
         `set ${missing.map((field) => `presign.${field}`).join(', ')}, or use an API key`,
     }
   }
@@ -93,7 +90,7 @@ export function checkPresign(config: PresignConfig): void {
   }
 }
 
-/** Metadata as far as the configuration has it. */
+/** The metadata that the configuration has. */
 export function configuredMetadata(config: PresignConfig): Partial<UploadMetadata> {
   const { tenant, environment, clientName, clientVersion } = config
   return {
@@ -109,9 +106,9 @@ function missingMetadata(config: Candidate): string[] {
 }
 
 /**
- * Whether the credential is a JSON Web Token: three base64url segments (five when encrypted) of which the
- * first is a JOSE header, a JSON object (RFC 7515 §3.1, RFC 7516 §3.1). An API key is anything else, opaque
- * access tokens included, since nothing tells them apart.
+ * Whether the credential is a JSON Web Token: three base64url segments (five when encrypted) of which the first is
+ * a JOSE header, a JSON object (RFC 7515 §3.1, RFC 7516 §3.1). Everything else counts as an API key, opaque access
+ * tokens included, because they look the same.
  */
 function isOidcToken(auditKey: string): boolean {
   const token = auditKey.slice(auditKey.lastIndexOf(' ') + 1)

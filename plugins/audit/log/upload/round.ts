@@ -1,5 +1,5 @@
-// One round of uploading: what is new in the files that were found, range by range. Ranges are begun in
-// small groups, so that the state is saved once for many files and yet before any of their bytes leave.
+// One upload round: sends the new ranges of the files that were found. Ranges are prepared in small groups, so
+// that one save of the state covers many files and still happens before any of their bytes are sent.
 
 import { closeSync, fdatasyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,34 +11,34 @@ import { bytesOf, fixedRange, isLineStart, wholeLines } from './range-reader.js'
 import type { FoundFile } from './scan.js'
 import { objectKey, type Range, type Source } from './source.js'
 import type { UploadState } from './state-file.js'
-import type { Pace } from './throttle.js'
+import type { UploadThrottle } from './throttle.js'
 
-const GROUP = 32
-const AT_ONCE = 4
+const GROUP_FILES = 32
+const MAX_CONCURRENT = 4
 
 export interface RoundParts {
   readonly dir: string
   readonly state: UploadState
   readonly controlPlane: ControlPlane
-  /** Most bytes of one object, unless a line is longer. */
+  /** Maximum bytes of one object, unless a line is longer. */
   readonly rangeBytes: number
-  readonly pace: Pace
-  /** Sizes at a moment when no batch is half written; undefined for a file not to be uploaded now. */
+  readonly throttle: UploadThrottle
+  /** Sizes read under the lock, without partly written batches; undefined for a file not to be uploaded now. */
   sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]>
-  /** Called for each range that the store has. */
+  /** Called for each stored range. */
   onUploaded(bytes: number): void
-  /** Called for each failure; a file whose failure is final is left out from then on. */
+  /** Called for each failure; a file with a final failure is skipped from then on. */
   onFailure(error: UploadError, source?: Source): void
 }
 
-interface Begun {
-  /** As the round found it. */
+interface PreparedRange {
+  /** The file as found at the start of the round. */
   readonly found: FoundFile
   readonly file: number
   readonly range: Range
 }
 
-/** Uploads what is new in `files`. Ends early when no file would fare better than the one that failed. */
+/** Uploads the new bytes of `files`. Stops early when every other file would fail too. */
 export async function uploadRound(
   parts: RoundParts,
   files: readonly FoundFile[],
@@ -48,83 +48,87 @@ export async function uploadRound(
   const queue = files.filter(
     ({ source, size }) => size !== state.offsetOf(source.path) || state.pendingOf(source.path),
   )
-  let goesOn = true
-  while (goesOn && queue.length > 0 && !signal.aborted) {
-    const begun = await begin(parts, queue.splice(0, GROUP))
+  let shouldContinue = true
+  while (shouldContinue && queue.length > 0 && !signal.aborted) {
+    const prepared = await prepareGroup(parts, queue.splice(0, GROUP_FILES))
     try {
       state.save()
-      goesOn = await putAll(parts, begun, queue, signal)
+      shouldContinue = await putAll(parts, prepared, queue, signal)
     } finally {
-      for (const { file } of begun) closeSync(file)
+      for (const { file } of prepared) closeSync(file)
     }
   }
   state.save()
 }
 
-async function begin(parts: RoundParts, files: readonly FoundFile[]): Promise<Begun[]> {
+async function prepareGroup(parts: RoundParts, files: readonly FoundFile[]): Promise<PreparedRange[]> {
   const sizes = await parts.sizes(files.map(({ source }) => source))
-  const begun: Begun[] = []
+  const prepared: PreparedRange[] = []
   for (const [i, found] of files.entries()) {
     const { source } = found
     const size = sizes[i]
     if (size === undefined) continue
     try {
-      const one = await beginOne(parts, found, size)
-      if (one !== undefined) begun.push(one)
+      const one = await prepareRange(parts, found, size)
+      if (one !== undefined) prepared.push(one)
     } catch (error) {
-      // Retention or an operator has just removed it.
+      // ENOENT: retention or an operator has removed it.
       if (systemCode(error) !== 'ENOENT') parts.onFailure(asUploadError(error, source), source)
     }
   }
-  return begun
+  return prepared
 }
 
-async function beginOne(parts: RoundParts, found: FoundFile, size: number): Promise<Begun | undefined> {
+async function prepareRange(
+  parts: RoundParts,
+  found: FoundFile,
+  size: number,
+): Promise<PreparedRange | undefined> {
   const { state } = parts
   const { source } = found
   const { path } = source
   const offset = state.offsetOf(path)
   const pending = state.pendingOf(path)
   const file = openSync(join(parts.dir, path), 'r')
-  let isBegun = false
+  let isPrepared = false
   try {
     if (size < (pending ?? offset) || !isLineStart(file, offset)) {
       throw new UploadError(
         'upload_file',
-        `${path} has ${size} bytes and no longer holds the ${pending ?? offset} that were uploaded or begun: ` +
+        `${path} has ${size} bytes and no longer holds the ${pending ?? offset} that were uploaded or started: ` +
           'it was cut or replaced, and nothing more of it is uploaded',
-        { reach: 'file' },
+        { scope: 'file' },
       )
     }
-    // What the power could still take from the disk must not stand in the store.
+    // Only durable bytes are uploaded.
     fdatasyncSync(file)
     const range =
       pending === undefined
-        ? await wholeLines(file, { start: offset, size, limit: parts.rangeBytes }, parts.pace)
-        : await fixedRange(file, offset, pending, parts.pace)
+        ? await wholeLines(file, { start: offset, size, limit: parts.rangeBytes }, parts.throttle)
+        : await fixedRange(file, offset, pending, parts.throttle)
     if (range === undefined) return undefined
     if (pending === undefined) state.begin(path, range.end)
-    isBegun = true
+    isPrepared = true
     return { found, file, range }
   } finally {
-    if (!isBegun) closeSync(file)
+    if (!isPrepared) closeSync(file)
   }
 }
 
 /**
- * Whether the round should go on. Files come back to the queue until they are uploaded as far as the round found
- * them: one that grows faster than it is uploaded must keep neither the others waiting nor retention.
+ * Returns whether the round should continue. A file returns to the queue until it is uploaded up to the size that
+ * the round found: a file that grows faster than it is uploaded must not delay the others or retention.
  */
 async function putAll(
   parts: RoundParts,
-  begun: readonly Begun[],
+  prepared: readonly PreparedRange[],
   queue: FoundFile[],
   signal: AbortSignal,
 ): Promise<boolean> {
-  const waiting = [...begun]
-  let goesOn = true
-  const lane = async () => {
-    for (let one = waiting.shift(); one !== undefined && goesOn; one = waiting.shift()) {
+  const waiting = [...prepared]
+  let shouldContinue = true
+  const worker = async () => {
+    for (let one = waiting.shift(); one !== undefined && shouldContinue; one = waiting.shift()) {
       const { range } = one
       const { source, size } = one.found
       try {
@@ -134,19 +138,19 @@ async function putAll(
         if (range.end < size) queue.push(one.found)
       } catch (error) {
         const failure = asUploadError(error, source)
-        // What is wrong for all is told once, however many met it.
-        if (failure.reach === 'file' || goesOn) parts.onFailure(failure, source)
-        if (failure.reach === 'all') goesOn = false
+        // A failure of scope `all` is reported once, however many uploads meet it.
+        if (failure.scope === 'file' || shouldContinue) parts.onFailure(failure, source)
+        if (failure.scope === 'all') shouldContinue = false
       }
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, lane))
-  return goesOn
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker))
+  return shouldContinue
 }
 
 async function put(
-  { controlPlane, pace }: RoundParts,
-  { found: { source }, file, range }: Begun,
+  { controlPlane, throttle }: RoundParts,
+  { found: { source }, file, range }: PreparedRange,
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted()
@@ -154,13 +158,13 @@ async function put(
   const contentLength = range.end - range.start
   const { mode, date } = source
   const target = await controlPlane.uploadUrl({ key, mode, date, contentLength }, signal)
-  await controlPlane.put(target, contentLength, bytesOf(file, range, pace), signal)
+  await controlPlane.put(target, contentLength, bytesOf(file, range, throttle), signal)
 }
 
 function asUploadError(error: unknown, { path }: Source): UploadError {
   if (error instanceof UploadError) return error
   return new UploadError('upload_failed', `uploading ${path} failed: ${messageOf(error)}`, {
-    reach: 'file',
+    scope: 'file',
     cause: error,
   })
 }

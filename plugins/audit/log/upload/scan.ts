@@ -1,5 +1,5 @@
-// Finds the files of a log. Agents' files can be many thousands, so usually only the days that may have
-// grown are looked at.
+// Finds the files of a log. There can be thousands of agent files, so usually only the days that may have grown
+// are scanned.
 
 import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ export interface FoundFile {
 
 const ORDER = ['audit', 'checkpoint', 'raw', 'agent'] as const
 
-/** Every file of every dataset, the log itself first, older days first. `days` restricts the agents' files. */
+/** Every file of every dataset: the log first, older days first. `days` limits the agents' files. */
 export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
   const paths = [...names(dir), ...names(join(dir, 'raw')).map((name) => `raw/${name}`)]
   for (const node of names(join(dir, 'agents'))) {
@@ -35,13 +35,13 @@ export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
   return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 }
 
-/** Undefined while there is no whole statement in the file. */
+/** Undefined while the file has no complete statement. */
 function removals(dir: string): Source | undefined {
   const day = firstRemovedDay(nodeFileSystem, dir)
   return day === undefined ? undefined : removalsSource(day)
 }
 
-/** Undefined for what is no file, or no longer there. */
+/** Undefined for anything but an existing regular file. */
 function sizeOf(path: string): number | undefined {
   try {
     const stat = lstatSync(path)

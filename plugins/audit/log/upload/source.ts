@@ -1,4 +1,4 @@
-// Which files are uploaded, as which dataset, under which keys (decisions.md §4 "Upload").
+// Which files are uploaded, into which dataset, under which keys (decisions.md §4 "Upload").
 
 import { pathSegment } from '@svc/core/json'
 import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, REMOVALS_FILE } from '../format/paths.js'
@@ -6,14 +6,14 @@ import type { UploadMetadata } from './presign.js'
 
 export type UploadMode = 'audit' | 'agent' | 'raw' | 'checkpoint'
 
-/** A file of the log, as the upload sees it. */
+/** A file of the log to upload. */
 export interface Source {
-  /** Relative to the log's directory, `/` between segments: its name in the state file. */
+  /** Relative to the log's directory, `/` between segments: its key in the state file. */
   readonly path: string
   readonly mode: UploadMode
   /** `YYYY-MM-DD`. */
   readonly date: string
-  /** Where its objects lie below the client's version. */
+  /** The folder of its objects below the client's version. */
   readonly folder: string
   /** Its name without the ending. */
   readonly stem: string
@@ -21,7 +21,7 @@ export interface Source {
 
 const AGENT_LOG = /^agents\/([A-Za-z0-9._%-]+)\/(\d{4}-\d\d-\d\d)\/([A-Za-z0-9._%-]+)\.ndjson$/
 
-/** Undefined for a file that no dataset holds: locks, keys, torn tails, the state itself. */
+/** Undefined for a file of no dataset: locks, keys, torn lines, the state itself. */
 export function sourceOf(path: string): Source | undefined {
   const daily = dayOfDailyLog(path)
   if (daily !== undefined) {
@@ -41,13 +41,13 @@ export function sourceOf(path: string): Source | undefined {
   if (raw !== undefined) return { path, mode: 'raw', date: raw, folder: `raw/${raw}`, stem: `raw-${raw}` }
   const [, node, date, agent] = AGENT_LOG.exec(path) ?? []
   if (node === undefined || date === undefined || agent === undefined) return undefined
-  // Both are path segments already: the writer encoded them.
+  // The writer has encoded both as path segments.
   return { path, mode: 'agent', date, folder: `agents/${node}/${date}`, stem: agent }
 }
 
 /**
- * The statements of what retention removed, of which the first tells of `firstDay`: in the folder of that day, since
- * the file has none of its own and its objects should lie together.
+ * The statements of removal. Their objects go to the folder of `firstDay`, the first removed day, because the file
+ * has no day of its own and its objects should share a folder.
  */
 export function removalsSource(firstDay: string): Source {
   return {
@@ -59,15 +59,15 @@ export function removalsSource(firstDay: string): Source {
   }
 }
 
-/** Bytes `[start, end)` of a file, all of them whole lines. */
+/** Bytes `[start, end)` of a file: whole lines. */
 export interface Range {
   readonly start: number
   readonly end: number
-  /** Of those bytes, hex. */
+  /** SHA-256 of those bytes, hex. */
   readonly sha256: string
 }
 
-/** A function of the bytes and of where they stand, so that an upload that is repeated is the same object. */
+/** Depends only on the bytes and their position, so that a repeated upload writes the same object. */
 export function objectKey(metadata: UploadMetadata, source: Source, range: Range): string {
   const { tenant, env, clientName, clientVersion } = metadata
   const owner = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]

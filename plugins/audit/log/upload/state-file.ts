@@ -1,5 +1,5 @@
-// How far each file is uploaded, in `.svc-presign-state.json`. A crash leaves the old state or the new one,
-// never a mixture: the file is replaced by a rename. Only the holder of the upload lock writes it.
+// The uploaded offset of each file, in `.svc-presign-state.json`. The file is replaced by a rename, so a crash
+// leaves the old state or the new one. Only the holder of the upload lock writes it.
 
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const VERSION = 1
 interface Progress {
   /** Bytes of the file that the store has. */
   readonly offset: number
-  /** End of the range, from `offset` on, that may be on its way. */
+  /** End of the range, from `offset` on, whose upload may be in progress. */
   readonly pending?: number
   /** ISO 8601. */
   readonly updatedAt: string
@@ -32,13 +32,12 @@ export class UploadState {
   }
 
   /**
-   * Reads the state. One that cannot be read is moved aside and told to `onLoss`; everything is then
-   * uploaded again, which adds objects but neither changes nor loses any, since their keys name their bytes.
+   * Reads the state. A damaged one is moved aside and reported to `onDamaged`; all files are then uploaded again,
+   * which adds objects but changes none, because keys contain the hash of the bytes.
    *
-   * @throws {UploadError} `upload_state`, for a state of another version: a newer release may have written
-   *   it, and it is not ours to throw away.
+   * @throws {UploadError} `upload_state` for another version: a newer release may have written it, so it is kept.
    */
-  static load(dir: string, now: () => number, onLoss: (error: UploadError) => void): UploadState {
+  static load(dir: string, now: () => number, onDamaged: (error: UploadError) => void): UploadState {
     const path = join(dir, STATE_FILE)
     let text: string
     try {
@@ -51,7 +50,7 @@ export class UploadState {
     if (files !== undefined) return new UploadState(dir, now, files)
     const kept = `${path}.bad-${new Date(now()).toISOString().replaceAll(/[-:.]/g, '')}`
     renameSync(path, kept)
-    onLoss(
+    onDamaged(
       new UploadError(
         'upload_state',
         `${path} is damaged; it was moved to ${kept}, and all files are uploaded again from their start`,
@@ -65,7 +64,7 @@ export class UploadState {
     return this.#files.get(path)?.offset ?? 0
   }
 
-  /** End of the range that was begun and may be on its way, or there already. */
+  /** End of the range whose upload was started and may be complete. */
   pendingOf(path: string): number | undefined {
     return this.#files.get(path)?.pending
   }
@@ -74,7 +73,7 @@ export class UploadState {
     return [...this.#files.keys()]
   }
 
-  /** A range is about to be put. Nothing is put before this is saved. */
+  /** Records a range before its upload. It is uploaded only after `save`. */
   begin(path: string, end: number): void {
     this.#files.set(path, { offset: this.offsetOf(path), pending: end, updatedAt: this.#time() })
     this.#isSaved = false
@@ -91,9 +90,9 @@ export class UploadState {
   }
 
   /**
-   * Replaces the file: a temporary one, synced, renamed over it, and the name synced.
+   * Replaces the file: writes a temporary one, syncs it, renames it, and syncs the directory.
    *
-   * @throws {UploadError} `upload_failed`; what is not saved is saved with the next change.
+   * @throws {UploadError} `upload_failed`; the next call saves again.
    */
   save(): void {
     if (this.#isSaved) return
@@ -133,7 +132,7 @@ export class UploadState {
   }
 }
 
-/** Undefined for what no release of ours has written whole. */
+/** Undefined for a state that no release has written completely. */
 function parse(text: string, path: string): Map<string, Progress> | undefined {
   let value: unknown
   try {

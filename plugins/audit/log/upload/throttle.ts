@@ -1,18 +1,17 @@
-// Leaves the machine to those who append: while they do, the upload works for a small part of the time, also
-// where another core seems to be free, since memory, caches and the disk are shared with it. In quiet it goes as
-// fast as it can.
+// Limits the work of the upload while records are appended, also where another core seems free, because memory,
+// caches and the disk are shared. Without appends the upload runs at full speed.
 
 import { performance } from 'node:perf_hooks'
-import { setTimeout as after, setImmediate as turn } from 'node:timers/promises'
+import { setTimeout as after, setImmediate as nextTurn } from 'node:timers/promises'
 
-// Rest for each part of work. Measured on two cores (`npm run bench -- --only upload`): with 7 appends slow by 5 to
-// 7 %, with 11 by 3 %, and the upload still sends 45 MB/s, which is some 50,000 records a second.
-const REST = 11
-// What a timer can be trusted with.
-const SHORTEST_REST_MS = 2
-const BUSY_FOR_MS = 100
+// Pause per unit of work. Measured on two cores (`npm run bench -- --only upload`): 7 slows appends by 5 to 7 %,
+// 11 by 3 %, and the upload still sends 45 MB/s, about 50,000 records a second.
+const PAUSE_PER_WORK = 11
+// Timers are too coarse for shorter pauses.
+const MIN_PAUSE_MS = 2
+const BUSY_WINDOW_MS = 100
 
-/** Says to the upload's thread that records become durable: memory that both threads see. */
+/** Counts durable batches in memory that the writer and the upload's thread share. */
 export class AppendCounter {
   readonly shared: Int32Array<SharedArrayBuffer>
 
@@ -20,7 +19,7 @@ export class AppendCounter {
     this.shared = shared
   }
 
-  grew(): void {
+  increment(): void {
     Atomics.add(this.shared, 0, 1)
   }
 
@@ -29,47 +28,47 @@ export class AppendCounter {
   }
 }
 
-export class Pace {
+export class UploadThrottle {
   readonly #appends: AppendCounter
   #seen: number
-  #grewAt = Number.NEGATIVE_INFINITY
-  #worked = activeMs()
-  #owed = 0
-  // One queue for all files: several that rest by turns would together not rest at all.
-  #turn: Promise<unknown> = Promise.resolve()
+  #lastAppendAt = Number.NEGATIVE_INFINITY
+  #activeMs = activeMs()
+  #pauseDueMs = 0
+  // One queue for all files: if each paused on its own, the others would use the time.
+  #queue: Promise<unknown> = Promise.resolve()
 
   constructor(appends: AppendCounter) {
     this.#appends = appends
     this.#seen = appends.value
   }
 
-  /** Resolves when the next piece may be read. */
-  rest(): Promise<unknown> {
-    this.#turn = this.#turn.then(() => this.#rest())
-    return this.#turn
+  /** Resolves when the next chunk may be read. */
+  wait(): Promise<unknown> {
+    this.#queue = this.#queue.then(() => this.#pause())
+    return this.#queue
   }
 
-  #rest(): Promise<unknown> {
-    const worked = activeMs()
-    this.#owed += (worked - this.#worked) * REST
-    this.#worked = worked
-    if (!this.#isBusy()) this.#owed = 0
-    if (this.#owed < SHORTEST_REST_MS) return turn()
-    const rest = this.#owed
-    this.#owed = 0
-    return after(rest)
+  #pause(): Promise<unknown> {
+    const active = activeMs()
+    this.#pauseDueMs += (active - this.#activeMs) * PAUSE_PER_WORK
+    this.#activeMs = active
+    if (!this.#isBusy()) this.#pauseDueMs = 0
+    if (this.#pauseDueMs < MIN_PAUSE_MS) return nextTurn()
+    const pause = this.#pauseDueMs
+    this.#pauseDueMs = 0
+    return after(pause)
   }
 
   #isBusy(): boolean {
     const now = performance.now()
     const appends = this.#appends.value
-    if (appends !== this.#seen) this.#grewAt = now
+    if (appends !== this.#seen) this.#lastAppendAt = now
     this.#seen = appends
-    return now - this.#grewAt < BUSY_FOR_MS
+    return now - this.#lastAppendAt < BUSY_WINDOW_MS
   }
 }
 
-/** Milliseconds for which this thread has been at work, everything it sends included. */
+/** Milliseconds that this thread has been busy, including sending. */
 function activeMs(): number {
   return performance.eventLoopUtilization().active
 }

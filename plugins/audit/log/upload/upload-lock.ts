@@ -1,5 +1,5 @@
-// One process uploads a directory at a time. The lock is the kernel's and belongs to an open file, so it
-// is free the moment its holder dies; whoever asks next goes on from the state file.
+// One process uploads a directory at a time. The kernel lock belongs to an open file, so it is released when its
+// holder dies; the next holder continues from the state file.
 
 import { closeSync, constants, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,18 +16,18 @@ export class UploadLock {
     this.#path = join(dir, UPLOAD_LOCK_FILE)
   }
 
-  /** Takes the lock where it is free, for the life of this object. Never waits: a thread would be stuck in it. */
+  /** Takes the lock if it is free, until `release`. Never waits, because a wait would occupy a thread. */
   acquire(): boolean {
     if (this.#fd !== undefined) return true
     const fd = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, FILE_MODE)
-    let isOurs = false
+    let isLocked = false
     try {
-      isOurs = tryLock(fd)
+      isLocked = tryLock(fd)
     } finally {
-      if (!isOurs) closeSync(fd)
+      if (!isLocked) closeSync(fd)
     }
-    if (isOurs) this.#fd = fd
-    return isOurs
+    if (isLocked) this.#fd = fd
+    return isLocked
   }
 
   release(): void {

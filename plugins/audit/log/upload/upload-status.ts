@@ -1,27 +1,27 @@
-// What the upload knows of itself, for an operator.
+// The upload's status and counters.
 
 import type { Meter } from '@svc/core'
 import type { UploadError } from './error.js'
 
 export interface UploadStatus {
   /**
-   * `standby`: another process uploads this directory. `retrying`: the last attempt failed and will be
-   * repeated. `stopped`: refused for good, until `flush()` or the next opening.
+   * `standby`: another process uploads this directory. `retrying`: the last attempt failed and will be repeated.
+   * `stopped`: refused finally, until `flush()` or the next opening.
    */
   readonly state: 'idle' | 'uploading' | 'standby' | 'retrying' | 'stopped'
-  /** Bytes and objects that the store has taken from this process. */
+  /** Bytes and objects uploaded by this process. */
   readonly uploadedBytes: number
   readonly objects: number
-  /** Bytes known to this process that the store may not have yet. */
+  /** Known bytes that may not be uploaded yet. */
   readonly pendingBytes: number
   readonly failures: number
-  /** Milliseconds since the epoch, of the last object. */
+  /** Time of the last object, milliseconds since the epoch. */
   readonly lastUploadAt?: number
-  /** Why it does not upload, or leaves a file out; else the last failure that no success followed. */
+  /** Why the upload or a file is stopped; else the last failure that no success followed. */
   readonly error?: UploadError
 }
 
-export class UploadFigures {
+export class UploadMetrics {
   state: UploadStatus['state'] = 'idle'
   pendingBytes = 0
   readonly #meter: Meter

@@ -1,31 +1,31 @@
-// The writer's end of the thread that uploads. The thread is started by the first round and kept; one that died
-// is followed by another with the next round.
+// The writer's side of the upload thread. The first round starts the thread; after it dies, the next round starts
+// another.
 
 import { Worker } from 'node:worker_threads'
 import { messageOf } from '@svc/core/json'
 import { threadArgv } from '../thread/thread-argv.js'
-import { fromTold, toldError, UploadError } from './error.js'
+import { deserializeError, serializeError, UploadError } from './error.js'
 import type {
   FromThread,
-  Question,
-  Questions,
+  Request,
+  Requests,
   RoundRequest,
-  SizeAnswer,
-  SizeQuestion,
+  SizeRequest,
+  SizeResponse,
   ToThread,
   UploadTask,
 } from './thread-messages.js'
 
-/** Answers the thread's questions and hears what became of the files. */
+/** Handles the thread's requests and results. */
 export interface ThreadHost {
-  sizes(files: readonly SizeQuestion[]): Promise<SizeAnswer>
+  sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
   pending(bytes: number): void
   uploaded(bytes: number): void
-  /** `path` where the failure is one file's. */
+  /** `path` where the failure concerns one file. */
   failed(error: UploadError, path: string | undefined): void
-  /** Something was wrong, and the upload goes on. */
-  mended(error: UploadError): void
+  /** An error that does not stop the upload. */
+  warned(error: UploadError): void
 }
 
 interface Running {
@@ -45,7 +45,7 @@ export class UploadThread {
   }
 
   /**
-   * Resolves when the round is over, whatever came of it; one at a time. The process stays until then.
+   * Resolves when the round has ended, also after failures; one at a time. Keeps the process alive until then.
    *
    * @throws {UploadError} `upload_failed` when the thread has died.
    */
@@ -63,9 +63,9 @@ export class UploadThread {
     }
   }
 
-  /** Breaks off what is on its way, in this round and every later one. */
+  /** Aborts the uploads in progress, in this and every later round. */
   abort(reason: UploadError): void {
-    this.#tell({ kind: 'abort', reason: toldError(reason) })
+    this.#send({ kind: 'abort', reason: serializeError(reason) })
   }
 
   async close(): Promise<void> {
@@ -78,44 +78,42 @@ export class UploadThread {
       execArgv: threadArgv(),
     })
     let fault: unknown
-    worker.on('message', (message: FromThread) => this.#hear(message))
+    worker.on('message', (message: FromThread) => this.#receive(message))
     worker.on('error', (error) => {
       fault = error
     })
-    // Only now is it certain that the old thread sends nothing more.
+    // Only after the exit no more messages of this thread arrive.
     worker.on('exit', () => {
       this.#worker = undefined
       const what = fault === undefined ? 'ended' : `died: ${messageOf(fault)}`
-      this.#running?.reject(
-        new UploadError('upload_failed', `the thread that uploads ${what}`, { cause: fault }),
-      )
+      this.#running?.reject(new UploadError('upload_failed', `the upload thread ${what}`, { cause: fault }))
     })
     this.#worker = worker
     return worker
   }
 
-  #hear(message: FromThread): void {
+  #receive(message: FromThread): void {
     if (message.kind === 'done') this.#running?.resolve()
     else if (message.kind === 'pending') this.#host.pending(message.bytes)
     else if (message.kind === 'uploaded') this.#host.uploaded(message.bytes)
-    else if (message.kind === 'failed') this.#host.failed(fromTold(message.error), message.path)
-    else if (message.kind === 'mended') this.#host.mended(fromTold(message.error))
-    else void this.#answer(message.id, message.question)
+    else if (message.kind === 'failed') this.#host.failed(deserializeError(message.error), message.path)
+    else if (message.kind === 'warned') this.#host.warned(deserializeError(message.error))
+    else void this.#respond(message.id, message.request)
   }
 
-  async #answer(id: number, question: Question): Promise<void> {
+  async #respond(id: number, request: Request): Promise<void> {
     try {
-      this.#tell({ kind: 'answer', id, value: await this.#ask(question) })
+      this.#send({ kind: 'response', id, value: await this.#request(request) })
     } catch (error) {
-      this.#tell({ kind: 'no answer', id, message: `uploading failed: ${messageOf(error)}` })
+      this.#send({ kind: 'error', id, message: `uploading failed: ${messageOf(error)}` })
     }
   }
 
-  #ask(question: Question): Promise<Questions[keyof Questions]['answer']> {
-    return question.name === 'sizes' ? this.#host.sizes(question.asked) : this.#host.retain(question.asked)
+  #request(request: Request): Promise<Requests[keyof Requests]['result']> {
+    return request.name === 'sizes' ? this.#host.sizes(request.params) : this.#host.retain(request.params)
   }
 
-  #tell(message: ToThread): void {
+  #send(message: ToThread): void {
     this.#worker?.postMessage(message)
   }
 }

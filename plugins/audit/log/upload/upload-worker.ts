@@ -1,60 +1,60 @@
-// The thread that uploads: everything but the decision when. Its reads and syncs are synchronous, as the
-// process's pool of threads is what the appends' `fdatasync` waits for.
+// The upload thread: does everything except scheduling. Its reads and syncs are synchronous, because asynchronous
+// ones would use the process's thread pool, which the appends' `fdatasync` needs.
 
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { DirectoryUpload } from './directory-upload.js'
-import { fromTold, toldError, UploadError } from './error.js'
-import type { FromThread, Question, Questions, ToThread, UploadTask } from './thread-messages.js'
+import { deserializeError, serializeError, UploadError } from './error.js'
+import type { FromThread, Request, Requests, ToThread, UploadTask } from './thread-messages.js'
 
-/** Of 19: beside a thread that wants the whole core it gets about a quarter of it, else all it can use. */
+/** Nice value: beside a busy thread it gets about a quarter of the core, else all it can use. */
 const NICE = 5
 
-interface Waiting {
+interface PendingRequest {
   resolve(value: unknown): void
   reject(error: UploadError): void
 }
 
 const closing = new AbortController()
-const waiting = new Map<number, Waiting>()
-let asked = 0
+const pending = new Map<number, PendingRequest>()
+let nextRequestId = 0
 
-// Elsewhere the call is about the process, not the thread that makes it.
+// On other systems the call changes the whole process, not this thread.
 if (process.platform === 'linux') setPriority(NICE)
 
 const upload = new DirectoryUpload(
   workerData as UploadTask,
   {
-    sizes: (files) => ask<'sizes'>({ name: 'sizes', asked: files }),
-    retain: (uploaded) => ask<'retain'>({ name: 'retain', asked: uploaded }),
-    pending: (bytes) => tell({ kind: 'pending', bytes }),
-    uploaded: (bytes) => tell({ kind: 'uploaded', bytes }),
+    sizes: (files) => request<'sizes'>({ name: 'sizes', params: files }),
+    retain: (uploaded) => request<'retain'>({ name: 'retain', params: uploaded }),
+    pending: (bytes) => send({ kind: 'pending', bytes }),
+    uploaded: (bytes) => send({ kind: 'uploaded', bytes }),
     failed: (error, source) =>
-      tell({ kind: 'failed', error: toldError(error), ...(source && { path: source.path }) }),
-    mended: (error) => tell({ kind: 'mended', error: toldError(error) }),
+      send({ kind: 'failed', error: serializeError(error), ...(source && { path: source.path }) }),
+    warned: (error) => send({ kind: 'warned', error: serializeError(error) }),
   },
   closing.signal,
 )
 
 parentPort?.on('message', (message: ToThread) => {
-  if (message.kind === 'round') void upload.round(message.round).then(() => tell({ kind: 'done' }))
-  else if (message.kind === 'abort') closing.abort(fromTold(message.reason))
+  if (message.kind === 'round') void upload.round(message.round).then(() => send({ kind: 'done' }))
+  else if (message.kind === 'abort') closing.abort(deserializeError(message.reason))
   else {
-    const question = waiting.get(message.id)
-    waiting.delete(message.id)
-    if (message.kind === 'answer') question?.resolve(message.value)
-    else question?.reject(new UploadError('upload_failed', message.message))
+    const request = pending.get(message.id)
+    pending.delete(message.id)
+    if (message.kind === 'response') request?.resolve(message.value)
+    else request?.reject(new UploadError('upload_failed', message.message))
   }
 })
 
-function tell(message: FromThread): void {
+function send(message: FromThread): void {
   parentPort?.postMessage(message)
 }
 
-function ask<Name extends keyof Questions>(question: Question): Promise<Questions[Name]['answer']> {
-  const id = asked++
+function request<Name extends keyof Requests>(request: Request): Promise<Requests[Name]['result']> {
+  const id = nextRequestId++
   return new Promise((resolve, reject) => {
-    waiting.set(id, { resolve: (value) => resolve(value as Questions[Name]['answer']), reject })
-    tell({ kind: 'ask', id, question })
+    pending.set(id, { resolve: (value) => resolve(value as Requests[Name]['result']), reject })
+    send({ kind: 'request', id, request })
   })
 }

@@ -1,28 +1,27 @@
-// Decides when the bytes appended since the last time are sent to the control plane's store, and keeps the
-// figures. A thread of its own reads, hashes and sends what is on disk, so that no append waits for it; failures
-// are told, not thrown.
+// Schedules the upload of appended bytes and keeps the counters. A thread of its own reads, hashes and sends, so
+// no append waits for it; failures are reported, not thrown.
 
 import { once } from 'node:events'
 import type { Clock, Meter } from '@svc/core'
 import { dayOfInstant } from '../format/day.js'
 import { Backoff } from './backoff.js'
 import { UploadError } from './error.js'
-import { sizesIn, type UploadedLog } from './log-sizes.js'
+import { fileSizes, type UploadedLog } from './file-sizes.js'
 import { DEFAULT_INTERVAL_MS, DEFAULT_TIMEOUT_MS, type PresignConfig, plainPresign } from './presign.js'
-import type { SizeAnswer, SizeQuestion } from './thread-messages.js'
+import type { SizeRequest, SizeResponse } from './thread-messages.js'
 import { AppendCounter } from './throttle.js'
 import { UploadLock } from './upload-lock.js'
-import { UploadFigures, type UploadStatus } from './upload-status.js'
+import { UploadMetrics, type UploadStatus } from './upload-status.js'
 import { UploadThread } from './upload-thread.js'
 
-const FULL_SCAN_EVERY_MS = 3_600_000
+const FULL_SCAN_INTERVAL_MS = 3_600_000
 const MS_PER_DAY = 86_400_000
 
 interface UploadLimits {
-  /** New bytes that start a round before its time. */
+  /** New bytes that start a round before the interval is over. */
   readonly triggerBytes: number
   readonly rangeBytes: number
-  /** How long a PUT may stand still, milliseconds. */
+  /** Time without progress after which a PUT is aborted, milliseconds. */
   readonly idleMs: number
 }
 
@@ -42,16 +41,16 @@ export class Uploader {
   readonly #thread: UploadThread
   readonly #lock: UploadLock
   readonly #backoff: Backoff
-  readonly #figures: UploadFigures
+  readonly #metrics: UploadMetrics
   readonly #appends = new AppendCounter()
   readonly #closing = new AbortController()
-  /** Files left alone since a failure that repeating does not mend. */
+  /** Files skipped after a final failure. */
   readonly #stopped = new Map<string, UploadError>()
-  /** Days whose agents' files have grown since all were looked at. */
+  /** Days whose agents' files have grown since the last full scan. */
   #days = new Set<string>()
   #newestDay = ''
-  #freshBytes = 0
-  #halted: UploadError | undefined
+  #newBytes = 0
+  #fatalError: UploadError | undefined
   #hasFailed = false
   #retryAfterMs: number | undefined
   #notBefore = 0
@@ -67,7 +66,7 @@ export class Uploader {
     const { dir, config, limits, clock, meter, random, log } = parts
     this.#lock = new UploadLock(dir)
     this.#backoff = new Backoff(random)
-    this.#figures = new UploadFigures(meter)
+    this.#metrics = new UploadMetrics(meter)
     const { rangeBytes, idleMs } = limits
     const { shared: appends } = this.#appends
     this.#thread = new UploadThread(
@@ -76,16 +75,16 @@ export class Uploader {
         sizes: (files) => this.#sizes(files),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
         pending: (bytes) => {
-          this.#figures.pendingBytes = bytes
+          this.#metrics.pendingBytes = bytes
         },
-        uploaded: (bytes) => this.#figures.uploaded(bytes, clock.now()),
+        uploaded: (bytes) => this.#metrics.uploaded(bytes, clock.now()),
         failed: (error, path) => this.#failed(error, path),
-        mended: (error) => this.#report(error),
+        warned: (error) => this.#report(error),
       },
     )
   }
 
-  /** Begins to upload, now and at every interval. Call once the directory is open. */
+  /** Starts uploading, now and at every interval. Call after the directory is open. */
   start(): void {
     if (this.#closed !== undefined) return
     const { intervalMs = DEFAULT_INTERVAL_MS } = this.#parts.config
@@ -93,36 +92,36 @@ export class Uploader {
     this.#wake()
   }
 
-  /** Bytes of a file of `day` have become durable. Cheap enough for every batch. */
-  grew(bytes: number, day: string): void {
-    this.#appends.grew()
+  /** Reports durable bytes of `day`. Cheap enough for every batch. */
+  bytesAppended(bytes: number, day: string): void {
+    this.#appends.increment()
     this.#days.add(day)
-    this.#figures.pendingBytes += bytes
-    this.#freshBytes += bytes
+    this.#metrics.pendingBytes += bytes
+    this.#newBytes += bytes
     const hasRotated = day > this.#newestDay && this.#newestDay !== ''
     if (day > this.#newestDay) this.#newestDay = day
-    if (hasRotated || this.#freshBytes >= this.#parts.limits.triggerBytes) this.#wake()
+    if (hasRotated || this.#newBytes >= this.#parts.limits.triggerBytes) this.#wake()
   }
 
   /**
-   * Tries once to upload everything, files and keys that were refused included. Resolves when that attempt
-   * is over, whatever came of it; another process may be the one that uploads.
+   * Tries once to upload everything, including refused files and keys. Resolves when the attempt has ended, also
+   * after a failure; another process may be the one that uploads.
    */
   async flush(): Promise<void> {
     while (this.#running !== undefined) await this.#running
-    this.#halted = undefined
+    this.#fatalError = undefined
     this.#stopped.clear()
     await this.#begin(true)
   }
 
-  /** A last attempt, cut short after `timeoutMs`; what is left is the next opening's. Safe twice. */
+  /** Makes a last attempt of at most `timeoutMs`; the next opening uploads the rest. Safe to call twice. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
   }
 
   status(): UploadStatus {
-    return this.#figures.status(this.#halted ?? [...this.#stopped.values()][0])
+    return this.#metrics.status(this.#fatalError ?? [...this.#stopped.values()][0])
   }
 
   async #close(): Promise<void> {
@@ -134,9 +133,9 @@ export class Uploader {
     }, timeoutMs)
     try {
       while (this.#running !== undefined) await this.#running
-      if (this.#interval === undefined || this.#halted !== undefined) return
-      const { derived } = await this.#parts.log.open()
-      await Promise.race([derived.settled(), once(this.#closing.signal, 'abort')])
+      if (this.#interval === undefined || this.#fatalError !== undefined) return
+      const { agentLogs } = await this.#parts.log.open()
+      await Promise.race([agentLogs.idle(), once(this.#closing.signal, 'abort')])
       if (!this.#closing.signal.aborted) await this.#begin(true)
     } finally {
       clearTimeout(limit)
@@ -147,8 +146,8 @@ export class Uploader {
   }
 
   #wake(): void {
-    if (this.#closed !== undefined || this.#halted !== undefined) return
-    if (this.#running !== undefined) this.#isDueAgain = this.#freshBytes > 0
+    if (this.#closed !== undefined || this.#fatalError !== undefined) return
+    if (this.#running !== undefined) this.#isDueAgain = this.#newBytes > 0
     else if (this.#parts.clock.monotonic() >= this.#notBefore) void this.#begin(false)
   }
 
@@ -165,42 +164,42 @@ export class Uploader {
   /** Never rejects. */
   async #round(isFull: boolean): Promise<void> {
     clearTimeout(this.#retry)
-    this.#freshBytes = 0
+    this.#newBytes = 0
     this.#retryAfterMs = undefined
     this.#hasFailed = false
     try {
-      if (this.#halted === undefined && this.#lock.acquire()) await this.#upload(isFull)
-      else this.#figures.state = this.#halted === undefined ? 'standby' : 'stopped'
+      if (this.#fatalError === undefined && this.#lock.acquire()) await this.#upload(isFull)
+      else this.#metrics.state = this.#fatalError === undefined ? 'standby' : 'stopped'
     } catch (error) {
-      const isOurs = error instanceof UploadError
+      const isUploadError = error instanceof UploadError
       const message = `uploading failed: ${String(error)}`
-      this.#failed(isOurs ? error : new UploadError('upload_failed', message, { cause: error }))
+      this.#failed(isUploadError ? error : new UploadError('upload_failed', message, { cause: error }))
     }
     if (this.#hasFailed) this.#retryLater()
     else this.#backoff.reset()
   }
 
-  async #upload(isAsked: boolean): Promise<void> {
-    const isFull = isAsked || this.#isFullScanDue()
+  async #upload(isRequested: boolean): Promise<void> {
+    const isFull = isRequested || this.#isFullScanDue()
     const days = this.#daysToLookAt()
     const stopped = [...this.#stopped.keys()]
-    // Those that grow from now on may have been looked at already.
+    // A file that grows from now on may have been scanned already.
     if (isFull) this.#days = new Set()
-    this.#figures.state = 'uploading'
+    this.#metrics.state = 'uploading'
     await this.#thread.round({ isFull, days, stopped, now: this.#parts.clock.now() })
-    // After a failure there may be agents' files left of any day.
+    // After a failure, agents' files of any day may be incomplete.
     if (isFull) this.#lastFullScan = this.#hasFailed ? undefined : this.#parts.clock.monotonic()
-    if (this.#figures.state === 'uploading') this.#figures.state = 'idle'
+    if (this.#metrics.state === 'uploading') this.#metrics.state = 'idle'
   }
 
-  async #sizes(files: readonly SizeQuestion[]): Promise<SizeAnswer> {
+  async #sizes(files: readonly SizeRequest[]): Promise<SizeResponse> {
     const { log, dir, clock } = this.#parts
-    return { sizes: await sizesIn(log, dir, files), now: clock.now() }
+    return { sizes: await fileSizes(log, dir, files), now: clock.now() }
   }
 
   #isFullScanDue(): boolean {
     const now = this.#parts.clock.monotonic()
-    return this.#lastFullScan === undefined || now - this.#lastFullScan >= FULL_SCAN_EVERY_MS
+    return this.#lastFullScan === undefined || now - this.#lastFullScan >= FULL_SCAN_INTERVAL_MS
   }
 
   #daysToLookAt(): string[] {
@@ -210,7 +209,7 @@ export class Uploader {
   }
 
   #report(error: UploadError): void {
-    this.#figures.failed(error)
+    this.#metrics.failed(error)
     this.#parts.onAsyncError(error)
   }
 
@@ -219,18 +218,18 @@ export class Uploader {
     if (error.isRetriable) {
       this.#hasFailed = true
       this.#retryAfterMs = Math.max(this.#retryAfterMs ?? 0, error.retryAfterMs ?? 0)
-    } else if (error.reach === 'file' && path !== undefined) {
+    } else if (error.scope === 'file' && path !== undefined) {
       this.#stopped.set(path, error)
     } else {
-      this.#halted = error
-      this.#figures.state = 'stopped'
+      this.#fatalError = error
+      this.#metrics.state = 'stopped'
     }
   }
 
   #retryLater(): void {
     const delay = this.#backoff.next(this.#retryAfterMs)
     this.#notBefore = this.#parts.clock.monotonic() + delay
-    this.#figures.state = 'retrying'
+    this.#metrics.state = 'retrying'
     if (this.#closed !== undefined) return
     this.#retry = setTimeout(() => {
       this.#notBefore = 0

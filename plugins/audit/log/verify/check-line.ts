@@ -1,4 +1,4 @@
-// Judges one stored line from its own bytes: canonical JSON, of its file's day, signed by a known key.
+// Checks one stored line by itself: canonical JSON, of its file's day, signed by a known key.
 
 import {
   Base64Error,
@@ -14,7 +14,7 @@ import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import type { Verifier } from '../keys/public-key.js'
 import type { FailureKind } from './report.js'
 
-export interface Flaw {
+export interface LineFailure {
   readonly kind: FailureKind
   readonly message: string
 }
@@ -23,17 +23,17 @@ const PREFIX = 'ed25519:'
 const SIGNATURE_TEXT = Math.ceil(SIGNATURE_BYTES / 3) * 4
 const COMMA = 0x2c
 
-// One message and one signature are looked at at a time. Memory of their own for each of millions would cost a
-// tenth of their check, most of it when it is given back.
+// One message and one signature are checked at a time. Allocating memory for each of millions would cost a tenth
+// of the check, mostly in garbage collection.
 let messageSpace = Buffer.allocUnsafeSlow(16_384)
 const signatureSpace = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
 
-/** What is wrong with the line, or undefined when nothing is. */
-export function flawOf(
+/** Why the line fails; undefined when it is valid. */
+export function checkLine(
   bytes: Uint8Array,
   day: string,
   keys: ReadonlyMap<string, Verifier>,
-): Flaw | undefined {
+): LineFailure | undefined {
   const text = textOf(bytes)
   if (text === undefined) return { kind: 'not_json', message: 'not UTF-8' }
   const stored = objectOf(text)
@@ -41,21 +41,21 @@ export function flawOf(
   const signed = cutSignature(bytes, stored)
   if (
     signed !== undefined &&
-    signatureFlaw(signed.message, signed.sig, stored['key_id'], keys) === undefined
+    checkSignature(signed.message, signed.sig, stored['key_id'], keys) === undefined
   ) {
-    return dayFlaw(stored['ts'], day)
+    return checkDay(stored['ts'], day)
   }
   const { sig, ...record } = stored
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
   const message = signedMessage(record, sig, text)
   if (message === undefined)
     return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-  return signatureFlaw(Buffer.from(message), sig, record['key_id'], keys) ?? dayFlaw(record['ts'], day)
+  return checkSignature(Buffer.from(message), sig, record['key_id'], keys) ?? checkDay(record['ts'], day)
 }
 
 /**
- * The bytes around the signature, where it stands at its sorted place. If they are what was signed, they
- * are canonical and need not be made anew; that saves most of what a check costs beside the signature.
+ * The bytes around the signature, where it stands at its sorted position. If their signature is valid they are
+ * canonical and need not be serialised again, which saves most of the cost beside the signature check.
  */
 function cutSignature(
   bytes: Uint8Array,
@@ -68,7 +68,7 @@ function cutSignature(
   const start = line.indexOf(member)
   if (start < 1) return undefined
   const end = start + member.length
-  // The comma before goes with it, or the one after where it is the first member.
+  // Removes the comma before it, or the one after where it is the first member.
   const isFirst = line[start - 1] !== COMMA
   const [head, tail] = isFirst ? [start, line[end] === COMMA ? end + 1 : end] : [start - 1, end]
   if (messageSpace.length < line.length) messageSpace = Buffer.allocUnsafeSlow(2 * line.length)
@@ -77,14 +77,14 @@ function cutSignature(
   return { message: messageSpace.subarray(0, length), sig }
 }
 
-/** Whether `sig` stands between the members that sort before and after it. */
+/** Whether `sig` is sorted between its neighbours. */
 function isSorted(names: readonly string[]): boolean {
   const at = names.indexOf('sig')
   const [before, after] = [names[at - 1], names[at + 1]]
   return (before === undefined || before < 'sig') && (after === undefined || after > 'sig')
 }
 
-/** The text that was signed, if `text` is exactly what the writer makes of it and `sig`. */
+/** The signed text, if `text` is exactly what the writer makes of it and `sig`. */
 function signedMessage(record: Record<string, unknown>, sig: string, text: string): string | undefined {
   try {
     const cut = canonicalizeAround(record, 'sig')
@@ -95,12 +95,12 @@ function signedMessage(record: Record<string, unknown>, sig: string, text: strin
   }
 }
 
-function signatureFlaw(
+function checkSignature(
   message: Uint8Array,
   sig: string,
   keyId: unknown,
   keys: ReadonlyMap<string, Verifier>,
-): Flaw | undefined {
+): LineFailure | undefined {
   const signature = signatureBytes(sig)
   if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
   if (keyId === undefined) {
@@ -118,7 +118,7 @@ function signatureBytes(sig: string): Uint8Array | undefined {
   if (!sig.startsWith(PREFIX)) return undefined
   const text = sig.slice(PREFIX.length)
   if (text.length === SIGNATURE_TEXT) {
-    // Whatever the decoder forgave does not come back the same.
+    // A lenient decoding does not encode to the same text.
     signatureSpace.write(text, 'base64')
     return signatureSpace.toString('base64') === text ? signatureSpace : undefined
   }
@@ -130,7 +130,7 @@ function signatureBytes(sig: string): Uint8Array | undefined {
   }
 }
 
-function dayFlaw(ts: unknown, day: string): Flaw | undefined {
+function checkDay(ts: unknown, day: string): LineFailure | undefined {
   const actual = utcDayOf(ts)
   if (actual === day) return undefined
   return {
@@ -139,7 +139,7 @@ function dayFlaw(ts: unknown, day: string): Flaw | undefined {
   }
 }
 
-/** A value from the log, safe and short enough for a terminal. */
+/** A value from the log, made safe and short for a terminal. */
 function shown(value: unknown): string {
   return (JSON.stringify(value) ?? 'undefined').slice(0, 90)
 }

@@ -1,4 +1,4 @@
-// From the differences between what was sealed and what is there to what was done to the log.
+// Classifies the differences between the sealed leaves and the log.
 
 import type { Digest } from '../merkle/tree-hash.js'
 import type { Findings } from './findings.js'
@@ -9,15 +9,15 @@ export interface TamperedLog {
   readonly file: string
   readonly hunks: readonly Hunk[]
   readonly sealed: Leaves
-  /** Lines, counted from 0, that were found at fault by themselves and need no second failure. */
-  readonly flawed: ReadonlySet<number>
-  /** Whether records were judged by themselves at all. */
+  /** Lines, counted from 0, that have a failure already. */
+  readonly failedLines: ReadonlySet<number>
+  /** Whether each record was checked by itself. */
   readonly judged: boolean
 }
 
-/** Reports what was done. Returns how many lines at the end are not sealed yet. */
-export function nameTampering(log: TamperedLog, findings: Findings): number {
-  const { file, hunks, flawed } = log
+/** Reports the changes. Returns the number of lines at the end that are not sealed yet. */
+export function classifyTampering(log: TamperedLog, findings: Findings): number {
+  const { file, hunks, failedLines } = log
   const removed = placesOf(
     hunks,
     (hunk) => hunk.removed,
@@ -31,13 +31,13 @@ export function nameTampering(log: TamperedLog, findings: Findings): number {
   const copied = copiesIn(log.sealed, added, removed)
   let unsealed = 0
   for (const hunk of hunks) {
-    const gone = hunk.removed.flatMap((leaf, i) => (added.has(leaf) ? [] : [hunk.sealedAt + i]))
-    const fresh: number[] = []
+    const missing = hunk.removed.flatMap((leaf, i) => (added.has(leaf) ? [] : [hunk.sealedAt + i]))
+    const unknown: number[] = []
     for (const [i, leaf] of hunk.added.entries()) {
       const line = hunk.logAt + i
       const place = { file, line: line + 1 }
       const from = removed.get(leaf)
-      // A caller may append the same record twice; after the end nothing says that it did not.
+      // A caller may append the same record twice; after the end of the sealed lines that is no failure.
       if (from !== undefined) {
         findings.tampered('reordered', 1)
         findings.fail({ ...place, kind: 'reordered', message: `the record was sealed as line ${from + 1}` })
@@ -48,41 +48,43 @@ export function nameTampering(log: TamperedLog, findings: Findings): number {
           kind: 'duplicated',
           message: 'a second copy of a record that was sealed once',
         })
-      } else if (hunk.atEnd && !flawed.has(line) && (log.judged || gone.length <= fresh.length)) {
+      } else if (hunk.atEnd && !failedLines.has(line) && (log.judged || missing.length <= unknown.length)) {
         unsealed++
       } else {
-        fresh.push(line)
+        unknown.push(line)
       }
     }
-    nameHunk(log, hunk, { gone, fresh }, findings)
+    classifyHunk(log, hunk, { missing, unknown }, findings)
   }
   return unsealed
 }
 
-/** Names what is neither moved nor copied: replaced line by line, else missing or new. */
-function nameHunk(
-  { file, flawed }: TamperedLog,
+/** Reports what is neither moved nor copied: replaced line by line, else missing or new. */
+function classifyHunk(
+  { file, failedLines }: TamperedLog,
   hunk: Hunk,
-  { gone, fresh }: { gone: readonly number[]; fresh: readonly number[] },
+  { missing, unknown }: { missing: readonly number[]; unknown: readonly number[] },
   findings: Findings,
 ): void {
-  const both = Math.min(gone.length, fresh.length)
-  for (const [i, line] of fresh.entries()) {
+  const both = Math.min(missing.length, unknown.length)
+  for (const [i, line] of unknown.entries()) {
     const kind = i < both ? 'edited' : 'inserted'
     findings.tampered(kind, 1)
-    if (flawed.has(line)) continue
+    if (failedLines.has(line)) continue
     const message =
-      kind === 'edited' ? `not the record that was sealed as line ${(gone[i] ?? 0) + 1}` : 'never sealed here'
+      kind === 'edited'
+        ? `not the record that was sealed as line ${(missing[i] ?? 0) + 1}`
+        : 'never sealed here'
     findings.fail({ file, line: line + 1, kind, message })
   }
-  const missing = gone.slice(both)
-  const [first, last] = [missing[0], missing.at(-1)]
+  const rest = missing.slice(both)
+  const [first, last] = [rest[0], rest.at(-1)]
   if (first === undefined || last === undefined) return
   const kind = hunk.atEnd ? 'truncated' : 'deleted'
-  findings.tampered(kind, missing.length)
-  const line = (fresh.at(-1) ?? hunk.logAt - 1) + 2
+  findings.tampered(kind, rest.length)
+  const line = (unknown.at(-1) ?? hunk.logAt - 1) + 2
   const sealedAs = first === last ? `line ${first + 1}` : `lines ${first + 1} to ${last + 1}`
-  const what = missing.length === 1 ? '1 record is' : `${missing.length} records are`
+  const what = rest.length === 1 ? '1 record is' : `${rest.length} records are`
   const where = hunk.atEnd ? 'missing from the end' : 'missing before this line'
   findings.fail({ file, line, kind, message: `${what} ${where}, sealed as ${sealedAs}` })
 }
@@ -97,7 +99,7 @@ function placesOf(
   return places
 }
 
-/** Of the added leaves, those that stand elsewhere among the sealed ones. */
+/** The added leaves that also occur among the sealed ones. */
 function copiesIn(
   sealed: Leaves,
   added: ReadonlyMap<Digest, number>,

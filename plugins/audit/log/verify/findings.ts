@@ -1,4 +1,4 @@
-// What has been found so far, and what it adds up to.
+// Collects the results of verification, and the verdict.
 
 import type { FailureKind, Tampering, TornTail, Verdict, VerifyFailure } from './report.js'
 

@@ -1,5 +1,5 @@
-// The signed heads a log is held against: its checkpoints, the `prev` lines of later days, a head kept
-// elsewhere, and what retention says it removed. Only what a known key signed counts.
+// The signed heads that a log must match: its checkpoints, the `prev` lines of later days, a head kept elsewhere,
+// and the statements of removal. Only heads signed by a known key count.
 
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import type { Findings } from './findings.js'
 
 const FIRST_NOTE_BYTES = 8_192
 
-/** A head, and who says so. */
+/** A head and its source. */
 export interface Claim extends Head {
   /** For messages. */
   readonly source: string
@@ -30,7 +30,7 @@ export interface KeptHeads {
 
 export type Keys = ReadonlyMap<string, Verifier>
 
-/** The checkpoints of a day, each of a known key and larger than the one before; flaws go to `findings`. */
+/** The checkpoints of a day, each of a known key and larger than the one before; failures go to `findings`. */
 export async function checkpointsOf(
   dir: string,
   day: string,
@@ -56,7 +56,7 @@ export async function checkpointsOf(
     const checkpoint = piece.note === undefined ? undefined : parseCheckpoint(piece.note.text)
     if (piece.note === undefined || checkpoint?.day !== day) {
       findings.fail({ file, line, kind: 'bad_checkpoint', message: `not a checkpoint of ${day}` })
-    } else if (isVouchedFor(piece.note, checkpoint.origin, keys, { file, line, findings })) {
+    } else if (isSignedByKnownKey(piece.note, checkpoint.origin, keys, { file, line, findings })) {
       if (checkpoint.size <= size) {
         const message = `${checkpoint.size} records do not extend the ${size} of the checkpoint before`
         findings.fail({ file, line, kind: 'bad_checkpoint', message })
@@ -69,7 +69,7 @@ export async function checkpointsOf(
   return claims
 }
 
-/** What the first checkpoint of each of `days` says of an earlier one. */
+/** The earlier heads that the first checkpoints of `days` name. */
 export async function previousHeads(dir: string, days: readonly string[], keys: Keys): Promise<Claim[]> {
   const claims: Claim[] = []
   for (const day of days) {
@@ -82,7 +82,7 @@ export async function previousHeads(dir: string, days: readonly string[], keys: 
   return claims
 }
 
-/** The heads of the days that retention removed, `kept` among them, the largest of each; flaws go to `findings`. */
+/** The largest head of each removed day, those in `kept` included; failures go to `findings`. */
 export function removalsOf(
   dir: string,
   keys: Keys,
@@ -99,7 +99,7 @@ export function removalsOf(
     const place = { file: REMOVALS_FILE, line }
     if (note === undefined || removal === undefined) {
       findings.fail({ ...place, kind: 'bad_checkpoint', message: 'not a statement of what was removed' })
-    } else if (isVouchedFor(note, removal.origin, keys, { ...place, findings })) {
+    } else if (isSignedByKnownKey(note, removal.origin, keys, { ...place, findings })) {
       removal.heads.forEach(add)
     }
   }
@@ -107,8 +107,8 @@ export function removalsOf(
 }
 
 /**
- * What a file kept elsewhere says: one checkpoint, or as many as an uploaded object holds, and what retention says
- * there that it removed.
+ * The heads in a file kept elsewhere: one checkpoint, or as many as an uploaded object holds, and statements of
+ * removal.
  *
  * @throws {AuditError} `read_failed` where the file holds neither, or one that none of the keys signed.
  */
@@ -144,7 +144,7 @@ function head({ day, size, root }: Checkpoint): Head {
   return { day, size, root }
 }
 
-function isVouchedFor(
+function isSignedByKnownKey(
   note: Note,
   origin: string,
   keys: Keys,

@@ -1,5 +1,5 @@
-// Where two sequences of leaves differ. Leaves are as good as unique, so one that occurs in both is where
-// they meet again. Memory is bounded by how far ahead that is looked for.
+// Compares two sequences of leaves. Leaves are practically unique, so one that occurs in both is where the
+// sequences resynchronise. The search window bounds the memory.
 
 import type { Digest } from '../merkle/tree-hash.js'
 
@@ -15,11 +15,11 @@ export interface Hunk {
   /** Index of the first of `added` in the log. */
   readonly logAt: number
   readonly added: readonly Digest[]
-  /** True when no sealed leaf comes after it: what was added may just not be sealed yet. */
+  /** True when no sealed leaf follows: added leaves may not be sealed yet. */
   readonly atEnd: boolean
 }
 
-/** The differences in order; undefined when there are more than can be told apart. */
+/** The differences in order; undefined when there are too many. */
 export async function diffLeaves(
   sealed: AsyncIterable<readonly Digest[]> | Iterable<readonly Digest[]>,
   log: AsyncIterable<readonly Digest[]> | Iterable<readonly Digest[]>,
@@ -35,12 +35,12 @@ export async function diffLeaves(
         hunks.push(take(left, right, { removed: 0, added: right.filled }, true))
         return hunks
       }
-      const meeting = await findMeeting(left, right)
-      if (meeting === undefined) return undefined
-      hunks.push(take(left, right, meeting, meeting.atEnd))
-      differing += meeting.removed + meeting.added
+      const resync = await findResync(left, right)
+      if (resync === undefined) return undefined
+      hunks.push(take(left, right, resync, resync.atEnd))
+      differing += resync.removed + resync.added
       if (differing > MAX_DIFFERING) return undefined
-      if (meeting.atEnd) return hunks
+      if (resync.atEnd) return hunks
     }
   } finally {
     await left.close()
@@ -59,8 +59,8 @@ async function skipEqual(left: Cursor, right: Cursor): Promise<void> {
   }
 }
 
-/** How many to pass over on either side until both go on alike. */
-async function findMeeting(
+/** How many leaves to skip on either side until both match again. */
+async function findResync(
   left: Cursor,
   right: Cursor,
 ): Promise<{ removed: number; added: number; atEnd: boolean } | undefined> {
@@ -118,7 +118,7 @@ class Cursor {
     return this.#buffer.length - this.#start
   }
 
-  /** Has at least `count` leaves ready, unless there are no more; returns how many are ready. */
+  /** Buffers at least `count` leaves, or all that remain; returns the number buffered. */
   async fill(count: number): Promise<number> {
     while (this.filled < count && !this.#ended) {
       const { value, done } = await this.#source.next()

@@ -1,4 +1,4 @@
-// What verification says.
+// The report of verification.
 
 export type FailureKind =
   | 'not_json'
@@ -7,13 +7,13 @@ export type FailureKind =
   | 'unknown_key'
   | 'wrong_day'
   | 'unreadable'
-  /** What stands in the checkpoint file is no checkpoint, or does not extend the one before. */
+  /** An entry of the checkpoint file is not a checkpoint, or does not extend the one before. */
   | 'bad_checkpoint'
-  /** A day that others vouch for, and that retention did not remove, has no log. */
+  /** The log of a day is missing, though a signed head names it and no statement covers its removal. */
   | 'missing_day'
   | Tampering
 
-/** How a log differs from what was sealed. */
+/** How a log differs from its sealed state. */
 export type Tampering =
   | 'edited'
   | 'deleted'
@@ -22,7 +22,7 @@ export type Tampering =
   | 'duplicated'
   /** Deleted from the end. */
   | 'truncated'
-  /** Not what was sealed; without the tree beside the log only the range can be told. */
+  /** Not what was sealed; without the tree beside the log only the range is known. */
   | 'altered'
 
 export interface VerifyFailure {
@@ -45,30 +45,30 @@ export type Verdict = 'intact' | 'not_intact' | 'cannot_be_judged'
 
 export interface VerifyReport {
   readonly verdict: Verdict
-  /** Why it cannot be judged. */
+  /** Reason for `cannot_be_judged`. */
   readonly reason?: string
-  /** True when the keys came from the log itself: it then only vouches for itself. */
+  /** True when the keys came from the log itself, so that it proves only its consistency. */
   readonly selfVouched: boolean
-  /** Key ids the log was judged by. */
+  /** Ids of the keys used. */
   readonly keys: readonly string[]
   readonly files: number
   readonly records: number
-  /** Records whose form and signature are right; 0 where only the tree was checked. */
+  /** Records with valid form and signature; 0 where only the tree was checked. */
   readonly verified: number
-  /** Checkpoints whose signature is right. */
+  /** Checkpoints with a valid signature. */
   readonly checkpoints: number
-  /** Records under the newest checkpoint that their log agrees with. */
+  /** Records that the newest matching checkpoint covers. */
   readonly sealed: number
-  /** Records after the newest checkpoint: no failure, the next one will seal them. */
+  /** Records after the newest checkpoint: no failure, the next one seals them. */
   readonly unsealed: number
-  /** Records by how they differ from what was sealed, those with a failure of their own included. */
+  /** Counts of changed records by kind, those with a failure of their own included. */
   readonly tampering: Readonly<Partial<Record<Tampering, number>>>
-  /** Days that retention removed, by its signed statements. */
+  /** Days whose removal is stated and signed. */
   readonly removedDays: readonly string[]
-  /** By kind; complete, also where `failures` is cut. */
+  /** Failures by kind; complete even where `failures` is cut. */
   readonly failureCounts: Readonly<Partial<Record<FailureKind, number>>>
   /** The first 1000. */
   readonly failures: readonly VerifyFailure[]
-  /** Bytes after a last newline: a writer died, nothing that was acknowledged is missing. No failure. */
+  /** Incomplete last lines of writers that died; nothing acknowledged is missing. No failure. */
   readonly tornTails: readonly TornTail[]
 }

@@ -1,12 +1,12 @@
-// Reads one part of a log: judges each line and takes its leaf hash. Parts of one file can be read by
-// several threads, since a part's lines are those that begin in it.
+// Reads one chunk of a log: checks each line and computes its leaf hash. Several threads can read chunks of one
+// file, because a chunk owns the lines that begin in it.
 
 import { readSync } from 'node:fs'
 import { MAX_LINE_BYTES } from '../files/lines.js'
 import { objectOf, textOf } from '../format/stored-record.js'
 import type { Verifier } from '../keys/public-key.js'
 import { DIGEST_BYTES, leafHashWithin } from '../merkle/tree-hash.js'
-import { type Flaw, flawOf } from './check-line.js'
+import { checkLine, type LineFailure } from './check-line.js'
 
 const NEWLINE = 0x0a
 const MORE_BYTES = 65_536
@@ -14,27 +14,27 @@ const MORE_BYTES = 65_536
 export interface Chunk {
   readonly path: string
   readonly day: string
-  /** The lines that begin in `[start, end)` are the chunk's. */
+  /** The chunk owns the lines that begin in `[start, end)`. */
   readonly start: number
   readonly end: number
-  /** Of the file, when verification began. */
+  /** Size of the file when verification began. */
   readonly size: number
-  /** Whether records are judged; their leaf hashes are taken in any case. */
+  /** Whether records are checked; leaf hashes are always computed. */
   readonly judged: boolean
 }
 
-interface LineFlaw extends Flaw {
-  /** Within the chunk, counted from 0. */
+interface IndexedFailure extends LineFailure {
+  /** Index in the chunk, counted from 0. */
   readonly index: number
 }
 
 export interface ChunkResult {
-  /** Records, the last one of the file without its newline included unless it is torn. */
+  /** Number of records, including a last one without newline unless it is torn. */
   readonly lines: number
   /** The leaf hashes, 32 bytes a line. */
   readonly leaves: Uint8Array
-  readonly flaws: readonly LineFlaw[]
-  /** Bytes after the last newline of the file that a dying writer may have left. */
+  readonly failures: readonly IndexedFailure[]
+  /** Bytes of an incomplete last line. */
   readonly tornBytes: number
 }
 
@@ -46,7 +46,7 @@ export function scanChunk(fd: number, chunk: Chunk, keys: ReadonlyMap<string, Ve
   let filled = 0
   let count = 0
   let tornBytes = 0
-  const flaws: LineFlaw[] = []
+  const failures: IndexedFailure[] = []
   for (let line = lines.next(); line !== undefined; line = lines.next()) {
     const { start, end, complete } = line
     const bytes = lines.buffer.subarray(start, end)
@@ -55,8 +55,8 @@ export function scanChunk(fd: number, chunk: Chunk, keys: ReadonlyMap<string, Ve
       break
     }
     if (chunk.judged) {
-      const flaw = flawOf(bytes, chunk.day, keys)
-      if (flaw !== undefined) flaws.push({ index: count, ...flaw })
+      const failure = checkLine(bytes, chunk.day, keys)
+      if (failure !== undefined) failures.push({ index: count, ...failure })
     }
     if (filled === block.length) {
       leaves.push(block)
@@ -67,22 +67,22 @@ export function scanChunk(fd: number, chunk: Chunk, keys: ReadonlyMap<string, Ve
     count++
   }
   leaves.push(block.subarray(0, filled))
-  return { lines: count, leaves: new Uint8Array(Buffer.concat(leaves)), flaws, tornBytes }
+  return { lines: count, leaves: new Uint8Array(Buffer.concat(leaves)), failures, tornBytes }
 }
 
-/** A writer that dies leaves the beginning of a line. A whole record and more was edited instead. */
+/** A writer that dies leaves the start of a line. A complete record with more bytes was edited instead. */
 function mayBeTorn(tail: Buffer): boolean {
   return objectOf(textOf(tail.subarray(0, -1)) ?? '') === undefined
 }
 
-/** The lines of a chunk, in a buffer whose first byte is spare, as `leafHashWithin` wants it. */
+/** The lines of a chunk, in a buffer whose first byte is spare, as `leafHashWithin` requires. */
 class ChunkLines {
   buffer: Buffer
   readonly #fd: number
   readonly #chunk: Chunk
-  /** Where `buffer[1]` lies in the file. */
+  /** File offset of `buffer[1]`. */
   readonly #base: number
-  /** Of the file, as far as is known. */
+  /** Known size of the file. */
   #size: number
   #filled = 1
   #at: number
@@ -91,7 +91,7 @@ class ChunkLines {
     this.#fd = fd
     this.#chunk = chunk
     this.#size = chunk.size
-    // A line begins where the byte before is a newline.
+    // A line begins after a newline.
     this.#base = Math.max(0, chunk.start - 1)
     this.buffer = Buffer.allocUnsafe(1 + chunk.end - this.#base)
     this.#read()
@@ -116,7 +116,7 @@ class ChunkLines {
     return at < this.#filled ? at : -1
   }
 
-  /** Reads on past the chunk, for the end of its last line; false at the end of the file. */
+  /** Reads beyond the chunk to the end of its last line; false at the end of the file. */
   #more(): boolean {
     if (this.#base + this.#filled - 1 >= this.#size) return false
     if (this.buffer.length > MAX_LINE_BYTES) throw new RangeError('a line is longer than any record')
@@ -133,7 +133,7 @@ class ChunkLines {
       const position = this.#base + this.#filled - 1
       const got = readSync(this.#fd, this.buffer, this.#filled, wanted - this.#filled, position)
       if (got === 0) {
-        // A writer that met a full disk has cut its batch back. What was sealed is missed by its checkpoints.
+        // A writer with a full disk has truncated its batch. Checkpoints detect missing sealed lines.
         this.#size = position
         return
       }

@@ -1,4 +1,4 @@
-// Scans chunks on all cores: with threads where there is enough to do, else in this one.
+// Scans chunks on all cores: on threads where the log is large enough, else on this thread.
 
 import { closeSync, openSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -22,25 +22,25 @@ interface Job {
 }
 
 export interface ScanPool {
-  /** Chunks worth keeping under way. */
+  /** Number of chunks to scan concurrently. */
   readonly width: number
   readonly chunkBytes: number
   scan(chunk: Chunk): Promise<ChunkResult>
   close(): Promise<void>
 }
 
-// Starting a thread costs as much as scanning about so many bytes.
-const WORTH_THREADS_BYTES = 8_388_608
+// Starting a thread costs as much as scanning about this many bytes.
+const MIN_BYTES_FOR_THREADS = 8_388_608
 const THREAD_CHUNK_BYTES = 1_048_576
 const LOCAL_CHUNK_BYTES = 131_072
 
-/** @param threads at most so many; default one a core. */
+/** @param threads maximum number; default one per core. */
 export function scanPool(
   keys: ReadonlyMap<string, Verifier>,
   totalBytes: number,
   threads = availableParallelism(),
 ): ScanPool {
-  return totalBytes < WORTH_THREADS_BYTES || threads < 2 ? localScan(keys) : new ThreadPool(keys, threads)
+  return totalBytes < MIN_BYTES_FOR_THREADS || threads < 2 ? localScan(keys) : new ThreadPool(keys, threads)
 }
 
 function localScan(keys: ReadonlyMap<string, Verifier>): ScanPool {
@@ -48,7 +48,7 @@ function localScan(keys: ReadonlyMap<string, Verifier>): ScanPool {
     width: 1,
     chunkBytes: LOCAL_CHUNK_BYTES,
     async scan(chunk) {
-      // Whoever else runs on this thread has its turn between two chunks.
+      // Lets other work on this thread run between two chunks.
       await new Promise((resolve) => setImmediate(resolve))
       const fd = openSync(chunk.path, 'r')
       try {
@@ -71,7 +71,7 @@ class ThreadPool implements ScanPool {
   #failure: Error | undefined
 
   constructor(keys: ReadonlyMap<string, Verifier>, threads: number) {
-    // While one chunk is scanned the thread's next one waits already.
+    // While one chunk is scanned, the next one waits at the same thread.
     this.width = 2 * threads
     const workerData: ScanWorkerData = {
       keys: [...keys].map(([keyId, { publicKey }]) => ({ keyId, publicKey })),
@@ -125,7 +125,7 @@ class ThreadPool implements ScanPool {
   }
 }
 
-/** The chunks of a file, scanned, in the file's order. */
+/** Scans the chunks of a file; yields results in file order. */
 export async function* scanFile(
   pool: ScanPool,
   file: Omit<Chunk, 'start' | 'end'>,
@@ -136,7 +136,7 @@ export async function* scanFile(
       while (start < file.size && under.length < pool.width) {
         const end = Math.min(file.size, start + pool.chunkBytes)
         const scanned = pool.scan({ ...file, start, end })
-        // Awaited in the file's order; a failure before its turn must not count as unhandled.
+        // Awaited in file order; an earlier rejection must not count as unhandled.
         scanned.catch(() => undefined)
         under.push({ end, scanned })
         start = end

@@ -3,7 +3,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { messageOf } from '@svc/core/json'
-import { ed25519, whenBest } from '../keys/ed25519.js'
+import { ed25519, whenFastest } from '../keys/ed25519.js'
 import { type Chunk, scanChunk } from './scan-chunk.js'
 import type { ScanReply, ScanWorkerData } from './scan-pool.js'
 
@@ -14,7 +14,7 @@ const byId = new Map(
     return [keyId, { keyId, publicKey, verify }]
   }),
 )
-await whenBest()
+await whenFastest()
 
 parentPort?.on('message', (chunk: Chunk) => {
   const reply = scan(chunk)

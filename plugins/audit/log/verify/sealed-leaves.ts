@@ -1,5 +1,5 @@
-// The leaves that were sealed, as the tree beside the log has them, once they are known to lead to a
-// signed root. They tell which line of a changed log was touched.
+// The sealed leaves from the tree file, used after they are shown to lead to a signed root. They show which line
+// of a changed log differs.
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import { systemCode } from '../format/errors.js'
@@ -12,7 +12,7 @@ const READ_ENTRIES = 4_096
 
 export type Leaves = () => Generator<Digest[], void, void>
 
-/** Those of `head`, or undefined where the file at `path` does not lead to its root. */
+/** The leaves of `head`; undefined where the file at `path` does not lead to its root. */
 export function sealedLeaves(path: string, head: Head): Leaves | undefined {
   const leaves = () => treeLeaves(path, head.size)
   const range = new CompactRange()
@@ -25,7 +25,7 @@ export function sealedLeaves(path: string, head: Head): Leaves | undefined {
   return range.size === head.size && range.root() === head.root ? leaves : undefined
 }
 
-/** The first `size` leaves in the file, or as many as it has, some at a time. */
+/** The first `size` leaves in the file, or as many as it has, in blocks. */
 function* treeLeaves(path: string, size: number): Generator<Digest[], void, void> {
   const fd = openSync(path, 'r')
   try {

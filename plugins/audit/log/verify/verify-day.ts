@@ -1,4 +1,4 @@
-// Verifies one daily log: each line by itself, and all of them against the heads that were signed.
+// Verifies one daily log: each line by itself, and all lines against the signed heads.
 
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,22 +6,22 @@ import { messageOf } from '@svc/core/json'
 import { dailyLog, treeFile } from '../format/paths.js'
 import { CompactRange } from '../merkle/compact-range.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes } from '../merkle/tree-hash.js'
-import { nameTampering } from './classify-tampering.js'
+import { classifyTampering } from './classify-tampering.js'
 import type { Findings } from './findings.js'
 import type { Claim } from './heads.js'
 import { diffLeaves } from './leaf-diff.js'
 import { type ScanPool, scanFile } from './scan-pool.js'
 import { sealedLeaves } from './sealed-leaves.js'
 
-// Lines at fault that are remembered, so as not to be named twice.
-const MAX_FLAWED = 200_000
+// Maximum failed lines remembered to avoid a second failure for them.
+const MAX_FAILED_LINES = 200_000
 
 export interface DayCheck {
   readonly dir: string
   readonly day: string
   /** In any order. */
   readonly claims: readonly Claim[]
-  /** Whether records are judged by themselves too. */
+  /** Whether each record is checked by itself. */
   readonly judged: boolean
   readonly pool: ScanPool
   readonly onBytes: (bytes: number) => void
@@ -29,15 +29,15 @@ export interface DayCheck {
 
 interface Scan {
   lines: number
-  readonly flawed: Set<number>
+  readonly failedLines: Set<number>
   readonly size: number
 }
 
-/** False where the log is not there, or no longer: retention may remove it meanwhile. */
+/** False where the log does not exist: retention may remove it at any time. */
 export async function verifyDay(check: DayCheck, findings: Findings): Promise<boolean> {
   const file = dailyLog(check.day)
   try {
-    // Taken after the checkpoints were read, so that a log that is being written to covers them.
+    // Read after the checkpoints, so that a log that is being written covers them.
     const { size } = statSync(join(check.dir, file))
     findings.files++
     const claims = check.claims.toSorted((a, b) => a.size - b.size)
@@ -59,7 +59,7 @@ export async function verifyDay(check: DayCheck, findings: Findings): Promise<bo
   }
 }
 
-/** One pass over the log; `unmatched` gets the claims that it does not bear out. */
+/** Reads the log once; adds the claims that it does not match to `unmatched`. */
 async function scanDay(
   check: DayCheck,
   size: number,
@@ -69,7 +69,7 @@ async function scanDay(
 ): Promise<Scan> {
   const { dir, day, judged, pool } = check
   const file = dailyLog(day)
-  const scan: Scan = { lines: 0, flawed: new Set(), size }
+  const scan: Scan = { lines: 0, failedLines: new Set(), size }
   const range = new CompactRange()
   let next = 0
   const compare = () => {
@@ -80,11 +80,11 @@ async function scanDay(
   compare()
   let seen = 0
   for await (const chunk of scanFile(pool, { path: join(dir, file), day, size, judged })) {
-    for (const { index, kind, message } of chunk.flaws) {
+    for (const { index, kind, message } of chunk.failures) {
       findings.fail({ file, line: scan.lines + index + 1, kind, message })
-      if (scan.flawed.size < MAX_FLAWED) scan.flawed.add(scan.lines + index)
+      if (scan.failedLines.size < MAX_FAILED_LINES) scan.failedLines.add(scan.lines + index)
     }
-    if (judged) findings.verified += chunk.lines - chunk.flaws.length
+    if (judged) findings.verified += chunk.lines - chunk.failures.length
     for (let at = 0; next < claims.length && at < chunk.leaves.length; at += DIGEST_BYTES) {
       range.append(digestFromBytes(chunk.leaves, at))
       if (range.size === claims[next]?.size) compare()
@@ -98,7 +98,7 @@ async function scanDay(
   return scan
 }
 
-/** Says what was done to a log that is not what was sealed, as exactly as its tree allows. */
+/** Reports how a log differs from its sealed state, as precisely as its tree allows. */
 async function locate(
   check: DayCheck,
   scan: Scan,
@@ -115,19 +115,22 @@ async function locate(
     if (sealed === undefined) continue
     const hunks = await diffLeaves(sealed(), leavesOf(pool, { path, day, size: scan.size }))
     if (hunks === undefined) break
-    const unsealed = nameTampering({ file, hunks, sealed, flawed: scan.flawed, judged }, findings)
+    const unsealed = classifyTampering(
+      { file, hunks, sealed, failedLines: scan.failedLines, judged },
+      findings,
+    )
     findings.unsealed += unsealed
     findings.sealed += Math.min(scan.lines - unsealed, claim.size)
-    // A head of more records than the tree has can only be counted against.
+    // Beyond the tree, only the number of records can be compared.
     const beyond = claims.at(-1)
-    if (beyond !== undefined && beyond.size > claim.size) nameRange(file, scan, claims, [beyond], findings)
+    if (beyond !== undefined && beyond.size > claim.size) reportRange(file, scan, claims, [beyond], findings)
     return
   }
-  nameRange(file, scan, claims, unmatched, findings)
+  reportRange(file, scan, claims, unmatched, findings)
 }
 
-/** Without the tree: between which checkpoints the change lies. */
-function nameRange(
+/** Without the tree: reports the checkpoints between which the log differs. */
+function reportRange(
   file: string,
   { lines }: Scan,
   claims: readonly Claim[],
@@ -141,12 +144,12 @@ function nameRange(
   findings.sealed += agreed
   if (first.size <= lines) {
     findings.tampered('altered', first.size - agreed)
-    const message = `among lines ${agreed + 1} to ${first.size} something is not as it was sealed (${first.source})`
+    const message = `among lines ${agreed + 1} to ${first.size} a line differs from what was sealed (${first.source})`
     findings.fail({ file, line: agreed + 1, kind: 'altered', message })
   }
   if (last.size > lines && unmatched.includes(last)) {
     findings.tampered('truncated', last.size - lines)
-    const message = `${last.size} records were sealed, ${lines} are there; the change lies after line ${agreed} (${last.source})`
+    const message = `${last.size} records were sealed, ${lines} are present; the change is after line ${agreed} (${last.source})`
     findings.fail({ file, line: agreed + 1, kind: 'truncated', message })
   }
 }

@@ -1,5 +1,5 @@
-// Verifies a whole log in constant memory, on all cores: every line by itself, every daily log against the
-// checkpoints that were signed over it, and the days against each other.
+// Verifies a whole log in constant memory, on all cores: every line by itself, every daily log against its signed
+// checkpoints, and the days against each other.
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,23 +20,22 @@ export interface VerifyProgress {
 }
 
 export interface VerifyOptions {
-  /** The keys that may have signed. Default: those in the log's own `public-keys`. */
+  /** Trusted keys. Default: those in the log's own `public-keys`. */
   keys?: readonly Verifier[]
-  /** A file with a checkpoint of this log that was kept elsewhere: the log must still lead to it. */
+  /** A file with a checkpoint of this log that was kept elsewhere and that the log must match. */
   against?: string
-  /** Checks the tree and the checkpoints' signatures only, not the records'. */
+  /** Checks only the tree and the checkpoints' signatures, not the records'. */
   fast?: boolean
-  /** Threads to use at most; default one a core. */
+  /** Maximum number of threads; default one per core. */
   threads?: number
-  /** Told of each failure as it is found; the report keeps the first 1000. */
+  /** Called for each failure; the report keeps the first 1000. */
   onFailure?: (failure: VerifyFailure) => void
   onProgress?: (progress: VerifyProgress) => void
 }
 
 /**
- * Checks every record of the daily logs in `dir` (canonical JSON of itself, a known key's signature, an
- * instant of the file's day) and that no record is missing, new, doubled, moved or changed since it was
- * sealed, and no day is gone.
+ * Checks every record of the daily logs in `dir` (canonical JSON, signed by a known key, of the file's day), and
+ * that since it was sealed no record is missing, new, duplicated, moved or changed, and no day is missing.
  *
  * @throws {SignerKeyError} when the log's own `public-keys` holds something else.
  * @throws {AuditError} `read_failed` when `against` holds no checkpoint that a known key signed.
@@ -94,14 +93,14 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
   const pool = scanPool(keys, progress.totalBytes, options.threads)
   try {
     for (const day of days) {
-      const spoken = claims.filter((claim) => claim.day === day)
+      const dayClaims = claims.filter((claim) => claim.day === day)
       const own = await checkpointsOf(dir, day, keys, findings)
       const judged = options.fast !== true
       const uncovered = (claim: Claim) => !isCovered(claim, removals.get(day))
       const check = {
         dir,
         day,
-        claims: [...own, ...spoken.filter(uncovered)],
+        claims: [...own, ...dayClaims.filter(uncovered)],
         judged,
         pool,
         onBytes: progress.add,
@@ -110,9 +109,9 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
         there.add(day)
         continue
       }
-      // A log that was there a moment ago has been removed since; the statement of it came first.
+      // The log was removed during verification, after a new statement was written.
       if (logs.has(day)) removals = removalsOf(dir, keys, kept?.removed ?? [], new Findings(() => undefined))
-      reportMissing(day, [...spoken, ...own].filter(uncovered), findings)
+      reportMissing(day, [...dayClaims, ...own].filter(uncovered), findings)
     }
   } finally {
     await pool.close()
@@ -121,7 +120,7 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
   return report(findings.verdict(options.fast !== true))
 }
 
-/** Whether retention has signed for what the claim speaks of. A smaller head cannot be checked any more. */
+/** Whether a statement of removal covers the claim. A smaller head cannot be checked any more. */
 function isCovered(claim: Head, removed: Head | undefined): boolean {
   if (removed === undefined) return false
   return claim.size < removed.size || (claim.size === removed.size && claim.root === removed.root)
@@ -131,7 +130,7 @@ function reportMissing(day: string, claims: readonly Claim[], findings: Findings
   const [largest] = claims.toSorted((a, b) => b.size - a.size)
   if (largest === undefined) return
   const file = dailyLog(day)
-  const message = `the log is gone, of which ${largest.source} says that it had ${largest.size} records`
+  const message = `the log is missing; ${largest.source} states that it had ${largest.size} records`
   findings.fail({ file, line: 0, kind: 'missing_day', message })
 }
 

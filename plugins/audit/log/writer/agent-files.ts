@@ -1,5 +1,5 @@
-// The per-agent logs: derived from the daily log, written in the same section of the lock, synced in the
-// background. Agents come and go by the thousand, so only the handles used last stay open.
+// The per-agent logs are derived from the daily log: written under the same lock, synced in the background. There
+// can be thousands of agents, so only the most recently used handles stay open.
 
 import { join } from 'node:path'
 import { type FileSystem, writeFully } from '../files/file-system.js'
@@ -10,7 +10,7 @@ export class AgentFiles {
   readonly #dir: string
   readonly #port: FileSystem
   readonly #limit: number
-  // Insertion order is order of use.
+  // Least recently used first.
   readonly #handles = new Map<string, number>()
   readonly #unsynced = new Set<string>()
   #scratch = Buffer.allocUnsafeSlow(65_536)
@@ -58,12 +58,14 @@ export class AgentFiles {
     return fd
   }
 
-  /** Says that the file was written to through its handle. */
+  /** Marks the file as written through its handle. */
   touch(path: string): void {
     this.#unsynced.add(path)
   }
 
-  /** Syncs what was written since the last time. Never fails: what power loss takes is completed at open. */
+  /**
+   * Syncs what was written since the last call. Never rejects: the next opening repairs what a power cut takes.
+   */
   async sync(onError: (error: Error) => void): Promise<void> {
     for (const path of [...this.#unsynced]) {
       this.#unsynced.delete(path)
@@ -71,7 +73,7 @@ export class AgentFiles {
       if (fd === undefined) continue
       await new Promise<void>((resolve) => {
         this.#port.fdatasync(fd, (error) => {
-          // A handle that was evicted meanwhile has nothing left to sync.
+          // An evicted handle has nothing left to sync.
           if (error && error.code !== 'EBADF') onError(error)
           resolve()
         })

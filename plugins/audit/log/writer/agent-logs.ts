@@ -1,20 +1,20 @@
-// Keeps the per-agent logs in step with the daily log: writes them along, completes them in the
-// background, syncs them now and then. None of it makes an append wait or fail.
+// Keeps the per-agent logs consistent with the daily log: writes to both, repairs and syncs in the background. It
+// never makes an append wait or fail.
 
 import type { DirectoryLock } from '../files/directory-lock.js'
 import type { FileSystem } from '../files/file-system.js'
 import { AgentFiles } from './agent-files.js'
-import { AgentCompletion } from './agent-repair.js'
+import { AgentRepair } from './agent-repair.js'
 import type { Batch } from './batch.js'
-import { SectionMark } from './dirty-marker.js'
+import { DirtyMarker } from './dirty-marker.js'
 
-const SYNC_EVERY_MS = 1_000
+const SYNC_INTERVAL_MS = 1_000
 
-export class DerivedLogs {
+export class AgentLogs {
   readonly #dir: string
   readonly #port: FileSystem
   readonly #lock: DirectoryLock
-  readonly #mark: SectionMark
+  readonly #marker: DirtyMarker
   readonly #files: AgentFiles
   readonly #onError: (error: Error) => void
   readonly #days = new Set<string>()
@@ -32,66 +32,68 @@ export class DerivedLogs {
     this.#dir = dir
     this.#port = port
     this.#lock = lock
-    this.#mark = new SectionMark(lock.fd, port)
+    this.#marker = new DirtyMarker(lock.fd, port)
     this.#files = new AgentFiles(dir, port, handles)
     this.#onError = onError
   }
 
-  /** Looks whether the lock's last holder died between the logs. Call under the lock. */
-  inspect(): void {
-    const day = this.#mark.left()
+  /** Schedules a repair if the last holder of the lock died between the logs. Call under the lock. */
+  checkMarker(): void {
+    const day = this.#marker.dirtyDay()
     if (day === undefined) return
-    this.#mark.clear()
-    this.complete(day)
+    this.#marker.clear()
+    this.repair(day)
   }
 
   /**
-   * Runs `writeLog`, which writes `batch` to the daily log, and then writes its agents' lines. Throws
-   * what `writeLog` throws, and nothing else. Call under the lock.
+   * Runs `writeLog`, which writes `batch` to the daily log, and then writes the agents' lines. Throws only what
+   * `writeLog` throws. Call under the lock.
    */
-  along(day: string, batch: Batch, writeLog: () => void): void {
+  writeBatch(day: string, batch: Batch, writeLog: () => void): void {
     if (batch.agents.length === 0) {
       writeLog()
       return
     }
-    this.#mark.set(day)
+    this.#marker.set(day)
     try {
       writeLog()
     } catch (error) {
-      this.#mark.clear()
+      this.#marker.clear()
       throw error
     }
     try {
       this.#files.write(batch.buffer, batch.agents)
-      this.#mark.clear()
+      this.#marker.clear()
     } catch (error) {
       this.#report(error)
-      // A gap in the middle cannot be told from the file itself, so the day is compared anew. The mark
-      // stays until then: should this process die first, the next one does it.
-      this.complete(day)
+      // A gap inside a file does not show in the file itself, so the whole day is compared. The mark stays until
+      // then: if this process dies first, the next one does it.
+      this.repair(day)
     }
-    this.#timer ??= setTimeout(() => this.#syncSoon(), SYNC_EVERY_MS).unref()
+    this.#timer ??= setTimeout(() => this.#syncSoon(), SYNC_INTERVAL_MS).unref()
   }
 
-  /** Compares the day's agent files with its log in the background, and completes them. */
-  complete(day: string): void {
+  /** Compares the day's agent files with its log in the background, and repairs them. */
+  repair(day: string): void {
     if (this.#closed) return
     this.#days.add(day)
     this.#working ??= this.#work()
   }
 
-  /** Whether the agents' files say what the daily logs say, as far as is known. Call under the lock. */
+  /** Whether no repair of agent files is pending. Call under the lock. */
   get isComplete(): boolean {
-    return this.#working === undefined && this.#mark.left() === undefined
+    return this.#working === undefined && this.#marker.dirtyDay() === undefined
   }
 
-  /** Resolves when everything begun is complete and synced. */
-  async settled(): Promise<void> {
+  /** Resolves when all pending repairs are complete and synced. */
+  async idle(): Promise<void> {
     while (this.#working !== undefined) await this.#working
     await this.#files.sync(this.#onError)
   }
 
-  /** Ends a comparison that has found nothing to mend, finishes one that has; the next opening compares anew. */
+  /**
+   * Stops a comparison that has found no difference, and finishes one that has; the next opening compares again.
+   */
   async close(): Promise<void> {
     this.#closed = true
     while (this.#working !== undefined) await this.#working
@@ -105,7 +107,7 @@ export class DerivedLogs {
     await immediate()
     for (const day of this.#days) {
       this.#days.delete(day)
-      const job = new AgentCompletion(this.#dir, day, this.#port, this.#files)
+      const job = new AgentRepair(this.#dir, day, this.#port, this.#files)
       try {
         while (!this.#closed || job.changed) {
           if (await this.#lock.run(() => job.step())) break

@@ -1,5 +1,5 @@
-// Makes the per-agent files of one day say exactly what the daily log says, after a writer died between
-// the two or the power took what was not yet synced. Works in slices, each one section of the lock.
+// Repairs the per-agent files of one day from the daily log, after a writer died between the two or a power cut
+// took bytes that were not synced. Works in slices; each slice holds the lock once.
 
 import { join } from 'node:path'
 import { type FileSystem, READ, writeFully } from '../files/file-system.js'
@@ -9,13 +9,13 @@ import type { AgentFiles } from './agent-files.js'
 const SLICE_BYTES = 262_144
 const NEWLINE = 0x0a
 
-export class AgentCompletion {
+export class AgentRepair {
   readonly day: string
   readonly #dir: string
   readonly #port: FileSystem
   readonly #files: AgentFiles
-  /** How far each agent's file is known to agree with the daily log. */
-  readonly #agreed = new Map<string, number>()
+  /** Bytes of each agent's file that equal the daily log. */
+  readonly #matched = new Map<string, number>()
   #offset = 0
   #changed = false
   #chunk = Buffer.allocUnsafeSlow(SLICE_BYTES)
@@ -27,12 +27,12 @@ export class AgentCompletion {
     this.#files = files
   }
 
-  /** Whether a file was found to differ. It is then whole again only when the job is done. */
+  /** Whether a file differed. It is complete again only when the whole log is compared. */
   get changed(): boolean {
     return this.#changed
   }
 
-  /** Handles the next slice of the daily log; true when the whole log is done. Call under the lock. */
+  /** Compares the next slice of the daily log; true when the whole log is compared. Call under the lock. */
   step(): boolean {
     let fd: number
     try {
@@ -43,12 +43,12 @@ export class AgentCompletion {
     }
     try {
       const { size } = this.#port.fstatSync(fd)
-      // Only the end of the log, seen under the lock, makes the answer final.
+      // The log can grow between two slices, so the end counts only when it is read under the lock.
       if (!this.#slice(fd, size)) return false
     } finally {
       this.#port.closeSync(fd)
     }
-    for (const [path, agreed] of this.#agreed) this.#cut(path, agreed)
+    for (const [path, matched] of this.#matched) this.#truncate(path, matched)
     return true
   }
 
@@ -71,20 +71,20 @@ export class AgentCompletion {
   #compare(line: Buffer): void {
     const path = agentPathOf(line, this.day)
     if (path === undefined) return
-    const agreed = this.#agreed.get(path) ?? 0
+    const matched = this.#matched.get(path) ?? 0
     const fd = this.#files.handle(path)
     const there = Buffer.allocUnsafe(line.length)
-    const got = this.#port.readSync(fd, there, 0, line.length, agreed)
+    const got = this.#port.readSync(fd, there, 0, line.length, matched)
     if (got !== line.length || !there.equals(line)) {
       this.#changed = true
-      this.#cut(path, agreed)
+      this.#truncate(path, matched)
       writeFully(this.#port, fd, line)
       this.#files.touch(path)
     }
-    this.#agreed.set(path, agreed + line.length)
+    this.#matched.set(path, matched + line.length)
   }
 
-  #cut(path: string, size: number): void {
+  #truncate(path: string, size: number): void {
     const fd = this.#files.handle(path)
     if (this.#port.fstatSync(fd).size <= size) return
     this.#port.ftruncateSync(fd, size)
@@ -97,7 +97,7 @@ function agentPathOf(line: Buffer, day: string): string | undefined {
   try {
     record = JSON.parse(line.toString('utf8'))
   } catch (error) {
-    // Not this part's concern: verification names lines that are no JSON.
+    // Verification reports lines that are not JSON.
     if (error instanceof SyntaxError) return undefined
     throw error
   }

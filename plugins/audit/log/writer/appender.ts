@@ -11,8 +11,8 @@ import { AuditBackpressureError, AuditError, signerFailure } from '../format/err
 import { agentLog, dailyLog, rawLog } from '../format/paths.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { Uploader } from '../upload/uploader.js'
-import { type Batch, roomFor, SIGNATURE_MEMBER } from './batch.js'
-import { Slots, slotSize } from './batch-pool.js'
+import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
+import { BatchPool, batchSize } from './batch-pool.js'
 import {
   type AppenderConfig,
   type AppenderLimits,
@@ -25,31 +25,31 @@ import {
   usesThread,
   warningLogger,
 } from './config.js'
-import { DiskWatch } from './disk-monitor.js'
+import { DiskMonitor } from './disk-monitor.js'
 import { GroupCommit } from './group-commit.js'
 import { LogDirectory } from './log-directory.js'
-import { type AppenderStatus, Health } from './status.js'
-import { Lanes } from './write-queues.js'
+import { type AppenderStatus, StatusTracker } from './status.js'
+import { WriteQueues } from './write-queues.js'
 
-const PROBE_EVERY_MS = 1_000
-// One is being filled, one written, one signed; and one for the day before, or for raw payloads.
-const SHARED_SLOTS = 4
+const PROBE_INTERVAL_MS = 1_000
+// One fills, one is written, one is signed, and one serves the previous day or the raw payloads.
+const SHARED_BATCHES = 4
 
 export class SvcAppender {
   readonly #config: AppenderConfig
   readonly #limits: AppenderLimits
   readonly #signer: Signer
   readonly #sign: (message: Uint8Array) => Uint8Array
-  /** Whether records are signed a batch at a time, and then by which thread besides this one. */
+  /** Whether records are signed per batch instead of one by one. */
   readonly #signsBatches: boolean
   readonly #thread: SigningThread | undefined
-  readonly #health = new Health()
-  readonly #lanes: Lanes
+  readonly #status = new StatusTracker()
+  readonly #queues: WriteQueues
   readonly #directory: LogDirectory
   readonly #commit: GroupCommit
-  readonly #disk: DiskWatch
+  readonly #disk: DiskMonitor
   readonly #uploader: Uploader | undefined
-  // Records that are being signed elsewhere and stand in no batch yet.
+  // Records whose signature is pending and that are in no batch yet.
   readonly #signing = new Set<Promise<void>>()
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
@@ -70,29 +70,29 @@ export class SvcAppender {
     const dir = resolvePath(config.dir)
     this.#signsBatches = canUseThread(signer)
     if (canUseThread(signer) && usesThread(config)) {
-      const size = { ...slotSize(this.#limits.batchBytes), slots: SHARED_SLOTS }
+      const size = { ...batchSize(this.#limits.batchBytes), batches: SHARED_BATCHES }
       this.#thread = new SigningThread({ signer, size, logger, startWorker: options.startSigningWorker })
     }
-    this.#lanes = new Lanes(
+    this.#queues = new WriteQueues(
       dir,
-      new Slots(this.#limits.batchBytes, this.#thread?.slots ?? []),
+      new BatchPool(this.#limits.batchBytes, this.#thread?.batches ?? []),
       this.#limits.logHandles,
       (path) => new LogFile(path, port, clock, logger),
     )
     const meter = options.meter ?? noMeter
     const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
-    this.#disk = new DiskWatch({ dir, minFreeBytes, port, logger, meter })
+    this.#disk = new DiskMonitor({ dir, minFreeBytes, port, logger, meter })
     const onOpen = () => {
       void this.#disk.start()
       this.#uploader?.start()
     }
     const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
-    this.#health.onBroken = () => this.#probeLater()
+    this.#status.onWriteFailure = () => this.#scheduleProbe()
     this.#commit = new GroupCommit({
-      lanes: this.#lanes,
+      queues: this.#queues,
       directory: this.#directory,
-      health: this.#health,
+      status: this.#status,
       monotonic: () => clock.monotonic(),
       sign: this.#sign,
     })
@@ -109,26 +109,26 @@ export class SvcAppender {
       log: this.#directory,
     })
     this.#uploader = uploader
-    this.#health.onDurable = (bytes, day) => uploader.grew(bytes, day)
+    this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)
   }
 
-  /** Opens the directory ahead of the first record. Rejects with why it cannot be used. */
+  /** Opens the directory before the first record. Rejects with the reason when it cannot be used. */
   async ready(): Promise<void> {
     if (this.#closing !== undefined) throw closedError()
     await this.#directory.open()
   }
 
   /**
-   * Signs `envelope` and resolves once its line is on disk (`fdatasync`). The envelope is read during
-   * the call, so it may be changed afterwards. A rejection means that the record may be missing.
+   * Signs `envelope` and resolves when its line is on disk (`fdatasync`). The envelope is read during the call and
+   * may be changed afterwards. A rejection means that the record may be missing.
    */
   append(envelope: AuditEnvelope): Promise<void> {
     try {
       const day = this.#admit(envelope)
       const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER)
-      const agent = agentOf(envelope, day)
-      const room = roomFor(cut.head.length + cut.tail.length)
-      if (this.#signer.signAsync !== undefined) return this.#appendLater(cut, day, agent, room)
+      const agent = agentPathOf(envelope, day)
+      const room = maxLineBytes(cut.head.length + cut.tail.length)
+      if (this.#signer.signAsync !== undefined) return this.#appendSignedAsync(cut, day, agent, room)
       const batch = this.#batch(dailyLog(day), day, room)
       const start = batch.length
       if (this.#signsBatches) {
@@ -137,9 +137,9 @@ export class SvcAppender {
       } else {
         this.#addSigned(batch, cut)
       }
-      return this.#placed(batch, start, agent)
+      return this.#enqueue(batch, start, agent)
     } catch (error) {
-      return this.#refuse(error)
+      return this.#reject(error)
     }
   }
 
@@ -151,30 +151,30 @@ export class SvcAppender {
       }
       const day = this.#admit(record)
       const line = canonicalize(record)
-      const batch = this.#batch(rawLog(day), day, roomFor(line.length))
+      const batch = this.#batch(rawLog(day), day, maxLineBytes(line.length))
       const start = batch.length
       batch.addLine(line)
-      return this.#placed(batch, start, undefined)
+      return this.#enqueue(batch, start, undefined)
     } catch (error) {
-      return this.#refuse(error)
+      return this.#reject(error)
     }
   }
 
   /**
-   * Resolves when all records appended before the call are on disk and the per-agent files are complete
-   * and synced, and an attempt to upload what is new is over. Rejects when one of those records could not
-   * be written; what becomes of an upload is told by `status()` and `onAsyncError`.
+   * Resolves when all records appended before the call are on disk, the per-agent files are complete and synced,
+   * and one attempt to upload has ended. Rejects when one of those records could not be written; the result of the
+   * upload is in `status()` and goes to `onAsyncError`.
    */
   async flush(): Promise<void> {
     const failures = await this.#written()
-    await this.#directory.opened?.derived.settled()
+    await this.#directory.opened?.agentLogs.idle()
     await this.#uploader?.flush()
     if (failures.length > 0) throw failures[0]
   }
 
   /**
-   * Seals what is on disk with a signed checkpoint now, where this process is the one that seals. Faults of
-   * sealing go to `onAsyncError`, here as in the background.
+   * Seals what is on disk with a signed checkpoint now, if this process is the one that seals. Sealing errors go
+   * to `onAsyncError`.
    */
   async seal(): Promise<void> {
     if (this.#closing !== undefined) throw closedError()
@@ -182,13 +182,13 @@ export class SvcAppender {
     await sealer?.seal()
   }
 
-  /** Writes what was appended, then frees everything. Later appends reject. Safe to call again. */
+  /** Writes what was appended, then releases all resources. Later appends reject. Safe to call again. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
   }
 
-  /** Whether the log can be written now, and figures; cheap enough to ask before every call. */
+  /** Whether the log can be written now, and counters; cheap enough to call before every request. */
   status(): AppenderStatus {
     return {
       ...this.#logStatus(),
@@ -198,22 +198,22 @@ export class SvcAppender {
   }
 
   #logStatus(): AppenderStatus {
-    if (this.#closing !== undefined) return this.#health.status(closedError())
+    if (this.#closing !== undefined) return this.#status.snapshot(closedError())
     const waited = this.#directory.opened?.lock.waitedMs ?? 0
-    if (waited < this.#limits.lockWaitMs) return this.#health.status()
-    return this.#health.status(
+    if (waited < this.#limits.lockWaitMs) return this.#status.snapshot()
+    return this.#status.snapshot(
       new AuditError('lock_failed', `another process has held the log's lock for ${Math.round(waited)} ms`),
     )
   }
 
-  /** Waits for the records appended so far; gives what went wrong. */
+  /** Waits for the records appended so far; returns the errors. */
   async #written(): Promise<unknown[]> {
     await Promise.allSettled(this.#signing)
-    const ends = await Promise.allSettled(this.#lanes.outstanding().map((batch) => batch.settled))
+    const ends = await Promise.allSettled(this.#queues.pending().map((batch) => batch.settled))
     return ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []))
   }
 
-  /** The day of an acceptable record. */
+  /** Validates the record and returns its day. */
   #admit(record: { ts: string }): string {
     if (this.#closing !== undefined) throw closedError()
     if (typeof record !== 'object' || record === null || Array.isArray(record)) {
@@ -226,18 +226,18 @@ export class SvcAppender {
 
   #batch(path: string, day: string, room: number): Batch {
     this.#requireRoom(room)
-    return this.#lanes.batch(this.#lanes.of(path, day), room)
+    return this.#queues.batch(this.#queues.queue(path, day), room)
   }
 
   #requireRoom(bytes: number): void {
-    if (this.#health.pendingBytes + bytes > this.#limits.maxPendingBytes) {
-      throw new AuditBackpressureError(this.#health.pendingBytes, this.#limits.maxPendingBytes)
+    if (this.#status.pendingBytes + bytes > this.#limits.maxPendingBytes) {
+      throw new AuditBackpressureError(this.#status.pendingBytes, this.#limits.maxPendingBytes)
     }
   }
 
-  #placed(batch: Batch, start: number, agent: string | undefined): Promise<void> {
+  #enqueue(batch: Batch, start: number, agent: string | undefined): Promise<void> {
     if (agent !== undefined) batch.agents.push({ path: agent, start, end: batch.length })
-    this.#health.accepted(batch.length - start)
+    this.#status.addPending(batch.length - start)
     this.#commit.schedule(batch)
     return batch.settled
   }
@@ -245,24 +245,24 @@ export class SvcAppender {
   #addSigned(batch: Batch, cut: CutObject): void {
     try {
       batch.addSigned(cut, this.#sign)
-      this.#health.signed()
+      this.#status.signerSucceeded()
     } catch (error) {
       throw this.#signerFailed(error)
     }
   }
 
-  /** For signers whose key lives elsewhere. Records stand in the log in the order their signatures came. */
-  #appendLater(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<void> {
+  /** For signers with `signAsync`. Records are written in the order in which their signatures arrive. */
+  #appendSignedAsync(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<void> {
     this.#requireRoom(room)
-    // Counted by its bound until it stands in a batch, where its true length is known.
-    this.#health.accepted(room)
+    // The upper bound counts as pending until the record is in a batch, where its exact length is known.
+    this.#status.addPending(room)
     const placed = this.#signAndPlace(cut, day, agent, room)
     const settledSoon = placed.then(ignore, ignore)
     this.#signing.add(settledSoon)
     void settledSoon.then(() => this.#signing.delete(settledSoon))
     return placed.then(
       (batch) => batch.settled,
-      (error: unknown) => this.#refuse(error),
+      (error: unknown) => this.#reject(error),
     )
   }
 
@@ -273,66 +273,69 @@ export class SvcAppender {
     } catch (error) {
       throw this.#signerFailed(error)
     } finally {
-      this.#health.accepted(-room)
+      this.#status.addPending(-room)
     }
-    const batch = this.#lanes.batch(this.#lanes.of(dailyLog(day), day), room)
+    const batch = this.#queues.batch(this.#queues.queue(dailyLog(day), day), room)
     const start = batch.length
     try {
       batch.addWithSignature(cut, sig ?? new Uint8Array())
-      this.#health.signed()
+      this.#status.signerSucceeded()
     } catch (error) {
       throw this.#signerFailed(error)
     }
-    void this.#placed(batch, start, agent)
+    void this.#enqueue(batch, start, agent)
     return batch
   }
 
   #signerFailed(error: unknown): AuditError {
     const failure = signerFailure(error)
-    this.#health.signerFailed(failure)
+    this.#status.signerFailed(failure)
     return failure
   }
 
-  #refuse(error: unknown): Promise<never> {
-    this.#health.failed++
+  #reject(error: unknown): Promise<never> {
+    this.#status.failed++
     return Promise.reject(error)
   }
 
-  #probeLater(): void {
+  #scheduleProbe(): void {
     if (this.#closing !== undefined) return
-    this.#probe ??= setTimeout(() => void this.#tryAgain(), PROBE_EVERY_MS).unref()
+    this.#probe ??= setTimeout(() => void this.#probeDisk(), PROBE_INTERVAL_MS).unref()
   }
 
-  /** A gateway that answers nothing while the log is broken would never learn that it works again. */
-  async #tryAgain(): Promise<void> {
+  /**
+   * Tests the disk, because a gateway that refuses all calls while the log is broken would send no record that
+   * shows that it works again.
+   */
+  async #probeDisk(): Promise<void> {
     this.#probe = undefined
     try {
       const { lock } = await this.#directory.open()
       await lock.run(() => this.#directory.probe())
-      this.#health.recovered()
+      this.#status.recovered()
     } catch (error) {
-      this.#health.broken(
+      this.#status.writeFailed(
         error instanceof AuditError ? error : new AuditError('write_failed', messageOf(error), error),
       )
     }
   }
 
   async #close(): Promise<void> {
-    // Those who appended are told by their own promises what could not be written.
+    // Each `append` has its own promise, which reports a failed write.
     await this.#written()
     clearTimeout(this.#probe)
     this.#disk.stop()
-    this.#lanes.close()
+    this.#queues.close()
     await this.#thread?.close()
-    // The last checkpoints are uploaded along.
+    // Before the uploader closes, so that it uploads the last checkpoints.
     await this.#directory.opened?.sealer?.close()
     await this.#uploader?.close()
     await this.#directory.close()
   }
 }
 
-/** Where the envelope's line goes beside the daily log. */
-function agentOf(envelope: AuditEnvelope, day: string): string | undefined {
+/** The path of the agent's log that gets the line too. */
+function agentPathOf(envelope: AuditEnvelope, day: string): string | undefined {
   const { nodeId, agentRef } = envelope
   if (nodeId === undefined || nodeId === null || agentRef === undefined || agentRef === null) return undefined
   if (typeof nodeId !== 'string' || typeof agentRef !== 'string') {
@@ -346,5 +349,5 @@ function closedError(): AuditError {
 }
 
 function ignore(): void {
-  // Whoever appended is told by the promise that was handed out.
+  // The promise that `append` returned reports the error.
 }

@@ -1,38 +1,39 @@
-// Where batches get their memory: what the signing thread shares first, then memory of this thread's own.
+// Memory for batches: first what the signing thread shares, then memory of this thread only.
 
-import { Slot, type SlotSize } from '../signing/shared-batch.js'
+import { type BatchSize, SharedBatch } from '../signing/shared-batch.js'
 
-const SPARES = 2
-// Canonical envelopes are longer than that nearly always; a batch of shorter ones ends earlier.
+const MAX_SPARE = 2
+// Nearly all canonical envelopes are longer; a batch of shorter ones ends earlier.
 const BYTES_PER_MESSAGE = 384
 
-/** The size of a slot with `bytes` for lines. */
-export function slotSize(bytes: number): SlotSize {
+/** The size of a batch with `bytes` for lines. */
+export function batchSize(bytes: number): BatchSize {
   return { bytes, messages: Math.ceil(bytes / BYTES_PER_MESSAGE) }
 }
 
-export class Slots {
-  readonly #size: SlotSize
-  readonly #shared: Slot[]
-  readonly #spare: Slot[] = []
+export class BatchPool {
+  readonly #size: BatchSize
+  readonly #shared: SharedBatch[]
+  readonly #spare: SharedBatch[] = []
 
-  constructor(batchBytes: number, shared: readonly Slot[]) {
-    this.#size = slotSize(batchBytes)
+  constructor(batchBytes: number, shared: readonly SharedBatch[]) {
+    this.#size = batchSize(batchBytes)
     this.#shared = [...shared]
   }
 
-  /** An empty slot with at least `room` bytes for lines. */
-  take(room: number): Slot {
-    if (room > this.#size.bytes) return Slot.alone(slotSize(room))
-    const idle = this.#shared.findIndex((slot) => slot.isIdle)
-    const slot = idle < 0 ? this.#spare.pop() : this.#shared.splice(idle, 1)[0]
-    return slot ?? Slot.alone(this.#size)
+  /** Empty memory with at least `room` bytes for lines. */
+  acquire(room: number): SharedBatch {
+    if (room > this.#size.bytes) return SharedBatch.local(batchSize(room))
+    const idle = this.#shared.findIndex((memory) => memory.isIdle)
+    const memory = idle < 0 ? this.#spare.pop() : this.#shared.splice(idle, 1)[0]
+    return memory ?? SharedBatch.local(this.#size)
   }
 
-  /** Takes the slot back, whose bytes nobody reads any more. */
-  give(slot: Slot): void {
-    slot.empty()
-    if (slot.isShared) this.#shared.push(slot)
-    else if (slot.bytes.length === this.#size.bytes && this.#spare.length < SPARES) this.#spare.push(slot)
+  /** Returns the memory to the pool; nothing may read its bytes any more. */
+  release(memory: SharedBatch): void {
+    memory.empty()
+    if (memory.isThreadShared) this.#shared.push(memory)
+    else if (memory.bytes.length === this.#size.bytes && this.#spare.length < MAX_SPARE)
+      this.#spare.push(memory)
   }
 }

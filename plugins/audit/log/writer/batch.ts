@@ -1,12 +1,12 @@
-// Records that will be written and synced together. They share a buffer, into which each is encoded and
-// signed in place, and one promise, so that a record costs neither a copy nor a promise of its own. Those whose
-// signer allows it are signed all in one go when the batch is full or due: the signer's tables and code then
-// stay in the processor's cache, and a thread can sign along.
+// Records that are written and synced together. They share one buffer, into which each is encoded and signed in
+// place, and one promise, so that a record needs no copy and no promise of its own. Where the signer allows it,
+// records are signed together when the batch is full or due: the signer's tables and code then stay in the
+// processor's cache, and a thread can sign in parallel.
 
 import { type CutObject, joinCut, writeBase64 } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
-import type { Slot } from '../signing/shared-batch.js'
+import type { SharedBatch } from '../signing/shared-batch.js'
 
 export const SIGNATURE_MEMBER = 'sig'
 
@@ -19,20 +19,20 @@ const NEWLINE = 0x0a
 const COMMA = 0x2c
 const QUOTE = 0x22
 
-/** Bytes that a text of `length` code units may need as a signed line. */
-export function roomFor(length: number): number {
+/** Upper bound of the bytes of a signed line whose text has `length` code units. */
+export function maxLineBytes(length: number): number {
   return length * UTF8_BYTES_PER_UNIT + OVERHEAD
 }
 
-/** Bytes by which the signature's member makes the message in `[start, end)` longer. */
-function inserted(start: number, end: number, headEnd: number): number {
+/** Bytes that the signature member adds to the message in `[start, end)`. */
+function signatureMemberBytes(start: number, end: number, headEnd: number): number {
   const isAlone = headEnd - start === 1 && end - headEnd === 1
   return MEMBER_START.length + SIGNATURE_TEXT + (isAlone ? 1 : 2)
 }
 
 type Sign = (message: Uint8Array) => Uint8Array
 
-/** Which bytes of a batch also belong to an agent's file. */
+/** The bytes of a batch that also go to an agent's file. */
 export interface AgentRange {
   readonly path: string
   readonly start: number
@@ -40,7 +40,7 @@ export interface AgentRange {
 }
 
 export class Batch {
-  readonly slot: Slot
+  readonly memory: SharedBatch
   readonly buffer: Buffer
   readonly settled: Promise<void>
   length = 0
@@ -49,22 +49,22 @@ export class Batch {
   #resolve: () => void = unset
   #reject: (error: Error) => void = unset
 
-  constructor(slot: Slot) {
-    this.slot = slot
-    this.buffer = slot.bytes
+  constructor(memory: SharedBatch) {
+    this.memory = memory
+    this.buffer = memory.bytes
     this.settled = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
     })
   }
 
-  has(room: number): boolean {
-    return this.buffer.length - this.length >= room && this.slot.count < this.slot.messages
+  hasRoom(room: number): boolean {
+    return this.buffer.length - this.length >= room && this.memory.count < this.memory.messages
   }
 
-  /** Records whose lines are still to be signed. */
+  /** Records that are not signed yet. */
   get unsigned(): number {
-    return this.slot.count
+    return this.memory.count
   }
 
   resolve(): void {
@@ -75,7 +75,7 @@ export class Batch {
     this.#reject(error)
   }
 
-  /** Adds one line as it is. Returns its length in bytes. */
+  /** Adds one line unchanged. Returns its length in bytes. */
   addLine(text: string): number {
     const start = this.length
     const end = start + this.buffer.write(text, start)
@@ -90,51 +90,51 @@ export class Batch {
     return this.#grow(this.#splice(start, end, headEnd, sign(this.buffer.subarray(start, end))))
   }
 
-  /** Adds the line of an object that was signed elsewhere. */
+  /** Adds the line of an object with a given signature. */
   addWithSignature(cut: CutObject, sig: Uint8Array): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
     return this.#grow(this.#splice(start, end, headEnd, sig))
   }
 
-  /** Adds the line of an object that `sign` will sign. */
+  /** Adds the line of an object that `sign` signs later. */
   addUnsigned(cut: CutObject): number {
     const { length: start } = this
     const { end, headEnd } = this.#encode(cut)
-    this.slot.put(start, end, headEnd)
-    return this.#grow(end + inserted(start, end, headEnd) + 1)
+    this.memory.put(start, end, headEnd)
+    return this.#grow(end + signatureMemberBytes(start, end, headEnd) + 1)
   }
 
   /**
-   * Signs what was added unsigned, together with the thread that the slot may be shared with: from the back, as
-   * the thread begins at the front. Nothing is added afterwards. Throws what `sign` throws.
+   * Signs what was added unsigned. Starts at the end, because the signing thread, if there is one, starts at the
+   * front. Nothing can be added afterwards. Throws what `sign` throws.
    *
-   * @returns how many signatures came from the thread.
+   * @returns the number of signatures that the thread made.
    */
   sign(sign: Sign): number {
-    const { slot } = this
+    const { memory } = this
     const taken: number[] = []
     let own = 0
-    for (let i = slot.count - 1; i >= 0; i--) {
-      const state = slot.takeBack(i)
+    for (let i = memory.count - 1; i >= 0; i--) {
+      const state = memory.claim(i)
       if (state === 'taken') {
         taken.push(i)
       } else if (state === 'signed') {
-        this.#spliceAt(i, slot.signature(i))
+        this.#spliceAt(i, memory.signature(i))
       } else {
-        this.#spliceAt(i, sign(slot.message(i)))
+        this.#spliceAt(i, sign(memory.message(i)))
         own++
       }
     }
     for (const i of taken) {
-      const isSigned = slot.waitFor(i)
-      this.#spliceAt(i, isSigned ? slot.signature(i) : sign(slot.message(i)))
+      const isSigned = memory.waitFor(i)
+      this.#spliceAt(i, isSigned ? memory.signature(i) : sign(memory.message(i)))
       if (!isSigned) own++
     }
-    return slot.count - own
+    return memory.count - own
   }
 
-  /** Encodes what is signed of the object at the end of the batch. */
+  /** Encodes the message to sign at the end of the batch. */
   #encode(cut: CutObject): { end: number; headEnd: number } {
     const { buffer, length: start } = this
     const message = joinCut(cut)
@@ -144,11 +144,11 @@ export class Batch {
   }
 
   #spliceAt(index: number, sig: Uint8Array): void {
-    const { slot } = this
-    this.#splice(slot.start(index), slot.end(index), slot.headEnd(index), sig)
+    const { memory } = this
+    this.#splice(memory.start(index), memory.end(index), memory.headEnd(index), sig)
   }
 
-  /** Makes room for the signature at its sorted place in the message; gives where the line ends. */
+  /** Inserts the signature at its sorted position in the message; returns where the line ends. */
   #splice(start: number, end: number, headEnd: number, sig: Uint8Array): number {
     if (sig.length !== SIGNATURE_BYTES) {
       throw new AuditError(
@@ -159,10 +159,10 @@ export class Batch {
     const { buffer } = this
     const hasHead = headEnd - start > 1
     const hasTail = end - headEnd > 1
-    // The message has its comma at the cut exactly when both sides have members; it serves the member
-    // before, and the tail gets one of its own.
+    // The message has a comma at the cut only when members stand on both sides. That comma now follows the member
+    // before, and the tail gets a comma of its own.
     let at = headEnd + (hasHead && hasTail ? 1 : 0)
-    const more = inserted(start, end, headEnd)
+    const more = signatureMemberBytes(start, end, headEnd)
     buffer.copyWithin(at + more, at, end)
     if (hasHead && !hasTail) buffer[at++] = COMMA
     at += MEMBER_START.copy(buffer, at)

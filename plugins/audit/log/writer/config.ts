@@ -1,4 +1,4 @@
-// What the appender is built from, checked at construction so that a mistake shows before a record is due.
+// The appender's configuration, checked in the constructor so that a mistake shows before the first record.
 
 import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
@@ -8,23 +8,23 @@ import type { StartWorker } from '../signing/signing-thread.js'
 import { checkPresign, type PresignConfig } from '../upload/presign.js'
 
 export interface AppenderConfig {
-  /** Root directory of all audit files; made, mode 0700, where it is missing. */
+  /** Root directory of all audit files; created with mode 0700 where it is missing. */
   dir: string
   /** Files whose day is more days back than this are removed; 0 keeps the current day only. */
   retentionDays: number
   /** The disk counts as low below this many free bytes; default 512 MiB, 0: never. */
   minFreeBytes?: number
   presign?: PresignConfig
-  /** How often what is new is sealed by a signed checkpoint, ms; default 10 000. False: never. */
+  /** How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never. */
   checkpoint?: { readonly intervalMs?: number } | false
-  /** Whether a thread signs beside the event loop; default `auto`: where there is a second core for it. */
+  /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
   signingThread?: 'auto' | 'on' | 'off'
 }
 
 export interface AppenderLimits {
-  /** Bytes written and synced together at most, unless one record is larger. Default 1 MiB. */
+  /** Maximum bytes written and synced together, unless one record is larger. Default 1 MiB. */
   batchBytes: number
-  /** Bytes of accepted records that may wait for the disk; more are refused. Default 64 MiB. */
+  /** Maximum bytes of accepted records that wait for the disk; further records are refused. Default 64 MiB. */
   maxPendingBytes: number
   /** Per-agent files kept open. Default 128. */
   agentHandles: number
@@ -34,9 +34,9 @@ export interface AppenderLimits {
   lockWaitMs: number
   /** New bytes that start an upload before its interval is over. Default 1 MiB. */
   uploadTriggerBytes: number
-  /** Bytes of one uploaded object at most, unless one record is larger. Default 64 MiB. */
+  /** Maximum bytes of one uploaded object, unless one record is larger. Default 64 MiB. */
   uploadRangeBytes: number
-  /** How long the upload of an object may stand still before it is given up, ms. Default 30 000. */
+  /** Time without progress after which the upload of an object is aborted, ms. Default 30 000. */
   uploadIdleMs: number
 }
 
@@ -47,19 +47,19 @@ export interface AppenderOptions {
   fileSystem?: FileSystem
   logger?: Logger
   meter?: Meter
-  /** Chance, for the jitter between attempts to upload. Default `Math.random`. */
+  /** Random numbers for the jitter between upload attempts. Default `Math.random`. */
   random?: () => number
-  /** Told of faults that no `append` waits for: derived files, retention, upload. Default: the logger. */
+  /** Called with errors outside of `append`: agent logs, retention, sealing, upload. Default: the logger. */
   onAsyncError?: (error: Error) => void
   limits?: Partial<AppenderLimits>
-  /** Starts the signing thread; for tests of what a thread may do. */
+  /** Starts the signing thread; for tests. */
   startSigningWorker?: StartWorker
 }
 
 export const DEFAULT_CHECKPOINT_INTERVAL_MS = 10_000
 export const DEFAULT_MIN_FREE_BYTES = 512 * 1_048_576
-// setTimeout takes no more.
-const LONGEST_INTERVAL_MS = 2 ** 31 - 1
+// The maximum of setTimeout.
+const MAX_INTERVAL_MS = 2 ** 31 - 1
 
 export const DEFAULT_LIMITS: AppenderLimits = {
   batchBytes: 1_048_576,
@@ -76,7 +76,7 @@ export const noMeter: Meter = { count: () => undefined }
 
 export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
 
-/** Warnings of a library used without a logger still reach someone. */
+/** Used without a logger, the library still emits its warnings. */
 export const warningLogger: Logger = {
   debug: () => undefined,
   info: () => undefined,
@@ -95,32 +95,32 @@ function describe(fields: object): string {
 /** @throws {AuditError} `bad_config`. */
 export function checkConfig(config: AppenderConfig, limits: AppenderLimits): void {
   if (typeof config?.dir !== 'string' || config.dir === '' || config.dir.includes('\0')) {
-    throw bad('dir', 'must be the path of a directory')
+    throw configError('dir', 'must be the path of a directory')
   }
   if (!Number.isFinite(config.retentionDays) || config.retentionDays < 0) {
-    throw bad('retentionDays', 'must be a number of days, 0 or more')
+    throw configError('retentionDays', 'must be a number of days, 0 or more')
   }
   const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
   if (!Number.isFinite(minFreeBytes) || minFreeBytes < 0) {
-    throw bad('minFreeBytes', 'must be a number of bytes, 0 or more')
+    throw configError('minFreeBytes', 'must be a number of bytes, 0 or more')
   }
   if (config.presign !== undefined) checkPresign(config.presign)
   if (config.checkpoint !== undefined && config.checkpoint !== false) {
     const { intervalMs = DEFAULT_CHECKPOINT_INTERVAL_MS } = config.checkpoint
-    if (!Number.isFinite(intervalMs) || intervalMs < 1 || intervalMs > LONGEST_INTERVAL_MS) {
-      throw bad('checkpoint.intervalMs', `must be from 1 to ${LONGEST_INTERVAL_MS} ms`)
+    if (!Number.isFinite(intervalMs) || intervalMs < 1 || intervalMs > MAX_INTERVAL_MS) {
+      throw configError('checkpoint.intervalMs', `must be from 1 to ${MAX_INTERVAL_MS} ms`)
     }
   }
   for (const [name, value] of Object.entries(limits)) {
-    if (!Number.isFinite(value) || value < 1) throw bad(`limits.${name}`, 'must be a positive number')
+    if (!Number.isFinite(value) || value < 1) throw configError(`limits.${name}`, 'must be a positive number')
   }
 }
 
-/** Where there is one core, a thread could only take turns with the event loop. */
+/** With one core, a thread would only compete with the event loop. */
 export function usesThread({ signingThread = 'auto' }: AppenderConfig): boolean {
   return signingThread === 'on' || (signingThread === 'auto' && availableParallelism() > 1)
 }
 
-function bad(path: string, what: string): AuditError {
+function configError(path: string, what: string): AuditError {
   return new AuditError('bad_config', `audit configuration: ${path} ${what}`)
 }

@@ -1,12 +1,12 @@
-// A note in the lock file that its holder is between the daily log and the agents' files. Whoever takes
-// the lock next and finds it knows that the holder died there, and which day to complete.
+// Marks in the lock file that its holder is writing the daily log and the agent files of a day. A process that
+// takes the lock and finds the mark knows that the last holder died between the two.
 
 import type { FileSystem } from '../files/file-system.js'
 
 const SIZE = 16
 const CLEAR = Buffer.from('-'.padEnd(SIZE - 1).concat('\n'))
 
-export class SectionMark {
+export class DirtyMarker {
   readonly #port: FileSystem
   readonly #fd: number
   readonly #read = Buffer.alloc(SIZE)
@@ -24,8 +24,8 @@ export class SectionMark {
     this.#port.writeSync(this.#fd, CLEAR, 0, SIZE, 0)
   }
 
-  /** The day of a holder that died, if one did. */
-  left(): string | undefined {
+  /** The day that a holder left marked when it died. */
+  dirtyDay(): string | undefined {
     const got = this.#port.readSync(this.#fd, this.#read, 0, SIZE, 0)
     if (got === 0 || this.#read[0] === CLEAR[0]) return undefined
     return /^\d{4}-\d\d-\d\d/.exec(this.#read.toString('latin1', 0, got))?.[0]

@@ -1,15 +1,15 @@
-// Tells that the disk runs low while there is still time: a full one stops every call that must be recorded.
+// Warns when the disk has little free space, before a full one stops every call that must be recorded.
 
 import type { Logger, Meter } from '@svc/core'
 import type { FileSystem } from '../files/file-system.js'
-import { settle } from '../files/log-file.js'
+import { fromCallback } from '../files/log-file.js'
 
-const LOOK_EVERY_MS = 30_000
+const CHECK_INTERVAL_MS = 30_000
 const MIB = 1_048_576
 
-export interface DiskWatchParts {
+export interface DiskMonitorParts {
   readonly dir: string
-  /** Below this much free space the disk counts as low; 0: never. */
+  /** Free space below which the disk counts as low; 0: never. */
   readonly minFreeBytes: number
   readonly port: FileSystem
   readonly logger: Logger
@@ -17,32 +17,32 @@ export interface DiskWatchParts {
 }
 
 export interface DiskStatus {
-  /** Space that a process without privileges may still use. */
+  /** Space that unprivileged processes can use. */
   readonly freeBytes?: number
   /** Set while the disk is low. */
   readonly warning?: string
 }
 
-export class DiskWatch {
-  readonly #parts: DiskWatchParts
+export class DiskMonitor {
+  readonly #parts: DiskMonitorParts
   #status: DiskStatus = {}
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
-  constructor(parts: DiskWatchParts) {
+  constructor(parts: DiskMonitorParts) {
     this.#parts = parts
   }
 
-  /** As last seen. */
+  /** The result of the last check. */
   get status(): DiskStatus {
     return this.#status
   }
 
-  /** Looks now and from time to time. Resolves after the first look. */
+  /** Checks now and every 30 seconds. Resolves after the first check. */
   async start(): Promise<void> {
     if (this.#stopped) return
-    this.#timer ??= setInterval(() => void this.#look(), LOOK_EVERY_MS).unref()
-    await this.#look()
+    this.#timer ??= setInterval(() => void this.#check(), CHECK_INTERVAL_MS).unref()
+    await this.#check()
   }
 
   stop(): void {
@@ -50,18 +50,18 @@ export class DiskWatch {
     clearInterval(this.#timer)
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { port, dir, minFreeBytes, meter, logger } = this.#parts
     let freeBytes = 0
     try {
-      await settle((done) =>
+      await fromCallback((done) =>
         port.statfs(dir, (error, stats) => {
           if (error === null) freeBytes = stats.bavail * stats.bsize
           done(error)
         }),
       )
     } catch (err) {
-      logger.warn({ err, dir }, 'the free space of the disk of the log cannot be told')
+      logger.warn({ err, dir }, "the free space of the log's disk cannot be read")
       return
     }
     meter.gauge?.('svc_audit_disk_free_bytes', freeBytes)
@@ -71,9 +71,9 @@ export class DiskWatch {
     if (isLow === wasLow) return
     if (isLow) {
       meter.count('svc_audit_disk_low_total')
-      logger.warn({ dir, freeBytes, minFreeBytes }, 'the disk of the log runs low')
+      logger.warn({ dir, freeBytes, minFreeBytes }, "the log's disk is low on space")
     } else {
-      logger.info({ dir, freeBytes, minFreeBytes }, 'the disk of the log has room again')
+      logger.info({ dir, freeBytes, minFreeBytes }, "the log's disk has enough space again")
     }
   }
 }

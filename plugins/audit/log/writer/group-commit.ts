@@ -1,23 +1,23 @@
-// Group commit: while one batch is being synced the next one fills, so that the cost of a sync is shared
-// by every record that came in meanwhile.
+// Group commit: while one batch is being synced, the next one fills, so that all records of a batch share the cost
+// of one sync.
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
 import type { Batch } from './batch.js'
 import type { LogDirectory, OpenDirectory } from './log-directory.js'
-import type { Health } from './status.js'
-import type { Lane, Lanes } from './write-queues.js'
+import type { StatusTracker } from './status.js'
+import type { WriteQueue, WriteQueues } from './write-queues.js'
 
-// From here on a batch is written without waiting for the turn of the event loop to end: its sync then
-// runs while the rest of a burst is still being signed.
+// A batch of this size is written before the event loop turn ends, so that its sync runs while the rest of a burst
+// is being signed.
 const EAGER_BYTES = 16_384
 
-type Written = [Lane, Batch][]
+type QueuedBatch = [WriteQueue, Batch]
 
 export interface CommitParts {
-  readonly lanes: Lanes
+  readonly queues: WriteQueues
   readonly directory: LogDirectory
-  readonly health: Health
+  readonly status: StatusTracker
   /** Milliseconds. */
   readonly monotonic: () => number
   /** Signs the records that were added unsigned. */
@@ -25,22 +25,22 @@ export interface CommitParts {
 }
 
 export class GroupCommit {
-  readonly #lanes: Lanes
+  readonly #queues: WriteQueues
   readonly #directory: LogDirectory
-  readonly #health: Health
+  readonly #status: StatusTracker
   readonly #monotonic: () => number
   readonly #sign: (message: Uint8Array) => Uint8Array
   #state: 'idle' | 'scheduled' | 'running' = 'idle'
 
-  constructor({ lanes, directory, health, monotonic, sign }: CommitParts) {
-    this.#lanes = lanes
+  constructor({ queues, directory, status, monotonic, sign }: CommitParts) {
+    this.#queues = queues
     this.#directory = directory
-    this.#health = health
+    this.#status = status
     this.#monotonic = monotonic
     this.#sign = sign
   }
 
-  /** Sees to it that `batch`, which has just grown, gets written. Cheap when that is under way. */
+  /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
   schedule(batch: Batch): void {
     if (this.#state === 'running') return
     if (this.#state === 'idle') {
@@ -62,30 +62,30 @@ export class GroupCommit {
       const first = this.#next(open)
       let written = first instanceof Promise ? await first : first
       while (written.length > 0) {
-        const errors = await Promise.all(written.map(([lane]) => this.#sync(lane)))
-        this.#lanes.trim()
-        let next: Written | Promise<Written> = []
+        const errors = await Promise.all(written.map(([queue]) => this.#sync(queue)))
+        this.#queues.closeOldest()
+        let next: QueuedBatch[] | Promise<QueuedBatch[]> = []
         try {
-          // What gathered meanwhile is written before the callers are told, so that they sign their next
-          // records while it is being synced, instead of everyone waiting for the same sync.
-          if (this.#lanes.hasRecords()) next = this.#next(open)
+          // The next batches are written before the promises of the last ones resolve: callers then sign their
+          // next records during the sync instead of waiting for the same one.
+          if (this.#queues.hasRecords()) next = this.#next(open)
         } finally {
           for (const [index, one] of written.entries()) this.#settle(one, errors[index])
         }
         written = next instanceof Promise ? await next : next
       }
     } catch (error) {
-      // The directory or its lock: nothing that waits can be written.
+      // The directory or its lock failed: no waiting record can be written.
       const failure = asAuditError(error)
       for (const one of this.#takeAll()) this.#settle(one, failure)
     }
     this.#state = 'idle'
-    const waiting = this.#lanes.outstanding()[0]
+    const waiting = this.#queues.pending()[0]
     if (waiting !== undefined) this.schedule(waiting)
   }
 
-  /** Signs what waits, then writes it under the lock. */
-  #next(open: OpenDirectory): Written | Promise<Written> {
+  /** Signs the waiting batches, then writes them under the lock. */
+  #next(open: OpenDirectory): QueuedBatch[] | Promise<QueuedBatch[]> {
     const signed = this.#takeSigned()
     const failed = (error: unknown) => {
       for (const one of signed) this.#settle(one, asAuditError(error))
@@ -99,63 +99,63 @@ export class GroupCommit {
     }
   }
 
-  /** Before the lock is taken: other processes must not wait for signatures. */
-  #takeSigned(): Written {
-    return this.#lanes.take().filter(([, batch]) => {
+  /** Runs before the lock is taken, because other processes should not wait for signatures. */
+  #takeSigned(): QueuedBatch[] {
+    return this.#queues.take().filter(([, batch]) => {
       if (batch.unsigned === 0) return true
       try {
-        this.#health.signedByThread += batch.sign(this.#sign)
-        this.#health.signed()
+        this.#status.signedByThread += batch.sign(this.#sign)
+        this.#status.signerSucceeded()
         return true
       } catch (error) {
         const failure = signerFailure(error)
-        this.#health.unsigned(batch.records, batch.length, failure)
+        this.#status.batchUnsigned(batch.records, batch.length, failure)
         batch.reject(failure)
-        this.#lanes.release(batch)
+        this.#queues.release(batch)
         return false
       }
     })
   }
 
-  #write(open: OpenDirectory, signed: Written): Written {
-    const written: Written = []
-    open.derived.inspect()
-    for (const [lane, batch] of signed) {
+  #write(open: OpenDirectory, signed: QueuedBatch[]): QueuedBatch[] {
+    const written: QueuedBatch[] = []
+    open.agentLogs.checkMarker()
+    for (const [queue, batch] of signed) {
       try {
-        open.derived.along(lane.day, batch, () => lane.file.write(batch.buffer, batch.length))
-        written.push([lane, batch])
+        open.agentLogs.writeBatch(queue.day, batch, () => queue.file.write(batch.buffer, batch.length))
+        written.push([queue, batch])
       } catch (error) {
-        this.#settle([lane, batch], asAuditError(error))
+        this.#settle([queue, batch], asAuditError(error))
       }
     }
     return written
   }
 
-  async #sync(lane: Lane): Promise<AuditError | undefined> {
+  async #sync(queue: WriteQueue): Promise<AuditError | undefined> {
     const start = this.#monotonic()
     try {
-      await lane.file.sync()
+      await queue.file.sync()
     } catch (error) {
       return asAuditError(error)
     }
-    this.#health.lastSyncMs = this.#monotonic() - start
+    this.#status.lastSyncMs = this.#monotonic() - start
     return undefined
   }
 
-  #settle([lane, batch]: Written[number], error: AuditError | undefined): void {
+  #settle([queue, batch]: QueuedBatch, error: AuditError | undefined): void {
     if (error === undefined) {
-      this.#health.durable(batch.records, batch.length, lane.day)
+      this.#status.batchWritten(batch.records, batch.length, queue.day)
       batch.resolve()
     } else {
-      this.#health.lost(batch.records, batch.length, error)
+      this.#status.batchFailed(batch.records, batch.length, error)
       batch.reject(error)
     }
-    this.#lanes.release(batch)
+    this.#queues.release(batch)
   }
 
-  #takeAll(): Written {
-    const all: Written = []
-    for (let some = this.#lanes.take(); some.length > 0; some = this.#lanes.take()) all.push(...some)
+  #takeAll(): QueuedBatch[] {
+    const all: QueuedBatch[] = []
+    for (let some = this.#queues.take(); some.length > 0; some = this.#queues.take()) all.push(...some)
     return all
   }
 }

@@ -1,4 +1,4 @@
-// The directory of a log: opening it, mending what a dead writer left, retention.
+// The directory of a log: opening, repair after a writer died, retention.
 
 import { dirname, join } from 'node:path'
 import type { Clock, Logger, Signer } from '@svc/core'
@@ -19,14 +19,14 @@ import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
 import { canSignNotes } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
-import { DerivedLogs } from './agent-logs.js'
+import { AgentLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
 import { recordPublicKey } from './public-keys.js'
 import { expired, remove, uploadedOnly } from './retention.js'
 
 const RETENTION_CHECK_MS = 3_600_000
-// Older days were completed by the openings before.
-const DAYS_TO_COMPLETE = 2
+// Earlier openings repaired older days.
+const DAYS_TO_REPAIR = 2
 
 export interface DirectoryParts {
   readonly config: AppenderConfig
@@ -39,10 +39,10 @@ export interface DirectoryParts {
   readonly onOpen: () => void
 }
 
-/** What exists once a directory is open. */
+/** The parts of an open directory. */
 export interface OpenDirectory {
   readonly lock: DirectoryLock
-  readonly derived: DerivedLogs
+  readonly agentLogs: AgentLogs
   /** Undefined where checkpoints are off. */
   readonly sealer: Sealer | undefined
 }
@@ -65,7 +65,7 @@ export class LogDirectory {
     return this.#open
   }
 
-  /** Opens the directory once; after a failure the next call tries again. */
+  /** Opens the directory once; after a failure the next call retries. */
   open(): Promise<OpenDirectory> {
     this.#opening ??= this.#prepare().catch((error: unknown) => {
       this.#opening = undefined
@@ -75,7 +75,7 @@ export class LogDirectory {
     return this.#opening
   }
 
-  /** @throws {Error} when a few bytes cannot be written here and synced. Call under the lock. */
+  /** @throws {Error} when a few bytes cannot be written and synced here. Call under the lock. */
   probe(): void {
     const { port } = this.#parts
     const path = join(this.#dir, '.svc-probe')
@@ -91,10 +91,10 @@ export class LogDirectory {
   }
 
   /**
-   * Removes what is past its retention and, by `uploaded`, whole in the store: how many bytes of a file
-   * are there.
+   * Removes files past their retention whose bytes the store has completely.
    *
-   * @returns the paths that were removed, relative to the directory.
+   * @param uploaded returns how many bytes of a file the store has.
+   * @returns the removed paths, relative to the directory.
    */
   async retainUploaded(uploaded: (path: string) => number): Promise<string[]> {
     const { port, config, clock, logger } = this.#parts
@@ -116,12 +116,12 @@ export class LogDirectory {
   }
 
   async close(): Promise<void> {
-    // An opening under way would otherwise leave its handles behind.
+    // An opening in progress would leave its handles open.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
     clearInterval(this.#retention)
     await this.#retaining
     await this.#open?.sealer?.close()
-    await this.#open?.derived.close()
+    await this.#open?.agentLogs.close()
     this.#open?.lock.close()
   }
 
@@ -131,20 +131,20 @@ export class LogDirectory {
     requireLocal(port, this.#dir)
     if (made !== undefined) syncDirectorySync(port, dirname(made))
     const lock = new DirectoryLock(this.#dir, port, clock)
-    const derived = new DerivedLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
+    const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
     try {
-      await lock.run(() => this.#firstSection(derived))
+      await lock.run(() => this.#firstSection(agentLogs))
       sealer = await this.#sealer(lock)
       await this.#retain(lock, sealer)
     } catch (error) {
       await sealer?.close()
-      await derived.close()
+      await agentLogs.close()
       lock.close()
       throw error
     }
     sealer?.start()
-    this.#open = { lock, derived, sealer }
+    this.#open = { lock, agentLogs, sealer }
     this.#retention = setInterval(() => {
       this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
     }, RETENTION_CHECK_MS).unref()
@@ -152,23 +152,23 @@ export class LogDirectory {
     return this.#open
   }
 
-  #firstSection(derived: DerivedLogs): void {
+  #firstSection(agentLogs: AgentLogs): void {
     const { port, signer } = this.#parts
     if (signer.publicKey !== undefined) recordPublicKey(port, this.#dir, signer.publicKey)
-    derived.inspect()
+    agentLogs.checkMarker()
     const names = port.readdirSync(this.#dir)
     const daily = names.filter((name) => dayOfDailyLog(name) !== undefined).sort()
     const raw = names.includes('raw') ? port.readdirSync(join(this.#dir, 'raw')) : []
-    for (const name of daily) this.#mend(name)
-    for (const name of raw) if (dayOfRawLog(name) !== undefined) this.#mend(`raw/${name}`)
-    for (const name of daily.slice(-DAYS_TO_COMPLETE)) derived.complete(dayOfDailyLog(name) ?? '')
+    for (const name of daily) this.#repairTail(name)
+    for (const name of raw) if (dayOfRawLog(name) !== undefined) this.#repairTail(`raw/${name}`)
+    for (const name of daily.slice(-DAYS_TO_REPAIR)) agentLogs.repair(dayOfDailyLog(name) ?? '')
   }
 
-  #mend(name: string): void {
+  #repairTail(name: string): void {
     const { port, clock, logger } = this.#parts
     const file = new LogFile(join(this.#dir, name), port, clock, logger)
     try {
-      file.mend()
+      file.repairTail()
     } finally {
       file.close()
     }
@@ -180,7 +180,7 @@ export class LogDirectory {
     if (!canSignNotes(signer)) {
       logger.warn(
         { dir: this.#dir, keyId: signer.keyId },
-        'the signer tells no publicKey, so no checkpoints are written: removed records would go unnoticed',
+        'the signer has no publicKey, so no checkpoints are written and removed records cannot be detected',
       )
       return undefined
     }
@@ -201,16 +201,16 @@ export class LogDirectory {
   async #retain(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
     const { port, config, clock } = this.#parts
     const today = dayOfInstant(clock.now())
-    // With an upload, only the process that uploads knows what may go.
+    // With an upload, only the process that uploads knows which files may be removed.
     if (today === undefined || config.presign !== undefined) return
     const find = () => expired(port, this.#dir, today, config.retentionDays)
-    // What was appended last to a day that ends here has no checkpoint yet.
+    // The last records of an expired day have no checkpoint yet.
     if (find().length > 0) await sealer?.seal()
     await this.#remove(lock, sealer, find)
     this.#retainedOn = today
   }
 
-  /** Removes what `find` finds; where checkpoints are on, only after signing what that is. */
+  /** Removes what `find` returns; where checkpoints are on, after a signed statement of the removal. */
   async #remove(lock: DirectoryLock, sealer: Sealer | undefined, find: () => string[]): Promise<string[]> {
     const { port, config, logger } = this.#parts
     const days = [...new Set(find().map(dayOfPath))]

@@ -1,5 +1,5 @@
-// The keys that signed here, left beside the log so that a reader without any can at least tell whether
-// the log agrees with itself. Call under the lock.
+// The keys that signed here, stored beside the log so that a reader without keys can check whether the log is
+// consistent with itself. Call under the lock.
 
 import { join } from 'node:path'
 import { APPEND_CREATE, FILE_MODE, type FileSystem, writeFully } from '../files/file-system.js'

@@ -5,7 +5,7 @@ import { type FileSystem, READ } from '../files/file-system.js'
 import { daysBetween } from '../format/day.js'
 import { dailyLog, dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, dayOfTreeFile } from '../format/paths.js'
 
-/** Paths, relative to `dir`, of what is more than `retentionDays` days older than `today`. */
+/** Paths, relative to `dir`, of files more than `retentionDays` days older than `today`. */
 export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {
   const old = (day: string | undefined) => day !== undefined && daysBetween(day, today) > retentionDays
   const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(logOf(name))))
@@ -19,7 +19,7 @@ export function expired(port: FileSystem, dir: string, today: string, retentionD
   return paths
 }
 
-/** Of `paths`, those of which every byte is uploaded; `uploaded` says how many of a file's are. */
+/** Those of `paths` that are completely uploaded; `uploaded` returns how many bytes of a file are. */
 export function uploadedOnly(
   port: FileSystem,
   dir: string,
@@ -33,7 +33,7 @@ export function uploadedOnly(
         )
       : uploaded(path) === sizeOf(port, join(dir, path))
   const waiting = paths.filter((path) => isUploaded(path) && !isWhole(path))
-  // Neither a log nor what belongs to it goes without the other.
+  // A log and the files that belong to it are removed together.
   const keptLogs = new Set(waiting.map(logOf))
   return paths.filter((path) => !keptLogs.has(logOf(path)))
 }
@@ -44,7 +44,7 @@ function logOf(path: string): string {
   return day === undefined ? path.replace(/\.torn-[\w-]+$/, '') : dailyLog(day)
 }
 
-/** False for a torn tail, which was never acknowledged, and for the tree, which can be made anew. */
+/** False for a torn tail, which was never acknowledged, and for the tree, which can be rebuilt. */
 function isUploaded(path: string): boolean {
   return path === logOf(path) || dayOfCheckpointFile(path) !== undefined
 }

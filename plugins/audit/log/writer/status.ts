@@ -1,4 +1,4 @@
-// What the appender knows of itself: figures for an operator, and whether the log can be written.
+// The appender's status: counters, and whether the log can be written.
 
 import type { AuditError } from '../format/errors.js'
 import type { UploadStatus } from '../upload/upload-status.js'
@@ -17,35 +17,35 @@ export interface AppenderStatus {
   batches: number
   /** Duration of the last fdatasync, milliseconds. */
   lastSyncMs: number
-  /** Records whose signature is the signing thread's. */
+  /** Records that the signing thread signed. */
   signedByThread: number
-  /** Free space of the log's disk, as last seen. */
+  /** Free space of the log's disk at the last check. */
   freeBytes?: number
-  /** What needs an operator though the log can be written: the disk runs low. */
+  /** A problem that needs an operator while the log is writable: low disk space. */
   warning?: string
   /** Only with `config.presign`. */
   upload?: UploadStatus
 }
 
-export class Health {
+export class StatusTracker {
   appended = 0
   failed = 0
   pendingBytes = 0
   batches = 0
   lastSyncMs = 0
   signedByThread = 0
-  /** Called whenever the log is found not to be writable. */
-  onBroken: () => void = () => undefined
-  /** Called with each batch that has become durable. */
+  /** Called when the log is not writable. */
+  onWriteFailure: () => void = () => undefined
+  /** Called for each durable batch. */
   onDurable: (bytes: number, day: string) => void = () => undefined
   #failure: AuditError | undefined
   #signerFailure: AuditError | undefined
 
-  accepted(bytes: number): void {
+  addPending(bytes: number): void {
     this.pendingBytes += bytes
   }
 
-  durable(records: number, bytes: number, day: string): void {
+  batchWritten(records: number, bytes: number, day: string): void {
     this.appended += records
     this.pendingBytes -= bytes
     this.batches++
@@ -53,38 +53,37 @@ export class Health {
     this.onDurable(bytes, day)
   }
 
-  lost(records: number, bytes: number, error: AuditError): void {
+  batchFailed(records: number, bytes: number, error: AuditError): void {
     this.failed += records
     this.pendingBytes -= bytes
-    this.broken(error)
+    this.writeFailed(error)
   }
 
-  broken(error: AuditError): void {
+  writeFailed(error: AuditError): void {
     this.#failure = error
-    this.onBroken()
+    this.onWriteFailure()
   }
 
   recovered(): void {
     this.#failure = undefined
   }
 
-  /** Apart from faults of the disk: that the disk works says nothing of a key that lives elsewhere. */
+  /** Kept apart from disk errors: a disk that works says nothing about a remote key. */
   signerFailed(error: AuditError): void {
     this.#signerFailure = error
   }
 
-  /** Records that were accepted and could not be signed. */
-  unsigned(records: number, bytes: number, error: AuditError): void {
+  batchUnsigned(records: number, bytes: number, error: AuditError): void {
     this.failed += records
     this.pendingBytes -= bytes
     this.signerFailed(error)
   }
 
-  signed(): void {
+  signerSucceeded(): void {
     this.#signerFailure = undefined
   }
 
-  status(override?: AuditError): AppenderStatus {
+  snapshot(override?: AuditError): AppenderStatus {
     const error = override ?? this.#failure ?? this.#signerFailure
     const { appended, failed, pendingBytes, batches, lastSyncMs, signedByThread } = this
     return {

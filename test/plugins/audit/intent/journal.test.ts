@@ -31,7 +31,7 @@ const serialsIn = (dir: string): unknown[] =>
 describe('the intent journal', () => {
   const dir = temporaryDir()
 
-  it('has the intent on disk when it says so', async () => {
+  it('resolves when the intent is on disk', async () => {
     const synced: string[] = []
     const port = diskWith({
       fdatasync: (fd, done) => {
@@ -45,13 +45,13 @@ describe('the intent journal', () => {
     await journal.close()
   })
 
-  it('makes no file before the first intent', async () => {
+  it('creates no file before the first intent', async () => {
     const journal = new IntentJournal(dir.path, nodeFileSystem)
     await journal.close()
     expect(readdirSync(dir.path)).to.deep.equal([])
   })
 
-  it('shares one sync among the calls of one turn', async () => {
+  it('shares one sync among the calls of one event loop turn', async () => {
     let syncs = 0
     const port = diskWith({
       fdatasync: (fd, done) => {
@@ -67,7 +67,7 @@ describe('the intent journal', () => {
     await journal.close()
   })
 
-  it('notes outcomes without a sync, along with the next intent', async () => {
+  it('writes outcomes with the next intent, without a sync of their own', async () => {
     const journal = new IntentJournal(dir.path, nodeFileSystem)
     const first = await journal.begin(envelope())
     journal.end(first)
@@ -77,7 +77,7 @@ describe('the intent journal', () => {
     await journal.close()
   })
 
-  it('is emptied when nothing is open', async () => {
+  it('is truncated when no intent is open', async () => {
     const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       const journal = new IntentJournal(dir.path, nodeFileSystem)
@@ -90,7 +90,7 @@ describe('the intent journal', () => {
     }
   })
 
-  it('is removed on close, unless an intent is open', async () => {
+  it('is removed on close unless an intent is open', async () => {
     const done = new IntentJournal(dir.path, nodeFileSystem)
     done.end(await done.begin(envelope()))
     await done.close()
@@ -103,7 +103,7 @@ describe('the intent journal', () => {
     expect(await codeOf(left.begin(envelope()))).to.equal('closed')
   })
 
-  it('stays bounded while some call is always open, and never loses that one', async () => {
+  it('has bounded size while one call is always open, and keeps its intent', async () => {
     const segmentBytes = 20_000
     const journal = new IntentJournal(dir.path, nodeFileSystem, segmentBytes)
     const standing = await journal.begin(envelope())
@@ -140,7 +140,7 @@ describe('the intent journal', () => {
       },
     ],
   ] as [string, Partial<FileSystem>][])
-    it(`rejects on ${what}, says so, and goes on when the disk works again`, async () => {
+    it(`rejects on ${what}, reports it, and continues when the disk works again`, async () => {
       let broken = true
       const port = new Proxy(nodeFileSystem, {
         get: (target, name: keyof FileSystem) => (broken ? changes[name] : undefined) ?? target[name],
@@ -159,7 +159,7 @@ describe('the intent journal', () => {
       await journal.close()
     })
 
-  it('carries what is open over into a new file after a failed sync, and drops what it refused', async () => {
+  it('copies open intents to a new file after a failed sync, without the rejected ones', async () => {
     let failing = false
     const port = diskWith({
       fdatasync: (fd, done) => {
@@ -179,7 +179,7 @@ describe('the intent journal', () => {
     await journal.close()
   })
 
-  it('refuses a log on a file system that is not local', async () => {
+  it('refuses a file system that is not local', async () => {
     mkdirSync(join(dir.path, 'nfs'))
     const journal = new IntentJournal(
       join(dir.path, 'nfs'),

@@ -11,8 +11,8 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { OUTCOME_UNKNOWN } from '@svc/plugin-audit/internal/intent/entry'
 import { IntentJournal } from '@svc/plugin-audit/internal/intent/journal'
-import { Orphans } from '@svc/plugin-audit/internal/intent/recovery'
-import { Intents } from '@svc/plugin-audit/internal/intent/tracker'
+import { IntentRecovery } from '@svc/plugin-audit/internal/intent/recovery'
+import { IntentTracker } from '@svc/plugin-audit/internal/intent/tracker'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import type { AuditEnvelope, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -24,7 +24,7 @@ const { tryLock } = createRequire(createRequire(import.meta.url).resolve('@svc/p
   'fs-native-extensions',
 )
 
-describe('what dead processes were about to send', () => {
+describe('recovery of intents of dead processes', () => {
   const dir = temporaryDir()
   let appender: SvcAppender
   beforeEach(() => {
@@ -49,7 +49,7 @@ describe('what dead processes were about to send', () => {
     await journal.close()
   }
 
-  it('becomes records that say that the outcome is unknown, and nothing is left', async () => {
+  it('writes records with an unknown outcome and removes the journal', async () => {
     const record = envelope({
       agentRef: 'run',
       nodeId: 'n',
@@ -58,106 +58,108 @@ describe('what dead processes were about to send', () => {
       status: 'ok',
     })
     await left(record)
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
     expect(recordsOf(dir.path)).to.deep.equal([
       { ...record, status: 'error', error: OUTCOME_UNKNOWN, output_sha256: null, key_id: signer.keyId },
     ])
     expect(journals()).to.deep.equal([])
-    expect(await new Orphans(parts()).adopt()).to.equal(0)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
   })
 
-  it('is left alone while its process lives', async () => {
+  it('ignores journals of living processes', async () => {
     const journal = new IntentJournal(dir.path, nodeFileSystem)
     await journal.begin(envelope())
-    expect(await new Orphans(parts()).adopt()).to.equal(0)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
     expect(journals()).to.have.length(1)
     await journal.close()
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 
-  it('has no second record where the process died between its record and noting so', async () => {
+  it('writes no second record where the process died before it noted the outcome', async () => {
     const [recorded, lost] = [envelope(), envelope()]
     await left(recorded, lost)
     await appender.append(recorded)
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
     expect(spansOf(dir.path)).to.deep.equal([recorded.span_id, lost.span_id])
     expect(recordsOf(dir.path).map(({ error }) => error)).to.deep.equal([undefined, OUTCOME_UNKNOWN])
   })
 
-  it('is not taken for recorded because another record mentions its span', async () => {
+  it('does not mistake a record that mentions the span for the record of the call', async () => {
     const lost = envelope()
     await left(lost)
     await appender.append(envelope({ agentVariables: { span_id: lost.span_id, trace_id: lost.trace_id } }))
     await appender.append(envelope({ trace_id: 'another', span_id: lost.span_id }))
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 
-  it('has no second record where the process that recorded it died before removing the journal', async () => {
+  it('writes no second record where an earlier recovery died before it removed the journal', async () => {
     await left(envelope(), envelope())
     const path = only()
     const content = readFileSync(path)
-    await new Orphans(parts()).adopt()
+    await new IntentRecovery(parts()).recover()
     writeFileSync(path, content)
-    expect(await new Orphans(parts()).adopt()).to.equal(0)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
     expect(spansOf(dir.path)).to.have.length(2)
     expect(journals()).to.deep.equal([])
   })
 
-  it('is kept for another try where it could not be recorded', async () => {
+  it('keeps the journal for a retry where a record could not be written', async () => {
     await left(envelope(), envelope())
     let broken = true
     const append = (record: AuditEnvelope) =>
       broken ? Promise.reject(new Error('disk full')) : appender.append(record)
-    const orphans = new Orphans(parts(append))
-    const fault = await orphans.adopt().catch((error: Error) => error.message)
+    const orphans = new IntentRecovery(parts(append))
+    const fault = await orphans.recover().catch((error: Error) => error.message)
     expect([fault, journals().length]).to.deep.equal(['disk full', 1])
     broken = false
-    expect(await orphans.adopt()).to.equal(2)
+    expect(await orphans.recover()).to.equal(2)
   })
 
-  it('waits while another process is at it', async () => {
+  it('does nothing while another process recovers', async () => {
     await left(envelope())
     const holder = openSync(join(dir.path, 'intents/.lock'), 'a+')
     expect(tryLock(holder)).to.equal(true)
-    expect(await new Orphans(parts()).adopt()).to.equal(0)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(0)
     closeSync(holder)
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 
-  it('does not count where the process died while writing it', async () => {
+  it('ignores an intent that was only partly written', async () => {
     const whole = envelope()
     await left(whole, envelope())
     const [, line = ''] = readFileSync(only(), 'utf8').split('\n')
     writeFileSync(only(), `${line}\n${line.slice(0, 40)}`)
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
     expect(spansOf(dir.path)).to.deep.equal([whole.span_id])
     expect(journals()).to.deep.equal([])
   })
 
-  it('is kept, and said once, where a line in the middle is damaged', async () => {
+  it('keeps and reports a journal with a damaged line once', async () => {
     await left(envelope())
     appendFileSync(only(), 'no json\n{"intent":9,"from":0,"record":{"ts":"yesterday"}}\n')
     const logger = memoryLogger()
-    const orphans = new Orphans(parts(undefined, logger))
-    expect(await orphans.adopt()).to.equal(1)
-    expect(await orphans.adopt()).to.equal(0)
+    const orphans = new IntentRecovery(parts(undefined, logger))
+    expect(await orphans.recover()).to.equal(1)
+    expect(await orphans.recover()).to.equal(0)
     const errors = logger.entries.filter(({ level }) => level === 'error')
     expect(errors.map(({ fields }) => fields['lines'])).to.deep.equal([2])
     expect(journals()).to.have.length(1)
   })
 
-  it('is nothing where no process ever left an intent', async () => {
+  it('does nothing without a folder of intents', async () => {
     mkdirSync(join(dir.path, 'empty'))
-    expect(await new Orphans({ ...parts(), dir: join(dir.path, 'empty') }).adopt()).to.equal(0)
+    expect(await new IntentRecovery({ ...parts(), dir: join(dir.path, 'empty') }).recover()).to.equal(0)
   })
 
-  it('is recorded once by any number of processes that race for it', async () => {
+  it('writes one record however many processes compete', async () => {
     const racers = 4
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 20 }), async (calls) => {
         const before = spansOf(dir.path).length
         await left(...Array.from({ length: calls }, () => envelope()))
-        const made = await Promise.all(Array.from({ length: racers }, () => new Orphans(parts()).adopt()))
+        const made = await Promise.all(
+          Array.from({ length: racers }, () => new IntentRecovery(parts()).recover()),
+        )
         expect(made.reduce((sum, one) => sum + one)).to.equal(calls)
         expect(spansOf(dir.path)).to.have.length(before + calls)
       }),
@@ -165,7 +167,7 @@ describe('what dead processes were about to send', () => {
     )
   })
 
-  it('finds the record of a call that began when its log was long already', async () => {
+  it('finds the record of a call that began in a long log', async () => {
     const path = join(dir.path, `audit-${DAY}.ndjson`)
     await appender.append(envelope())
     const line = readFileSync(path)
@@ -178,11 +180,11 @@ describe('what dead processes were about to send', () => {
     const { from } = JSON.parse(readFileSync(only(), 'utf8').split('\n')[1] ?? '') as { from: number }
     expect(from).to.be.greaterThan(0)
     await appender.append(recorded)
-    expect(await new Orphans(parts()).adopt()).to.equal(1)
+    expect(await new IntentRecovery(parts()).recover()).to.equal(1)
   })
 
-  it('of its own, whose records failed, a living process records when it can', async () => {
-    const intents = new Intents(parts())
+  it('writes the records of its own calls that failed, when the log works again', async () => {
+    const intents = new IntentTracker(parts())
     const lost = envelope()
     intents.abandon(await intents.begin(lost))
     await intents.start()

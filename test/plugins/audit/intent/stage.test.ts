@@ -71,7 +71,7 @@ describe('the intent of a call', () => {
 
   const remove: CallOverrides = { tool: 'delete_file' }
 
-  it('is on disk before a side-effecting call is sent, and only before such, by default', async () => {
+  it('is on disk before a side-effecting call is sent, and only then, by default', async () => {
     await using gateway = await scene({})
     await gateway.run(makeCall(remove))
     expect(gateway.atSend).to.deep.equal(['delete_file@1.0.0'])
@@ -80,7 +80,7 @@ describe('the intent of a call', () => {
     expect(gateway.records).to.have.length(2)
   })
 
-  it('goes by what the policy says of a tool, where it speaks', async () => {
+  it("follows the policy's classification of a tool", async () => {
     await using gateway = await scene({})
     const quiet = makeCall(remove)
     quiet.set(sideEffects, { policy: () => false })
@@ -92,25 +92,25 @@ describe('the intent of a call', () => {
     expect(gateway.atSend).to.deep.equal(['read_file@1.0.0'])
   })
 
-  it('is on disk before any call is sent, where the policy says all', async () => {
+  it('is on disk before any call is sent, with intent all', async () => {
     await using gateway = await scene({ intent: 'all' })
     await gateway.run(makeCall({ tool: 'read_file' }))
     expect(gateway.atSend).to.deep.equal(['read_file@1.0.0'])
   })
 
-  it('is written for no call, where the policy says off', async () => {
+  it('is not written with intent off', async () => {
     await using gateway = await scene({ intent: 'off' })
     await gateway.run(makeCall(remove))
     expect(gateway.atSend).to.deep.equal([])
   })
 
-  it('needs a directory: a writer of the user without audit.dir has none', async () => {
+  it('needs audit.dir where the writer is bound from code', async () => {
     await using gateway = await scene({ dir: undefined })
     await gateway.run(makeCall(remove))
     expect(gateway.atSend).to.deep.equal([])
   })
 
-  it('holds the record that stands for the call should nothing more be known of it', async () => {
+  it('contains the record that is written if the outcome stays unknown', async () => {
     await using gateway = await scene({})
     await gateway.run(makeCall({ ...remove, args: { path: '/tmp/x' }, agent: { agentRef: 'run' } }))
     const [, { record } = { record: undefined }] = noted()
@@ -123,7 +123,7 @@ describe('the intent of a call', () => {
     })
   })
 
-  it('that cannot be written keeps the call from being sent', async () => {
+  it('prevents the call where it cannot be written', async () => {
     writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
     await using gateway = await scene({ intent: 'all' })
     expect(await gateway.run(makeCall())).to.include({
@@ -136,14 +136,14 @@ describe('the intent of a call', () => {
     expect(gateway.counts.get('svc_audit_intent_failures_total')).to.equal(1)
   })
 
-  it('that cannot be written is counted, and the call served, with failure_mode continue', async () => {
+  it('is counted where it cannot be written, and the call is served, with failure_mode continue', async () => {
     writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
     await using gateway = await scene({ failure_mode: 'continue' })
     expect(await gateway.run(makeCall(remove))).to.include({ kind: 'completed' })
     expect(gateway.counts.get('svc_audit_intent_failures_total')).to.equal(1)
   })
 
-  it('stays for the next process where the record of a call that ran could not be written', async () => {
+  it('stays for recovery where the record of a completed call could not be written', async () => {
     {
       await using gateway = await scene({}, () => Promise.reject(new Error('disk full')))
       expect(await gateway.run(makeCall(remove))).to.include({ code: 'OUTCOME_UNRECORDED' })

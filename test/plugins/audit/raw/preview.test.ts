@@ -8,7 +8,7 @@ const of = (text: string, size: number) => {
 }
 
 describe('a preview', () => {
-  it('is the whole payload where that is short', () => {
+  it('is the whole payload where it is short', () => {
     expect(of('grüße', 100)).to.deep.equal({ text: 'grüße', isTruncated: false })
   })
 
@@ -38,7 +38,7 @@ describe('a preview', () => {
     }
   })
 
-  it('hides a secret that its window cuts in two, after others made room for it', () => {
+  it('hides a secret that its window cuts, after others were shortened', () => {
     const head = `-----BEGIN PRIVATE KEY-----${'M'.repeat(900)}-----END PRIVATE KEY-----`
     const secret = `ghp_${'a1B2'.repeat(9)}`
     for (let fill = 150; fill < 260; fill += 3) {

@@ -156,7 +156,7 @@ describe('raw payloads', () => {
     ])
   })
 
-  it('have the trace as their run where no agent is named, and no output where nothing answered', async () => {
+  it('have the trace as their run without an agent, and no output without an answer', async () => {
     const { payloads, run, stop } = await rig()
     const call = makeCall()
     await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
@@ -166,7 +166,7 @@ describe('raw payloads', () => {
     ])
   })
 
-  it('listen to a stream without changing it', async () => {
+  it('observe a stream without changing it', async () => {
     const { payloads, run, stop } = await rig()
     const outcome = await run(
       makeCall(),
@@ -177,7 +177,7 @@ describe('raw payloads', () => {
     expect(payloads[1]).to.include({ direction: 'output', payload_preview: 'one two', payload_bytes: 7 })
   })
 
-  it('of an MCP stream hold the answer, not what was streamed around it', async () => {
+  it('of an MCP stream contain the answer, not the messages around it', async () => {
     const { payloads, run, stop } = await rig()
     const answer = { digest: null, instead: () => Buffer.from('') }
     const outcome = await run(
@@ -193,7 +193,7 @@ describe('raw payloads', () => {
     expect(payloads[1]).to.include({ payload_preview: 'the answer', payload_bytes: 10 })
   })
 
-  it('keep no answer waiting, and their loss is counted and logged', async () => {
+  it('delay no answer, and their loss is counted and logged', async () => {
     let fail: (error: Error) => void = () => undefined
     const { counts, logged, run, stop } = await rig(
       {},
@@ -221,7 +221,7 @@ describe('raw payloads', () => {
     expect(payloads).to.deep.equal([])
   })
 
-  it('need a writer that takes them', async () => {
+  it('need a writer that supports them', async () => {
     let fault = ''
     await rig({}, { appendRawPayload: undefined as never }).catch((error: Error) => {
       fault = error.message

@@ -7,7 +7,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { FakeClock } from 'svc-sdk/testing'
 import { type RedisServer, startRedis } from '../../../support/redis.js'
-import { MINUTE, type Office, type OfficeOptions, openOffice, reviewer, TTL, told } from './office.js'
+import { type EscalationRig, MINUTE, type RigOptions, reviewer, startRig, summaryOf, TTL } from './rig.js'
 
 const roles = ['legal', 'ops']
 
@@ -56,14 +56,14 @@ const rules = fc.record({
   vetoRoles: fc.subarray(roles),
 })
 
-async function act(offices: readonly Office[], clock: FakeClock, step: Action): Promise<void> {
+async function act(rigs: readonly EscalationRig[], clock: FakeClock, step: Action): Promise<void> {
   if (step.kind === 'time') return clock.advance(step.ms)
-  const office = offices[step.gateway]
-  if (office === undefined) throw new Error('no such gateway')
+  const rig = rigs[step.gateway]
+  if (rig === undefined) throw new Error('no such gateway')
   if (step.kind === 'vote') {
-    const found = (await office.desk.list({ limit: 9 }))[step.on]
+    const found = (await rig.service.list({ limit: 9 }))[step.on]
     if (found === undefined) return
-    await office.desk
+    await rig.service
       .vote(found.id, reviewer(`r${step.by}`, step.roles), { vote: step.vote })
       .catch((fault: unknown) => {
         if (!isVoteError(fault)) throw fault
@@ -71,10 +71,10 @@ async function act(offices: readonly Office[], clock: FakeClock, step: Action): 
     return
   }
   const options = { args: { n: step.n }, request: { idempotencyKey: step.key } }
-  if (step.isSent) await office.call(options)
+  if (step.isSent) await rig.call(options)
   else {
-    const call = office.make(options)
-    await office.through(call, async () => {
+    const call = rig.make(options)
+    await rig.through(call, async () => {
       const refused = await call.commitHolds()
       return refused ?? { kind: 'denied', sent: 'no', code: 'RATE_LIMITED', message: 'after all' }
     })
@@ -101,20 +101,20 @@ function checkStory(events: readonly GatewayEvent[], timeoutAction: string): voi
 }
 
 async function run(
-  rule: NonNullable<OfficeOptions['rule']>,
+  rule: NonNullable<RigOptions['rule']>,
   batches: readonly (readonly Action[])[],
-  store: () => NonNullable<OfficeOptions['store']>,
+  store: () => NonNullable<RigOptions['store']>,
 ): Promise<void> {
   const clock = new FakeClock()
   const events: GatewayEvent[] = []
   const record = (event: GatewayEvent) => {
     events.push(event)
   }
-  await using one = await openOffice({ rule, clock, store: store(), record })
-  await using two = await openOffice({ rule, clock, store: store(), record })
-  const offices = [one, two]
+  await using one = await startRig({ rule, clock, store: store(), record })
+  await using two = await startRig({ rule, clock, store: store(), record })
+  const rigs = [one, two]
   // What is in one batch happens at once.
-  for (const batch of batches) await Promise.all(batch.map((step) => act(offices, clock, step)))
+  for (const batch of batches) await Promise.all(batch.map((step) => act(rigs, clock, step)))
 
   const stories = new Map<string | undefined, GatewayEvent[]>()
   for (const event of events) {
@@ -123,7 +123,7 @@ async function run(
   for (const story of stories.values()) checkStory(story, rule.timeoutAction ?? '')
   const sent = one.sent.length + two.sent.length
   expect(sent).to.equal(count(events, 'use') - count(events, 'give-back'))
-  const listed = await one.desk.list({ limit: 99 })
+  const listed = await one.service.list({ limit: 99 })
   expect(listed.length).to.equal(stories.size)
   for (const found of listed) {
     const story = stories.get(found.id) ?? []
@@ -138,7 +138,7 @@ async function run(
       expect(approvals.some((vote) => vote.roles.includes(role))).to.equal(true)
     }
   }
-  expect(told(await one.call({ findings: [] }))).to.deep.equal({ code: 'sent' })
+  expect(summaryOf(await one.call({ findings: [] }))).to.deep.equal({ code: 'sent' })
 }
 
 describe('people, callers and time, on two gateways', () => {
@@ -170,7 +170,7 @@ describe('people, callers and time, on two gateways', () => {
           const stores: RedisEscalationStore[] = []
           const { signal } = new AbortController()
           for (let n = 0; n < 2; n++) stores.push(new RedisEscalationStore({ url: server.url }))
-          await Promise.all(stores.map((store) => store.openConnection(signal)))
+          await Promise.all(stores.map((store) => store.connect(signal)))
           const left = [...stores]
           try {
             await run(rule, steps, () => left.pop() ?? expect.fail('two are enough'))

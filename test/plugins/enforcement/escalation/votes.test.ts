@@ -1,7 +1,7 @@
 import { isVoteError, type PolicyFacts, type Reviewer } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { caller, idOf, type Office, openOffice, reviewer, rule, TTL, told } from './office.js'
+import { caller, type EscalationRig, idOf, reviewer, rule, startRig, summaryOf, TTL } from './rig.js'
 
 const admin: Reviewer = { kind: 'admin' }
 const withoutOidc = { hasOidc: false, reviewers: { approvalSets: {} } }
@@ -14,23 +14,23 @@ async function refusal(vote: Promise<unknown>): Promise<string> {
 }
 
 describe('votes on an escalation', () => {
-  let office: Office
+  let rig: EscalationRig
   let id: string
 
-  async function open(options: Parameters<typeof openOffice>[0] = {}): Promise<void> {
-    office = await openOffice(options)
-    id = idOf(await office.call())
+  async function open(options: Parameters<typeof startRig>[0] = {}): Promise<void> {
+    rig = await startRig(options)
+    id = idOf(await rig.call())
   }
 
-  afterEach(() => office[Symbol.asyncDispose]())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
-  const cast = (by: Reviewer, vote: 'approve' | 'reject' = 'approve') => office.desk.vote(id, by, { vote })
+  const cast = (by: Reviewer, vote: 'approve' | 'reject' = 'approve') => rig.service.vote(id, by, { vote })
 
   it('show who voted how, when and why', async () => {
     await open({ rule: { minApprovals: 2 } })
-    office.clock.advance(5)
-    const found = await office.desk.vote(id, reviewer('ann', ['lead']), { vote: 'approve', comment: 'seen' })
-    const at = office.clock.now()
+    rig.clock.advance(5)
+    const found = await rig.service.vote(id, reviewer('ann', ['lead']), { vote: 'approve', comment: 'seen' })
+    const at = rig.clock.now()
     const vote = { reviewer: 'ann@acme.example of acme', roles: ['reviewer', 'lead'], comment: 'seen', at }
     expect(found).to.deep.include({ status: 'pending', votes: [{ ...vote, vote: 'approve' }] })
   })
@@ -39,9 +39,9 @@ describe('votes on an escalation', () => {
     for (const vote of ['approve', 'reject'] as const) {
       await open({ rule: { strategy: 'single_approver' } })
       const found = await cast(reviewer('ann'), vote)
-      expect(found).to.deep.include({ decidedBy: 'votes', decidedAt: office.clock.now() })
+      expect(found).to.deep.include({ decidedBy: 'votes', decidedAt: rig.clock.now() })
       expect(found.status).to.equal(vote === 'approve' ? 'approved' : 'rejected')
-      expect(found.expiresAt).to.equal(office.clock.now() + TTL)
+      expect(found.expiresAt).to.equal(rig.clock.now() + TTL)
     }
   })
 
@@ -83,21 +83,21 @@ describe('votes on an escalation', () => {
       identity: { ...identity, user: 'ANN@acme.example', userId: 'u-9' },
     }
     expect(await refusal(cast(shouted))).to.equal('ALREADY_VOTED')
-    expect((await office.desk.find(id))?.votes).to.have.length(1)
+    expect((await rig.service.find(id))?.votes).to.have.length(1)
   })
 
   it('are no longer cast once it is decided, by votes or by its time', async () => {
     await open()
     await cast(reviewer('ann'))
     expect(await refusal(cast(reviewer('bob')))).to.equal('DECIDED')
-    const late = idOf(await office.call({ args: { a: 1 } }))
-    office.clock.advance(TTL)
-    expect(await refusal(office.desk.vote(late, reviewer('bob'), { vote: 'approve' }))).to.equal('DECIDED')
+    const late = idOf(await rig.call({ args: { a: 1 } }))
+    rig.clock.advance(TTL)
+    expect(await refusal(rig.service.vote(late, reviewer('bob'), { vote: 'approve' }))).to.equal('DECIDED')
   })
 
   it('are cast on what there is', async () => {
     await open()
-    expect(await refusal(office.desk.vote('esc_0', reviewer('ann'), { vote: 'approve' }))).to.equal(
+    expect(await refusal(rig.service.vote('esc_0', reviewer('ann'), { vote: 'approve' }))).to.equal(
       'NOT_FOUND',
     )
   })
@@ -141,14 +141,14 @@ describe('votes on an escalation', () => {
       it(who, async () => {
         await open({ facts })
         expect(await refusal(cast(by))).to.equal('NOT_A_REVIEWER')
-        expect(office.events.map(({ name }) => name)).to.deep.equal(['escalations/open'])
+        expect(rig.events.map(({ name }) => name)).to.deep.equal(['escalations/open'])
       })
     }
 
     it('by an agent on its own call', async () => {
-      office = await openOffice()
+      rig = await startRig()
       const agent = { tenant: 'acme', authenticated: true, clientId: 'Bot', userId: 'u-bot', roles: [] }
-      id = idOf(await office.call({ caller: agent }))
+      id = idOf(await rig.call({ caller: agent }))
       const as = (identity: object): Reviewer => ({
         kind: 'user',
         identity: { tenant: 'acme', authenticated: true, roles: ['reviewer'], ...identity },
@@ -176,9 +176,9 @@ describe('votes on an escalation', () => {
     })
 
     it('are nobody’s where the policy no longer has the set', async () => {
-      await using other = await openOffice({ rule: { approvalSetId: 'constructor' }, facts })
+      await using other = await startRig({ rule: { approvalSetId: 'constructor' }, facts })
       const found = idOf(await other.call())
-      const vote = other.desk.vote(found, reviewer('ann', ['secops']), { vote: 'approve' })
+      const vote = other.service.vote(found, reviewer('ann', ['secops']), { vote: 'approve' })
       expect(await refusal(vote)).to.equal('NOT_A_REVIEWER')
     })
   })
@@ -190,7 +190,7 @@ describe('votes on an escalation', () => {
         reviewer: 'the admin token',
         roles: [],
         vote: 'approve',
-        at: office.clock.now(),
+        at: rig.clock.now(),
       })
       expect(await refusal(cast(admin))).to.equal('ALREADY_VOTED')
     })
@@ -230,12 +230,12 @@ describe('no order of votes', () => {
     await fc.assert(
       fc.asyncProperty(rules, votes, fc.boolean(), async (given, ballots, isConcurrent) => {
         const quorum = given.strategy === 'human_quorum' ? given : rule
-        await using office = await openOffice({ rule: { ...quorum, strategy: given.strategy } })
-        const id = idOf(await office.call())
+        await using rig = await startRig({ rule: { ...quorum, strategy: given.strategy } })
+        const id = idOf(await rig.call())
         const cast = ballots.map(
           ({ by, vote, roles }) =>
             () =>
-              office.desk.vote(id, reviewer(`r${by}`, roles), { vote }).then(
+              rig.service.vote(id, reviewer(`r${by}`, roles), { vote }).then(
                 () => true,
                 (fault: unknown) => {
                   if (isVoteError(fault)) return false
@@ -246,7 +246,7 @@ describe('no order of votes', () => {
         if (isConcurrent) await Promise.all(cast.map((vote) => vote()))
         else for (const vote of cast) await vote()
 
-        const found = await office.desk.find(id)
+        const found = await rig.service.find(id)
         if (found === undefined) throw new Error('it is gone')
         expect(new Set(found.votes.map(({ reviewer: who }) => who)).size).to.equal(found.votes.length)
         const approvals = found.votes.filter(({ vote }) => vote === 'approve')
@@ -259,15 +259,13 @@ describe('no order of votes', () => {
               given.requiredRoles.every((role) => approvals.some((one) => one.roles.includes(role))) &&
               !rejections.some((one) => given.vetoRoles.some((role) => one.roles.includes(role)))
         expect(found.status === 'approved').to.equal(hasQuorum)
-        const outcome = told(await office.call())
+        const outcome = summaryOf(await rig.call())
         expect(outcome.code === 'sent').to.equal(hasQuorum)
         // Whatever was decided, nobody who came after was counted.
         const voters = new Set(ballots.map(({ by }) => by)).size
         if (found.status === 'pending') expect(found.votes).to.have.length(voters)
-        const recorded = office.events.filter(
-          ({ name, error }) => name === 'escalations/vote' && !error,
-        ).length
-        const tooLate = office.events.filter(({ error }) => error !== undefined).length
+        const recorded = rig.events.filter(({ name, error }) => name === 'escalations/vote' && !error).length
+        const tooLate = rig.events.filter(({ error }) => error !== undefined).length
         expect(recorded - tooLate).to.equal(found.votes.length)
       }),
       { numRuns: 300 },

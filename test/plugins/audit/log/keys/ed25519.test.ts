@@ -15,7 +15,7 @@ describe('the Ed25519 implementations', () => {
     implementations = [nodeCrypto, await loadLibsodium(), ...(native === undefined ? [] : [native])]
   })
 
-  it('derive the same public key and give the same signature, which each accepts', () => {
+  it("derive the same public key and signature, and accept each other's", () => {
     const seeds = fc.uint8Array({ minLength: 32, maxLength: 32 })
     fc.assert(
       fc.property(seeds, fc.uint8Array({ maxLength: 300 }), (seed, data) => {

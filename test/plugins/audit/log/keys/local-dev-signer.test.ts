@@ -41,7 +41,7 @@ describe('LocalDevSigner', () => {
       .toString()
 
   describe('reads', () => {
-    it('the base64 of a seed and signs as RFC 8032 says', () => {
+    it('the base64 of a seed, and signs as RFC 8032 requires', () => {
       const signer = LocalDevSigner.fromKeyRef(keyFile(`${seed.toString('base64')}\n`))
       expect(Buffer.from(signer.sign(message)).toString('hex')).to.equal(signature)
       expect(signer.keyId).to.match(/^ed25519:[0-9a-f]{64}$/)
@@ -68,7 +68,7 @@ describe('LocalDevSigner', () => {
   })
 
   describe('refuses', () => {
-    it('a reference that is no file', () => {
+    it('a reference that is not a file URL', () => {
       expect(refusal('kms://key/1').code).to.equal('bad_key_ref')
       expect(refusal('file://').code).to.equal('bad_key_ref')
     })
@@ -89,7 +89,7 @@ describe('LocalDevSigner', () => {
       expect(error.message).to.include('31 bytes').and.include('32-byte')
     })
 
-    it('text that is no key, without quoting it', () => {
+    it('text that is not a key, without quoting it', () => {
       const error = refusal(keyFile('correct horse battery staple'))
       expect(error.code).to.equal('key_malformed')
       expect(inspect(error)).not.to.include('horse')
@@ -99,19 +99,19 @@ describe('LocalDevSigner', () => {
       expect(refusal(keyFile(pem('x25519'))).code).to.equal('key_malformed')
     })
 
-    it('a secret key whose public half is of another key, without quoting it', () => {
+    it("a secret key with another key's public half, without quoting it", () => {
       const mixed = Buffer.concat([seed, Buffer.alloc(32, 1)]).toString('base64')
       const error = refusal(keyFile(mixed))
       expect(error.code).to.equal('key_mismatch')
       expect(inspect(error)).not.to.include(mixed.slice(0, 20))
     })
 
-    it('a file that anyone may overwrite', () => {
+    it('a world-writable file', () => {
       expect(refusal(keyFile(seed.toString('base64'), 0o602)).code).to.equal('key_world_writable')
     })
   })
 
-  it('warns of a file that anyone may read, and signs', () => {
+  it('warns about a world-readable file, and signs', () => {
     const warnings: string[] = []
     LocalDevSigner.fromKeyRef(keyFile(seed.toString('base64'), 0o604), {
       onWarning: (text) => warnings.push(text),
@@ -144,7 +144,7 @@ describe('LocalDevSigner', () => {
 describe('generateKeyFile', () => {
   const dir = temporaryDir()
 
-  it('writes a seed that only its owner may read, and that signs under the printed key', () => {
+  it('writes a seed with mode 0600 that signs under the printed key', () => {
     const path = join(dir.path, 'key')
     const generated = generateKeyFile(path)
     expect(statSync(path).mode & 0o777).to.equal(0o600)

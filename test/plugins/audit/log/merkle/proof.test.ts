@@ -126,7 +126,7 @@ describe('the Merkle tree over a log', () => {
     )
   })
 
-  it('accepts an inclusion proof for its leaf, place and root, and for no other', () => {
+  it('accepts an inclusion proof only for its leaf, index and root', () => {
     fc.assert(
       fc.property(leafOfTree, fc.nat(), ([size, index], salt) => {
         const leaves = leavesOf(size)
@@ -158,7 +158,7 @@ describe('the Merkle tree over a log', () => {
     )
   })
 
-  it('accepts no consistency proof for a tree that is not a prefix', () => {
+  it('rejects a consistency proof for a tree that is not a prefix', () => {
     fc.assert(
       fc.property(twoSizes, fc.nat(), ([older, newer], salt) => {
         const leaves = leavesOf(newer)
@@ -176,7 +176,7 @@ describe('the Merkle tree over a log', () => {
     )
   })
 
-  it('refuses proofs for leaves and trees that are not there', () => {
+  it('refuses proofs for leaves and trees that do not exist', () => {
     expect(() => inclusionRanges(3, 3)).to.throw(RangeError)
     expect(() => inclusionRanges(-1, 3)).to.throw(RangeError)
     expect(() => consistencyRanges(0, 3)).to.throw(RangeError)

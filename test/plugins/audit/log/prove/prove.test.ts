@@ -53,7 +53,7 @@ describe('proveRecord', () => {
     await appender.close()
   }
 
-  it('proves every record of a log of any size, to us and to an independent check', async () => {
+  it('proves every record of a log of any size, also to an independent verifier', async () => {
     let count = 0
     for (const size of [1, 2, 7, 13]) {
       const appender = appenderIn(dir.path)
@@ -67,7 +67,7 @@ describe('proveRecord', () => {
     }
   })
 
-  it('asks which record is meant, and takes the span id for an answer', async () => {
+  it('requires the span id where several records have the trace id', async () => {
     const appender = appenderIn(dir.path)
     const records = [envelope({ trace_id: 'aa' }), envelope({ trace_id: 'aa' }), envelope({ trace_id: 'bb' })]
     for (const record of records) await appender.append(record)
@@ -79,7 +79,7 @@ describe('proveRecord', () => {
     expect(provenRecord(proof)).to.include(records[1]!.span_id)
   })
 
-  it('says what stands in the way', async () => {
+  it('reports why there is no proof', async () => {
     await logOf(4)
     expect(await codeOf(proveRecord(dir.path, { traceId: 'none' }))).to.equal('not_found')
     const after = appenderIn(dir.path, { config: { checkpoint: false } })
@@ -90,7 +90,7 @@ describe('proveRecord', () => {
     expect(await codeOf(proveRecord(dir.path, { traceId: trace(3) }))).to.equal('sealed_log_changed')
   })
 
-  it('is not believed after any single byte was changed', async () => {
+  it('is invalid after any single byte was changed', async () => {
     await logOf(9)
     const proof = Buffer.from(await proveRecord(dir.path, { traceId: trace(5) }))
     fc.assert(
@@ -103,7 +103,7 @@ describe('proveRecord', () => {
     )
   })
 
-  it('is not believed with another key, another record, or without its parts', async () => {
+  it('is invalid with another key, another record, or missing parts', async () => {
     await logOf(9)
     const proof = await proveRecord(dir.path, { traceId: trace(5) })
     expect(checkProof(proof, [verifierFromPublicKey(other.publicKey)])).to.deep.equal({
@@ -130,7 +130,7 @@ describe('proveRecord', () => {
     expect(parseProof('')).to.equal(undefined)
   })
 
-  it('is not believed of a record that a stranger signed, though the log holds it', async () => {
+  it('is invalid for a record that an unknown key signed, even in the log', async () => {
     await logOf(2)
     const forger = appenderIn(dir.path, { signer: other, config: { checkpoint: false } })
     await forger.append(envelope({ trace_id: 'forged' }))

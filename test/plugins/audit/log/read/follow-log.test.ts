@@ -25,7 +25,7 @@ describe('followLog', () => {
     return tools
   }
 
-  it('yields what is there and then what is appended, once each', async () => {
+  it('yields existing and then appended records, once each', async () => {
     writeFileSync(file(), line('a@1'))
     const tools = await toolsOf(
       {},
@@ -36,13 +36,13 @@ describe('followLog', () => {
     expect(tools).to.deep.equal(['a@1', 'b@1', 'c@1', 'd@1'])
   })
 
-  it('waits for the rest of a line that is being written', async () => {
+  it('waits for the end of a line that is being written', async () => {
     const whole = line('a@1')
     writeFileSync(file(), whole.slice(0, 20))
     expect(await toolsOf({}, () => appendFileSync(file(), whole.slice(20)))).to.deep.equal(['a@1'])
   })
 
-  it('goes on with the file of the next day', async () => {
+  it('continues with the file of the next day', async () => {
     writeFileSync(file(), line('a@1'))
     const next = '2026-11-22'
     expect(await toolsOf({}, () => writeFileSync(file(next), line('b@1', next)))).to.deep.equal([
@@ -51,12 +51,12 @@ describe('followLog', () => {
     ])
   })
 
-  it('passes over what the filter does not want', async () => {
+  it('skips records that the filter excludes', async () => {
     writeFileSync(file(), line('a@1'))
     expect(await toolsOf({ tool: 'b' }, () => appendFileSync(file(), line('b@1')))).to.deep.equal(['b@1'])
   })
 
-  it('names the line of what is no record, counted from the beginning of the file', async () => {
+  it('reports the line number of a line that is not a record', async () => {
     writeFileSync(file(), line('a@1'))
     const bad: number[] = []
     const steps = [() => appendFileSync(file(), 'garbage\n')]

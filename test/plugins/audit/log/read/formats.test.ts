@@ -20,7 +20,7 @@ const denied: SignedEnvelope = {
 const read: SignedEnvelope = { ...envelope({ mcp_method: 'resources/read' }), sig: 'ed25519:AA==' }
 
 describe('toOcsf', () => {
-  it('has every attribute that the class API Activity requires', () => {
+  it('has every required attribute of the class API Activity', () => {
     expect(toOcsf(denied)).to.include.all.keys(
       'activity_id',
       'actor',
@@ -35,7 +35,7 @@ describe('toOcsf', () => {
     )
   })
 
-  it('says denied and blocked, and why', () => {
+  it('reports denied and blocked, and why', () => {
     expect(toOcsf(denied)).to.deep.include({
       class_uid: 6003,
       type_uid: 600399,
@@ -49,7 +49,7 @@ describe('toOcsf', () => {
     })
   })
 
-  it('says allowed and read for a method that only reads', () => {
+  it('reports allowed and read for a method that only reads', () => {
     expect(toOcsf(read)).to.include({
       activity_id: 2,
       type_uid: 600302,
@@ -66,7 +66,7 @@ describe('toOcsf', () => {
 })
 
 describe('toEcs', () => {
-  it('says who was denied what, and why', () => {
+  it('reports who was denied what, and why', () => {
     expect(toEcs(denied)).to.deep.include({
       '@timestamp': denied.ts,
       event: {
@@ -86,7 +86,7 @@ describe('toEcs', () => {
     })
   })
 
-  it('says allowed and success, and leaves out what is not known', () => {
+  it('reports allowed and success, without unknown members', () => {
     const document = toEcs(read)
     expect(document['event']).to.deep.include({ type: ['access', 'allowed'], outcome: 'success' })
     expect(document).not.to.have.any.keys('user', 'error')

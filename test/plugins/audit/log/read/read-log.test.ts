@@ -50,27 +50,27 @@ describe('readLog', () => {
     [{ agent: 'n1' }, [1]],
     [{ limit: 2 }, [0, 1]],
   ] as const) {
-    it(`gives the records that match ${JSON.stringify(filter)}`, async () => {
+    it(`returns the records that match ${JSON.stringify(filter)}`, async () => {
       expect(await indexes(filter)).to.deep.equal(expected)
     })
   }
 
-  it('refuses a bound that is no time', async () => {
+  it('refuses a bound that is not a time', async () => {
     const error = await indexes({ since: 'yesterday' }).then(null, (reason) => reason)
     expect(error.code).to.equal('bad_timestamp')
   })
 
-  it('fails at a line that is no record, unless the caller takes it', async () => {
+  it('fails at a line that is not a record, unless the caller handles it', async () => {
     appendFileSync(join(dir.path, `audit-${DAY}.ndjson`), 'garbage\n')
-    expect((await indexes({}).then(null, (reason) => reason)).message).to.include(':4 is no record')
+    expect((await indexes({}).then(null, (reason) => reason)).message).to.include(':4 is not a record')
     const bad: unknown[] = []
     for await (const _ of readLog(dir.path, {}, { onBadLine: (place) => bad.push(place) }));
     expect(bad).to.deep.equal([{ file: `audit-${DAY}.ndjson`, line: 4 }])
   })
 })
 
-describe('a bound that is no time', () => {
-  it('is refused, quoted, with what is accepted', async () => {
+describe('a bound that is not a time', () => {
+  it('is refused, quoted, with the accepted forms', async () => {
     const reading = readLog('.', { since: 'yesterday' }).next()
     const fault = await reading.then(
       () => expect.fail('it was taken'),
@@ -112,7 +112,7 @@ describe('logStats', () => {
     expect(other).to.include({ p50: 0, p99: 0, max: 0 })
   })
 
-  it('names what a call was put to people for, and takes no step of an escalation for a call', async () => {
+  it('counts escalation reasons, and does not count escalation events as calls', async () => {
     const appender = appenderIn(dir.path)
     const deny = { decision: 'deny', retention: 'standard' } as const
     const reason = 'tool_not_in_allowlist'

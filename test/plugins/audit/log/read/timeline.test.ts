@@ -7,7 +7,7 @@ import { envelope, signer } from '../writer/records.js'
 describe('the timeline of logStats', () => {
   const dir = temporaryDir()
 
-  it('holds every call, in at most sixty equal parts without gaps', async () => {
+  it('contains every call, in at most sixty equal buckets without gaps', async () => {
     const start = Date.UTC(2026, 10, 21)
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(86_399_999), { minLength: 1, maxLength: 30 }), async (offsets) => {

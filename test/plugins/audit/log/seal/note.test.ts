@@ -32,7 +32,7 @@ describe('signed notes', () => {
     expect(Buffer.from(noteKeyId(name, publicKey)).toString('hex')).to.equal(id)
   })
 
-  it('are what a verifier written from the specification alone accepts', async () => {
+  it('are accepted by a verifier written from the specification alone', async () => {
     const signed = await signNote(checkpointText(origin, head, prev), origin, signer)
     expect(openNote(signed, origin, signer.publicKey)).to.equal(
       `${origin}\n1\n${Buffer.from(root, 'binary').toString('base64')}\nprev 2026-11-19 7 ${Buffer.from(
@@ -42,7 +42,7 @@ describe('signed notes', () => {
     )
   })
 
-  it('come out of parsing as they were signed', async () => {
+  it('survive parsing unchanged', async () => {
     const signed = await signNote(checkpointText(origin, head, prev), origin, signer)
     const note = parseNote(signed)!
     expect(judgeNote(note, origin, own).kind).to.equal('verified')
@@ -61,7 +61,7 @@ describe('signed notes', () => {
     expect(openNote(signed, 'name', signer.publicKey)).to.equal('text\n')
   })
 
-  it('say which key fails: none of a known name and id, or one whose signature is wrong', async () => {
+  it('distinguish an unknown key from a wrong signature', async () => {
     const signed = await signNote('text\n', 'name', signer)
     expect(judgeNote(parseNote(signed)!, 'other', own).kind).to.equal('unknown_key')
     const stranger = [verifierFromPublicKey(other.publicKey)]
@@ -69,7 +69,7 @@ describe('signed notes', () => {
     expect(judgeNote(parseNote(signed.replace('text', 'tent'))!, 'name', own).kind).to.equal('bad_signature')
   })
 
-  it('ignore signatures of unknown keys beside a known one, and are spoilt by a known bad one', async () => {
+  it('ignore signatures of unknown keys, and are invalid with a wrong signature of a known key', async () => {
     const mine = await signNote('text\n', 'name', signer)
     const theirs = (await signNote('text\n', 'name', other)).slice('text\n\n'.length)
     expect(judgeNote(parseNote(mine + theirs)!, 'name', own).kind).to.equal('verified')
@@ -91,7 +91,7 @@ describe('signed notes', () => {
     ['a signature of nothing', (text: string) => text.replace(/name \S+/, 'name AAAAAA==')],
     ['seventeen signatures', (text: string) => text + text.slice(text.indexOf('\u2014')).repeat(16)],
   ] as const) {
-    it(`are not read with ${title}`, async () => {
+    it(`are rejected with ${title}`, async () => {
       const signed = change(await signNote('text\n', 'name', signer))
       expect(parseNote(signed)).to.equal(undefined)
     })
@@ -131,22 +131,22 @@ describe('the text of a checkpoint', () => {
     ['a prev without a root', text.replace(/^prev.*$/m, 'prev 2026-11-19 7')],
     ['no final newline', text.slice(0, -1)],
   ] as const) {
-    it(`is not read with ${title}`, () => {
+    it(`is rejected with ${title}`, () => {
       expect(parseCheckpoint(changed)).to.equal(undefined)
     })
   }
 
-  it('may have extension lines that are not ours', () => {
+  it('may have unknown extension lines', () => {
     expect(parseCheckpoint(`${text}witness something\n`)).to.deep.equal({ origin, ...head, prev })
   })
 
-  it('names a key of any spelling without spaces, pluses or further slashes', () => {
+  it('escapes spaces, pluses and slashes in a key id', () => {
     expect(originOf('kms/key +1\n', '2026-11-21')).to.equal('svc-audit/kms%2Fkey%20%2B1%0A/2026-11-21')
   })
 })
 
-describe('the text that retention leaves', () => {
-  it('names what was removed', () => {
+describe('the statement of removal', () => {
+  it('names the removed heads', () => {
     const removal = removalText(removalOriginOf(signer.keyId), [prev, head])
     expect(parseRemoval(removal)).to.deep.equal({
       origin: removalOriginOf(signer.keyId),
@@ -159,7 +159,7 @@ describe('the text that retention leaves', () => {
 })
 
 describe('a file of notes', () => {
-  it('gives each with its line, and tells a torn last one from a damaged one', async () => {
+  it('splits into notes with line numbers, and distinguishes a torn last one from a damaged one', async () => {
     const note = await signNote(checkpointText(origin, head, undefined), origin, signer)
     const damaged = note.replace('\n1\n', '\nx\n')
     const pieces = notePieces(Buffer.from(`${note}${damaged}${note}${note.slice(0, 150)}`))

@@ -68,7 +68,7 @@ describe('several processes that seal', () => {
         )
       : []
 
-  it('take over from one another however each is killed, and leave a log that nobody accuses', async function () {
+  it('take over from each other after a kill, and leave an intact log', async function () {
     this.timeout(60_000)
     const moments = fc.sample(fc.integer({ min: 1, max: 120 }), 3)
     for (const [round, moment] of moments.entries()) {

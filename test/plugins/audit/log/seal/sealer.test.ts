@@ -69,7 +69,7 @@ describe('the sealer', () => {
     while (!existsSync(path(name))) await new Promise((resolve) => setImmediate(resolve))
   }
 
-  it('signs what is new, once, when asked and on close', async () => {
+  it('signs new records once, on request and on close', async () => {
     const appender = appenderIn(dir.path)
     await append(appender, 3)
     await appender.seal()
@@ -79,7 +79,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([3, 7])
   })
 
-  it('signs every interval while there is something new, and nothing otherwise', async () => {
+  it('signs at every interval while there are new records', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       const appender = appenderIn(dir.path, { config: { checkpoint: { intervalMs: 2_000 } } })
@@ -98,7 +98,7 @@ describe('the sealer', () => {
     }
   })
 
-  it('signs right after midnight, however long the interval', async () => {
+  it('signs after midnight, whatever the interval', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       const clock = fixedClock(`${DAY}T23:59:59.000Z`)
@@ -114,7 +114,7 @@ describe('the sealer', () => {
     }
   })
 
-  it('is off when told so, and says so when the signer cannot be named', async () => {
+  it('can be turned off, and warns about a signer without public key', async () => {
     const off = appenderIn(dir.path, { config: { checkpoint: false } })
     await append(off, 1)
     await off.close()
@@ -131,7 +131,7 @@ describe('the sealer', () => {
     await without.close()
     expect(existsSync(path(`audit-${DAY}.checkpoint`))).to.equal(false)
     expect(logger.entries.map(({ level, message }) => `${level}: ${message}`)).to.deep.equal([
-      'warn: the signer tells no publicKey, so no checkpoints are written: removed records would go unnoticed',
+      'warn: the signer has no publicKey, so no checkpoints are written and removed records cannot be detected',
     ])
   })
 
@@ -143,7 +143,7 @@ describe('the sealer', () => {
     })
   }
 
-  it('names the newest earlier head in the first checkpoint of a day, and lets earlier days grow', async () => {
+  it('names the newest earlier head in the first checkpoint of a day, and seals earlier days that grow', async () => {
     const appender = appenderIn(dir.path)
     await append(appender, 2, BEFORE)
     await append(appender, 3)
@@ -178,7 +178,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1, 2])
   })
 
-  it('resumes to the tree that building from scratch gives, whatever the stops', async () => {
+  it('resumes to the tree of a complete rebuild, wherever it stopped', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(
@@ -220,7 +220,7 @@ describe('the sealer', () => {
     )
   })
 
-  it('reads only what is new after a restart', async () => {
+  it('reads only new lines after a restart', async () => {
     const first = appenderIn(dir.path)
     await append(first, 200)
     await first.close()
@@ -238,7 +238,7 @@ describe('the sealer', () => {
     expect(read).to.equal(linesOf(dir.path, `audit-${DAY}.ndjson`).at(-1)!.length + 1)
   })
 
-  it('reads and writes as much for a line at the end of a long day as at its start', async () => {
+  it('reads and writes the same amount for a line at the start and the end of a long day', async () => {
     let bytes = 0
     const fileSystem = diskWith({
       read: (fd, buffer, offset, length, position, done) => {
@@ -273,7 +273,7 @@ describe('the sealer', () => {
     expect(late).to.be.below(early + 3_000)
   })
 
-  it('cuts off a checkpoint that a dying sealer left torn', async () => {
+  it('truncates a torn checkpoint of a sealer that died', async () => {
     const first = appenderIn(dir.path)
     await append(first, 2)
     await first.close()
@@ -285,7 +285,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2, 3])
   })
 
-  it('writes and cuts back a checkpoint while nobody else may look at its file', async () => {
+  it('writes and truncates a checkpoint under the lock', async () => {
     const writers = openSync(path('.svc-lock'), 'a+')
     const states: [string, boolean][] = []
     let checkpoints: number | undefined
@@ -333,7 +333,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2])
   })
 
-  it('seals long lines, and lines of another size than its chunks', async () => {
+  it('seals lines longer than its chunks', async () => {
     const appender = appenderIn(dir.path)
     for (const length of [1, 131_000, 400_000, 5, 131_072]) {
       await appender.append(envelope({ agentVariables: { text: 'x'.repeat(length) } }))
@@ -342,7 +342,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([5])
   })
 
-  it('leaves a torn tail of the log out', async () => {
+  it('excludes a torn line at the end of the log', async () => {
     const appender = appenderIn(dir.path)
     await append(appender, 2)
     appendFileSync(path(`audit-${DAY}.ndjson`), '{"torn":')
@@ -355,7 +355,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2])
   })
 
-  it('refuses to seal on a log that was changed, says so once, and goes on appending', async () => {
+  it('refuses to seal a changed log, reports it once, and continues to append', async () => {
     const first = appenderIn(dir.path)
     await append(first, 5)
     await first.close()
@@ -394,7 +394,7 @@ describe('the sealer', () => {
     }
   })
 
-  it('tries again after a disk or a signer that failed', async () => {
+  it('retries after a disk or signer failure', async () => {
     let failing = true
     const fileSystem = diskWith({
       fsync: (fd, done) => (failing ? done(fault('EIO')) : nodeFileSystem.fsync(fd, done)),
@@ -413,7 +413,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1])
   })
 
-  it('has no fault to tell of a day that retention removes while it looks', async () => {
+  it('reports no error for a day that retention removes meanwhile', async () => {
     let isListed = false
     const fileSystem = diskWith({
       readdirSync: (folder) => {
@@ -436,7 +436,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1])
   })
 
-  it('goes on with another key where one sealed before', async () => {
+  it('continues with a new key after another one', async () => {
     const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
     const first = appenderIn(dir.path)
     await append(first, 2)
@@ -451,7 +451,7 @@ describe('the sealer', () => {
     )
   })
 
-  it('in one of several appenders seals for all, and another takes over', async () => {
+  it('seals for all appenders in one of them, and another takes over', async () => {
     const [first, second] = [appenderIn(dir.path), appenderIn(dir.path)]
     await append(first, 1)
     await first.seal()
@@ -467,7 +467,7 @@ describe('the sealer', () => {
     expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1, 3, 4, 5])
   })
 
-  it('signs what retention removes before it is gone', async () => {
+  it('signs a statement before retention removes a day', async () => {
     const clock = fixedClock(`${BEFORE}T12:00:00Z`)
     const first = appenderIn(dir.path, { clock })
     await append(first, 3, BEFORE)
@@ -489,7 +489,7 @@ describe('the sealer', () => {
     expect(checkpointsOf()[0]?.prev).to.deep.equal({ day: BEFORE, size, root })
   })
 
-  it('cuts off a statement of removal that a dying writer left torn, so that the next one is read', async () => {
+  it('truncates a torn statement of removal, so that the next one can be read', async () => {
     const clock = fixedClock(`${BEFORE}T12:00:00Z`)
     const first = appenderIn(dir.path, { clock })
     await append(first, 3, BEFORE)
@@ -505,7 +505,7 @@ describe('the sealer', () => {
     expect((await verifyLog(dir.path)).removedDays).to.deep.equal([BEFORE])
   })
 
-  it('has its statements believed from where they are kept, when they are gone here', async () => {
+  it('provides statements that are accepted from a copy kept elsewhere', async () => {
     const first = appenderIn(dir.path, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
     await append(first, 3, BEFORE)
     await first.close()
@@ -521,7 +521,7 @@ describe('the sealer', () => {
     })
   })
 
-  it('lets nothing be removed by another process before it is sealed to its end', async () => {
+  it('lets no process remove a day before it is completely sealed', async () => {
     const sealing = appenderIn(dir.path, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
     await append(sealing, 1, BEFORE)
     await sealing.seal()

@@ -65,7 +65,7 @@ async function appendUntil(
 describe('a log with a signing thread', () => {
   const dir = temporaryDir()
 
-  it('has every record in order under its own signature, most of them by the thread', async () => {
+  it('has every record in order with its signature, most of them from the thread', async () => {
     const appender = appenderIn(dir.path, { config })
     const spans = await appendUntil(appender, () => appender.status().signedByThread > 500)
     expect(appender.status()).to.include({ appended: spans.length, failed: 0, pendingBytes: 0 })
@@ -73,7 +73,7 @@ describe('a log with a signing thread', () => {
     expect(spansOf(dir.path)).to.deep.equal(spans)
   })
 
-  it('signs records of any size and script, and those of agents', async () => {
+  it('signs records of any size and script, including those of agents', async () => {
     const appender = appenderIn(dir.path, { config, limits: { batchBytes: 65_536 } })
     const texts = ['Käse', '漢字', '😀'.repeat(900), 'long '.repeat(40), '"\\\u0001', 'x'.repeat(70_000)]
     const spans = await appendUntil(
@@ -88,7 +88,7 @@ describe('a log with a signing thread', () => {
     )
   })
 
-  it('sends an envelope that consists of what is signed alone through all the same', async () => {
+  it('signs an envelope without other members', async () => {
     const appender = appenderIn(dir.path, { config })
     const bare = { ts: `${DAY}T10:00:00Z` } as ReturnType<typeof envelope>
     await Promise.all(Array.from({ length: BURST }, () => appender.append(bare)))
@@ -107,7 +107,7 @@ describe('a log with a signing thread', () => {
     expect(await codeOf(appender.append(envelope()))).to.equal('closed')
   })
 
-  it('ends its thread with itself', async () => {
+  it('ends its thread when it closes', async () => {
     const { started, startSigningWorker } = oddWorker('hangs', Number.POSITIVE_INFINITY)
     const appender = appenderIn(dir.path, { config, startSigningWorker })
     await appendUntil(appender, () => appender.status().signedByThread > 0)
@@ -115,7 +115,7 @@ describe('a log with a signing thread', () => {
     expect(started.map(({ threadId }) => threadId)).to.deep.equal([-1])
   })
 
-  it('lets a process end that never closes it', async () => {
+  it('does not keep a process alive that never closes it', async () => {
     const program = `
       import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
       const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
@@ -132,7 +132,7 @@ describe('a log with a signing thread', () => {
     expect(readdirSync(dir.path).filter((name) => name.endsWith('.ndjson'))).to.have.length(1)
   })
 
-  it('starts no thread for records that come one by one, nor where it is off', async () => {
+  it('starts no thread for single records, or where it is off', async () => {
     const { started, startSigningWorker } = oddWorker('dies')
     const one = appenderIn(dir.path, { config, startSigningWorker })
     for (let i = 0; i < BURST; i++) await one.append(envelope())
@@ -144,7 +144,7 @@ describe('a log with a signing thread', () => {
     expect(spansOf(dir.path)).to.have.length(2 * BURST)
   })
 
-  it('takes no more than may wait', async () => {
+  it('limits pending bytes', async () => {
     const appender = appenderIn(dir.path, { config, limits: { maxPendingBytes: 100_000 } })
     await appendUntil(appender, () => appender.status().signedByThread > 0)
     const before = spansOf(dir.path).length
@@ -158,7 +158,7 @@ describe('a log with a signing thread', () => {
     expect(spansOf(dir.path)).to.have.length(before + resolved)
   })
 
-  it('gives the thread a copy of the key that is wiped here', async () => {
+  it('gives the thread the key and wipes its own copy', async () => {
     const given: Uint8Array[] = []
     const watched = watchedSigner(() => {
       const seed = signer.keyForThread()
@@ -183,7 +183,7 @@ function watchedSigner(keyForThread: () => Uint8Array) {
   }
 }
 
-describe('a log whose signing thread goes wrong', () => {
+describe('a log whose signing thread fails', () => {
   const dir = temporaryDir()
 
   /** Runs bursts until the thread was given up, and some more; checks that nothing is missing. */
@@ -202,7 +202,7 @@ describe('a log whose signing thread goes wrong', () => {
     await appender.close()
     expect(spansOf(dir.path)).to.deep.equal(spans)
     expect(logger.entries.map(({ level, message }) => `${level}: ${message}`)).to.deep.equal([
-      'error: the signing thread is gone; records are signed on the event loop',
+      'error: the signing thread has stopped; records are signed on the event loop',
     ])
     return logger.entries[0]?.fields['err'] as Error
   }
@@ -229,7 +229,7 @@ describe('a log whose signing thread goes wrong', () => {
     expect((await goesOn({ startSigningWorker })).message).to.match(/restricted/)
   })
 
-  it('loses no record when the signer will not give its key', async () => {
+  it('loses no record when the signer refuses its key', async () => {
     const refusing = watchedSigner(() => {
       throw new Error('not today')
     })
@@ -238,16 +238,16 @@ describe('a log whose signing thread goes wrong', () => {
 
   const wrong = /the key that the signer gave for the thread is not its own/
 
-  it('lets no thread sign that has another key', async () => {
+  it('stops a thread that has another key', async () => {
     expect((await goesOn(oddWorker('has-another-key'))).message).to.match(wrong)
   })
 
-  it('lets no thread sign whose signer gives the key of another', async () => {
+  it('stops a thread whose signer gives another key', async () => {
     const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(8))
     expect((await goesOn({ signer: watchedSigner(() => other.keyForThread()) })).message).to.match(wrong)
   })
 
-  it('never waits for a thread that hangs, and lets its late signatures go nowhere', async () => {
+  it('never waits for a thread that hangs, and discards its late signatures', async () => {
     const { started, startSigningWorker } = oddWorker('hangs', 30)
     const appender = appenderIn(dir.path, { config, startSigningWorker })
     const spans = await appendUntil(appender, () => started.length === 1)
@@ -265,7 +265,7 @@ describe('a log whose signing thread goes wrong', () => {
     expect(spansOf(dir.path)).to.deep.equal(spans)
   })
 
-  it('rejects the records of a batch that the signer fails to sign, says so, and goes on', async () => {
+  it('rejects the records of a batch that the signer fails to sign, reports it, and continues', async () => {
     let failing = true
     const moody = {
       ...watchedSigner(() => signer.keyForThread()),

@@ -15,13 +15,13 @@ describe('presign', () => {
     [
       'an OIDC token without metadata',
       { auditKey: `Bearer ${token}`, tenant: 't', clientVersion: '1' },
-      'presign.auditKey holds an OIDC token, of which the control plane tells no metadata: ' +
+      'presign.auditKey holds an OIDC token, for which the control plane returns no metadata: ' +
         'set presign.environment, presign.clientName, or use an API key',
     ],
     [
       'an encrypted OIDC token without metadata',
       { auditKey: `Bearer ${segment({ enc: 'A256GCM' })}..a.b.c` },
-      'presign.auditKey holds an OIDC token, of which the control plane tells no metadata: ' +
+      'presign.auditKey holds an OIDC token, for which the control plane returns no metadata: ' +
         'set presign.tenant, presign.environment, presign.clientName, presign.clientVersion, or use an API key',
     ],
     ['a key without scheme', { auditKey: 'key' }, 'presign.auditKey must be the whole Authorization header'],

@@ -14,7 +14,7 @@ function meeting(part: string, times: number, how: Fault): Fault {
   return (request, response) => request.path.includes(part) && left-- > 0 && how(request, response)
 }
 
-describe('upload, when things fail', () => {
+describe('upload failures', () => {
   const dir = temporaryDir()
   let cloud: Cloud
   beforeEach(async () => {
@@ -68,7 +68,7 @@ describe('upload, when things fail', () => {
       }),
     ],
   ] as const) {
-    it(`tries again, with every byte exactly once, when ${title}`, async () => {
+    it(`retries, with every byte exactly once, when ${title}`, async () => {
       cloud.fault = fault
       const { appender, errors } = uploading(
         dir.path,
@@ -86,7 +86,7 @@ describe('upload, when things fail', () => {
     })
   }
 
-  it('tries again by itself, later and later', async () => {
+  it('retries with increasing delays', async () => {
     cloud.fault = failing('/api/', 503, 2)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
@@ -96,7 +96,7 @@ describe('upload, when things fail', () => {
   })
 
   for (const status of [401, 403]) {
-    it(`does not repeat what the control plane refuses with ${status}, tells it, and goes on appending`, async () => {
+    it(`does not retry after ${status} from the control plane, reports it, and continues to append`, async () => {
       cloud.fault = failing('/api/', status)
       const { appender, errors } = uploading(dir.path, cloud, { intervalMs: 5 })
       let appended = 0
@@ -116,7 +116,7 @@ describe('upload, when things fail', () => {
     })
   }
 
-  it('leaves out only the file that is refused, until flush asks again', async () => {
+  it('skips only the refused file, until flush', async () => {
     cloud.fault = ({ path }, response) => {
       if (!path.startsWith('/store/') || !path.includes('2026-11-20')) return false
       response.statusCode = 400
@@ -130,12 +130,12 @@ describe('upload, when things fail', () => {
     cloud.fault = () => false
     await appender.flush()
     await appender.close()
-    expect(errors.map(({ code, reach }) => [code, reach])).to.deep.equal([['upload_rejected', 'file']])
+    expect(errors.map(({ code, scope }) => [code, scope])).to.deep.equal([['upload_rejected', 'file']])
     expect(cloud.assembled('ingest/2026-11-20', 'audit-2026-11-20')).to.equal('{"a":1}\n')
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
-  it('tries again with the agents of every day, not only of the last ones', async () => {
+  it("retries agents' files of every day, not only the last ones", async () => {
     mkdirSync(join(dir.path, 'agents/n/2026-11-02'), { recursive: true })
     writeFileSync(join(dir.path, 'agents/n/2026-11-02/r.ndjson'), '{"a":1}\n')
     cloud.fault = failing('/api/', 503, 1)
@@ -146,7 +146,7 @@ describe('upload, when things fail', () => {
     expect(cloud.assembled('agents/n/2026-11-02', 'r')).to.equal('{"a":1}\n')
   })
 
-  it('goes on with another thread where the one that uploads has died', async () => {
+  it('starts another thread after the upload thread has died', async () => {
     const mark = join(dir.path, 'mark')
     const dieOnce = `
       import { isMainThread } from 'node:worker_threads'
@@ -160,7 +160,7 @@ describe('upload, when things fail', () => {
       await cloud.until(() => cloud.objects.size > 0)
       await appender.close()
       expect(errors.map(({ code, message }) => [code, message])).to.deep.equal([
-        ['upload_failed', 'the thread that uploads ended'],
+        ['upload_failed', 'the upload thread ended'],
       ])
     } finally {
       process.execArgv = execArgv
@@ -168,7 +168,7 @@ describe('upload, when things fail', () => {
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
-  it('does not follow a redirect with the key in its hand', async () => {
+  it('does not follow a redirect with the key', async () => {
     cloud.fault = ({ path }, response) => {
       if (!path.startsWith('/api/')) return false
       response.writeHead(307, { location: `${cloud.url}/elsewhere` }).end()
@@ -181,7 +181,7 @@ describe('upload, when things fail', () => {
     expect(errors[0]?.message).to.include('answered 307')
   })
 
-  it('never shows the key in an error', async () => {
+  it('never includes the key in an error', async () => {
     cloud.fault = failing('/api/', 401)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
@@ -194,7 +194,7 @@ describe('upload, when things fail', () => {
     ['the control plane is dead', reset],
     ['the store hangs', ({ path }) => path.startsWith('/store/')],
   ] as const satisfies [string, Fault][]) {
-    it(`does not slow an append or keep close waiting beyond timeoutMs while ${title}`, async () => {
+    it(`delays no append, and close by at most timeoutMs, while ${title}`, async () => {
       cloud.fault = fault
       const { appender } = uploading(
         dir.path,
@@ -215,7 +215,7 @@ describe('upload, when things fail', () => {
     })
   }
 
-  it('repeats a range that was begun exactly, whatever was appended since', async () => {
+  it('repeats a started range exactly, whatever was appended since', async () => {
     const first = uploading(dir.path, cloud)
     await first.appender.append(envelope())
     await first.appender.close()
@@ -234,7 +234,7 @@ describe('upload, when things fail', () => {
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
-  it('stops a file that is shorter than what was uploaded, and no other', async () => {
+  it('stops only a file that is shorter than its uploaded bytes', async () => {
     const first = uploading(dir.path, cloud)
     await first.appender.append(envelope())
     await first.appender.close()
@@ -248,7 +248,7 @@ describe('upload, when things fail', () => {
     expect(cloud.assembled('ingest/2026-11-22', 'audit-2026-11-22')).to.not.equal('')
   })
 
-  it('stops a file in whose bytes no line ends where the last upload ended', async () => {
+  it('stops a file in which no line ends at the uploaded offset', async () => {
     const first = uploading(dir.path, cloud)
     await first.appender.append(envelope())
     await first.appender.close()
@@ -269,7 +269,7 @@ describe('upload, when things fail', () => {
       ['of another shape', '{"version":1,"files":{"a":{"offset":-4,"updatedAt":"x"}}}'],
       ['no object', '[]'],
     ] as const) {
-      it(`${title} is moved aside and told; everything is uploaded again and nothing is lost`, async () => {
+      it(`${title} is moved aside and reported; everything is uploaded again and nothing is lost`, async () => {
         const first = uploading(dir.path, cloud)
         await first.appender.append(envelope())
         await first.appender.flush()
@@ -293,7 +293,7 @@ describe('upload, when things fail', () => {
       })
     }
 
-    it('of another version stops the upload, stays as it is, and costs no append', async () => {
+    it('of another version stops the upload, is kept, and affects no append', async () => {
       writeFileSync(state(), '{"version":2,"anything":true}')
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.append(envelope())
@@ -305,7 +305,7 @@ describe('upload, when things fail', () => {
       expect([cloud.requests.length, spansOf(dir.path).length]).to.deep.equal([0, 1])
     })
 
-    it('that cannot be written keeps everything from being sent', async () => {
+    it('prevents uploads where it cannot be written', async () => {
       mkdirSync(`${state()}.tmp`)
       const { appender, errors } = uploading(dir.path, cloud)
       await appender.append(envelope())

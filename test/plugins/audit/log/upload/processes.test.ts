@@ -58,7 +58,7 @@ describe('an uploader that is killed', () => {
     ['while the store takes its bytes', ({ method }: CloudRequest) => method === 'PUT'],
     ['at any request', () => true],
   ] as const) {
-    it(`${title} leaves every byte exactly once under its keys, once another goes on`, async function () {
+    it(`${title} leaves every byte exactly once after another one continues`, async function () {
       this.timeout(60_000)
       for (const moment of moments) await killedAt(moment, isMoment)
       const { appender, errors } = uploading(dir.path, cloud)

@@ -27,7 +27,7 @@ describe('upload', () => {
   })
   afterEach(() => cloud[Symbol.asyncDispose]())
 
-  it('puts exactly the bytes of the log under a key that names them', async () => {
+  it('uploads exactly the bytes of the log under a key with their hash', async () => {
     const { appender } = await uploadingSoon(dir.path, cloud)
     await appender.append(envelope())
     await appender.append(envelope())
@@ -40,7 +40,7 @@ describe('upload', () => {
     await appender.close()
   })
 
-  it('asks for the URL as the contract says, and puts with the headers it was given', async () => {
+  it('requests the URL as the contract says, and sends the returned headers', async () => {
     const { appender } = await uploadingSoon(dir.path, cloud)
     await appender.append(envelope())
     await appender.close()
@@ -64,7 +64,7 @@ describe('upload', () => {
     expect(put?.headers).to.not.have.any.keys('authorization', 'transfer-encoding')
   })
 
-  it('sends only what was appended since the last time, also after a restart', async () => {
+  it('sends only new bytes, also after a restart', async () => {
     const first = await uploadingSoon(dir.path, cloud)
     await first.appender.append(envelope())
     await first.appender.flush()
@@ -81,7 +81,7 @@ describe('upload', () => {
     })
   })
 
-  it('carries all four datasets, each in its folder and mode', async () => {
+  it('uploads all four datasets, each in its folder and mode', async () => {
     writeFileSync(join(dir.path, `audit-${DAY}.checkpoint`), 'svc-audit/x\n1\nroot\n\n— x sig\n')
     const { appender } = uploading(dir.path, cloud)
     await appender.append(envelope({ nodeId: 'node/1', agentRef: 'run 7' }))
@@ -95,7 +95,7 @@ describe('upload', () => {
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.match(/^svc-audit/)
   })
 
-  it('leaves alone what no dataset holds, and a line that has not ended', async () => {
+  it('skips files of no dataset, and an incomplete line', async () => {
     mkdirSync(join(dir.path, 'raw'))
     writeFileSync(join(dir.path, `${daily}.torn-1`), 'torn\n')
     writeFileSync(join(dir.path, 'notes.ndjson'), '{}\n')
@@ -106,7 +106,7 @@ describe('upload', () => {
     expect([...cloud.objects.values()].map(String)).to.deep.equal(['whole line\n'])
   })
 
-  it('cuts a long backlog into objects that end at newlines, a long line whole', async () => {
+  it('splits a long backlog at newlines, and keeps a long line whole', async () => {
     const { appender } = uploading(dir.path, cloud, {}, { limits: { uploadRangeBytes: 2_000 } })
     for (let i = 0; i < 12; i++) {
       await appender.append(envelope({ agentVariables: { text: 'x'.repeat(i === 5 ? 300_000 : 300) } }))
@@ -116,7 +116,7 @@ describe('upload', () => {
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
-  it('ends a round though the log grows faster than it is uploaded', async function () {
+  it('ends a round even if the log grows faster than it is uploaded', async function () {
     this.timeout(60_000)
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadRangeBytes: 500 } })
     const growing: Promise<void>[] = []
@@ -137,14 +137,14 @@ describe('upload', () => {
   })
 
   describe('metadata', () => {
-    it('is not asked for when the configuration has it', async () => {
+    it('is not requested when the configuration has it', async () => {
       const { appender } = uploading(dir.path, cloud)
       await appender.append(envelope())
       await appender.close()
       expect(cloud.asked('validate-key')).to.deep.equal([])
     })
 
-    it('is asked for once where a field is missing, and the configuration wins', async () => {
+    it('is requested once where a field is missing, and the configuration wins', async () => {
       const presign = {
         apiBaseUrl: cloud.url,
         auditKey: 'Bearer k',
@@ -161,7 +161,7 @@ describe('upload', () => {
       expect([...cloud.objects.keys()].join()).to.include('tenants/acme/prod/clients/mine/1.0.0/')
     })
 
-    it('has its environment under either name', async () => {
+    it('accepts either name of the environment', async () => {
       cloud.fault = ({ path }, response) => {
         if (!path.includes('validate-key')) return false
         response.end(JSON.stringify({ tenant: 't', environment: 'e', clientName: 'c', clientVersion: 'v' }))
@@ -177,7 +177,7 @@ describe('upload', () => {
   })
 
   describe('begins', () => {
-    it('once enough new bytes are there', async () => {
+    it('after enough new bytes', async () => {
       const { appender } = await uploadingSoon(dir.path, cloud, {}, { limits: { uploadTriggerBytes: 300 } })
       await appender.append(envelope())
       await cloud.until(() => cloud.objects.size > 0)
@@ -195,7 +195,7 @@ describe('upload', () => {
       await appender.close()
     })
 
-    it('at every interval, whoever wrote the bytes', async () => {
+    it('at every interval, whichever process wrote the bytes', async () => {
       const { appender } = uploading(dir.path, cloud, { intervalMs: 20 })
       await appender.ready()
       writeFileSync(join(dir.path, 'audit-2026-11-20.ndjson'), '{"by":"another process"}\n')
@@ -204,7 +204,7 @@ describe('upload', () => {
     })
   })
 
-  it('is done by one of several writers, and by another once that one closes', async () => {
+  it('runs in one of several writers, and in another after that one closes', async () => {
     const first = uploading(dir.path, cloud)
     await first.appender.ready()
     await first.appender.flush()
@@ -220,7 +220,7 @@ describe('upload', () => {
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
   })
 
-  it('tells figures, and counts them', async () => {
+  it('reports its status and metrics', async () => {
     const counts = new Map<string, number>()
     const meter = { count: (name: string, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by) }
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { meter })
@@ -242,7 +242,7 @@ describe('upload', () => {
     ])
   })
 
-  it('sends the checkpoints along, the last ones included', async () => {
+  it('uploads the checkpoints, the last ones included', async () => {
     const { appender, errors } = uploading(dir.path, cloud, {}, { sealed: true })
     await appender.append(envelope())
     await appender.seal()
@@ -254,7 +254,7 @@ describe('upload', () => {
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(checkpoints)
   })
 
-  it('sends no note that has not ended', async () => {
+  it('uploads no incomplete note', async () => {
     const { appender } = uploading(dir.path, cloud, {}, { sealed: true })
     await appender.append(envelope())
     await appender.seal()
@@ -273,7 +273,7 @@ describe('upload', () => {
   describe('retention', () => {
     const old = 'audit-2026-10-01.ndjson'
 
-    it('removes a sealed log with its checkpoints, once both are uploaded, and leaves its statement', async () => {
+    it('removes a sealed log and its checkpoints when both are uploaded, and leaves a statement', async () => {
       writeFileSync(join(dir.path, old), '{"a":1}\n')
       const keeping = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 100 })
       await keeping.appender.ready()
@@ -295,7 +295,7 @@ describe('upload', () => {
       expect([mode, date]).to.deep.equal(['checkpoint', '2026-10-01'])
     })
 
-    it('sends its later statements to where the first went', async () => {
+    it('uploads later statements to the folder of the first', async () => {
       for (const day of ['2026-10-01', '2026-10-02'])
         writeFileSync(join(dir.path, `audit-${day}.ndjson`), '{}\n')
       const clock = fixedClock('2026-10-20T12:00:00Z')
@@ -309,7 +309,7 @@ describe('upload', () => {
       expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statements)
     })
 
-    it('removes old files once they are wholly uploaded, and forgets them', async () => {
+    it('removes old files when they are completely uploaded, and drops their state', async () => {
       writeFileSync(join(dir.path, old), '{"a":1}\n')
       mkdirSync(join(dir.path, 'agents/n/2026-10-01'), { recursive: true })
       writeFileSync(join(dir.path, 'agents/n/2026-10-01/r.ndjson'), '{"a":1}\n')
@@ -322,7 +322,7 @@ describe('upload', () => {
       expect(Object.keys(stateOf(dir.path).files)).to.deep.equal([daily])
     })
 
-    it('keeps what the store did not take', async () => {
+    it('keeps files that are not uploaded', async () => {
       writeFileSync(join(dir.path, old), '{"a":1}\n')
       writeFileSync(join(dir.path, `${old}.torn-1`), 'half')
       writeFileSync(join(dir.path, 'audit-2026-10-02.ndjson'), '{"a":2}\n')
@@ -341,7 +341,7 @@ describe('upload', () => {
     })
   })
 
-  it('counts an object that stands there already as done', async () => {
+  it('treats an existing object as uploaded', async () => {
     cloud.fault = (request, response) => {
       if (!request.path.startsWith('/store/')) return false
       cloud.objects.set(request.path.slice('/store/'.length), request.body)

@@ -48,7 +48,7 @@ const beside = `
   await appender.close()
   process.exit()`
 
-describe('verifyLog on a log that lives', () => {
+describe('verifyLog on a live log', () => {
   const children: { child: ChildProcess; gone: Promise<unknown> }[] = []
   // Before the directory is removed.
   afterEach(async () => {
@@ -70,7 +70,7 @@ describe('verifyLog on a log that lives', () => {
     return child
   }
 
-  it('accuses nobody while processes append, seal and remove what is past its retention', async function () {
+  it('reports no failure while processes append, seal and apply retention', async function () {
     this.timeout(60_000)
     const keys = [verifierFromPublicKey(signer.publicKey)]
     const other = start(beside)

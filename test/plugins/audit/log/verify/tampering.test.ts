@@ -72,7 +72,7 @@ const KINDS: Record<string, (lines: readonly string[], i: number, j: number) => 
     at: [i + 1],
     sealed: i + 1,
   }),
-  'records cut out of the end, before what is not sealed': (lines, i) => ({
+  'records cut out of the end, before the unsealed ones': (lines, i) => ({
     lines: lines.toSpliced(i, SEALED - i),
     kind: 'truncated',
     records: SEALED - i,
@@ -86,7 +86,7 @@ const KINDS: Record<string, (lines: readonly string[], i: number, j: number) => 
     at: [i + 1],
     sealed: i + 1,
   }),
-  'a record that was moved': (lines, i, j) => {
+  'a moved record': (lines, i, j) => {
     const to = i === j ? (i + 1) % SEALED : j
     return {
       lines: lines.toSpliced(i, 1).toSpliced(to, 0, lines[i]!),
@@ -97,7 +97,7 @@ const KINDS: Record<string, (lines: readonly string[], i: number, j: number) => 
       sealed: Math.min(i, to) + 1,
     }
   },
-  'a doubled record': (lines, i, j) => {
+  'a duplicated record': (lines, i, j) => {
     // Not the last one behind itself: that copy is not sealed, and nothing forbids to append a record twice.
     const to = Math.min(j, i === SEALED - 1 ? SEALED - 2 : j)
     return {
@@ -147,7 +147,7 @@ describe('verifyLog on a log that was tampered with', () => {
   const found = ({ failures }: VerifyReport) =>
     failures.map(({ file, line, kind }) => `${file}:${line}: ${kind}`)
 
-  it('accuses an untouched log of nothing, whatever is sealed, and counts what is not', async () => {
+  it('reports no failure on an untouched log, and counts unsealed records', async () => {
     for (const fast of [false, true]) {
       const report = await verifyLog(dir.path, { keys, fast })
       expect(report).to.deep.include({
@@ -184,7 +184,7 @@ describe('verifyLog on a log that was tampered with', () => {
       )
     })
 
-    it(`finds ${title} between two checkpoints when the tree is gone`, async () => {
+    it(`finds ${title} between two checkpoints without the tree`, async () => {
       await fc.assert(
         fc.asyncProperty(index, index, async (i, j) => {
           reset()
@@ -229,14 +229,14 @@ describe('verifyLog on a log that was tampered with', () => {
     expect(report.unsealed).to.equal(UNSEALED)
   })
 
-  it('says nothing of a tree that was garbled while the log was not', async () => {
+  it('ignores a damaged tree beside an intact log', async () => {
     writeFileSync(path(tree), Buffer.alloc(4_000, 7))
     expect((await verifyLog(dir.path, { keys })).verdict).to.equal('intact')
     write(linesOf().toSpliced(12, 1))
     expect(found(await verifyLog(dir.path, { keys }))[0]).to.equal(`${log}:9: altered`)
   })
 
-  it('names a day whose log is gone, alone or with all that belonged to it', async () => {
+  it('reports a missing day, alone or with all its files', async () => {
     rmSync(path(`audit-${BEFORE}.ndjson`))
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([
       `audit-${BEFORE}.ndjson:0: missing_day`,
@@ -248,7 +248,7 @@ describe('verifyLog on a log that was tampered with', () => {
     ])
   })
 
-  it('names a day that was cut back with its checkpoints, by the head that the next day names', async () => {
+  it('reports a day that was truncated with its checkpoints, from the head that the next day names', async () => {
     const file = `audit-${BEFORE}.ndjson`
     writeFileSync(path(file), linesOf(file).slice(0, 2).join('\n').concat('\n'))
     rmSync(path(`audit-${BEFORE}.checkpoint`))
@@ -257,7 +257,7 @@ describe('verifyLog on a log that was tampered with', () => {
     expect(report.tampering).to.deep.equal({ truncated: 3 })
   })
 
-  it('names a day that the holder of the key wrote anew, by the head that the next day names', async () => {
+  it('reports a day that the holder of the key rewrote, from the head that the next day names', async () => {
     const file = `audit-${BEFORE}.ndjson`
     for (const kind of ['ndjson', 'checkpoint', 'tree']) rmSync(path(`audit-${BEFORE}.${kind}`))
     const forger = appenderIn(dir.path, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
@@ -266,7 +266,7 @@ describe('verifyLog on a log that was tampered with', () => {
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([`${file}:1: altered`])
   })
 
-  it('is content where retention signed for what is gone', async () => {
+  it('accepts a missing day with a signed statement of removal', async () => {
     const retaining = appenderIn(dir.path, { config: { retentionDays: 0 } })
     await retaining.ready()
     await retaining.close()
@@ -279,7 +279,7 @@ describe('verifyLog on a log that was tampered with', () => {
     ])
   })
 
-  it('does not take a statement that was edited', async () => {
+  it('rejects an edited statement', async () => {
     const retaining = appenderIn(dir.path, { config: { retentionDays: 0 } })
     await retaining.ready()
     await retaining.close()
@@ -291,7 +291,7 @@ describe('verifyLog on a log that was tampered with', () => {
     ])
   })
 
-  it('names checkpoints that were edited, signed by a stranger, out of order, or are none', async () => {
+  it('reports checkpoints that were edited, signed by an unknown key, out of order, or malformed', async () => {
     const notes = readFileSync(path(checkpoints), 'utf8').split(/(?<=\n)(?=svc-audit)/)
     const origin = originOf(signer.keyId, DAY)
     const strange = await signNote(
@@ -323,7 +323,7 @@ describe('verifyLog on a log that was tampered with', () => {
     }
   })
 
-  it('reports a checkpoint that a dying sealer left torn, as no failure', async () => {
+  it('reports a torn checkpoint of a sealer that died, without a failure', async () => {
     const whole = readFileSync(path(checkpoints), 'utf8')
     writeFileSync(path(checkpoints), whole.slice(0, -10))
     const report = await verifyLog(dir.path, { keys })
@@ -331,7 +331,7 @@ describe('verifyLog on a log that was tampered with', () => {
     expect(report.tornTails.map(({ file, kind }) => [file, kind])).to.deep.equal([[checkpoints, 'torn_tail']])
   })
 
-  it('finds a log cut back with its checkpoints and its tree only against a head kept elsewhere', async () => {
+  it('finds a log truncated with its checkpoints and tree only against a head kept elsewhere', async () => {
     const kept = path('kept-elsewhere')
     renameSync(path(checkpoints), kept)
     const text = readFileSync(kept, 'utf8')
@@ -352,14 +352,14 @@ describe('verifyLog on a log that was tampered with', () => {
     expect(found(gone)).to.deep.equal([`${log}:0: missing_day`])
   })
 
-  it('does not judge against a head that no known key signed', async () => {
+  it('refuses a head that no known key signed', async () => {
     const kept = path('kept-elsewhere')
     writeFileSync(kept, readFileSync(path(checkpoints), 'utf8').replace('\n40\n', '\n41\n'))
     const error = await verifyLog(dir.path, { keys, against: kept }).then(null, (reason) => reason)
     expect(error).to.include({ code: 'read_failed' })
   })
 
-  it('finds nothing wrong in a log that others are writing to and sealing', async () => {
+  it('reports no failure in a log that is being written and sealed', async () => {
     const appender = appenderIn(dir.path)
     let done = false
     const writing = (async () => {
@@ -378,7 +378,7 @@ describe('verifyLog on a log that was tampered with', () => {
 describe('verifyLog on all cores', () => {
   const dir = temporaryDir()
 
-  it('finds the same as on one, in files of many chunks', async function () {
+  it('finds the same as on one core, in files of many chunks', async function () {
     this.timeout(60_000)
     const appender = appenderIn(dir.path)
     const text = 'x'.repeat(20_000)
@@ -411,7 +411,7 @@ describe('verifyLog on all cores', () => {
   })
 })
 
-describe('verifyLog on a log of which a large part is gone', () => {
+describe('verifyLog on a log that lacks a large part', () => {
   const dir = temporaryDir()
 
   // The tree is over lines, whatever they say, so that short ones serve as well.
@@ -424,7 +424,7 @@ describe('verifyLog on a log of which a large part is gone', () => {
     return lines
   }
 
-  it('says exactly which, past every nearer place to look for the rest', async () => {
+  it('reports exactly which lines, beyond the smaller search windows', async () => {
     const lines = await sealedLines(40_000)
     const changed = lines.toSpliced(30_000, 5_000).with(29_000, 'new').toSpliced(100, 2_000)
     writeFileSync(join(dir.path, log), `${changed.join('\n')}\n`)
@@ -437,7 +437,7 @@ describe('verifyLog on a log of which a large part is gone', () => {
     expect(report.tampering).to.deep.equal({ deleted: 7_000, edited: 1 })
   })
 
-  it('gives the range where more is gone than it can look past', async function () {
+  it('reports the range where more is missing than its search window', async function () {
     this.timeout(60_000)
     const lines = await sealedLines(266_000)
     writeFileSync(join(dir.path, log), `${lines.toSpliced(100, 265_000).join('\n')}\n`)

@@ -46,12 +46,12 @@ describe('verifyLog', () => {
     })
   })
 
-  it('says that a log judged by its own public-keys vouches for itself', async () => {
+  it('reports that a log verified with its own public-keys vouches for itself', async () => {
     await logOf(1)
     expect(await verifyLog(dir.path)).to.include({ verdict: 'intact', selfVouched: true })
   })
 
-  it('finds any single byte that was changed, with its line', async () => {
+  it('finds any single changed byte, with its line', async () => {
     await logOf(4, { agentVariables: { text: 'ü "quoted" \\ 12.50' }, key_id: signer.keyId })
     const bytes = readFileSync(path())
     await fc.assert(
@@ -68,7 +68,7 @@ describe('verifyLog', () => {
     )
   })
 
-  it('names a record with another value: bad_signature', async () => {
+  it('reports a changed value: bad_signature', async () => {
     await logOf(3)
     edit((text) =>
       text
@@ -79,19 +79,19 @@ describe('verifyLog', () => {
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([`${file}:2: bad_signature`])
   })
 
-  it('names another form of the same record: not_canonical', async () => {
+  it('reports another form of the same record: not_canonical', async () => {
     await logOf(2)
     edit((text) => text.replace('"latency_ms":1.5', '"latency_ms":1.50'))
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([`${file}:1: not_canonical`])
   })
 
-  it('names a duplicate member, which a parser would hide: not_canonical', async () => {
+  it('reports a duplicate member, which a parser would hide: not_canonical', async () => {
     await logOf(1)
     edit((text) => text.replace('"tenant":"acme"', '"tenant":"evil","tenant":"acme"'))
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([`${file}:1: not_canonical`])
   })
 
-  it('names what is no JSON, no UTF-8 and no signature', async () => {
+  it('reports invalid JSON, invalid UTF-8 and a missing signature', async () => {
     await logOf(1)
     const line = readFileSync(path())
     const lines = ['garbage\n', Buffer.from([0x7b, 0xff, 0x7d, 0x0a]), '\n', '{"ts":"x"}\n', line]
@@ -109,25 +109,25 @@ describe('verifyLog', () => {
     ['without its padding', '"'],
     ['with more than a signature', 'AAAA=="'],
   ] as const)
-    it(`names a signature ${what}, also right after the same one in its own form: bad_signature`, async () => {
+    it(`reports a signature ${what}, also directly after the valid one: bad_signature`, async () => {
       await logOf(1, { key_id: signer.keyId })
       edit((text) => text + text.replace('=="', other))
       expect(found(await verifyLog(dir.path, { keys }))).to.include(`${file}:2: bad_signature`)
     })
 
-  it('names a record in the file of another day: wrong_day', async () => {
+  it('reports a record in the file of another day: wrong_day', async () => {
     await logOf(1)
     writeFileSync(join(dir.path, 'audit-2026-11-20.ndjson'), readFileSync(path()))
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal(['audit-2026-11-20.ndjson:1: wrong_day'])
   })
 
-  it('names a record whose key is not among the keys: unknown_key', async () => {
+  it('reports a record of an unknown key: unknown_key', async () => {
     await logOf(1, { key_id: signer.keyId })
     const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })
     expect(found(report)).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: unknown_key`])
   })
 
-  it('tries every key on a record that names none', async () => {
+  it('tries every key for a record without a key id', async () => {
     await logOf(1)
     expect(
       (await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey), ...keys] })).verdict,
@@ -137,7 +137,7 @@ describe('verifyLog', () => {
     ).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: bad_signature`])
   })
 
-  it('reports a torn tail without calling it a failure', async () => {
+  it('reports a torn line without a failure', async () => {
     await logOf(2)
     edit((text) => `${text}{"ts":"2026-11-21T10`)
     const report = await verifyLog(dir.path, { keys })
@@ -146,7 +146,7 @@ describe('verifyLog', () => {
     expect(report.tornTails[0]).to.include({ file, line: 3, kind: 'torn_tail' })
   })
 
-  it('does not take a changed last newline for a torn tail', async () => {
+  it('does not mistake a changed last newline for a torn line', async () => {
     await logOf(2)
     edit((text) => `${text.slice(0, -1)} `)
     expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal([`${file}:2: not_canonical`])
@@ -185,7 +185,7 @@ describe('verifyLog', () => {
       },
     ],
   ] as const) {
-    it(`cannot judge ${title}, and says why`, async () => {
+    it(`cannot judge ${title}, and reports why`, async () => {
       const report = await verifyLog(prepare(dir.path))
       expect(report.verdict).to.equal('cannot_be_judged')
       expect(report.reason).to.be.a('string').and.not.equal('')
@@ -216,7 +216,7 @@ describe('readKeys', () => {
 
   const line = `ed25519:${Buffer.from(signer.publicKey).toString('base64')}`
 
-  it('reads public key lines, blank lines and comments aside', async () => {
+  it('reads public key lines, ignoring blank lines and comments', async () => {
     const read = await readKeys(fileWith(`# of the gateway\n\n${line}\n`))
     expect(read.map((key) => key.keyId)).to.deep.equal([signer.keyId])
   })
@@ -226,7 +226,7 @@ describe('readKeys', () => {
     expect(read.map((key) => key.keyId)).to.deep.equal([signer.keyId])
   })
 
-  it('names the line that is no key', async () => {
+  it('reports the line that is not a key', async () => {
     const error = await readKeys(fileWith(`${line}\ned25519:AAAA\n`)).then(null, (reason) => reason)
     expect(error.message).to.include(':2:')
   })

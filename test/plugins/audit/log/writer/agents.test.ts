@@ -10,7 +10,7 @@ const agentFile = (node: string, ref: string) => `agents/${node}/${DAY}/${ref}.n
 describe('per-agent logs', () => {
   const dir = temporaryDir()
 
-  it('hold the same lines as the daily log, one file per agent run', async () => {
+  it('have the same lines as the daily log, one file per agent run', async () => {
     const appender = appenderIn(dir.path)
     for (let i = 0; i < 12; i++)
       void appender.append(envelope({ nodeId: `n${i % 2}`, agentRef: `r${i % 3}` }))
@@ -67,7 +67,7 @@ describe('per-agent logs', () => {
     for (let i = 0; i < total; i++) expect(spansOf(dir.path, agentFile('n', `r${i}`))).to.have.length(3)
   })
 
-  it('do not make an append fail, and are completed afterwards', async () => {
+  it('never fail an append, and are repaired afterwards', async () => {
     let failing = true
     const agentFds = new Set<number>()
     const fileSystem = diskWith({
@@ -96,7 +96,7 @@ describe('per-agent logs', () => {
     expect(linesOf(dir.path, agentFile('n', 'r'))).to.deep.equal(linesOf(dir.path, `audit-${DAY}.ndjson`))
   })
 
-  describe('are completed from the daily log at open', () => {
+  describe('are repaired from the daily log at open', () => {
     const path = () => join(dir.path, agentFile('n', 'r'))
 
     for (const [title, damage] of [
@@ -132,7 +132,7 @@ describe('per-agent logs', () => {
     }
   })
 
-  it('of an older day are completed too, when a writer died between the logs of that day', async () => {
+  it('of an older day are repaired too, when a writer died between the logs of that day', async () => {
     const first = appenderIn(dir.path)
     const days = ['2026-11-01', '2026-11-19', '2026-11-20', DAY]
     for (const day of days)

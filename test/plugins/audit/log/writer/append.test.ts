@@ -35,7 +35,7 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.deep.equal([record])
     })
 
-    it('places the signature right in envelopes whose members sort before, after and around it', async () => {
+    it('inserts the signature at its sorted position', async () => {
       const appender = appenderIn(dir.path)
       const shapes = [{ a: 1 }, { z: 1 }, { a: 'ü', z: '…' }, {}, { ä: 'ö' }]
       for (const shape of shapes) await appender.append(envelope({ agentVariables: shape, ...shape }))
@@ -43,7 +43,7 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.have.length(shapes.length)
     })
 
-    it('resolves only when fdatasync has ended', async () => {
+    it('resolves only after fdatasync', async () => {
       const ends: (() => void)[] = []
       const fileSystem = diskWith({
         fdatasync: (fd, done) => void ends.push(() => nodeFileSystem.fdatasync(fd, done)),
@@ -60,7 +60,7 @@ describe('SvcAppender', () => {
       await appender.close()
     })
 
-    it('shares one fdatasync among the records that came in together', async () => {
+    it('shares one fdatasync among concurrent records', async () => {
       let syncs = 0
       const fileSystem = diskWith({
         fdatasync: (fd, done) => {
@@ -83,7 +83,7 @@ describe('SvcAppender', () => {
       expect(spansOf(dir.path)).to.deep.equal(records.map((record) => record.span_id))
     })
 
-    it('reads the envelope during the call: changes made afterwards stay out', async () => {
+    it('reads the envelope during the call, not afterwards', async () => {
       const appender = appenderIn(dir.path)
       const record = envelope()
       const appended = appender.append(record)
@@ -93,7 +93,7 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)[0]?.tenant).to.equal('acme')
     })
 
-    it('makes the directory 0700 and its files 0600', async () => {
+    it('creates the directory with mode 0700 and its files with 0600', async () => {
       const path = join(dir.path, 'a', 'b')
       const appender = appenderIn(path)
       await appender.append(envelope({ nodeId: 'n', agentRef: 'r' }))
@@ -120,7 +120,7 @@ describe('SvcAppender', () => {
       expect(spansOf(dir.path).sort()).to.deep.equal(records.map((record) => record.span_id).sort())
     })
 
-    it('waits in flush and close for signatures made elsewhere', async () => {
+    it('waits in flush and close for asynchronous signatures', async () => {
       let give: () => void = () => undefined
       const asked = new Promise<void>((resolve) => {
         give = resolve
@@ -169,7 +169,7 @@ describe('SvcAppender', () => {
       })
     }
 
-    it('when the signer throws, and goes on with the next record', async () => {
+    it('when the signer throws, and continues with the next record', async () => {
       let broken = true
       const flaky = {
         keyId: signer.keyId,
@@ -187,7 +187,7 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.have.length(1)
     })
 
-    it('when the signer throws on the first of a day, and goes on with a record larger than a batch', async () => {
+    it('when the signer throws on the first record of a day, and continues with a record larger than a batch', async () => {
       let broken = true
       const flaky = {
         keyId: signer.keyId,
@@ -227,7 +227,7 @@ describe('SvcAppender', () => {
   })
 
   describe('days', () => {
-    it('puts a record into the file of its own UTC day, whatever the clock says', async () => {
+    it('writes a record to the file of its own UTC day, whatever the clock says', async () => {
       const appender = appenderIn(dir.path)
       await appender.append(envelope({ ts: '2026-11-20T23:59:59.999Z' }))
       await appender.append(envelope({ ts: '2026-11-21T00:00:00Z' }))
@@ -257,7 +257,7 @@ describe('SvcAppender', () => {
       expect(spansOf(dir.path)).to.have.length(50)
     })
 
-    it('lets an earlier day grow again for a late record', async () => {
+    it('appends a late record to the file of its day', async () => {
       const appender = appenderIn(dir.path, { limits: { logHandles: 1 } })
       for (const day of ['19', '20', '21', '19'])
         await appender.append(envelope({ ts: `2026-11-${day}T10:00:00Z` }))
@@ -313,7 +313,7 @@ describe('SvcAppender', () => {
       })
     }
 
-    it('without repeating the secret', () => {
+    it('without quoting the secret', () => {
       const config = { dir: 'x', retentionDays: 1, presign: { ...presign, auditKey: 'raw-secret-key' } }
       expect(() => new SvcAppender({ config, signer }))
         .to.throw()
@@ -323,7 +323,7 @@ describe('SvcAppender', () => {
   })
 
   describe('a directory that cannot be used', () => {
-    it('rejects ready and append with the reason, and tries again later', async () => {
+    it('rejects ready and append with the reason, and retries later', async () => {
       const path = join(dir.path, 'taken')
       writeFileSync(path, 'a file stands here')
       const appender = appenderIn(path)
@@ -347,7 +347,7 @@ describe('SvcAppender', () => {
   })
 
   describe('memory', () => {
-    it('is bounded: beyond the limit append rejects at once, and works again when the disk caught up', async () => {
+    it('is bounded: beyond the limit append rejects, and works again when the disk has caught up', async () => {
       const ends: (() => void)[] = []
       let held = true
       const fileSystem = diskWith({
@@ -374,7 +374,7 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.have.length(50 - refused.length + 1)
     })
 
-    it('holds a record larger than a batch', async () => {
+    it('allows a record larger than a batch', async () => {
       const appender = appenderIn(dir.path, { limits: { batchBytes: 1_000 } })
       await appender.append(envelope({ agentVariables: { text: 'ü'.repeat(5_000) } }))
       await appender.append(envelope())
@@ -384,7 +384,7 @@ describe('SvcAppender', () => {
   })
 
   describe('flush and close', () => {
-    it('flush resolves when everything before it is on disk', async () => {
+    it('flush resolves when all earlier records are on disk', async () => {
       const appender = appenderIn(dir.path)
       const appended = Promise.all([appender.append(envelope()), appender.append(envelope())])
       await appender.flush()
@@ -411,7 +411,7 @@ describe('SvcAppender', () => {
   })
 
   describe('the file public-keys', () => {
-    it('names each key that signed here once', async () => {
+    it('lists each signing key once', async () => {
       for (let i = 0; i < 2; i++) {
         const appender = appenderIn(dir.path)
         await appender.append(envelope())
@@ -422,7 +422,7 @@ describe('SvcAppender', () => {
       )
     })
 
-    it('is not made for a signer that cannot tell its key', async () => {
+    it('is not created for a signer without public key', async () => {
       const minimal = {
         keyId: signer.keyId,
         sign: (data: Uint8Array) => signer.sign(data),
@@ -454,7 +454,7 @@ describe('SvcAppender', () => {
       }
     })
 
-    it('removes what is older at open, and nothing else', async () => {
+    it('removes only older files at open', async () => {
       const appender = appenderIn(dir.path, { config: { retentionDays: 2 } })
       await appender.ready()
       await appender.close()
@@ -476,7 +476,7 @@ describe('SvcAppender', () => {
       expect(existsSync(join(dir.path, 'audit-2026-11-19.ndjson'))).to.equal(false)
     })
 
-    it('keeps everything while presign is configured, and says so', async () => {
+    it('keeps everything while presign is configured, and warns', async () => {
       const logger = memoryLogger()
       const appender = appenderIn(dir.path, { logger, config: { retentionDays: 2, presign } })
       await appender.ready()
@@ -485,7 +485,7 @@ describe('SvcAppender', () => {
       expect(logger.entries.map((entry) => entry.message).join()).to.include('only once uploaded')
     })
 
-    it('does not lose a record that goes to a file another process has just removed', async () => {
+    it('does not lose a record for a file that another process has just removed', async () => {
       const first = appenderIn(dir.path, { config: { retentionDays: 30 } })
       await first.append(envelope({ ts: '2026-11-15T10:00:00Z' }))
       const second = appenderIn(dir.path, { config: { retentionDays: 2 } })
@@ -514,7 +514,7 @@ describe('SvcAppender', () => {
     })
   })
 
-  it('carries the typed error of canonical JSON, with the path', async () => {
+  it('rejects with the typed error of canonical JSON, with the path', async () => {
     const appender = appenderIn(dir.path)
     const error = await appender
       .append(envelope({ agentVariables: { f: () => 1 } }))

@@ -37,7 +37,7 @@ describe('the free space of the disk', () => {
     return { disk, logger, metrics, appender }
   }
 
-  it('is told, without a warning while there is room', async () => {
+  it('is reported without a warning while there is enough', async () => {
     const { appender, metrics } = watched({ free: 600 * MIB })
     await appender.ready()
     await appender.append(envelope())
@@ -48,7 +48,7 @@ describe('the free space of the disk', () => {
     await appender.close()
   })
 
-  it('is warned of once while it is low, and the log is still written', async () => {
+  it('is warned about once while it is low, and the log is still written', async () => {
     const { appender, metrics, logger, disk } = watched({ free: 100 * MIB, minFreeBytes: 200 * MIB })
     await appender.append(envelope())
     expect(appender.status()).to.include({
@@ -59,7 +59,7 @@ describe('the free space of the disk', () => {
     await clock.tickAsync(30_000)
     expect(appender.status().warning).to.include('90 MiB')
     expect(metrics.get('svc_audit_disk_low_total')).to.equal(1)
-    expect(logger.entries.filter(({ message }) => message.includes('runs low'))).to.have.length(1)
+    expect(logger.entries.filter(({ message }) => message.includes('low on space'))).to.have.length(1)
     disk.free = 300 * MIB
     await clock.tickAsync(30_000)
     expect(appender.status()).not.to.have.property('warning')
@@ -73,13 +73,13 @@ describe('the free space of the disk', () => {
     await appender.close()
   })
 
-  it('that cannot be told is logged and stops nothing', async () => {
+  it('is logged where it cannot be read, without other effects', async () => {
     const { appender, logger, disk } = watched({ free: 600 * MIB })
     disk.free = fault('EIO')
     await appender.append(envelope())
     expect(appender.status()).not.to.have.property('freeBytes')
     expect(logger.entries.map(({ message }) => message)).to.include(
-      'the free space of the disk of the log cannot be told',
+      "the free space of the log's disk cannot be read",
     )
     await appender.close()
     expect(await codeOf(appender.append(envelope()))).to.equal('closed')

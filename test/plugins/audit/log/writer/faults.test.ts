@@ -31,7 +31,7 @@ function diskWriting(write: typeof nodeFileSystem.writeSync) {
 describe('SvcAppender on a disk that fails', () => {
   const dir = temporaryDir()
 
-  it('finishes short writes', async () => {
+  it('completes short writes', async () => {
     let calls = 0
     const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
       calls++
@@ -46,7 +46,7 @@ describe('SvcAppender on a disk that fails', () => {
   })
 
   for (const code of ['ENOSPC', 'EIO', 'EDQUOT']) {
-    it(`cuts back to the start of the batch on ${code} in the middle of it, rejects it, and goes on`, async () => {
+    it(`truncates a batch that fails with ${code} in the middle, rejects it, and continues`, async () => {
       let failing = false
       let written = 0
       const fileSystem = diskWriting((fd, buffer, offset, length, position) => {
@@ -75,13 +75,13 @@ describe('SvcAppender on a disk that fails', () => {
     })
   }
 
-  it('takes a write that accepts nothing for a full disk instead of trying for ever', async () => {
+  it('treats a write of zero bytes as a full disk instead of retrying forever', async () => {
     const appender = appenderIn(dir.path, { fileSystem: diskWriting(() => 0) })
     expect(await codeOf(appender.append(envelope()))).to.equal('write_failed')
     await appender.close()
   })
 
-  it('sets a tail aside that could not be cut back, before the next write', async () => {
+  it('moves bytes aside that could not be truncated, before the next write', async () => {
     let failing = true
     const fileSystem = diskWith({
       ...diskWriting((fd, buffer, offset, length, position) => {
@@ -104,7 +104,7 @@ describe('SvcAppender on a disk that fails', () => {
     expect(readdirSync(dir.path).filter((name) => name.startsWith(`${file}.torn-`))).to.have.length(1)
   })
 
-  it('rejects what a failed fdatasync covers, and writes on through a new handle', async () => {
+  it('rejects the records of a failed fdatasync, and continues through a new handle', async () => {
     let failing = true
     const synced: number[] = []
     const opened: number[] = []
@@ -132,7 +132,7 @@ describe('SvcAppender on a disk that fails', () => {
     expect(recordsOf(dir.path)).to.have.length(2)
   })
 
-  it('keeps records apart that gathered while the failing fdatasync ran', async () => {
+  it('does not reject records that arrived during the failing fdatasync', async () => {
     const ends: (() => void)[] = []
     const fileSystem = diskWith({
       fdatasync: (fd, done) => {
@@ -151,7 +151,7 @@ describe('SvcAppender on a disk that fails', () => {
     expect(spansOf(dir.path)).to.include(later.span_id)
   })
 
-  it('syncs the folder once a file was made, before the first record counts as durable', async () => {
+  it('syncs the folder of a new file before its first record counts as durable', async () => {
     const calls: string[] = []
     const fileSystem = diskWith({
       fdatasync: (fd, done) => {
@@ -171,7 +171,7 @@ describe('SvcAppender on a disk that fails', () => {
     await appender.close()
   })
 
-  it('finds out by itself that the disk works again', async () => {
+  it('detects that the disk works again', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       let failing = true
@@ -193,8 +193,8 @@ describe('SvcAppender on a disk that fails', () => {
     }
   })
 
-  describe('a torn tail', () => {
-    it('found at open is moved aside and logged, and the whole lines stay', async () => {
+  describe('a torn line', () => {
+    it('found at open is moved aside and logged, and complete lines stay', async () => {
       const first = appenderIn(dir.path)
       const record = envelope()
       await first.append(record)
@@ -212,7 +212,7 @@ describe('SvcAppender on a disk that fails', () => {
       expect(logger.entries[0]?.fields).to.include({ bytes: 8 })
     })
 
-    it('longer than the search window, without any whole line, leaves an empty log', async () => {
+    it('longer than the search window, without any complete line, leaves an empty log', async () => {
       writeFileSync(join(dir.path, file), 'x'.repeat(200_000))
       const appender = appenderIn(dir.path)
       await appender.append(envelope())
@@ -220,7 +220,7 @@ describe('SvcAppender on a disk that fails', () => {
       expect(recordsOf(dir.path)).to.have.length(1)
     })
 
-    it('left by another process meanwhile never glues two lines together', async () => {
+    it('left by another process meanwhile never joins two lines', async () => {
       const appender = appenderIn(dir.path)
       await appender.append(envelope())
       appendFileSync(join(dir.path, file), '{"torn":')

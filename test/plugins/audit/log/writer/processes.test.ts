@@ -15,7 +15,7 @@ const locks = createRequire(createRequire(import.meta.url).resolve('@svc/plugin-
 describe('several writers on one directory', () => {
   const dir = temporaryDir()
 
-  it('in one process interleave whole lines', async () => {
+  it('in one process interleave complete lines', async () => {
     const appenders = Array.from({ length: 3 }, () => appenderIn(dir.path))
     const records = Array.from({ length: 90 }, () => envelope({ nodeId: 'n', agentRef: 'r' }))
     await Promise.all(records.map((record, i) => appenders[i % 3]?.append(record)))
@@ -26,7 +26,7 @@ describe('several writers on one directory', () => {
     )
   })
 
-  it('lose nothing that was acknowledged when one is killed at any moment', async function () {
+  it('lose no acknowledged record when one is killed at any moment', async function () {
     this.timeout(60_000)
     const [moment = 0] = fc.sample(fc.integer({ min: 1, max: 400 }), { numRuns: 1 })
     const total = 500
@@ -57,7 +57,7 @@ describe('several writers on one directory', () => {
     }
   })
 
-  it('wait for a stuck holder of the lock without blocking, say so, and go on when it lets go', async () => {
+  it('wait for a stuck holder of the lock without blocking, report it, and continue when it is released', async () => {
     const clock = fixedClock()
     const appender = appenderIn(dir.path, { clock, limits: { lockWaitMs: 5_000 } })
     await appender.ready()
@@ -79,7 +79,7 @@ describe('several writers on one directory', () => {
     expect(spansOf(dir.path)).to.have.length(1)
   })
 
-  it('leave no file behind but the log, its checkpoints and the locks', async () => {
+  it('leave no files but the log, its checkpoints and the locks', async () => {
     const appender = appenderIn(dir.path)
     await appender.append(envelope())
     await appender.close()

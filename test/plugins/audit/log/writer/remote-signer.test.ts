@@ -22,11 +22,11 @@ function remoteSigner() {
   }
 }
 
-describe('a log whose key lives elsewhere', () => {
+describe('a log with an asynchronous signer', () => {
   const dir = temporaryDir()
   const config = { checkpoint: false } as const
 
-  it('has each record under its own signature, in whatever order the signatures come', async () => {
+  it('has the right signature for each record, in whatever order they arrive', async () => {
     await fc.assert(
       fc.asyncProperty(fc.shuffledSubarray([0, 1, 2, 3, 4, 5, 6, 7], { minLength: 8 }), async (order) => {
         const remote = remoteSigner()
@@ -44,7 +44,7 @@ describe('a log whose key lives elsewhere', () => {
     )
   })
 
-  it('keeps the order of a caller who awaits each record', async () => {
+  it('keeps the order of a caller that awaits each record', async () => {
     const appender = appenderIn(dir.path, {
       signer: { ...remoteSigner(), signAsync: async (data: Uint8Array) => signer.sign(data) },
       config,
@@ -55,7 +55,7 @@ describe('a log whose key lives elsewhere', () => {
     expect(spansOf(dir.path)).to.deep.equal(records.map(({ span_id }) => span_id))
   })
 
-  it('lets no slow signature hold others up', async () => {
+  it('does not delay other records for a slow signature', async () => {
     const remote = remoteSigner()
     const appender = appenderIn(dir.path, { signer: remote, config })
     const slow = appender.append(envelope())
@@ -69,7 +69,7 @@ describe('a log whose key lives elsewhere', () => {
     expect(recordsOf(dir.path)).to.have.length(2)
   })
 
-  it('rejects the record whose signature is refused, and that one alone', async () => {
+  it('rejects only the record whose signature is refused', async () => {
     const remote = remoteSigner()
     const appender = appenderIn(dir.path, { signer: remote, config })
     const [lost, kept] = [appender.append(envelope()), appender.append(envelope())]
@@ -82,7 +82,7 @@ describe('a log whose key lives elsewhere', () => {
     await appender.close()
   })
 
-  it('cannot be written, and says so, from a refused signature to the next that is given', async () => {
+  it('is not writable from a refused signature to the next valid one', async () => {
     const remote = remoteSigner()
     const appender = appenderIn(dir.path, { signer: remote, config })
     const lost = appender.append(envelope())
@@ -96,7 +96,7 @@ describe('a log whose key lives elsewhere', () => {
     await appender.close()
   })
 
-  it('takes no more than may wait, counting what is being signed', async () => {
+  it('limits pending bytes, including records being signed', async () => {
     const remote = remoteSigner()
     const appender = appenderIn(dir.path, { signer: remote, config, limits: { maxPendingBytes: 8_000 } })
     const accepted: Promise<void>[] = []

@@ -1,0 +1,52 @@
+// A store that does not answer must not hold a call, and a store known to hang must not cost every call the wait.
+import type { Clock } from '../plugin/tokens.js'
+
+/** After a time-out, one operation per `timeoutMs` is tried until the store answers any of them, late answers included. */
+export class Deadline {
+  #name: string
+  #timeoutMs: number
+  #clock: Clock
+  #isHanging = false
+  #retryAt = 0
+
+  /** `name` is what errors call the store, such as `quota store`. */
+  constructor(name: string, timeoutMs: number, clock: Clock) {
+    this.#name = name
+    this.#timeoutMs = timeoutMs
+    this.#clock = clock
+  }
+
+  get isHanging(): boolean {
+    return this.#isHanging
+  }
+
+  /**
+   * The result of `operation`, within the time. Rejects after the time, or at once while the store hangs. `onLate` gets
+   * a result that came after the time.
+   */
+  async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
+    if (this.#isHanging && this.#clock.monotonic() < this.#retryAt) {
+      throw new Error(`the ${this.#name} has stopped answering`)
+    }
+    this.#retryAt = this.#clock.monotonic() + this.#timeoutMs
+    let isLate = false
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        isLate = true
+        this.#isHanging = true
+        reject(new Error(`the ${this.#name} gave no answer within ${this.#timeoutMs} ms`))
+      }, this.#timeoutMs)
+    })
+    const result = operation().finally(() => {
+      this.#isHanging = false
+    })
+    try {
+      return await Promise.race([result, timeout])
+    } finally {
+      clearTimeout(timer)
+      // A late error is dropped: the time-out was reported in its place.
+      if (isLate) result.then(onLate, () => undefined)
+    }
+  }
+}

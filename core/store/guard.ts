@@ -1,0 +1,97 @@
+// A store's operations as the gateway runs them: within a deadline, their results checked, and one error for every
+// failure.
+import { Refusal } from '../call/errors.js'
+import { messageOf } from '../json/message.js'
+import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
+import type { Clock, Logger, Meter } from '../plugin/tokens.js'
+import { Deadline } from './deadline.js'
+
+type AsyncMethod = (...args: never[]) => Promise<unknown>
+
+/** The names of a port's operations: its asynchronous methods without those of `StoreLifecycle`. */
+type OperationName<T> = Exclude<
+  { [K in keyof T]-?: NonNullable<T[K]> extends AsyncMethod ? K : never }[keyof T],
+  keyof StoreLifecycle
+>
+
+interface Operation<T, F extends AsyncMethod> {
+  /** Throws for a result that the port does not allow. */
+  check?(result: Awaited<ReturnType<F>>): void
+  /** Reverts an operation whose result came after its deadline, as its caller was told that it failed. */
+  undo?(store: T, result: Awaited<ReturnType<F>>, ...args: Parameters<F>): Promise<unknown> | undefined
+}
+
+/** Every operation of a port. One that a store lacks, because it is optional, is passed over. */
+export type Operations<T> = {
+  readonly [K in OperationName<T>]: NonNullable<T[K]> extends infer F extends AsyncMethod
+    ? Operation<T, F>
+    : never
+}
+
+export interface GuardOptions<T> {
+  /** Such as `quota store`. */
+  readonly name: string
+  readonly timeoutMs: number
+  readonly operations: Operations<T>
+  /** The counter of failures. */
+  readonly failureMetric: string
+  /** What a failure means for calls, for the log. */
+  readonly whileDown: string
+}
+
+interface Observers {
+  readonly clock: Clock
+  readonly logger: Logger | undefined
+  readonly meter: Meter | undefined
+}
+
+/** Milliseconds between two log lines about a store that fails. */
+const LOG_INTERVAL_MS = 10_000
+
+/**
+ * The store with every operation guarded. An operation rejects with `Refusal` `STORE_UNAVAILABLE`, whose cause says what
+ * happened, and is counted and logged.
+ */
+export function guarded<T extends StoreLifecycle>(
+  store: T,
+  options: GuardOptions<T>,
+  { clock, logger, meter }: Observers,
+): T {
+  const { name, timeoutMs, failureMetric, whileDown } = options
+  const deadline = store.inProcess === true ? undefined : new Deadline(name, timeoutMs, clock)
+  let failures = 0
+  let logAt = Number.NEGATIVE_INFINITY
+
+  const failure = (cause: unknown): Refusal => {
+    failures++
+    meter?.count(failureMetric)
+    if (clock.monotonic() >= logAt) {
+      logAt = clock.monotonic() + LOG_INTERVAL_MS
+      logger?.warn({ fault: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)
+      failures = 0
+    }
+    return new Refusal('STORE_UNAVAILABLE', `The ${name} cannot be asked.`, { cause })
+  }
+
+  const own: T = Object.create(null)
+  for (const [key, { check, undo }] of Object.entries<Operation<T, AsyncMethod>>(options.operations)) {
+    const method: unknown = Reflect.get(store, key)
+    if (typeof method !== 'function') continue
+    Reflect.set(own, key, async (...args: never[]): Promise<unknown> => {
+      const run = async (): Promise<unknown> => {
+        const result: unknown = await Reflect.apply(method, store, args)
+        check?.(result)
+        return result
+      }
+      try {
+        if (deadline === undefined) return await run()
+        // An undo that fails has been counted and logged as a failure of the store.
+        return await deadline.run(run, (late) => undo?.(own, late, ...args)?.catch(() => undefined))
+      } catch (cause) {
+        throw failure(cause)
+      }
+    })
+  }
+  const ready = () => (deadline?.isHanging ? `the ${name} does not answer` : store.ready?.())
+  return Object.assign(own, { ready, warning: () => store.warning?.() })
+}

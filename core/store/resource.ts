@@ -1,0 +1,162 @@
+// How a section gets its store: chosen by the policy or bound by the user, imported when it is used, shared across
+// reloads, connected at the start, and guarded.
+import { resolve } from 'node:path'
+import { canonicalize } from '../json/canonical.js'
+import { sha256Hex } from '../json/hash.js'
+import { messageOf } from '../json/message.js'
+import type { PluginContext } from '../plugin/plugin.js'
+import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
+import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
+import { type GuardOptions, guarded } from './guard.js'
+import type { RedisConnectionOptions } from './redis/connection.js'
+
+/** What a section says of its store. */
+export interface StoreSettings {
+  /** Directory of a store on disk, from the policy's directory. */
+  readonly dir?: string | undefined
+  readonly redisUrl?: string | undefined
+  /** The section's `redis` object. */
+  readonly redis?: Omit<RedisConnectionOptions, 'url'> | undefined
+  /** Prefix of the keys, where it is no part of `redis`. */
+  readonly namespace?: string | undefined
+  /** Milliseconds within which an operation has to end. */
+  readonly timeoutMs: number
+}
+
+/** What a store is opened with. */
+export interface StoreEnvironment {
+  /** Absolute; for a store on disk. */
+  readonly dir: string
+  /** For a store in Redis. */
+  readonly redis: RedisConnectionOptions
+  readonly clock: Clock
+}
+
+/** Imports a store's module and opens the store. */
+export type StoreKind<T> = (environment: StoreEnvironment) => Promise<T>
+
+export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
+  /** The section: names the directory below the state directory, and the leases. */
+  readonly section: string
+  /** A name in `kinds`. */
+  readonly kind: string
+  readonly kinds: Readonly<Record<string, StoreKind<T>>>
+  readonly settings: StoreSettings
+  /** A store that the user made: it is used in place of every kind, and closing it is up to the user. */
+  readonly instance?: { readonly name: string; readonly store: T } | undefined
+  /** The gateway starts though the store cannot be reached. */
+  readonly isOptional?: boolean
+}
+
+export class StoreResource<T extends StoreLifecycle> {
+  readonly clock: Clock
+  #options: StoreOptions<T>
+  #context: PluginContext
+  #key: string
+  #running: T | undefined
+  /** Released last to first: what is attached to the store ends before it. */
+  #leases: { release(): Promise<void> }[] = []
+
+  /** @throws {Error} where `kinds` has no such kind */
+  constructor(options: StoreOptions<T>, context: PluginContext) {
+    const { section, kind, kinds, settings, instance } = options
+    if (instance === undefined && !Object.hasOwn(kinds, kind)) {
+      const known = Object.keys(kinds).join(', ')
+      throw new Error(`${section}.adapter: no adapter named "${kind}" is registered; known are ${known}`)
+    }
+    this.#options = options
+    this.#context = context
+    this.clock = resolveOptional(context.container, tokens.Clock) ?? systemClock
+    // All that configures the store, and hashed, as the URL may hold a password.
+    const { redisUrl, redis, namespace, timeoutMs } = settings
+    const configured =
+      redisUrl === undefined ? { dir: this.#dir } : { redisUrl, redis: { ...redis }, namespace, timeoutMs }
+    this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(configured))}`}`
+  }
+
+  /** The kind, or the name of the user's store. */
+  get source(): string {
+    return this.#options.instance?.name ?? this.#options.kind
+  }
+
+  /** The guarded store. @throws {Error} before the start and after the stop */
+  get running(): T {
+    if (this.#running === undefined) throw new Error(`the ${this.#options.name} is not open`)
+    return this.#running
+  }
+
+  /** Rejects when the store cannot be opened or reached. Safe twice. */
+  async start(signal: AbortSignal): Promise<void> {
+    if (this.#running !== undefined) return
+    const { name, section, isOptional, operations, failureMetric, whileDown, settings } = this.#options
+    try {
+      const store = await this.#open()
+      await store.connect?.(signal).catch((fault: unknown) => {
+        if (isOptional !== true) throw fault
+        this.#context.warn(`${section}: ${messageOf(fault)}; the gateway goes on trying to connect`)
+      })
+      const { container } = this.#context
+      this.#running = guarded(
+        store,
+        { name, timeoutMs: settings.timeoutMs, operations, failureMetric, whileDown },
+        {
+          clock: this.clock,
+          logger: resolveOptional(container, tokens.Logger),
+          meter: resolveOptional(container, tokens.Meter),
+        },
+      )
+    } catch (fault) {
+      await this.stop()
+      throw fault
+    }
+  }
+
+  /** Closes what nobody else holds. Safe twice, and without a start. */
+  async stop(): Promise<void> {
+    this.#running = undefined
+    for (const lease of this.#leases.splice(0).reverse()) await lease.release()
+  }
+
+  /** Why calls that need the store would be refused now. */
+  ready(): string | undefined {
+    return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
+  }
+
+  /** What belongs to the store and survives reloads as it does, after the start. `name` holds all that configures it. */
+  attach<A>(name: string, make: () => { value: A; close(): Promise<void> | void }): A {
+    const lease = this.#context.resources.acquire(`${this.#key} ${name}`, make)
+    this.#leases.push(lease)
+    return lease.value
+  }
+
+  #open(): Promise<T> | T {
+    const { instance, kinds, kind, settings } = this.#options
+    if (instance !== undefined) return instance.store
+    const lease = this.#context.resources.acquire(this.#key, () => {
+      const { redisUrl: url = '', redis, timeoutMs } = settings
+      const opening = kinds[kind]?.({
+        dir: this.#dir,
+        redis: { ...redis, url, socketTimeoutMs: 2 * timeoutMs },
+        clock: this.clock,
+      })
+      if (opening === undefined) throw new Error(`there is no store named "${kind}"`)
+      // One that did not open has nothing to close; who opens it hears why.
+      const close = () =>
+        opening.then(
+          (store) => store.close?.(),
+          () => undefined,
+        )
+      return { value: opening, close }
+    })
+    this.#leases.push(lease)
+    return lease.value
+  }
+
+  get #dir(): string {
+    const { baseDir, stateDir } = this.#context
+    const { settings, section } = this.#options
+    return settings.dir === undefined ? resolve(stateDir, section) : resolve(baseDir, settings.dir)
+  }
+}
+
+const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }

@@ -1,0 +1,135 @@
+// Records the answer of the first call as it passes, and says in the end what the store keeps of it.
+import {
+  type AnswerChunk,
+  type AnswerStream,
+  type Call,
+  type Completed,
+  isStream,
+  type Outcome,
+  type Settlement,
+} from '@svc/core'
+import { encodeAnswer, replayableHeaders, type StoredAnswer } from './stored-answer.js'
+
+/** What becomes of the key: it keeps an answer (null: only that there was one), it is released, or marked unknown. */
+export type Ending = { readonly answer: Uint8Array | null } | 'released' | 'unknown'
+
+/** Statuses by which an HTTP server says that it has not acted: the key is free (RFC 9110 §15.5, RFC 6585 §4). */
+const notActed: ReadonlySet<number> = new Set([401, 403, 429])
+
+/** Statuses by which an MCP server says that it has not accepted the message; a tool's answer comes with 200. */
+const notAccepted: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 406, 413, 415, 429])
+
+export interface RecorderOptions {
+  /** The largest body that is kept, in bytes. */
+  readonly maxBytes: number
+  /** Milliseconds for which a streamed answer is still read after its caller has disconnected. */
+  readonly drainMs: number
+}
+
+export class AnswerRecorder {
+  #call: Call
+  #options: RecorderOptions
+  #chunks: Uint8Array[] = []
+  #size = 0
+  #isComplete = false
+  #head: Omit<StoredAnswer, 'body'> | undefined
+  #hasDisconnected = false
+  #cleanups: (() => void)[] = []
+
+  constructor(call: Call, options: RecorderOptions) {
+    this.#call = call
+    this.#options = options
+  }
+
+  /** The same answer; its body is recorded as it is read. */
+  record(outcome: Completed): Completed {
+    const { status, error = null, digest = null, body } = outcome
+    this.#head = { status, headers: this.#headersOf(outcome), error, digest }
+    if (isStream(body)) return { ...outcome, body: this.#isMcp ? this.#recorded(body) : this.#drained(body) }
+    this.#keep(body)
+    this.#isComplete = true
+    return outcome
+  }
+
+  /** Asked once a call that was sent has settled. */
+  ending(settlement: Settlement): Ending {
+    for (const cleanup of this.#cleanups.splice(0)) cleanup()
+    if (this.#head === undefined) return 'unknown'
+    const { status } = this.#head
+    if (settlement.error === 'PAYLOAD_TOO_LARGE' && !this.#isComplete) return { answer: null }
+    if (!this.#isComplete || !isDelivered(settlement)) return 'unknown'
+    if ((this.#isMcp ? notAccepted : notActed).has(status)) return 'released'
+    if (this.#isTooLarge) return { answer: null }
+    return { answer: encodeAnswer({ ...this.#head, body: Buffer.concat(this.#chunks) }) }
+  }
+
+  get #isMcp(): boolean {
+    return this.#call.protocol === 'mcp'
+  }
+
+  get #isTooLarge(): boolean {
+    return this.#size > this.#options.maxBytes
+  }
+
+  /** An MCP stream is replayed as the JSON-RPC response in it, without the stream. */
+  #headersOf({ headers, body }: Completed): Completed['headers'] {
+    if (!this.#isMcp) return replayableHeaders(headers)
+    const type = isStream(body) ? 'application/json' : headers['content-type']
+    return type === undefined ? {} : { 'content-type': type }
+  }
+
+  /** A caller that has disconnected may repeat the call for the answer, so the stream is read for a while. */
+  #drained(body: AnswerStream): AnswerStream {
+    this.#cleanups.push(
+      this.#call.onDisconnect(() => {
+        this.#hasDisconnected = true
+        const timer = setTimeout(() => this.#giveUp(), this.#options.drainMs)
+        this.#cleanups.push(() => clearTimeout(timer))
+      }),
+    )
+    return { ...this.#recorded(body), drainWhenAbandoned: true }
+  }
+
+  #giveUp(): void {
+    this.#call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was complete.')
+  }
+
+  #recorded(body: AnswerStream): AnswerStream {
+    const { drainWhenAbandoned = false } = body
+    return { drainWhenAbandoned, [Symbol.asyncIterator]: () => this.#chunksOf(body) }
+  }
+
+  async *#chunksOf(body: AnswerStream): AsyncGenerator<AnswerChunk> {
+    for await (const chunk of body) {
+      if (!this.#isMcp) this.#keep(chunk.bytes)
+      else if (chunk.answer?.content !== undefined) {
+        const { content, digest, error = null } = chunk.answer
+        this.#keep(Buffer.from(content))
+        this.#isComplete = true
+        if (this.#head !== undefined) this.#head = { ...this.#head, digest, error }
+      }
+      if (this.#hasDisconnected && this.#isTooLarge) this.#giveUp()
+      yield chunk
+    }
+    if (!this.#isMcp) this.#isComplete = true
+  }
+
+  #keep(bytes: Uint8Array): void {
+    this.#size += bytes.byteLength
+    if (this.#isTooLarge) this.#chunks = []
+    else this.#chunks.push(bytes)
+  }
+}
+
+/**
+ * Whether the answer reached its caller, or an outer stage denied it, as that stage will deny the replay. Any other code
+ * means that the answer broke off, or was withheld because the audit record could not be written.
+ */
+function isDelivered({ outcome, error }: Settlement): boolean {
+  if (error === null || error === 'UPSTREAM' || error === 'PAYLOAD_TOO_LARGE') return true
+  return outcome.kind === 'denied' && outcome.code === error
+}
+
+export function isRecordable(outcome: Outcome): outcome is Completed {
+  return outcome.kind === 'completed' && outcome.sent !== 'no'
+}

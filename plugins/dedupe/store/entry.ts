@@ -1,0 +1,64 @@
+// The states of a key, for the stores that run them in JavaScript; `redis/scripts.ts` has the same in Lua.
+import type { DedupeClaim, DedupeClaimResult } from '@svc/core'
+
+export const phases = ['claimed', 'sent', 'answered', 'unknown'] as const
+
+export interface Entry {
+  readonly phase: (typeof phases)[number]
+  readonly fingerprint: string
+  readonly owner: string
+  /** Milliseconds; a `leaseUntil` further away than this comes from a clock that was set back. */
+  readonly leaseMs: number
+  /** Milliseconds since the epoch. */
+  readonly leaseUntil: number
+  /** Milliseconds since the epoch: forgotten from then on. */
+  readonly expiresAt: number
+  /** Of a phase `answered`; null where it was not kept. */
+  readonly answer: Uint8Array | null
+}
+
+/** The result of a claim; `claimed` means that the key may be given to it. */
+export function resultOf(entry: Entry | undefined, claim: DedupeClaim, now: number): DedupeClaimResult {
+  if (entry === undefined || now >= entry.expiresAt) return { state: 'claimed' }
+  const { phase, owner, fingerprint, answer } = entry
+  const isLeased = now < entry.leaseUntil && entry.leaseUntil - now <= entry.leaseMs
+  if (phase === 'claimed' && (owner === claim.owner || !isLeased)) return { state: 'claimed' }
+  if (fingerprint !== claim.fingerprint) return { state: 'reused' }
+  if (phase === 'answered') return { state: 'answered', answer }
+  if (phase === 'unknown' || !isLeased) return { state: 'unknown' }
+  return { state: 'in_flight' }
+}
+
+export function claimed(claim: DedupeClaim, now: number): Entry {
+  return {
+    ...owned(claim),
+    phase: 'claimed',
+    leaseUntil: now + claim.leaseMs,
+    expiresAt: now + claim.leaseMs,
+  }
+}
+
+export function sent(claim: DedupeClaim, now: number): Entry {
+  const leaseUntil = now + claim.leaseMs
+  return { ...owned(claim), phase: 'sent', leaseUntil, expiresAt: leaseUntil + claim.ttlMs }
+}
+
+export function ended(claim: DedupeClaim, now: number, answer: Uint8Array | null | undefined): Entry {
+  const phase = answer === undefined ? 'unknown' : 'answered'
+  return { ...owned(claim), phase, leaseUntil: now, expiresAt: now + claim.ttlMs, answer: answer ?? null }
+}
+
+/** Whether the call of this claim is under way, by what the store has. */
+export function isRunning(entry: Entry | undefined, { owner }: DedupeClaim, now: number): entry is Entry {
+  if (entry?.owner !== owner || now >= entry.expiresAt) return false
+  return entry.phase === 'claimed' || entry.phase === 'sent'
+}
+
+/** Whether the outcome of this claim may be written over what the store has. */
+export function mayEnd(entry: Entry | undefined, { owner }: DedupeClaim, now: number): boolean {
+  return entry === undefined || entry.owner === owner || now >= entry.expiresAt
+}
+
+function owned({ fingerprint, owner, leaseMs }: DedupeClaim) {
+  return { fingerprint, owner, leaseMs, answer: null }
+}

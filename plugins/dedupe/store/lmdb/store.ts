@@ -1,0 +1,120 @@
+// Keys on this host's disk, shared by its processes; they survive a restart and a crash.
+import type { DedupeClaim, DedupeClaimResult, DedupeStore } from '@svc/core'
+import { LmdbStore } from '@svc/core/lmdb'
+import { claimed, type Entry, ended, isRunning, mayEnd, resultOf, sent } from '../entry.js'
+import { decodeEntry, encodeEntry } from '../record.js'
+
+export interface LmdbDedupeOptions {
+  /** On a local filesystem; made where it is missing. */
+  readonly dir: string
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number
+}
+
+/** An entry, or the note of when it is to be forgotten: those come in the order of their time. */
+type Key = ['key', key: string] | ['until', expiresAt: number, key: string]
+
+/** Old entries that a new one clears away: more than one, so that clearing gains on writing. */
+const SWEPT = 4
+
+const NOTHING = Buffer.alloc(0)
+
+export class LmdbDedupeStore implements DedupeStore {
+  #now: () => number
+  #store: LmdbStore<Key>
+
+  /** Throws when the directory cannot be opened. */
+  constructor({ dir, now = Date.now }: LmdbDedupeOptions) {
+    this.#now = now
+    this.#store = new LmdbStore({ dir, name: 'the dedupe store', isSecret: true })
+  }
+
+  claim(claim: DedupeClaim): Promise<DedupeClaimResult> {
+    return this.#store.transact(() => {
+      const now = this.#now()
+      const entry = this.#entryAt(claim.key)
+      const result = resultOf(entry, claim, now)
+      if (result.state !== 'claimed') return result
+      this.#sweep(now)
+      this.#put(claim.key, entry, claimed(claim, now))
+      return result
+    })
+  }
+
+  async markSent(claim: DedupeClaim): Promise<boolean> {
+    const isOurs = await this.#store.transact(() => {
+      const entry = this.#entryAt(claim.key)
+      const now = this.#now()
+      if (!isRunning(entry, claim, now)) return false
+      this.#put(claim.key, entry, sent(claim, now))
+      return true
+    })
+    // A mark that the next power failure takes back would let a second call out.
+    if (isOurs) await this.#store.db.flushed
+    return isOurs
+  }
+
+  renew(claim: DedupeClaim): Promise<boolean> {
+    return this.#store.transact(() => {
+      const entry = this.#entryAt(claim.key)
+      const now = this.#now()
+      if (!isRunning(entry, claim, now)) return false
+      this.#put(claim.key, entry, (entry.phase === 'sent' ? sent : claimed)(claim, now))
+      return true
+    })
+  }
+
+  release(claim: DedupeClaim): Promise<void> {
+    return this.#store.transact(() => {
+      const entry = this.#entryAt(claim.key)
+      if (!isRunning(entry, claim, this.#now())) return
+      this.#store.db.remove(['until', entry.expiresAt, claim.key])
+      this.#store.db.remove(['key', claim.key])
+    })
+  }
+
+  complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean> {
+    return this.#end(claim, answer)
+  }
+
+  markUnknown(claim: DedupeClaim): Promise<boolean> {
+    return this.#end(claim, undefined)
+  }
+
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+
+  #end(claim: DedupeClaim, answer: Uint8Array | null | undefined): Promise<boolean> {
+    return this.#store.transact(() => {
+      const now = this.#now()
+      const entry = this.#entryAt(claim.key)
+      if (!mayEnd(entry, claim, now)) return false
+      this.#put(claim.key, entry, ended(claim, now, answer))
+      return true
+    })
+  }
+
+  #entryAt(key: string): Entry | undefined {
+    const stored = this.#store.db.get(['key', key])
+    return stored === undefined ? undefined : decodeEntry(stored)
+  }
+
+  #put(key: string, before: Entry | undefined, after: Entry): void {
+    const { db } = this.#store
+    if (before !== undefined && before.expiresAt !== after.expiresAt) {
+      db.remove(['until', before.expiresAt, key])
+    }
+    db.put(['until', after.expiresAt, key], NOTHING)
+    db.put(['key', key], encodeEntry(after))
+  }
+
+  #sweep(now: number): void {
+    const { db } = this.#store
+    const old = db.getKeys({ start: ['until', 0, ''], end: ['until', now, ''], limit: SWEPT })
+    for (const note of [...old]) {
+      db.remove(note)
+      if (note.length === 3) db.remove(['key', note[2]])
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// An approval as a hold: used directly before its call is sent, returned when the call was not sent.
+import { type Call, type Denied, denied, type Hold, type Identity } from '@svc/core'
+import type { EscalationEvents } from './events.js'
+import type { EscalationRepository } from './repository.js'
+import { approvalStateOf } from './rules.js'
+import type { StoredEscalation } from './stored-escalation.js'
+
+export interface ApprovalHoldParts {
+  readonly repository: EscalationRepository
+  readonly events: EscalationEvents
+  readonly value: StoredEscalation
+  readonly caller: Identity
+  readonly refusal: RefusalParts
+}
+
+/** What a refusal of the call contains besides its escalation. */
+export interface RefusalParts {
+  /** What the call escalates for. */
+  readonly denial: Pick<Denied, 'denial'>
+  /** Hash of the call's idempotency key. */
+  readonly key: string | null
+}
+
+export class ApprovalHold implements Hold {
+  #parts: ApprovalHoldParts
+  /** No other call has this trace and span. */
+  #by: string
+  #isUsed = false
+
+  constructor(parts: ApprovalHoldParts, { trace }: Call) {
+    this.#parts = parts
+    this.#by = `${trace.traceId}-${trace.spanId}`
+  }
+
+  async commit(): Promise<Denied | undefined> {
+    const { repository, events, value, caller, refusal } = this.#parts
+    const by = this.#by
+    // From here on the store may have the use, also where the change fails.
+    this.#isUsed = true
+    const used = await repository.change(value.id, (now) =>
+      approvalStateOf(now, repository.now, null) === 'usable'
+        ? { ...now, use: { by, key: refusal.key } }
+        : now,
+    )
+    if (used?.use?.by !== by) {
+      this.#isUsed = false
+      return alreadyUsed(used ?? value, refusal)
+    }
+    try {
+      await events.used(used, caller)
+    } catch (fault) {
+      await this.#return()
+      throw fault
+    }
+    return undefined
+  }
+
+  async release(): Promise<void> {
+    const { events, value, caller } = this.#parts
+    if (this.#isUsed && (await this.#return())) await events.returned(value, caller)
+  }
+
+  async #return(): Promise<boolean> {
+    this.#isUsed = false
+    let isOwn = false
+    await this.#parts.repository.change(this.#parts.value.id, (now) => {
+      isOwn = now.use?.by === this.#by
+      if (!isOwn) return now
+      const { use: _, ...unused } = now
+      return unused
+    })
+    return isOwn
+  }
+}
+
+/** For a call that repeats one that was let through: dedupe replays its answer, or it is not sent. */
+export function neverSent(value: StoredEscalation, refusal: RefusalParts): Hold {
+  return { commit: () => alreadyUsed(value, refusal), release: () => undefined }
+}
+
+/** An idempotency key stays tied to the approval that it has used. */
+export function alreadyUsed({ id, status, use }: StoredEscalation, { denial, key }: RefusalParts): Denied {
+  const isByKey = key !== null && use?.key === key
+  const again = isByKey ? 'Under another idempotency key' : 'Without x-escalation-id'
+  return denied(
+    'ESCALATION_REJECTED',
+    `The approval was for one call, and has been used or has lapsed. ${again} the call is put to people again.`,
+    { ...denial, escalation: { id, status } },
+  )
+}

@@ -1,0 +1,96 @@
+// Writes each step of an escalation to the audit log and counts it.
+import type { GatewayEvent, Identity, Meter, RecordEvent, Reviewer, VoteError } from '@svc/core'
+import type { StoredEscalation, StoredVote } from './stored-escalation.js'
+
+type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
+
+/** Every method rejects where the event cannot be recorded and `audit.failure_mode` is `block`. */
+export class EscalationEvents {
+  #record: RecordEvent
+  #meter: Meter | undefined
+
+  constructor(record: RecordEvent, meter: Meter | undefined) {
+    this.#record = record
+    this.#meter = meter
+  }
+
+  async opened(value: StoredEscalation, caller: Identity): Promise<void> {
+    await this.#write('open', value, `opened: ${describeEscalation(value)}`, {
+      decision: 'deny',
+      principal: caller,
+    })
+    this.#meter?.count('svc_escalations_opened_total')
+  }
+
+  /** `fault` where the vote came too late to be counted. */
+  voted(value: StoredEscalation, vote: StoredVote, reviewer: Reviewer, fault?: VoteError): Promise<void> {
+    const comment = vote.comment === undefined ? '' : `: ${vote.comment}`
+    const by = reviewer.kind === 'admin' ? ' by the admin token' : ''
+    return this.#write('vote', value, `${vote.vote}${by}${comment}`, {
+      decision: vote.vote === 'approve' ? 'allow' : 'deny',
+      ...(reviewer.kind === 'admin' ? {} : { principal: reviewer.identity }),
+      ...(fault === undefined ? {} : { error: fault.code }),
+    })
+  }
+
+  async decided(value: StoredEscalation): Promise<void> {
+    const by = value.decidedBy === 'strategy' ? value.rule.strategy : voteCount(value)
+    await this.#write('decide', value, `${value.status}: ${by}`, decisionOf(value))
+    this.#countDecision(value)
+  }
+
+  async expired(value: StoredEscalation): Promise<void> {
+    const detail = `${value.status}: ${value.rule.timeoutAction} after ${voteCount(value)}`
+    await this.#write('expire', value, detail, decisionOf(value))
+    this.#meter?.count('svc_escalations_expired_total')
+    this.#countDecision(value)
+  }
+
+  async used(value: StoredEscalation, caller: Identity): Promise<void> {
+    await this.#write('use', value, 'let the call through', { decision: 'allow', principal: caller })
+    this.#meter?.count('svc_escalations_used_total')
+  }
+
+  returned(value: StoredEscalation, caller: Identity): Promise<void> {
+    const detail = 'the call was not sent: the approval is as good as before'
+    return this.#write('give-back', value, detail, { decision: 'allow', principal: caller })
+  }
+
+  #countDecision({ status }: StoredEscalation): void {
+    if (status === 'approved') this.#meter?.count('svc_escalations_approved_total')
+    else this.#meter?.count('svc_escalations_rejected_total')
+  }
+
+  #write(
+    step: Step,
+    value: StoredEscalation,
+    detail: string,
+    more: Pick<GatewayEvent, 'decision' | 'principal' | 'error'>,
+  ): Promise<void> {
+    const { id, tenant, traceId, spanId, reasons, inputSha256 } = value
+    return this.#record({
+      name: `escalations/${step}`,
+      tenant,
+      traceId,
+      causeSpanId: spanId,
+      findings: reasons.map((reason) => ({ reason, stage: 'enforcement', effect: 'escalate', detail })),
+      escalationId: id,
+      inputSha256,
+      ...more,
+    })
+  }
+}
+
+function decisionOf({ status }: StoredEscalation): Pick<GatewayEvent, 'decision'> {
+  return { decision: status === 'approved' ? 'allow' : 'deny' }
+}
+
+function describeEscalation({ reference, detail, severity, rule }: StoredEscalation): string {
+  const why = detail === undefined ? '' : `, ${detail}`
+  return `${reference}, ${severity}, ${rule.strategy}${why}`
+}
+
+function voteCount({ votes }: StoredEscalation): string {
+  const approvals = votes.filter(({ vote }) => vote === 'approve').length
+  return `${approvals} to approve, ${votes.length - approvals} to reject`
+}

@@ -1,0 +1,267 @@
+// Handles a call that escalates: applies the decision that exists, or opens an escalation.
+import {
+  type Call,
+  type CallRequest,
+  type Denied,
+  denied,
+  type EscalationRule,
+  type EscalationService,
+  escalation,
+  type Finding,
+  type Identity,
+  type Ids,
+  identity,
+  isSideEffecting,
+  Refusal,
+  redactor,
+  sideEffects,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
+import type { EscalationEvents } from './events.js'
+import { fingerprintOf, principalKeyOf } from './fingerprint.js'
+import type { EscalationRepository } from './repository.js'
+import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
+import type { StoredEscalation } from './stored-escalation.js'
+import { callerOf } from './voters.js'
+
+/** Characters of the arguments that reviewers see. */
+const MAX_SHOWN_ARGS = 2000
+/** Characters; the gateway's own ids are shorter. */
+const MAX_ID = 200
+/** Attempts to open an escalation against identical calls that arrive at the same moment. */
+const MAX_TRIES = 20
+
+export interface HandlerParts {
+  readonly rule: EscalationRule
+  readonly repository: EscalationRepository
+  readonly events: EscalationEvents
+  readonly service: EscalationService
+  readonly ids: Ids
+  /** Tenant of calls that no token attributes. */
+  readonly tenant: string
+  /** The longest wait of a caller, in milliseconds. */
+  readonly maxWaitMs: number
+}
+
+/** A call with what reviewers decide about it. */
+interface EscalatedCall {
+  readonly call: Call
+  readonly request: CallRequest
+  readonly caller: Identity
+  readonly fingerprint: string
+  readonly findings: readonly Finding[]
+  readonly reasons: readonly string[]
+  /** Hash of the idempotency key. */
+  readonly key: string | null
+}
+
+export class EscalationHandler {
+  #parts: HandlerParts
+
+  constructor(parts: HandlerParts) {
+    this.#parts = parts
+  }
+
+  /** Undefined lets the call through, with a hold on its approval. Rejects with `Refusal`. */
+  async admit(call: Call, findings: readonly Finding[]): Promise<Denied | undefined> {
+    const request = await call.request()
+    const caller = call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
+    const waitMs = waitOf(call, this.#parts.maxWaitMs)
+    const { idempotencyKey } = request
+    const escalationId = request.escalationId ?? escalationIdOf(call)
+    const escalated: EscalatedCall = {
+      call,
+      request,
+      caller,
+      fingerprint: fingerprintOf(request, caller),
+      findings,
+      reasons: [...new Set(findings.map(({ reason }) => reason))],
+      key: idempotencyKey === null ? null : sha256Hex(idempotencyKey),
+    }
+    const found =
+      escalationId === undefined ? await this.#existing(escalated) : await this.#byId(escalationId, escalated)
+    if (found === undefined) return tooMany(findings)
+    const value = found.status === 'pending' && waitMs > 0 ? await this.#wait(found, waitMs, call) : found
+    call.set(escalation, { id: value.id, status: value.status })
+    return this.#answer(value, escalated)
+  }
+
+  /** The escalation whose id the caller sent. */
+  async #byId(id: string, { fingerprint, reasons }: EscalatedCall): Promise<StoredEscalation> {
+    const found = (await this.#parts.repository.find(id))?.value
+    if (found?.fingerprint === fingerprint && covers(found, reasons)) return found
+    throw new Refusal(
+      'BAD_REQUEST',
+      'x-escalation-id names no escalation of this very call: the same tool, arguments and caller.',
+    )
+  }
+
+  /** The escalation that applies to this call, or a new one; undefined where the caller has too many. */
+  async #existing(escalated: EscalatedCall): Promise<StoredEscalation | undefined> {
+    const { repository } = this.#parts
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const latest = (await repository.latest(escalated.fingerprint))?.value
+      if (latest !== undefined) {
+        const state = approvalStateOf(latest, repository.now, escalated.key)
+        if (appliesTo(latest, state, repository.now, escalated.reasons)) return latest
+      }
+      const value = this.#newEscalation(escalated)
+      const opened = await repository.open(value, latest?.id)
+      if (opened === 'full') return undefined
+      if (opened === 'raced') continue
+      await this.#record(value, escalated.caller)
+      return value
+    }
+    throw new Refusal('STORE_UNAVAILABLE', 'Too many identical calls arrive at once.')
+  }
+
+  async #record(value: StoredEscalation, caller: Identity): Promise<void> {
+    const { repository, events } = this.#parts
+    try {
+      await events.opened(value, caller)
+      if (value.status !== 'pending') await events.decided(value)
+    } catch (fault) {
+      await repository.withdraw(value)
+      throw fault
+    }
+  }
+
+  async #wait(found: StoredEscalation, waitMs: number, call: Call): Promise<StoredEscalation> {
+    const { service, repository } = this.#parts
+    const unsubscribe = call.onDisconnect(() => {
+      call.abort('UPSTREAM_UNREACHABLE', 'The caller left before a person had decided.')
+    })
+    const resume = call.pauseTimeout()
+    try {
+      await service.wait(found.id, waitMs, call.signal)
+      return (await repository.find(found.id))?.value ?? found
+    } finally {
+      resume()
+      unsubscribe()
+    }
+  }
+
+  #answer(value: StoredEscalation, escalated: EscalatedCall): Denied | undefined {
+    const { repository, events } = this.#parts
+    const { call, caller, key, findings, reasons } = escalated
+    if (call.abortState.aborted) return pending(value, findings)
+    const refusal = { denial: denialOf(findings), key }
+    switch (approvalStateOf(value, repository.now, key)) {
+      case 'pending':
+        return pending(value, findings)
+      case 'rejected':
+        return rejected(value, findings)
+      case 'usable':
+        // The approval may come from an escalation with fewer reasons: reviewers have not seen the others.
+        if (!covers(value, reasons)) return pending(value, findings)
+        call.hold(new ApprovalHold({ repository, events, value, caller, refusal }, call))
+        return undefined
+      case 'used_by_key':
+        call.hold(neverSent(value, refusal))
+        return undefined
+      default:
+        return alreadyUsed(value, refusal)
+    }
+  }
+
+  #newEscalation({ call, request, caller, fingerprint, findings, reasons }: EscalatedCall): StoredEscalation {
+    const { repository, ids, rule } = this.#parts
+    const { showsArguments, severity, ...kept } = rule
+    const id = `esc_${ids.traceId()}`
+    const now = repository.now
+    const redacts = call.get(redactor)
+    const name = caller.user ?? caller.clientId ?? caller.userId
+    const detail = findings.flatMap((finding) => finding.detail ?? []).join('; ')
+    const value: StoredEscalation = {
+      id,
+      fingerprint,
+      tenant: caller.tenant,
+      server: request.server,
+      tool: request.name,
+      reference: request.reference,
+      ...(showsArguments
+        ? { args: preview(request.canonicalArgs, (text) => redacts?.text(text) ?? text) }
+        : {}),
+      inputSha256: sha256Hex(request.canonicalArgs),
+      principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
+      principalKey: principalKeyOf(caller),
+      caller: callerOf(id, caller),
+      reasons,
+      ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
+      severity: severity ?? (isSideEffecting(request, call.get(sideEffects)) ? 'high' : 'medium'),
+      rule: kept,
+      status: 'pending',
+      votes: [],
+      traceId: call.trace.traceId,
+      spanId: call.trace.spanId,
+      createdAt: now,
+      expiresAt: now + rule.ttlMs,
+    }
+    return rule.strategy === 'auto_allow'
+      ? { ...decided(value, 'approved', now), decidedBy: 'strategy' }
+      : value
+  }
+}
+
+/** Redacts before it cuts, as half a name would not be found. */
+function preview(args: string, redacted: (text: string) => string): string {
+  const text = redacted(args.slice(0, 4 * MAX_SHOWN_ARGS))
+  const isWhole = args.length <= 4 * MAX_SHOWN_ARGS && text.length <= MAX_SHOWN_ARGS
+  return isWhole ? text : `${text.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
+}
+
+/** The id in the caller's header. */
+function escalationIdOf({ headers }: Call): string | undefined {
+  const named = headers['x-escalation-id']
+  if (named === undefined) return undefined
+  if (typeof named !== 'string' || named === '' || named.length > MAX_ID) {
+    throw new Refusal('BAD_REQUEST', `x-escalation-id: expected one id of 1 to ${MAX_ID} characters.`)
+  }
+  return named
+}
+
+/** Milliseconds; 0 where the caller does not want to wait. */
+function waitOf({ headers }: Call, maxMs: number): number {
+  const wanted = headers['x-escalation-wait']
+  if (wanted === undefined) return 0
+  if (typeof wanted !== 'string' || !/^\d{1,9}$/.test(wanted)) {
+    throw new Refusal('BAD_REQUEST', 'x-escalation-wait: expected a whole number of seconds.')
+  }
+  return Math.min(Number(wanted) * 1000, maxMs)
+}
+
+function pending({ id, status }: StoredEscalation, findings: readonly Finding[]): Denied {
+  return denied(
+    'ESCALATION_PENDING',
+    `A person has to decide: ${describeFindings(findings)}. Once it is approved, repeat the call with x-escalation-id.`,
+    { ...denialOf(findings), escalation: { id, status } },
+  )
+}
+
+function rejected({ id, status, decidedBy }: StoredEscalation, findings: readonly Finding[]): Denied {
+  const by = decidedBy === 'expiry' ? 'Nobody approved in time' : 'A person decided against the call'
+  return denied('ESCALATION_REJECTED', `${by}: ${describeFindings(findings)}.`, {
+    ...denialOf(findings),
+    escalation: { id, status },
+  })
+}
+
+function tooMany(findings: readonly Finding[]): Denied {
+  return denied('RATE_LIMITED', 'Too many calls of yours wait for a person to decide.', {
+    ...denialOf(findings),
+    headers: { 'retry-after': '60' },
+  })
+}
+
+function denialOf([first]: readonly Finding[]): Pick<Denied, 'denial'> {
+  if (first === undefined) return {}
+  const level = first.level === undefined ? {} : { level: first.level }
+  return { denial: { ...level, type: first.stage, reason: first.reason } }
+}
+
+function describeFindings(findings: readonly Finding[]): string {
+  return findings
+    .map(({ reason, detail }) => (detail === undefined ? reason : `${reason}, ${detail}`))
+    .join('; ')
+}

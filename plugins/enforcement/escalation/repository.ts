@@ -1,0 +1,131 @@
+// The escalations of a store as they are now. The first gateway that reads one whose time is over decides it, once.
+import { type Clock, type EscalationEntry, type EscalationStore, type Logger, Refusal } from '@svc/core'
+import type { EscalationEvents } from './events.js'
+import { expiredAt } from './rules.js'
+import { fromEntry, type StoredEscalation, toEntry, type VersionedEscalation } from './stored-escalation.js'
+import type { Waiters } from './waiters.js'
+
+/** Pending escalations of one principal (decisions.md §6). */
+const MAX_PENDING = 20
+/** Entries per read. */
+const BATCH = 100
+/** Attempts of one change; more than there are concurrent votes on one escalation. */
+const MAX_TRIES = 100
+
+export interface RepositoryParts {
+  readonly store: EscalationStore
+  readonly clock: Clock
+  readonly events: EscalationEvents
+  readonly waiters: Waiters
+  readonly logger: Logger | undefined
+}
+
+export class EscalationRepository {
+  #parts: RepositoryParts
+
+  constructor(parts: RepositoryParts) {
+    this.#parts = parts
+  }
+
+  get now(): number {
+    return this.#parts.clock.now()
+  }
+
+  async find(id: string): Promise<VersionedEscalation | undefined> {
+    return this.#current(await this.#parts.store.get(id))
+  }
+
+  /** The newest for the call with this fingerprint. */
+  async latest(fingerprint: string): Promise<VersionedEscalation | undefined> {
+    return this.#current(await this.#parts.store.latest(fingerprint))
+  }
+
+  /** `replaces` is the id of the newest that the opener has read. See `EscalationStore.open`. */
+  open(value: StoredEscalation, replaces: string | undefined): Promise<'opened' | 'raced' | 'full'> {
+    const conditions = { replaces, maxPending: MAX_PENDING, now: this.now }
+    return this.#parts.store.open(toEntry({ value, version: 1 }), conditions)
+  }
+
+  /** Removes an escalation whose opening could not be recorded. */
+  async withdraw(value: StoredEscalation): Promise<void> {
+    await this.#parts.store.remove(toEntry({ value, version: 1 }))
+  }
+
+  /**
+   * Replaces the escalation by what `update` returns for it; repeated with the newer version where another change came
+   * first. Undefined where there is none; unchanged where `update` returns its argument.
+   */
+  async change(
+    id: string,
+    update: (value: StoredEscalation) => StoredEscalation,
+  ): Promise<StoredEscalation | undefined> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const found = await this.find(id)
+      if (found === undefined) return undefined
+      const value = update(found.value)
+      if (value === found.value || (await this.#replace(value, found.version))) return value
+    }
+    throw new Refusal('STORE_UNAVAILABLE', 'Too many concurrent changes of the escalation.')
+  }
+
+  /** Those that `matches`, newest first. */
+  async list(
+    matches: (value: StoredEscalation) => boolean,
+    limit: number,
+  ): Promise<readonly StoredEscalation[]> {
+    const found: StoredEscalation[] = []
+    let last: EscalationEntry | undefined
+    do {
+      const page = await this.#parts.store.page(last, BATCH)
+      for (const entry of page) {
+        const value = (await this.#current(entry))?.value
+        if (value !== undefined && matches(value) && found.push(value) >= limit) return found
+      }
+      last = page.length < BATCH ? undefined : page.at(-1)
+    } while (last !== undefined)
+    return found
+  }
+
+  /** Decides those whose time is over; one that fails is tried again at the next sweep. */
+  async sweep(): Promise<void> {
+    const { store, logger } = this.#parts
+    const due = await store.due(this.now, BATCH)
+    for (const entry of due) {
+      try {
+        await this.#current(entry)
+      } catch (err) {
+        logger?.error({ err, escalation_id: entry.id }, 'an expired escalation could not be decided')
+      }
+    }
+  }
+
+  async #current(entry: EscalationEntry | undefined): Promise<VersionedEscalation | undefined> {
+    if (entry === undefined || entry.forgetAt <= this.now) return undefined
+    const found = fromEntry(entry)
+    const value = expiredAt(found.value, this.now)
+    return value === found.value ? found : this.#expire(found, value)
+  }
+
+  async #expire(
+    pending: VersionedEscalation,
+    value: StoredEscalation,
+  ): Promise<VersionedEscalation | undefined> {
+    const { store, events } = this.#parts
+    const version = pending.version + 1
+    // Of all gateways that read it, the one whose change is stored records it.
+    if (!(await this.#replace(value, pending.version))) return this.find(value.id)
+    try {
+      await events.expired(value)
+    } catch (fault) {
+      await store.replace(toEntry({ value: pending.value, version: version + 1 }))
+      throw fault
+    }
+    return { value, version }
+  }
+
+  async #replace(value: StoredEscalation, version: number): Promise<boolean> {
+    const isStored = await this.#parts.store.replace(toEntry({ value, version: version + 1 }))
+    if (isStored) this.#parts.waiters.wake(value.id)
+    return isStored
+  }
+}

@@ -1,0 +1,64 @@
+// Who may vote. A person is identified by the names in their token; only hashes are stored, salted with the escalation's
+// id.
+import { type ApprovalSet, type Identity, type PolicyFacts, type Reviewer, VoteError } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import type { StoredEscalation } from './stored-escalation.js'
+
+/** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
+const ADMIN = 'admin'
+
+/** Hashes of a caller's names; empty for a caller that nobody identified. */
+export function callerOf(id: string, { user, userId, clientId }: Identity): string[] {
+  const names = user === undefined ? [userId, clientId] : [user, userId]
+  return hashes(id, names)
+}
+
+/** Hashes of a reviewer's names. */
+export function personOf(id: string, reviewer: Reviewer): string[] {
+  if (reviewer.kind === 'admin') return [sha256Hex(`${ADMIN}\n${id}`)]
+  return hashes(id, [reviewer.identity.user, reviewer.identity.userId])
+}
+
+/** Case-insensitive: a wrongly refused vote is better than a vote on one's own call. */
+function hashes(id: string, names: readonly (string | undefined)[]): string[] {
+  const known = names.filter((name) => name !== undefined).map((name) => name.normalize('NFC').toLowerCase())
+  return [...new Set(known)].map((name) => sha256Hex(`user\n${id}\n${name}`))
+}
+
+/**
+ * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself, a service agent, somebody without a reviewer's role, of
+ *   another tenant, or not in the approval set
+ */
+export function checkMayVote(value: StoredEscalation, reviewer: Reviewer, facts: PolicyFacts): void {
+  const fault = faultOf(value, reviewer, facts)
+  if (fault !== undefined) throw new VoteError('NOT_A_REVIEWER', fault)
+}
+
+function faultOf(
+  value: StoredEscalation,
+  reviewer: Reviewer,
+  { reviewers, hasOidc }: PolicyFacts,
+): string | undefined {
+  const { approvalSetId } = value.rule
+  if (reviewer.kind === 'admin') {
+    if (hasOidc === true) return 'Where users are known, the admin token has no vote.'
+    return approvalSetId === undefined ? undefined : 'The admin token is in no approval set.'
+  }
+  const { identity } = reviewer
+  if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
+  const own = personOf(value.id, reviewer)
+  if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'
+  if (!(reviewers?.roles ?? []).some((role) => identity.roles.includes(role))) {
+    return "This needs a reviewer's role."
+  }
+  if (approvalSetId === undefined) {
+    return identity.tenant === value.tenant ? undefined : 'The call is another tenant’s.'
+  }
+  const sets = reviewers?.approvalSets ?? {}
+  const set = Object.hasOwn(sets, approvalSetId) ? sets[approvalSetId] : undefined
+  return set !== undefined && isMember(set, identity) ? undefined : 'This needs a member of the approval set.'
+}
+
+function isMember({ users = [], roles = [] }: ApprovalSet, { user, userId, roles: own }: Identity): boolean {
+  return users.some((name) => name === user || name === userId) || roles.some((role) => own.includes(role))
+}

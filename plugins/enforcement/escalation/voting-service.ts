@@ -1,0 +1,130 @@
+// The escalation service: looks escalations up, lists them, casts votes, waits for decisions.
+import {
+  type EscalationService,
+  type EscalationStatus,
+  type EscalationVote,
+  isVoteError,
+  type PolicyFacts,
+  type Redactor,
+  type Reviewer,
+  VoteError,
+} from '@svc/core'
+import type { EscalationEvents } from './events.js'
+import type { EscalationRepository } from './repository.js'
+import { withVote } from './rules.js'
+import { publicView, type StoredEscalation, type StoredVote } from './stored-escalation.js'
+import { checkMayVote, personOf } from './voters.js'
+import type { Waiters } from './waiters.js'
+
+const MAX_COMMENT = 1000
+
+export interface ServiceParts {
+  readonly repository: EscalationRepository
+  readonly events: EscalationEvents
+  readonly waiters: Waiters
+  readonly facts: PolicyFacts
+  /** Asked at each write; undefined where votes may name people. */
+  redactor(): Redactor | undefined
+}
+
+export class VotingService implements EscalationService {
+  #parts: ServiceParts
+
+  constructor(parts: ServiceParts) {
+    this.#parts = parts
+  }
+
+  async find(id: string) {
+    const found = await this.#parts.repository.find(id)
+    return found && publicView(found.value)
+  }
+
+  async list({ status, tenant, limit }: { status?: EscalationStatus; tenant?: string; limit: number }) {
+    const isWanted = (value: StoredEscalation) =>
+      (status === undefined || value.status === status) && (tenant === undefined || value.tenant === tenant)
+    return (await this.#parts.repository.list(isWanted, limit)).map(publicView)
+  }
+
+  async vote(id: string, reviewer: Reviewer, given: Pick<EscalationVote, 'vote' | 'comment'>) {
+    const { repository, events, facts } = this.#parts
+    const found = await repository.find(id)
+    if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
+    checkMayVote(found.value, reviewer, facts)
+    const vote = this.#voteOf(id, reviewer, given)
+    withVote(found.value, vote)
+    // A vote that cannot be recorded has no effect.
+    await events.voted(found.value, vote, reviewer)
+    const { value, before } = await this.#cast(found.value, vote, reviewer)
+    if (value.status !== 'pending') await this.#recordDecision(value, before)
+    return publicView(value)
+  }
+
+  async wait(id: string, withinMs: number, signal: AbortSignal) {
+    const { repository, waiters } = this.#parts
+    let last = await this.find(id)
+    if (last?.status !== 'pending') return last
+    const poll = async () => {
+      const found = await repository.find(id)
+      last = found && publicView(found.value)
+      return last?.status !== 'pending'
+    }
+    await waiters.until(id, poll, { withinMs, signal })
+    return last
+  }
+
+  async #cast(
+    seen: StoredEscalation,
+    vote: StoredVote,
+    reviewer: Reviewer,
+  ): Promise<{ value: StoredEscalation; before: StoredEscalation }> {
+    const { repository, events } = this.#parts
+    let before = seen
+    try {
+      const value = await repository.change(seen.id, (now) => {
+        before = now
+        return withVote(now, vote)
+      })
+      if (value === undefined) throw new VoteError('NOT_FOUND', 'The escalation no longer exists.')
+      return { value, before }
+    } catch (fault) {
+      if (isVoteError(fault)) await events.voted(seen, vote, reviewer, fault)
+      throw fault
+    }
+  }
+
+  /** A decision that cannot be recorded is reverted with its vote, unless the approval has been used. */
+  async #recordDecision(value: StoredEscalation, before: StoredEscalation): Promise<void> {
+    const { repository, events } = this.#parts
+    try {
+      await events.decided(value)
+    } catch (fault) {
+      await repository.change(value.id, (now) =>
+        now.decidedAt === value.decidedAt && !now.use ? before : now,
+      )
+      throw fault
+    }
+  }
+
+  #voteOf(
+    id: string,
+    reviewer: Reviewer,
+    { vote, comment }: Pick<EscalationVote, 'vote' | 'comment'>,
+  ): StoredVote {
+    const { repository } = this.#parts
+    const text = comment?.toWellFormed().slice(0, MAX_COMMENT)
+    return {
+      reviewer: this.#nameOf(reviewer),
+      person: personOf(id, reviewer),
+      roles: reviewer.kind === 'admin' ? [] : reviewer.identity.roles,
+      vote,
+      ...(text === undefined || text === '' ? {} : { comment: this.#parts.redactor()?.text(text) ?? text }),
+      at: repository.now,
+    }
+  }
+
+  #nameOf(reviewer: Reviewer): string {
+    if (reviewer.kind === 'admin') return 'the admin token'
+    const { user = '', tenant } = reviewer.identity
+    return `${this.#parts.redactor()?.pseudonym(user) ?? user} of ${tenant}`
+  }
+}

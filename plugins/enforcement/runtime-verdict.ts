@@ -1,0 +1,42 @@
+// The rule for a call that a runtime has judged (decisions.md §3). Its judgement replaces `deny_on` for the findings that
+// it considered; other findings, and `escalate_on`, go by the policy. In observe mode it replaces nothing and is only
+// recorded.
+import type { Finding, Judgement, Verdict } from '@svc/core'
+
+const ownReasons = {
+  deny: 'runtime_denied',
+  clarify: 'runtime_clarify',
+  escalate: 'runtime_escalated',
+} as const
+
+const defaultDetails = {
+  deny: 'the runtime denied the call',
+  clarify: 'the runtime wants to know more before it decides',
+  escalate: 'the runtime wants a person to decide',
+} as const
+
+/** The finding that a judgement against the call is recorded and answered as; undefined where it allows. */
+export function findingOf({ action, reason, reasons = [] }: Judgement): Finding | undefined {
+  if (action === 'allow') return undefined
+  const because = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`
+  const detail = `${reason ?? defaultDetails[action]}${because}`
+  return { reason: ownReasons[action], stage: 'runtime', level: 'gateway', detail }
+}
+
+/** `local` is the policy's rule; `canEscalate` says whether the policy lets people decide. */
+export function withJudgement(local: Verdict, judgement: Judgement, canEscalate: boolean): Verdict {
+  const { mode } = local
+  const own = findingOf(judgement)?.reason
+  const ownEffect = judgement.action === 'escalate' && canEscalate ? 'escalate' : 'deny'
+  const considered = new Set(mode === 'observe' ? [] : judgement.considered)
+  const notes = new Set(judgement.notes)
+  return {
+    mode,
+    effectOf(reason) {
+      if (reason === own) return mode === 'observe' ? 'would_deny' : ownEffect
+      if (notes.has(reason)) return 'reported'
+      const effect = local.effectOf(reason)
+      return considered.has(reason) && effect !== 'escalate' ? 'reported' : effect
+    },
+  }
+}

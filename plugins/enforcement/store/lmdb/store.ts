@@ -1,0 +1,148 @@
+// Escalations on this host's disk, shared by its processes; they survive a restart.
+import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import { LmdbStore } from '@svc/core/lmdb'
+import { decodeEntry, encodeEntry } from '../entry.js'
+
+/** An entry, the newest of a fingerprint, and four orders: of those that are pending, by principal and by time; by age; by when they may be forgotten. */
+type Key =
+  | ['entry', id: string]
+  | ['newest', fingerprint: string]
+  | ['pending', principal: string, dueAt: number, id: string]
+  | ['due', dueAt: number, id: string]
+  | ['age', createdAt: number, id: string]
+  | ['forget', forgetAt: number, id: string]
+
+/** Sorts behind every id. */
+const LAST = '\uffff'
+/** What a new entry clears away: more than one, so that clearing gains on writing. */
+const FORGOTTEN = 4
+
+const NOTHING = Buffer.alloc(0)
+
+export class LmdbEscalationStore implements EscalationStore {
+  #store: LmdbStore<Key>
+
+  /** Throws when the directory cannot be opened. */
+  constructor(dir: string) {
+    this.#store = new LmdbStore<Key>({ dir, name: 'the escalation store' })
+  }
+
+  open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
+    return this.#store.transact(() => {
+      this.#forget(now)
+      if (this.#get(entry.id) !== undefined) return 'raced'
+      if (this.#newest(entry.fingerprint)?.id !== replaces) return 'raced'
+      if (entry.isPending && this.#pendingOf(entry.principal, now) >= maxPending) return 'full'
+      this.#put(entry)
+      this.#store.db.put(['newest', entry.fingerprint], Buffer.from(entry.id))
+      return 'opened'
+    })
+  }
+
+  get(id: string) {
+    return this.#store.transact(() => this.#get(id))
+  }
+
+  latest(fingerprint: string) {
+    return this.#store.transact(() => this.#newest(fingerprint))
+  }
+
+  replace(entry: EscalationEntry) {
+    return this.#store.transact(() => {
+      const before = this.#get(entry.id)
+      if (before?.version !== entry.version - 1) return false
+      this.#take(before)
+      this.#put(entry)
+      return true
+    })
+  }
+
+  remove(entry: EscalationEntry) {
+    return this.#store.transact(() => {
+      const kept = this.#get(entry.id)
+      if (kept?.version !== entry.version) return false
+      this.#drop(kept)
+      return true
+    })
+  }
+
+  due(now: number, limit: number) {
+    return this.#store.transact(() => {
+      this.#forget(now)
+      const range = { start: ['due', 0, ''] satisfies Key, end: ['due', now, LAST] satisfies Key, limit }
+      return this.#entries([...this.#store.db.getKeys(range)].map((key) => String(key[2])))
+    })
+  }
+
+  page(after: EscalationEntry | undefined, limit: number) {
+    return this.#store.transact(() => {
+      const start: Key = after === undefined ? ['age', Number.MAX_SAFE_INTEGER, LAST] : ageOf(after)
+      const keys = this.#store.db.getKeys({
+        start,
+        end: ['age', -1, ''],
+        reverse: true,
+        exclusiveStart: true,
+        limit,
+      })
+      return this.#entries([...keys].map((key) => String(key[2])))
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+
+  #get(id: string): EscalationEntry | undefined {
+    const stored = this.#store.db.get(['entry', id])
+    return stored === undefined ? undefined : decodeEntry(stored.toString())
+  }
+
+  #newest(fingerprint: string): EscalationEntry | undefined {
+    const id = this.#store.db.get(['newest', fingerprint])
+    return id === undefined ? undefined : this.#get(id.toString())
+  }
+
+  #entries(ids: readonly string[]): EscalationEntry[] {
+    return ids.flatMap((id) => this.#get(id) ?? [])
+  }
+
+  #pendingOf(principal: string, now: number): number {
+    const start: Key = ['pending', principal, now, LAST]
+    const end: Key = ['pending', principal, Number.MAX_SAFE_INTEGER, LAST]
+    return this.#store.db.getKeysCount({ start, end })
+  }
+
+  #put(entry: EscalationEntry): void {
+    const { db } = this.#store
+    db.put(['entry', entry.id], Buffer.from(encodeEntry(entry)))
+    for (const key of ordersOf(entry)) db.put(key, NOTHING)
+  }
+
+  #take(entry: EscalationEntry): void {
+    const { db } = this.#store
+    db.remove(['entry', entry.id])
+    for (const key of ordersOf(entry)) db.remove(key)
+  }
+
+  #drop(entry: EscalationEntry): void {
+    this.#take(entry)
+    if (this.#newest(entry.fingerprint) !== undefined) return
+    this.#store.db.remove(['newest', entry.fingerprint])
+  }
+
+  #forget(now: number): void {
+    const range = { start: ['forget', 0, ''] satisfies Key, end: ['forget', now, LAST] satisfies Key }
+    const keys = this.#store.db.getKeys({ ...range, limit: FORGOTTEN })
+    for (const entry of this.#entries([...keys].map((key) => String(key[2])))) this.#drop(entry)
+  }
+}
+
+function ordersOf(entry: EscalationEntry): Key[] {
+  const { id, principal, isPending, dueAt, forgetAt } = entry
+  const always: Key[] = [ageOf(entry), ['forget', forgetAt, id]]
+  return isPending ? [...always, ['pending', principal, dueAt, id], ['due', dueAt, id]] : always
+}
+
+function ageOf({ createdAt, id }: EscalationEntry): ['age', number, string] {
+  return ['age', createdAt, id]
+}

@@ -1,0 +1,79 @@
+// Escalations in the memory of this process, for tests and trials: they are lost when it ends.
+import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+
+export class MemoryEscalationStore implements EscalationStore {
+  readonly inProcess = true
+  #entries = new Map<string, EscalationEntry>()
+  #newest = new Map<string, string>()
+  #maxEntries: number
+
+  /** Entries beyond `maxEntries` are refused: to drop a pending one would decide it. */
+  constructor({ maxEntries = 100_000 }: { readonly maxEntries?: number } = {}) {
+    this.#maxEntries = maxEntries
+  }
+
+  async open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
+    this.#forget(now)
+    if (this.#entries.has(entry.id)) return 'raced'
+    if (this.#latest(entry.fingerprint)?.id !== replaces) return 'raced'
+    const isCounted = ({ principal, isPending, dueAt }: EscalationEntry) =>
+      isPending && principal === entry.principal && dueAt > now
+    if (entry.isPending && [...this.#entries.values()].filter(isCounted).length >= maxPending) return 'full'
+    if (this.#entries.size >= this.#maxEntries) {
+      throw new Error(`the memory escalation store holds ${this.#maxEntries} entries and takes no more`)
+    }
+    this.#entries.set(entry.id, entry)
+    this.#newest.set(entry.fingerprint, entry.id)
+    return 'opened'
+  }
+
+  async get(id: string) {
+    return this.#entries.get(id)
+  }
+
+  async latest(fingerprint: string) {
+    return this.#latest(fingerprint)
+  }
+
+  async replace(entry: EscalationEntry) {
+    if (this.#entries.get(entry.id)?.version !== entry.version - 1) return false
+    this.#entries.set(entry.id, entry)
+    return true
+  }
+
+  async remove(entry: EscalationEntry) {
+    if (this.#entries.get(entry.id)?.version !== entry.version) return false
+    this.#drop(entry)
+    return true
+  }
+
+  async due(now: number, limit: number) {
+    this.#forget(now)
+    return [...this.#entries.values()]
+      .filter(({ isPending, dueAt }) => isPending && dueAt <= now)
+      .sort((a, b) => a.dueAt - b.dueAt)
+      .slice(0, limit)
+  }
+
+  async page(after: EscalationEntry | undefined, limit: number) {
+    const sorted = [...this.#entries.values()].sort(newestFirst)
+    return sorted.filter((entry) => after === undefined || newestFirst(after, entry) < 0).slice(0, limit)
+  }
+
+  #latest(fingerprint: string): EscalationEntry | undefined {
+    return this.#entries.get(this.#newest.get(fingerprint) ?? '')
+  }
+
+  #forget(now: number): void {
+    for (const entry of this.#entries.values()) if (entry.forgetAt <= now) this.#drop(entry)
+  }
+
+  #drop({ id, fingerprint }: EscalationEntry): void {
+    this.#entries.delete(id)
+    if (this.#newest.get(fingerprint) === id) this.#newest.delete(fingerprint)
+  }
+}
+
+function newestFirst(a: EscalationEntry, b: EscalationEntry): number {
+  return b.createdAt - a.createdAt || (a.id > b.id ? -1 : a.id < b.id ? 1 : 0)
+}

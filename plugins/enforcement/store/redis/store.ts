@@ -1,0 +1,91 @@
+// Escalations in Redis or Valkey, shared by all gateways that use the same server.
+import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core'
+import { RedisConnection, type RedisConnectionOptions, type Script } from '@svc/core/redis'
+import { decodeEntry, encodeEntry } from '../entry.js'
+import {
+  dueEntries,
+  getEntry,
+  latestEntry,
+  openEntry,
+  pageOfEntries,
+  removeEntry,
+  replaceEntry,
+} from './scripts.js'
+
+export interface RedisEscalationOptions extends RedisConnectionOptions {
+  /** Before every key; `svc:escalations:` where not given. */
+  readonly keyPrefix?: string | undefined
+}
+
+export class RedisEscalationStore implements EscalationStore {
+  #connection: RedisConnection
+  #prefix: string
+
+  constructor({ keyPrefix = 'svc:escalations:', ...connection }: RedisEscalationOptions) {
+    // One hash tag for all: people decide them one by one, so one node has room for all.
+    this.#prefix = `${keyPrefix}{all}`
+    this.#connection = new RedisConnection(connection)
+  }
+
+  /** Goes on trying to connect after it has rejected. */
+  connect(signal: AbortSignal): Promise<void> {
+    return this.#connection.connect(signal)
+  }
+
+  ready(): string | undefined {
+    return this.#connection.ready()
+  }
+
+  async open(entry: EscalationEntry, { replaces = '', maxPending, now }: OpenConditions) {
+    const answer = await this.#run(openEntry, [...argsOf(entry), replaces, maxPending, now])
+    if (answer === 'opened' || answer === 'raced' || answer === 'full') return answer
+    throw new Error('Redis: the answer to an opening cannot be read')
+  }
+
+  async get(id: string) {
+    return entryIn(await this.#run(getEntry, [id]))
+  }
+
+  async latest(fingerprint: string) {
+    return entryIn(await this.#run(latestEntry, [fingerprint]))
+  }
+
+  async replace(entry: EscalationEntry) {
+    return (await this.#run(replaceEntry, argsOf(entry))) === 1
+  }
+
+  async remove({ id, version }: EscalationEntry) {
+    return (await this.#run(removeEntry, [id, version])) === 1
+  }
+
+  async due(now: number, limit: number) {
+    return entriesIn(await this.#run(dueEntries, [now, limit]))
+  }
+
+  async page(after: EscalationEntry | undefined, limit: number) {
+    return entriesIn(await this.#run(pageOfEntries, [limit, after?.id ?? '', after?.createdAt ?? '']))
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close()
+  }
+
+  #run(script: Script, args: readonly (string | number)[]): Promise<unknown> {
+    return this.#connection.run(script, [this.#prefix], args)
+  }
+}
+
+function argsOf(entry: EscalationEntry): (string | number)[] {
+  const { id, fingerprint, principal, isPending, createdAt, dueAt, forgetAt, version } = entry
+  const text = encodeEntry(entry)
+  return [id, fingerprint, principal, isPending ? '1' : '0', createdAt, dueAt, forgetAt, version, text]
+}
+
+function entryIn(answer: unknown): EscalationEntry | undefined {
+  return typeof answer === 'string' ? decodeEntry(answer) : undefined
+}
+
+function entriesIn(answer: unknown): EscalationEntry[] {
+  if (!Array.isArray(answer)) throw new Error('Redis: the answer is no list of entries')
+  return answer.flatMap((text) => entryIn(text) ?? [])
+}

@@ -1,0 +1,36 @@
+// Where escalations are kept: in the bound `EscalationStore`, else in the one that the policy names.
+import { type EscalationStore, type PluginContext, resolveOptional, tokens } from '@svc/core'
+import { StoreResource } from '@svc/core/store'
+import type { EscalationsConfig } from './escalation/config.js'
+import { MemoryEscalationStore } from './store/memory/store.js'
+
+export function escalationStore(
+  config: EscalationsConfig,
+  context: PluginContext,
+): StoreResource<EscalationStore> {
+  const bound = resolveOptional(context.container, tokens.EscalationStore)
+  return new StoreResource<EscalationStore>(
+    {
+      name: 'escalation store',
+      section: 'escalations',
+      kind: config.adapter,
+      kinds: {
+        memory: async () => new MemoryEscalationStore(),
+        async lmdb({ dir }) {
+          const { LmdbEscalationStore } = await import('./store/lmdb/store.js')
+          return new LmdbEscalationStore(dir)
+        },
+        async redis({ redis }) {
+          const { RedisEscalationStore } = await import('./store/redis/store.js')
+          return new RedisEscalationStore({ ...redis, keyPrefix: config.redis?.keyPrefix })
+        },
+      },
+      settings: config,
+      instance: bound && { name: 'the bound EscalationStore', store: bound },
+      operations: { open: {}, get: {}, latest: {}, replace: {}, remove: {}, due: {}, page: {} },
+      failureMetric: 'svc_escalation_store_failures_total',
+      whileDown: 'calls that escalate are refused',
+    },
+    context,
+  )
+}

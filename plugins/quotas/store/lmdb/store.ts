@@ -1,0 +1,98 @@
+// Counts on this host's disk: several processes share a directory, and a restart forgets nothing.
+import type { QuotaAdapter } from '@svc/core'
+import { LmdbStore } from '@svc/core/lmdb'
+import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
+import { keyOf } from '../key.js'
+import { decodeBucket, decodeCount, encodeBucket, encodeCount } from '../record.js'
+import { checkedSize, TokenBucket } from '../token-bucket.js'
+
+export interface LmdbQuotaOptions {
+  /** On a local filesystem; made where it is missing. */
+  readonly dir: string
+  /** Milliseconds since the epoch, for operations that are told no time. */
+  readonly now?: () => number
+}
+
+/** A day's count, or a bucket. The first element keeps them apart and, among the counts, old days in front. */
+type Key = ['count', day: number, key: string] | ['bucket', key: string]
+
+/** Old records that a new one clears away: more than one, so that clearing gains on writing. */
+const SWEPT = 2
+
+/** The counts are visible to every process when an operation resolves, and flushed to the disk right after. */
+export class LmdbQuotaAdapter implements QuotaAdapter {
+  #now: () => number
+  #store: LmdbStore<Key>
+  #sweepFrom: Key = ['bucket', '']
+
+  /** Throws when the directory cannot be opened. */
+  constructor({ dir, now = Date.now }: LmdbQuotaOptions) {
+    this.#now = now
+    this.#store = new LmdbStore({ dir, name: 'the quota store' })
+  }
+
+  async incrDaily(tenant: string, tool: string, limit: number, now = this.#now()) {
+    checkDailyLimit(limit)
+    const day = dayOf(now)
+    const key: Key = ['count', day, keyOf(tenant, tool)]
+    const count = await this.#store.transact(() => {
+      const counted = this.#countAt(key)
+      if (counted === 0) this.#forgetDaysBefore(day - 1)
+      if (counted + 1 <= limit) this.#store.db.put(key, encodeCount(counted + 1))
+      return counted + 1
+    })
+    return { count, resetAt: (day + 1) * DAY_MS }
+  }
+
+  async takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now = this.#now()) {
+    const size = checkedSize(ratePerSec, burst)
+    const key: Key = ['bucket', keyOf(tenant, tool)]
+    return this.#store.transact(() => {
+      const stored = this.#store.db.get(key)
+      if (stored === undefined) this.#forgetFullBuckets(now)
+      const bucket = stored === undefined ? new TokenBucket(size, now) : decodeBucket(stored)
+      const answer = bucket.take(ratePerSec, size, now)
+      if (answer.tokens >= 0) this.#store.db.put(key, encodeBucket(bucket))
+      return answer
+    })
+  }
+
+  async refundDaily(tenant: string, tool: string, now = this.#now()): Promise<void> {
+    const key: Key = ['count', dayOf(now), keyOf(tenant, tool)]
+    await this.#store.transact(() => {
+      const counted = this.#countAt(key)
+      if (counted > 1) this.#store.db.put(key, encodeCount(counted - 1))
+      else if (counted === 1) this.#store.db.remove(key)
+    })
+  }
+
+  /** Safe twice; operations under way end first. */
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+
+  #countAt(key: Key): number {
+    const stored = this.#store.db.get(key)
+    return stored === undefined ? 0 : decodeCount(stored)
+  }
+
+  // The day before today stays, for calls that began before midnight.
+  #forgetDaysBefore(day: number): void {
+    const old = this.#store.db.getKeys({ start: ['count', 0, ''], end: ['count', day, ''], limit: SWEPT })
+    for (const key of [...old]) this.#store.db.remove(key)
+  }
+
+  // A bucket that is full again equals a new one. Each process goes round by itself.
+  #forgetFullBuckets(now: number): void {
+    const range = {
+      start: this.#sweepFrom,
+      exclusiveStart: true,
+      end: ['bucket', '\uffff'] satisfies Key,
+      limit: SWEPT,
+    }
+    const found = [...this.#store.db.getRange(range)]
+    for (const { key, value } of found) if (decodeBucket(value).fullAt <= now) this.#store.db.remove(key)
+    const last = found.at(-1)
+    this.#sweepFrom = found.length < SWEPT || last === undefined ? ['bucket', ''] : last.key
+  }
+}

@@ -1,0 +1,136 @@
+// Counts in Redis or Valkey: all gateways that share a server share its limits.
+import type { QuotaAdapter } from '@svc/core'
+import { RedisConnection, type RedisConnectionOptions } from '@svc/core/redis'
+import { checkDailyLimit } from '../day.js'
+import { keyOf } from '../key.js'
+import { checkedSize } from '../token-bucket.js'
+import { countDaily, refundDaily, takeTokens } from './scripts.js'
+
+export interface RedisQuotaOptions extends RedisConnectionOptions {
+  /** Before every key; `svc:quotas:` where not given. */
+  readonly keyPrefix?: string | undefined
+}
+
+/** A Redis number is a double: this is as good as no limit, and one that Lua can read. */
+const NO_LIMIT = Number.MAX_SAFE_INTEGER
+
+export class RedisQuotaAdapter implements QuotaAdapter {
+  #connection: RedisConnection
+  #prefix: string
+
+  constructor({ keyPrefix = 'svc:quotas:', ...connection }: RedisQuotaOptions) {
+    this.#prefix = keyPrefix
+    this.#connection = new RedisConnection(connection)
+  }
+
+  /** Goes on trying to connect after it has rejected. */
+  connect(signal: AbortSignal): Promise<void> {
+    return this.#connection.connect(signal)
+  }
+
+  ready(): string | undefined {
+    return this.#connection.ready()
+  }
+
+  incrDaily(tenant: string, tool: string, limit: number, now?: number) {
+    return this.#count(tenant, tool, { limit, want: 1, now }, dayOf)
+  }
+
+  takeToken(tenant: string, tool: string, ratePerSec: number, burst?: number, now?: number) {
+    return this.#take(tenant, tool, { ratePerSec, burst, want: 1, now }, bucketOf)
+  }
+
+  refundDaily(tenant: string, tool: string, now?: number): Promise<void> {
+    return this.refundDays(tenant, tool, 1, now)
+  }
+
+  /** Counts up to `want` calls at once, all of them included in `count`; `taken` is 0 when the limit is reached. */
+  countDaily(tenant: string, tool: string, limit: number, want: number) {
+    return this.#count(tenant, tool, { limit, want }, daysOf)
+  }
+
+  /** Takes up to `want` tokens at once; `tokens` are left, and below zero when not one was there. */
+  takeTokens(tenant: string, tool: string, ratePerSec: number, burst: number | undefined, want: number) {
+    return this.#take(tenant, tool, { ratePerSec, burst, want }, bucketsOf)
+  }
+
+  async refundDays(tenant: string, tool: string, calls: number, now?: number): Promise<void> {
+    await this.#connection.run(refundDaily, [this.#key('count', tenant, tool)], [now ?? '', calls])
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close()
+  }
+
+  #count<T>(tenant: string, tool: string, { limit, want, now }: Count, read: Reading<T>): Promise<T> {
+    return rejecting(() => {
+      checkDailyLimit(limit)
+      const args = [Math.min(limit, NO_LIMIT), now ?? '', want]
+      return this.#connection.run(countDaily, [this.#key('count', tenant, tool)], args, read)
+    })
+  }
+
+  #take<T>(tenant: string, tool: string, take: Take, read: Reading<T>): Promise<T> {
+    const { ratePerSec, burst, want, now } = take
+    return rejecting(() => {
+      const args = [ratePerSec, checkedSize(ratePerSec, burst), now ?? '', want]
+      return this.#connection.run(takeTokens, [this.#key('bucket', tenant, tool)], args, read)
+    })
+  }
+
+  /** What is counted for one tenant and tool lies on one node of a cluster. */
+  #key(what: 'count' | 'bucket', tenant: string, tool: string): string {
+    return `${this.#prefix}{${keyOf(tenant, tool)}}:${what}`
+  }
+}
+
+interface Count {
+  readonly limit: number
+  readonly want: number
+  readonly now?: number | undefined
+}
+
+interface Take {
+  readonly ratePerSec: number
+  readonly burst: number | undefined
+  readonly want: number
+  readonly now?: number | undefined
+}
+
+type Reading<T> = (answer: unknown) => T
+
+/** What an async function would do, without the promise that it makes beside the one it returns. */
+function rejecting<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return ask()
+  } catch (fault) {
+    return Promise.reject(fault)
+  }
+}
+
+function daysOf(answer: unknown) {
+  const [count, resetAt, taken] = Array.isArray(answer) ? (answer as unknown[]) : []
+  if (typeof count !== 'number' || typeof resetAt !== 'number' || typeof taken !== 'number') {
+    throw new Error('Redis: the answer to a count cannot be read')
+  }
+  return { count, resetAt, taken }
+}
+
+function dayOf(answer: unknown) {
+  const { count, resetAt } = daysOf(answer)
+  return { count, resetAt }
+}
+
+/** Tokens have fractions, which Redis would cut off a number: they come as text. */
+function bucketsOf(answer: unknown) {
+  const [tokens, resetAt, taken] = String(answer).split(' ').map(Number)
+  if (tokens === undefined || resetAt === undefined || taken === undefined) {
+    throw new Error('Redis: the answer to a take cannot be read')
+  }
+  return { tokens, resetAt, taken }
+}
+
+function bucketOf(answer: unknown) {
+  const { tokens, resetAt } = bucketsOf(answer)
+  return { tokens, resetAt }
+}

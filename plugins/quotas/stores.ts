@@ -1,0 +1,79 @@
+// Where calls are counted: in the adapter that code gives, else in the one that the policy names.
+import { type PluginContext, type QuotaAdapter, resolveOptional, token, tokens } from '@svc/core'
+import { type StoreKind, StoreResource } from '@svc/core/store'
+import { checkBucket, checkDay } from './answer-checks.js'
+import type { QuotasConfig } from './config.js'
+import { MemoryQuotaAdapter } from './store/memory/store.js'
+
+/** Opens an adapter of the user's. The gateway keeps it across reloads and closes it in the end. */
+export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
+
+/** Adapters that `quotas.adapter` may name besides the built-in ones. */
+export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotas/adapters')
+
+const whileDown = {
+  closed: 'limited calls are refused',
+  open: 'limited calls are let through uncounted',
+  local: 'limited calls are counted in this process alone',
+} as const
+
+/**
+ * An object in the configuration wins, then a registered name, then what `tokens.QuotaAdapter` is bound to (in place
+ * of memory), then what ships. Throws for a name that nobody registered.
+ */
+export function quotaStore(config: QuotasConfig, context: PluginContext): StoreResource<QuotaAdapter> {
+  const { adapter, failure_mode } = config
+  return new StoreResource<QuotaAdapter>(
+    {
+      name: 'quota store',
+      section: 'quotas',
+      kind: typeof adapter === 'string' ? adapter : 'memory',
+      kinds: { ...builtIn(config), ...registered(context) },
+      settings: config,
+      instance: instanceOf(adapter, context),
+      isOptional: failure_mode !== 'closed',
+      operations: {
+        takeToken: { check: checkBucket },
+        incrDaily: {
+          check: checkDay,
+          undo({ refundDaily }, { count, resetAt }, tenant, tool, limit) {
+            // In the other modes the call went on, so its count stays.
+            if (failure_mode !== 'closed' || count > limit) return undefined
+            return refundDaily?.(tenant, tool, resetAt - 1)
+          },
+        },
+        refundDaily: {},
+      },
+      failureMetric: 'svc_quota_store_failures_total',
+      whileDown: whileDown[failure_mode],
+    },
+    context,
+  )
+}
+
+function instanceOf(adapter: QuotasConfig['adapter'], { container }: PluginContext) {
+  if (typeof adapter !== 'string') return { name: 'a QuotaAdapter given in code', store: adapter }
+  const bound = adapter === 'memory' ? resolveOptional(container, tokens.QuotaAdapter) : undefined
+  return bound && { name: 'the bound QuotaAdapter', store: bound }
+}
+
+function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaAdapter>> {
+  return {
+    memory: async ({ clock }) => new MemoryQuotaAdapter({ now: () => clock.now() }),
+    async lmdb({ dir, clock }) {
+      const { LmdbQuotaAdapter } = await import('./store/lmdb/store.js')
+      return new LmdbQuotaAdapter({ dir, now: () => clock.now() })
+    },
+    async redis({ redis }) {
+      const { LeasedQuotaAdapter, RedisQuotaAdapter } = await import('./store/redis/index.js')
+      const store = new RedisQuotaAdapter({ ...redis, keyPrefix: config.redis?.keyPrefix })
+      const lease = config.redis?.lease
+      return lease === undefined ? store : new LeasedQuotaAdapter(store, lease)
+    },
+  }
+}
+
+function registered(context: PluginContext): Record<string, StoreKind<QuotaAdapter>> {
+  const factories = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
+  return Object.fromEntries(factories.map(([name, make]) => [name, async () => make(context)]))
+}

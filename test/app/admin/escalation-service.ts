@@ -1,0 +1,118 @@
+// A service in memory, offered by a stage of the test's own, for what the listeners make of escalations.
+import {
+  definePlugin,
+  type Escalation,
+  type EscalationService,
+  type Plugin,
+  type Reviewer,
+  type Stage,
+  services,
+  VoteError,
+} from '@svc/core'
+import { z } from 'zod'
+
+export class TestEscalationService implements EscalationService {
+  readonly cases = new Map<string, Escalation>()
+  /** When set, the store is down. */
+  isDown = false
+  #now = Date.UTC(2026, 0, 2, 3, 4, 5)
+
+  /** Opens one of tenant `acme`; what is given is over that. */
+  open(id: string, given: Partial<Escalation> = {}): Escalation {
+    const opened: Escalation = {
+      id,
+      fingerprint: 'f'.repeat(64),
+      tenant: 'acme',
+      server: 'billing',
+      tool: 'refund_payment',
+      reference: 'mcp://billing/refund_payment@1.0.0',
+      principal: 'user:bob@example.com',
+      reason: 'high_risk_side_effect',
+      severity: 'high',
+      strategy: 'single_approver',
+      status: 'pending',
+      votes: [],
+      isUsed: false,
+      traceId: '1'.repeat(32),
+      createdAt: this.#now,
+      expiresAt: this.#now + 900_000,
+      ...given,
+    }
+    this.cases.set(id, opened)
+    this.#now += 1000
+    return opened
+  }
+
+  async find(id: string): Promise<Escalation | undefined> {
+    this.#reach()
+    return this.cases.get(id)
+  }
+
+  async list({ status, tenant, limit }: Parameters<EscalationService['list']>[0]): Promise<Escalation[]> {
+    this.#reach()
+    return [...this.cases.values()]
+      .filter((one) => status === undefined || one.status === status)
+      .filter((one) => tenant === undefined || one.tenant === tenant)
+      .sort((a, b) => b.createdAt - a.createdAt)
+      .slice(0, limit)
+  }
+
+  async vote(
+    id: string,
+    reviewer: Reviewer,
+    { vote, comment }: { vote: 'approve' | 'reject'; comment?: string },
+  ): Promise<Escalation> {
+    this.#reach()
+    const found = this.cases.get(id)
+    if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
+    const who = reviewer.kind === 'admin' ? 'admin' : `${reviewer.identity.user}`
+    if (found.principal === `user:${who}`) throw new VoteError('NOT_A_REVIEWER', 'Nobody approves their own.')
+    if (found.votes.some((one) => one.reviewer === who)) {
+      throw new VoteError('ALREADY_VOTED', 'You have voted.')
+    }
+    if (found.status !== 'pending') throw new VoteError('DECIDED', `It is ${found.status}.`)
+    const roles = reviewer.kind === 'admin' ? [] : reviewer.identity.roles
+    const cast = { reviewer: who, roles, vote, at: this.#now, ...(comment === undefined ? {} : { comment }) }
+    const decided =
+      found.strategy === 'single_approver'
+        ? {
+            status: vote === 'approve' ? ('approved' as const) : ('rejected' as const),
+            decidedBy: 'votes' as const,
+            decidedAt: this.#now,
+          }
+        : {}
+    const next = { ...found, ...decided, votes: [...found.votes, cast] }
+    this.cases.set(id, next)
+    return next
+  }
+
+  async wait(id: string): Promise<Escalation | undefined> {
+    return this.find(id)
+  }
+
+  #reach(): void {
+    if (this.isDown) throw new Error('ECONNREFUSED: secret-host:6379')
+  }
+}
+
+/** A stage that stands before enforcement and offers the service; `seen` is called whenever it is asked for. */
+export function escalationServicePlugin(
+  service: EscalationService,
+  seen: { stopped: number } = { stopped: 0 },
+): Plugin {
+  return definePlugin({
+    name: 'service',
+    version: '1.0.0',
+    core: '^1.0.0',
+    schema: z.strictObject({}),
+    presence: 'always',
+    create: (): Stage => ({
+      handle: (_call, next) => next(),
+      offer: <T>(asked: symbol & { readonly type?: T }) =>
+        asked === services.escalations ? (service as T) : undefined,
+      async stop() {
+        seen.stopped++
+      },
+    }),
+  })
+}

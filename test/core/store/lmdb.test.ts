@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { LmdbStore } from '@svc/core/lmdb'
+import { expect } from 'chai'
+
+const KEY = ['a']
+
+describe('LmdbStore', () => {
+  let dir: string
+
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'svc-lmdb-'))
+  })
+
+  afterEach(() => rmSync(dir, { recursive: true }))
+
+  const open = (at = dir, isSecret = false) =>
+    new LmdbStore<string[]>({ dir: at, name: 'the store', isSecret })
+  const put = (store: LmdbStore<string[]>, text: string) =>
+    store.transact(() => void store.db.put(KEY, Buffer.from(text)))
+  const get = (store: LmdbStore<string[]>) => store.transact(() => store.db.get(KEY)?.toString())
+
+  it('makes its directory, for nobody else to read', async () => {
+    const inner = join(dir, 'a', 'b')
+    await open(inner).close()
+    expect(statSync(inner).mode & 0o777).to.equal(0o700)
+  })
+
+  it('remembers what was written when it is opened again', async () => {
+    const before = open()
+    await put(before, 'kept')
+    await before.close()
+    const after = open()
+    expect(await get(after)).to.equal('kept')
+    await after.close()
+  })
+
+  it('ends operations under way before it closes, and refuses later ones', async () => {
+    const store = open()
+    const writing = put(store, 'kept')
+    await Promise.all([store.close(), store.close()])
+    await writing
+    const [later] = await Promise.allSettled([get(store)])
+    expect(later).to.have.nested.property('reason.message', 'the store is closed')
+  })
+
+  it('says which directory it cannot open', () => {
+    const file = join(dir, 'file')
+    writeFileSync(file, '')
+    expect(() => open(file)).to.throw(`the store in ${file} cannot be opened: `)
+  })
+
+  for (const [what, bytes] of Object.entries({
+    text: Buffer.from('this is no database, only text of some length'),
+    'a page of another format': Buffer.alloc(16_384, 0x5a),
+    'a few bytes': Buffer.from('x'),
+  })) {
+    it(`opens no file that is no database: ${what}`, () => {
+      writeFileSync(join(dir, 'data.mdb'), bytes)
+      expect(() => open()).to.throw(/^the store in .* cannot be opened: data.mdb is no LMDB database$/)
+    })
+  }
+})

@@ -1,0 +1,72 @@
+import { RedisConnection, script } from '@svc/core/redis'
+import { expect } from 'chai'
+import { type RedisServer, startRedis, until } from '../../support/redis.js'
+
+const { signal } = new AbortController()
+const increment = script(`return redis.call('INCR', KEYS[1])`)
+
+async function rejection(promise: Promise<unknown>): Promise<string> {
+  const [result] = await Promise.allSettled([promise])
+  return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
+}
+
+describe('a connection to a Redis that fails', function () {
+  this.timeout(60_000)
+  let server: RedisServer
+  let connection: RedisConnection
+
+  beforeEach(async () => {
+    server = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always'])
+  })
+
+  afterEach(async () => {
+    connection.close()
+    await server[Symbol.asyncDispose]()
+  })
+
+  const to = (timeoutMs: number) => {
+    connection = new RedisConnection({
+      url: server.url,
+      connectTimeoutMs: timeoutMs,
+      socketTimeoutMs: timeoutMs,
+    })
+    return connection
+  }
+  const count = () => connection.run(increment, ['k'], [])
+  const works = async () => (await Promise.allSettled([count()]))[0]?.status === 'fulfilled'
+
+  it('rejects commands while it is gone without a wait, and goes on when it is back', async () => {
+    // Longer than the test may take: a command that waited for the server would fail it.
+    await to(600_000).connect(signal)
+    await count()
+    await server.kill('SIGKILL')
+    await until(async () => connection.ready() !== undefined)
+    expect(connection.ready()).to.match(/^Redis is not connected: /)
+    expect(await rejection(count())).to.match(/^Redis: /)
+    await server.restart()
+    await until(async () => connection.ready() === undefined)
+    expect(await count()).to.equal(2)
+  })
+
+  it('gives up a connection on which nothing is heard, and makes a new one', async () => {
+    await to(1000).connect(signal)
+    await server.kill('SIGSTOP')
+    expect(await rejection(count())).to.match(/^Redis: /)
+    await server.kill('SIGCONT')
+    await until(works)
+  })
+
+  it('waits no longer than its time for a server that hangs', async () => {
+    await server.kill('SIGSTOP')
+    expect(await rejection(to(1000).connect(signal))).to.equal('Redis cannot be reached: no connection yet')
+    await server.kill('SIGCONT')
+    await until(works)
+  })
+
+  it('rejects when there is no server, and connects when there is', async () => {
+    await server.kill('SIGKILL')
+    expect(await rejection(to(1000).connect(signal))).to.match(/^Redis cannot be reached: .*ECONNREFUSED/)
+    await server.restart()
+    await until(works)
+  })
+})

@@ -1,0 +1,323 @@
+import { bind, type PluginContext, type QuotaAdapter, tokens } from '@svc/core'
+import { type StoreEnvironment, type StoreOptions, StoreResource } from '@svc/core/store'
+import { expect } from 'chai'
+import sinon, { type SinonFakeTimers } from 'sinon'
+import { FakeClock } from 'svc-sdk/testing'
+import { makeContext } from '../../support/context.js'
+import { keepingLogger } from '../../support/logger.js'
+
+const { signal } = new AbortController()
+const NOON = Date.UTC(2026, 5, 15, 12)
+
+/** A store that answers, fails, or keeps its answers until it is told to give them. */
+class FakeStore implements QuotaAdapter {
+  mode: 'up' | 'down' | 'hanging' = 'up'
+  readonly calls: string[] = []
+  #pending: (() => void)[] = []
+
+  incrDaily(_tenant: string, tool: string, limit: number) {
+    return this.#answer(`incrDaily ${tool} ${limit}`, { count: 1, resetAt: NOON })
+  }
+  takeToken(_tenant: string, tool: string, rate: number) {
+    return this.#answer(`takeToken ${tool} ${rate}`, { tokens: 0, resetAt: NOON })
+  }
+  async refundDaily(_tenant: string, tool: string): Promise<void> {
+    await this.#answer(`refundDaily ${tool}`, undefined)
+  }
+  async connect(): Promise<void> {
+    this.calls.push('connect')
+    if (this.mode === 'down') throw new Error('connection refused')
+  }
+  ready(): string | undefined {
+    return this.mode === 'down' ? 'no connection' : undefined
+  }
+  async close(): Promise<void> {
+    this.calls.push('close')
+  }
+  /** Gives the answers it kept. */
+  recover(): void {
+    this.mode = 'up'
+    for (const answer of this.#pending.splice(0)) answer()
+  }
+
+  async #answer<T>(call: string, result: T): Promise<T> {
+    this.calls.push(call)
+    if (this.mode === 'down') throw new Error('connection refused')
+    if (this.mode === 'hanging') await new Promise<void>((resolve) => this.#pending.push(resolve))
+    return result
+  }
+}
+
+describe('StoreResource', () => {
+  let store: FakeStore
+  let clock: FakeClock
+  let context: PluginContext & { warnings: string[] }
+  let opened: StoreEnvironment[]
+  const log = keepingLogger()
+  const counted: string[] = []
+
+  beforeEach(() => {
+    store = new FakeStore()
+    clock = new FakeClock(NOON)
+    opened = []
+    log.lines.length = 0
+    counted.length = 0
+    context = makeContext({ baseDir: '/policy', stateDir: '/state' })
+    bind(context.container, tokens.Clock, { useValue: clock })
+    bind(context.container, tokens.Logger, { useValue: log })
+    bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
+  })
+
+  function resource(options: Partial<StoreOptions<QuotaAdapter>> = {}): StoreResource<QuotaAdapter> {
+    const open = async (environment: StoreEnvironment) => {
+      opened.push(environment)
+      return store
+    }
+    return new StoreResource<QuotaAdapter>(
+      {
+        name: 'test store',
+        section: 'quotas',
+        kind: 'lmdb',
+        kinds: { lmdb: open, redis: open },
+        settings: { timeoutMs: 200 },
+        operations: {
+          takeToken: {},
+          incrDaily: {
+            check({ count }) {
+              if (count > 1000) throw new TypeError('too many')
+            },
+            undo: (own, _answer, tenant, tool) => own.refundDaily?.(tenant, tool),
+          },
+          refundDaily: {},
+        },
+        failureMetric: 'failures_total',
+        whileDown: 'calls are refused',
+        ...options,
+      },
+      context,
+    )
+  }
+
+  async function started(options: Partial<StoreOptions<QuotaAdapter>> = {}) {
+    const made = resource(options)
+    await made.start(signal)
+    return made
+  }
+
+  async function rejection(promise: Promise<unknown>): Promise<unknown> {
+    const [result] = await Promise.allSettled([promise])
+    return result?.status === 'rejected' ? result.reason : undefined
+  }
+
+  describe('choice', () => {
+    it('refuses a kind that nobody registered, and names those it knows', () => {
+      for (const kind of ['other', 'toString', '__proto__']) {
+        expect(() => resource({ kind })).to.throw(
+          `quotas.adapter: no adapter named "${kind}" is registered; known are lmdb, redis`,
+        )
+      }
+    })
+
+    it('opens nothing before the start, and has no running store then', () => {
+      const made = resource()
+      expect(opened).to.deep.equal([])
+      expect(() => made.running).to.throw('the test store is not open')
+      expect(made.ready()).to.equal('the test store is not open')
+    })
+
+    it('opens a store on disk below the state, or in the directory of the policy', async () => {
+      await started()
+      await started({ settings: { timeoutMs: 200, dir: 'here' } })
+      expect(opened.map(({ dir }) => dir)).to.deep.equal(['/state/quotas', '/policy/here'])
+      expect(opened[0]?.clock).to.equal(clock)
+    })
+
+    it('opens a store in Redis with its settings, and a connection that outlives the deadline', async () => {
+      const settings = { timeoutMs: 200, redisUrl: 'redis://h', redis: { cluster: true } }
+      await started({ kind: 'redis', settings })
+      expect(opened[0]?.redis).to.deep.equal({ url: 'redis://h', cluster: true, socketTimeoutMs: 400 })
+    })
+
+    it("prefers the user's store, and leaves it open", async () => {
+      const made = await started({ instance: { name: 'mine', store }, kind: 'unused' })
+      expect(made.source).to.equal('mine')
+      expect((await made.running.incrDaily('t', 'a', 1)).count).to.equal(1)
+      await made.stop()
+      expect(opened).to.deep.equal([])
+      expect(store.calls).to.deep.equal(['connect', 'incrDaily a 1'])
+      expect(context.resources.size).to.equal(0)
+    })
+  })
+
+  describe('life', () => {
+    it('survives a reload, and is closed by the last that stops', async () => {
+      const [old, next] = [await started(), await started()]
+      await old.stop()
+      await old.stop()
+      expect(opened).to.have.length(1)
+      expect(store.calls).to.not.include('close')
+      expect((await next.running.incrDaily('t', 'a', 1)).count).to.equal(1)
+      await next.stop()
+      expect(store.calls.at(-1)).to.equal('close')
+      expect(context.resources.size).to.equal(0)
+    })
+
+    it('is another store where anything is configured otherwise', async () => {
+      const redis = { kind: 'redis', settings: { timeoutMs: 200, redisUrl: 'redis://h' } }
+      await started()
+      await started(redis)
+      await started({ ...redis, settings: { ...redis.settings, namespace: 'n' } })
+      await started({ ...redis, settings: { ...redis.settings, redis: { sentinel: 'main' } } })
+      await started({ ...redis, settings: { ...redis.settings, redisUrl: 'redis://:secret@h' } })
+      expect(opened).to.have.length(5)
+    })
+
+    it('is the same store on disk under another deadline', async () => {
+      await started()
+      await started({ settings: { timeoutMs: 100 } })
+      expect(opened).to.have.length(1)
+    })
+
+    it('does not start where it cannot connect or open, and keeps nothing', async () => {
+      store.mode = 'down'
+      expect(await rejection(resource().start(signal))).to.have.property('message', 'connection refused')
+      expect(store.calls).to.deep.equal(['connect', 'close'])
+      const broken = { lmdb: () => Promise.reject(new Error('no directory')) }
+      const made = resource({ kinds: broken })
+      expect(await rejection(made.start(signal))).to.have.property('message', 'no directory')
+      expect(made.ready()).to.equal('the test store is not open')
+      expect(context.resources.size).to.equal(0)
+    })
+
+    it('starts with a warning where it may do without', async () => {
+      store.mode = 'down'
+      const made = await started({ isOptional: true })
+      expect(context.warnings).to.deep.equal([
+        'quotas: connection refused; the gateway goes on trying to connect',
+      ])
+      store.mode = 'up'
+      expect((await made.running.incrDaily('t', 'a', 1)).count).to.equal(1)
+    })
+
+    it('keeps what is attached across reloads, and closes it before the store', async () => {
+      const make = () => ({ value: {}, close: () => void store.calls.push('close attached') })
+      const [old, next] = [await started(), await started()]
+      const attached = old.attach('things', make)
+      expect(next.attach('things', make)).to.equal(attached)
+      expect(next.attach('other things', make)).to.not.equal(attached)
+      await old.stop()
+      expect(store.calls).to.not.include('close attached')
+      await next.stop()
+      expect(store.calls.slice(-3)).to.deep.equal(['close attached', 'close attached', 'close'])
+    })
+  })
+
+  describe('operations', () => {
+    let timers: SinonFakeTimers
+
+    beforeEach(() => {
+      timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    })
+
+    afterEach(() => timers.restore())
+
+    async function pass(ms: number): Promise<void> {
+      clock.advance(ms)
+      await timers.tickAsync(ms)
+    }
+
+    it('reject with one error for every failure, counted, and logged every ten seconds', async () => {
+      const { running } = await started()
+      store.mode = 'down'
+      for (let call = 0; call < 3; call++) {
+        const fault = await rejection(running.takeToken('t', 'a', 1))
+        expect(fault).to.include({ code: 'STORE_UNAVAILABLE', message: 'The test store cannot be asked.' })
+        expect(fault).to.have.nested.property('cause.message', 'connection refused')
+      }
+      await pass(10_000)
+      await rejection(running.incrDaily('t', 'a', 1))
+      expect(counted).to.deep.equal(Array(4).fill('failures_total'))
+      const message = 'the test store fails: calls are refused'
+      expect(log.lines).to.deep.equal([
+        { level: 'warn', fields: { fault: 'connection refused', failures: 1 }, message },
+        { level: 'warn', fields: { fault: 'connection refused', failures: 3 }, message },
+      ])
+      store.mode = 'up'
+      expect(await running.incrDaily('t', 'a', 1)).to.deep.equal({ count: 1, resetAt: NOON })
+    })
+
+    it('reject a result that the port does not allow', async () => {
+      const wrong = Object.assign(store, { incrDaily: async () => ({ count: 1001, resetAt: NOON }) })
+      const { running } = await started({ instance: { name: 'mine', store: wrong } })
+      expect(await rejection(running.incrDaily('t', 'a', 1))).to.have.nested.property(
+        'cause.message',
+        'too many',
+      )
+    })
+
+    it('reject after the deadline, then one waits at a time and the others fail at once', async () => {
+      const made = await started()
+      store.mode = 'hanging'
+      const first = rejection(made.running.takeToken('t', 'a', 1))
+      await pass(200)
+      expect(await first).to.have.nested.property(
+        'cause.message',
+        'the test store gave no answer within 200 ms',
+      )
+      expect(made.ready()).to.equal('the test store does not answer')
+      const waiting = rejection(made.running.takeToken('t', 'b', 1))
+      const refused = await Promise.all(
+        ['c', 'd'].map((tool) => rejection(made.running.takeToken('t', tool, 1))),
+      )
+      for (const fault of refused) {
+        expect(fault).to.have.nested.property('cause.message', 'the test store has stopped answering')
+      }
+      expect(store.calls).to.deep.equal(['connect', 'takeToken a 1', 'takeToken b 1'])
+      await pass(200)
+      expect(await waiting).to.have.property('code', 'STORE_UNAVAILABLE')
+    })
+
+    it('undo what was answered too late, and go on as soon as any answer comes', async () => {
+      const made = await started()
+      store.mode = 'hanging'
+      const late = rejection(made.running.incrDaily('t', 'late', 5))
+      await pass(200)
+      await late
+      store.recover()
+      await pass(0)
+      expect(store.calls.slice(1)).to.deep.equal(['incrDaily late 5', 'refundDaily late'])
+      expect(made.ready()).to.equal(undefined)
+      expect((await made.running.takeToken('t', 'a', 1)).tokens).to.equal(0)
+    })
+
+    it('survive an undo that fails', async () => {
+      store.refundDaily = () => Promise.reject(new Error('gone'))
+      const { running } = await started()
+      store.mode = 'hanging'
+      const late = rejection(running.incrDaily('t', 'late', 5))
+      await pass(200)
+      await late
+      store.recover()
+      await pass(0)
+      expect(counted).to.have.length(2)
+      expect((await running.takeToken('t', 'a', 1)).tokens).to.equal(0)
+    })
+
+    it('have no deadline in a store of this process', async () => {
+      const inProcess = Object.assign(store, { inProcess: true })
+      const { running } = await started({ instance: { name: 'mine', store: inProcess } })
+      const answer = running.incrDaily('t', 'a', 1)
+      expect(timers.countTimers()).to.equal(0)
+      expect((await answer).count).to.equal(1)
+    })
+
+    it('leave out what the store does not have, and pass on what it says of itself', async () => {
+      const { incrDaily, takeToken } = store
+      const less: QuotaAdapter = { incrDaily, takeToken, ready: () => 'busy', warning: () => 'nearly full' }
+      const made = await started({ instance: { name: 'mine', store: less } })
+      expect(made.running.refundDaily).to.equal(undefined)
+      expect(made.ready()).to.equal('busy')
+      expect(made.running.warning?.()).to.equal('nearly full')
+    })
+  })
+})

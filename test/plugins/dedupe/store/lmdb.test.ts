@@ -1,0 +1,131 @@
+import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { LmdbDedupeStore } from '@svc/plugin-dedupe/lmdb'
+import { expect } from 'chai'
+import { open } from 'lmdb'
+import { claimOf, dedupeStoreSuite } from './suite.js'
+
+dedupeStoreSuite('lmdb', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-dedupe-'))
+  let now = 1_000_000
+  const store = new LmdbDedupeStore({ dir, now: () => now })
+  return {
+    store,
+    advance: async (ms) => {
+      now += ms
+    },
+    async close() {
+      await store.close()
+      rmSync(dir, { recursive: true })
+    },
+  }
+})
+
+describe('lmdb dedupe store', () => {
+  let dir: string
+
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'svc-dedupe-'))
+  })
+
+  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+
+  const rejection = async (promise: Promise<unknown>): Promise<string> => {
+    const [result] = await Promise.allSettled([promise])
+    return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
+  }
+
+  it('keeps its files to itself in a directory that others may read', async () => {
+    chmodSync(dir, 0o755)
+    await new LmdbDedupeStore({ dir }).close()
+    for (const file of ['data.mdb', 'lock.mdb']) {
+      expect(statSync(join(dir, file)).mode & 0o777, file).to.equal(0o600)
+    }
+  })
+
+  it('keeps claims, marks and answers when it is opened again', async () => {
+    const before = new LmdbDedupeStore({ dir })
+    const [claimed, sent, answered] = ['claimed', 'sent', 'answered'].map((key) => claimOf({ key }))
+    for (const claim of [claimed!, sent!, answered!]) await before.claim(claim)
+    await before.markSent(sent!)
+    await before.complete(answered!, Buffer.from('x'))
+    await before.close()
+    const after = new LmdbDedupeStore({ dir })
+    const states = ['claimed', 'sent', 'answered'].map(
+      async (key) => (await after.claim(claimOf({ key }))).state,
+    )
+    expect(await Promise.all(states)).to.deep.equal(['in_flight', 'in_flight', 'answered'])
+    await after.close()
+  })
+
+  it('takes leases for lapsed when its clock is set back, and never frees what was sent', async () => {
+    let now = 1_000_000_000
+    const store = new LmdbDedupeStore({ dir, now: () => now })
+    const waiting = claimOf({ key: 'waiting' })
+    const running = claimOf({ key: 'running' })
+    for (const claim of [waiting, running]) await store.claim(claim)
+    await store.markSent(running)
+    now -= 86_400_000
+    expect((await store.claim(claimOf({ key: 'waiting' }))).state).to.equal('claimed')
+    expect(await store.markSent(waiting)).to.equal(false)
+    expect((await store.claim(claimOf({ key: 'running' }))).state).to.equal('unknown')
+    expect(await store.complete(running, Buffer.from('x'))).to.equal(true)
+    expect((await store.claim(claimOf({ key: 'running' }))).state).to.equal('answered')
+    await store.close()
+  })
+
+  it('never frees what was sent when its clock is set forward, within the time to live', async () => {
+    let now = 1_000_000_000
+    const store = new LmdbDedupeStore({ dir, now: () => now })
+    const running = claimOf()
+    await store.claim(running)
+    await store.markSent(running)
+    now += running.ttlMs
+    expect((await store.claim(claimOf())).state).to.equal('unknown')
+    await store.close()
+  })
+
+  it('clears away what it has forgotten as new keys come', async () => {
+    let now = 1_000_000_000
+    const store = new LmdbDedupeStore({ dir, now: () => now })
+    for (let i = 0; i < 50; i++) {
+      const claim = claimOf({ key: `old ${i}` })
+      await store.claim(claim)
+      if (i % 2 === 0) await store.complete(claim, Buffer.from('x'))
+    }
+    now += 1_000_000
+    for (let i = 0; i < 50; i++) await store.claim(claimOf({ key: `new ${i}` }))
+    await store.close()
+    const db = open<Buffer>({ path: dir, noSubdir: false, encoding: 'binary' })
+    const keys = [...db.getKeys()].map((key) => JSON.stringify(key))
+    expect(keys.filter((key) => key.includes('old'))).to.deep.equal([])
+    // One entry and one note of its end for each.
+    expect(keys).to.have.lengthOf(100)
+    await db.close()
+  })
+
+  for (const [what, bytes] of Object.entries({
+    nothing: '',
+    'no JSON': 'x\n',
+    'no line': '["sent","f","o",1,1,1,false]',
+    'a phase nobody knows': '["done","f","o",1,1,1,false]\n',
+    'no time': '["sent","f","o",1,1,null,false]\n',
+    'a quota record': '\u0000\u0000\u0000\u0000\u0000\u0000\u0008@',
+  })) {
+    it(`rejects where it finds ${what}, and serves other keys`, async () => {
+      const db = open<Buffer>({ path: dir, noSubdir: false, encoding: 'binary' })
+      await db.put(['key', 'spoilt'], Buffer.from(bytes))
+      await db.close()
+      const store = new LmdbDedupeStore({ dir })
+      const claim = claimOf({ key: 'spoilt' })
+      for (const act of ['claim', 'markSent', 'renew', 'release', 'markUnknown'] as const) {
+        expect(await rejection(store[act](claim)), act).to.match(
+          /^a stored record of \d+ bytes cannot be read$/,
+        )
+      }
+      expect((await store.claim(claimOf())).state).to.equal('claimed')
+      await store.close()
+    })
+  }
+})

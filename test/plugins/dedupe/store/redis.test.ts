@@ -1,0 +1,212 @@
+import { RedisDedupeStore } from '@svc/plugin-dedupe/redis'
+import { expect } from 'chai'
+import { type RedisServer, startRedis, until } from '../../../support/redis.js'
+import { advanceRedis } from './redis-time.js'
+import { claimOf, dedupeStoreSuite } from './suite.js'
+
+const { signal } = new AbortController()
+const NAMESPACE = 'svc:dedupe'
+
+async function rejection(promise: Promise<unknown>): Promise<string> {
+  const [result] = await Promise.allSettled([promise])
+  return result?.status === 'rejected' ? (result.reason as Error).message : 'it did not reject'
+}
+
+describe('redis', () => {
+  let server: RedisServer
+
+  before(async () => {
+    server = await startRedis()
+  })
+
+  after(() => server[Symbol.asyncDispose]())
+
+  dedupeStoreSuite(
+    'redis',
+    async () => {
+      await server.send('FLUSHALL')
+      const store = new RedisDedupeStore({ url: server.url, namespace: NAMESPACE })
+      await store.connect(signal)
+      return { store, advance: (ms) => advanceRedis(server, NAMESPACE, ms), close: () => store.close() }
+    },
+    20,
+  )
+
+  describe('redis dedupe store', () => {
+    let store: RedisDedupeStore
+
+    beforeEach(async () => {
+      await server.send('FLUSHALL')
+      store = new RedisDedupeStore({ url: server.url, namespace: NAMESPACE })
+      await store.connect(signal)
+    })
+
+    afterEach(() => store.close())
+
+    const at = (key: string) => `${NAMESPACE}:{${key}}`
+
+    it('lets every key expire, in every phase', async () => {
+      const claim = claimOf({ key: 'k', leaseMs: 10_000, ttlMs: 100_000 })
+      const left = async () => Number(await server.send('PTTL', at('k')))
+      await store.claim(claim)
+      expect(await left()).to.be.within(1, 10_000)
+      await store.markSent(claim)
+      expect(await left()).to.be.within(100_001, 110_000)
+      await store.renew(claim)
+      expect(await left()).to.be.within(100_001, 110_000)
+      await store.complete(claim, Buffer.from('x'))
+      expect(await left()).to.be.within(90_000, 100_000)
+      expect(await server.send('KEYS', '*')).to.deep.equal([at('k')])
+    })
+
+    it('takes a lease for lapsed that its clock, set back, has made too long', async () => {
+      const claim = claimOf({ key: 'k' })
+      await store.claim(claim)
+      await store.markSent(claim)
+      await server.send('HINCRBY', at('k'), 'l', 86_400_000)
+      expect((await store.claim(claimOf({ key: 'k' }))).state).to.equal('unknown')
+    })
+
+    for (const [what, command, ...args] of [
+      ['another type', 'SET', at('k'), 'x'],
+      ['a list', 'RPUSH', at('k'), 'x'],
+      ['another hash', 'HSET', at('k'), 'a', 'x'],
+      ['a phase nobody knows', 'HSET', at('k'), 'p', 'done', 'f', 'f', 'o', 'o', 'l', '1', 'd', '1'],
+      ['no time', 'HSET', at('k'), 'p', 'sent', 'f', 'f', 'o', 'o', 'l', 'x', 'd', '1'],
+    ] as const) {
+      it(`rejects where it finds ${what}, and serves other keys`, async () => {
+        await server.send(command, ...args)
+        const claim = claimOf({ key: 'k' })
+        for (const act of ['claim', 'markSent', 'renew', 'release', 'markUnknown'] as const) {
+          expect(await rejection(store[act](claim)), act).to.match(/^Redis: (WRONGTYPE|ERR) /)
+        }
+        expect((await store.claim(claimOf())).state).to.equal('claimed')
+      })
+    }
+
+    it('passes on an error of the server without what it was asked', async () => {
+      await server.send('ACL', 'SETUSER', 'clerk', 'on', '>s3cret', '~*', '+@all', '-evalsha', '-eval')
+      const url = server.url.replace('//', '//clerk:s3cret@')
+      const clerk = new RedisDedupeStore({ url, namespace: NAMESPACE, waitReplicas: 1 })
+      await clerk.connect(signal)
+      const claim = claimOf({ fingerprint: 'a fingerprint' })
+      for (const act of [
+        clerk.claim(claim),
+        clerk.markSent(claim),
+        clerk.complete(claim, Buffer.from('body')),
+      ]) {
+        expect(await rejection(act))
+          .to.match(/^Redis: NOPERM /)
+          .and.not.match(/fingerprint|s3cret|body/)
+      }
+      await clerk.close()
+    })
+
+    it('needs no more rights than it says', async () => {
+      const commands = [
+        'evalsha',
+        'eval',
+        'time',
+        'exists',
+        'hmget',
+        'hget',
+        'hset',
+        'del',
+        'pexpire',
+        'info',
+        'wait',
+      ]
+      const rights = commands.map((command) => `+${command}`)
+      await server.send('ACL', 'SETUSER', 'least', 'on', '>s3cret', `~${NAMESPACE}:*`, ...rights)
+      const url = server.url.replace('//', '//least:s3cret@')
+      const least = new RedisDedupeStore({ url, namespace: NAMESPACE })
+      await least.connect(signal)
+      const claim = claimOf()
+      await least.claim(claim)
+      expect(await least.markSent(claim)).to.equal(true)
+      expect(await least.renew(claim)).to.equal(true)
+      expect(await least.complete(claim, Buffer.from('x'))).to.equal(true)
+      expect((await least.claim(claimOf())).state).to.equal('answered')
+      await least.release(claim)
+      await least.close()
+    })
+  })
+})
+
+describe('redis with replicas', () => {
+  let primary: RedisServer
+  let replica: RedisServer
+
+  beforeEach(async () => {
+    primary = await startRedis()
+    replica = await startRedis(['--replicaof', '127.0.0.1', String(primary.port)])
+    await until(async () =>
+      String(await replica.send('INFO', 'replication')).includes('master_link_status:up'),
+    )
+  })
+
+  afterEach(async () => {
+    await replica[Symbol.asyncDispose]()
+    await primary[Symbol.asyncDispose]()
+  })
+
+  /** Milliseconds that no test reaches: each ends when the replica has answered. */
+  const UNLIMITED = { waitMs: 600_000, socketTimeoutMs: 1_200_000 }
+
+  const waiting = (times: { waitMs: number; socketTimeoutMs?: number }) =>
+    new RedisDedupeStore({ url: primary.url, namespace: NAMESPACE, waitReplicas: 1, ...times })
+
+  it('marks a call when its replicas have the mark, and rejects when they have not', async () => {
+    const store = waiting(UNLIMITED)
+    await store.connect(signal)
+    const first = claimOf({ key: 'first' })
+    await store.claim(first)
+    // Also by a script that the server does not know yet.
+    await primary.send('SCRIPT', 'FLUSH')
+    expect(await store.markSent(first)).to.equal(true)
+    expect(await replica.send('HGET', `${NAMESPACE}:{first}`, 'p')).to.equal('sent')
+    expect(await store.markSent(claimOf({ key: 'first' }))).to.equal(false)
+    await replica.kill('SIGSTOP')
+    const second = claimOf({ key: 'second' })
+    await store.claim(second)
+    const impatient = waiting({ waitMs: 100 })
+    await impatient.connect(signal)
+    expect(await rejection(impatient.markSent(second))).to.equal(
+      'Redis: 0 of 1 replicas have the mark of the call',
+    )
+    await replica.kill('SIGCONT')
+    await impatient.close()
+    await store.close()
+  })
+
+  it('knows a call again on the replica that takes the place of its primary', async () => {
+    const before = waiting(UNLIMITED)
+    await before.connect(signal)
+    const claim = claimOf()
+    await before.claim(claim)
+    expect(await before.markSent(claim)).to.equal(true)
+    await primary.kill('SIGKILL')
+    await replica.send('REPLICAOF', 'NO', 'ONE')
+    const after = new RedisDedupeStore({ url: replica.url, namespace: NAMESPACE })
+    await after.connect(signal)
+    expect((await after.claim(claimOf())).state).to.equal('in_flight')
+    await before.close()
+    await after.close()
+  })
+
+  it('sends no call whose claim was forgotten in a fail-over', async () => {
+    // What the primary writes from here on never reaches it.
+    await replica.send('REPLICAOF', 'NO', 'ONE')
+    const before = new RedisDedupeStore({ url: primary.url, namespace: NAMESPACE })
+    await before.connect(signal)
+    const claim = claimOf()
+    await before.claim(claim)
+    await primary.kill('SIGKILL')
+    const after = new RedisDedupeStore({ url: replica.url, namespace: NAMESPACE })
+    await after.connect(signal)
+    expect(await after.markSent(claim)).to.equal(false)
+    expect((await after.claim(claimOf())).state).to.equal('claimed')
+    await before.close()
+    await after.close()
+  })
+})

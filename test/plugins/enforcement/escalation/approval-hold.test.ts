@@ -1,0 +1,154 @@
+import { type Call, denied, type EscalationStore, type Outcome } from '@svc/core'
+import { MemoryEscalationStore } from '@svc/plugin-enforcement'
+import { expect } from 'chai'
+import { type EscalationRig, idOf, reviewer, startRig, summaryOf } from './rig.js'
+
+const notSent = async (): Promise<Outcome> => denied('RATE_LIMITED', 'too many')
+
+describe('an approval', () => {
+  let rig: EscalationRig
+  let id: string
+
+  beforeEach(async () => {
+    rig = await startRig()
+    id = idOf(await rig.call())
+    await rig.service.vote(id, reviewer('ann'), { vote: 'approve' })
+    rig.events.splice(0)
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  const isUsed = async () => (await rig.service.find(id))?.isUsed
+  const names = () => rig.events.map(({ name }) => name)
+
+  const send = (call: Call) => async (): Promise<Outcome> => {
+    const refused = await call.commitHolds()
+    if (refused !== undefined) return refused
+    rig.sent.push(call)
+    return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+  }
+
+  it('is not spent on a call that a stage behind refuses', async () => {
+    expect(summaryOf(await rig.through(rig.make(), notSent))).to.deep.equal({ code: 'RATE_LIMITED' })
+    expect(await isUsed()).to.equal(false)
+    expect(names()).to.deep.equal([])
+    expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
+  })
+
+  it('is given back when it was spent and the call not sent after all', async () => {
+    const call = rig.make()
+    const outcome = await rig.through(call, async () => {
+      expect(await call.commitHolds()).to.equal(undefined)
+      expect(await isUsed()).to.equal(true)
+      return notSent()
+    })
+    expect(summaryOf(outcome)).to.deep.equal({ code: 'RATE_LIMITED' })
+    expect(await isUsed()).to.equal(false)
+    expect(names()).to.deep.equal(['escalations/use', 'escalations/give-back'])
+    expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
+  })
+
+  it('lets one of many identical calls at once through', async () => {
+    const outcomes = await Promise.all(Array.from({ length: 10 }, () => rig.call()))
+    expect(outcomes.filter((outcome) => summaryOf(outcome).code === 'sent')).to.have.length(1)
+    expect(rig.sent).to.have.length(1)
+    const others = outcomes.map((outcome) => summaryOf(outcome).code).filter((code) => code !== 'sent')
+    expect(new Set(others)).to.deep.equal(new Set(['ESCALATION_REJECTED']))
+    expect(names().filter((name) => name === 'escalations/use')).to.have.length(1)
+    expect(await isUsed()).to.equal(true)
+  })
+
+  it('is not given back by a call that did not spend it', async () => {
+    const late = rig.make()
+    await rig.through(late, async () => {
+      expect(summaryOf(await rig.call())).to.deep.equal({ code: 'sent' })
+      return (await late.commitHolds()) ?? notSent()
+    })
+    expect(await isUsed()).to.equal(true)
+  })
+
+  it('is not given back by a call that may have spent it, where another did', async () => {
+    const memory = new MemoryEscalationStore()
+    let isDown = false
+    const replace: EscalationStore['replace'] = (entry) =>
+      isDown ? Promise.reject(new Error('down')) : MemoryEscalationStore.prototype.replace.call(memory, entry)
+    await using shaky = await startRig({ store: Object.assign(memory, { replace }) })
+    const held = idOf(await shaky.call())
+    await shaky.service.vote(held, reviewer('ann'), { vote: 'approve' })
+    const unsure = shaky.make()
+    await shaky.through(unsure, async () => {
+      isDown = true
+      const [commit] = await Promise.allSettled([unsure.commitHolds()])
+      expect(commit).to.have.nested.property('reason.code', 'STORE_UNAVAILABLE')
+      isDown = false
+      expect(summaryOf(await shaky.call())).to.deep.equal({ code: 'sent' })
+      return notSent()
+    })
+    expect(await shaky.service.find(held)).to.include({ isUsed: true })
+  })
+
+  describe('that a call with an idempotency key has used', () => {
+    const request = { idempotencyKey: 'k-1' }
+
+    beforeEach(async () => {
+      expect(summaryOf(await rig.call({ request }))).to.deep.equal({ code: 'sent' })
+    })
+
+    it('lets the call with the same key come to the stored answer, by id and without', async () => {
+      const replay: Outcome = {
+        kind: 'completed',
+        sent: 'no',
+        status: 200,
+        headers: {},
+        body: new Uint8Array(),
+      }
+      for (const headers of [{ 'x-escalation-id': id }, {}] as Record<string, string>[]) {
+        expect(await rig.through(rig.make({ request, headers }), async () => replay)).to.equal(replay)
+      }
+      expect(await isUsed()).to.equal(true)
+      expect(names()).to.deep.equal(['escalations/use'])
+    })
+
+    it('does not let it be sent again', async () => {
+      const call = rig.make({ request })
+      expect(summaryOf(await rig.through(call, send(call)))).to.deep.equal({
+        code: 'ESCALATION_REJECTED',
+        id,
+        status: 'approved',
+      })
+      expect(rig.sent).to.have.length(1)
+      expect(await isUsed()).to.equal(true)
+    })
+
+    it('says what to do where no answer is kept: the same key would meet it again, another is put to people', async () => {
+      const call = rig.make({ request })
+      expect(await rig.through(call, send(call)))
+        .to.have.property('message')
+        .that.matches(/Under another idempotency key the call is put to people again\.$/)
+      const headers = { 'x-escalation-id': id }
+      const other = await rig.call({ request: { idempotencyKey: 'k-2' }, headers })
+      expect(other).to.have.deep.property('denial', {
+        level: 'gateway',
+        type: 'security',
+        reason: 'egress_violation',
+      })
+      expect(other)
+        .to.have.property('message')
+        .that.matches(/Without x-escalation-id the call is put to people again\.$/)
+      expect(summaryOf(await rig.call({ request: { idempotencyKey: 'k-2' } }))).to.include({
+        code: 'ESCALATION_PENDING',
+      })
+    })
+
+    it('is of no use to another key or to none', async () => {
+      for (const other of [{ idempotencyKey: 'k-2' }, { idempotencyKey: null }]) {
+        const headers = { 'x-escalation-id': id }
+        expect(summaryOf(await rig.call({ request: other, headers }))).to.include({
+          code: 'ESCALATION_REJECTED',
+        })
+        expect(summaryOf(await rig.call({ request: other }))).to.include({ code: 'ESCALATION_PENDING' })
+      }
+      expect(rig.sent).to.have.length(1)
+    })
+  })
+})

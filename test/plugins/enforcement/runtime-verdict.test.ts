@@ -1,0 +1,149 @@
+import { type Call, type Finding, type Judgement, judgement, type Outcome, verdict } from '@svc/core'
+import { enforcementPlugin } from '@svc/plugin-enforcement'
+import { expect } from 'chai'
+import { makeCall } from '../../support/call.js'
+import { makeContext } from '../../support/context.js'
+import { idOf, startRig } from './escalation/rig.js'
+
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
+
+async function handle(section: object, judged: Judgement, ...findings: Finding[]) {
+  const stage = enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
+  const call: Call = makeCall()
+  for (const finding of findings) call.addFinding(finding)
+  call.set(judgement, judged)
+  const outcome = await stage.handle(call, async () => served)
+  const effects = call.findings.map(({ reason }) => `${reason}: ${call.need(verdict).effectOf(reason)}`)
+  return { call, outcome, effects }
+}
+
+describe('enforcement of a call that a runtime has judged', () => {
+  const considered = ['tool_not_in_allowlist']
+
+  it('lets pass what the runtime allows, though deny_on would deny it, and reports the finding', async () => {
+    const { outcome, effects } = await handle({}, { action: 'allow', considered }, notListed)
+    expect(outcome).to.equal(served)
+    expect(effects).to.deep.equal(['tool_not_in_allowlist: reported'])
+  })
+
+  it('denies what the runtime denies, though nothing was found', async () => {
+    const { outcome, effects } = await handle(
+      { deny_on: [] },
+      { action: 'deny', reason: 'outside office hours', reasons: ['late'], considered: [] },
+    )
+    expect(outcome).to.deep.equal({
+      kind: 'denied',
+      sent: 'no',
+      code: 'TOOL_NOT_ALLOWED',
+      message: 'Denied: runtime_denied (runtime, gateway): outside office hours (late).',
+      denial: { level: 'gateway', type: 'runtime', reason: 'runtime_denied' },
+    })
+    expect(effects).to.deep.equal(['runtime_denied: deny'])
+  })
+
+  it('reports beside a denial what the runtime was considered of', async () => {
+    const { outcome, effects } = await handle({}, { action: 'deny', considered }, notListed)
+    expect(outcome).to.have.nested.property('denial.reason', 'runtime_denied')
+    expect(outcome).to.have.property('message').that.does.not.include('tool_not_in_allowlist')
+    expect(effects).to.deep.equal(['tool_not_in_allowlist: reported', 'runtime_denied: deny'])
+  })
+
+  it('denies with runtime_clarify what the runtime wants to know more of', async () => {
+    const { outcome } = await handle({}, { action: 'clarify', considered: [] })
+    expect(outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })
+    expect(outcome).to.have.nested.property('denial.reason', 'runtime_clarify')
+  })
+
+  it('judges by deny_on what the runtime was not considered of', async () => {
+    const later: Finding = { reason: 'payload_too_large', stage: 'security' }
+    const denied = await handle({}, { action: 'allow', considered }, notListed, later)
+    expect(denied.outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE' })
+    const passed = await handle({ deny_on: [] }, { action: 'allow', considered }, notListed, later)
+    expect(passed.outcome).to.equal(served)
+  })
+
+  for (const action of ['deny', 'clarify', 'escalate'] as const) {
+    it(`only records ${action} in observe mode`, async () => {
+      const { outcome, effects } = await handle({ mode: 'observe' }, { action, considered }, notListed)
+      expect(outcome).to.equal(served)
+      expect(effects[0]).to.equal('tool_not_in_allowlist: would_deny')
+      expect(effects[1]).to.match(/^runtime_(denied|clarify|escalated): would_deny$/)
+    })
+  }
+
+  it('says of findings in observe mode what the policy says of them, whatever the runtime was considered', async () => {
+    const observed = { mode: 'observe', deny_on: ['fs_violation'] }
+    const found: Finding = { reason: 'fs_violation', stage: 'security' }
+    const judged: Judgement = { action: 'allow', considered: ['fs_violation', 'tool_not_in_allowlist'] }
+    const { outcome, effects } = await handle(observed, judged, found, notListed)
+    expect(outcome).to.equal(served)
+    expect(effects).to.deep.equal(['fs_violation: would_deny', 'tool_not_in_allowlist: reported'])
+  })
+
+  for (const mode of ['observe', 'enforce'] as const) {
+    it(`reports in ${mode} mode what the judge only notes`, async () => {
+      const note: Finding = { reason: 'output_redacted', stage: 'runtime' }
+      const judged: Judgement = { action: 'allow', considered: [], notes: ['output_redacted'] }
+      const { outcome, effects } = await handle({ mode }, judged, note)
+      expect(outcome).to.equal(served)
+      expect(effects).to.deep.equal(['output_redacted: reported'])
+    })
+  }
+
+  describe('where people decide', () => {
+    it('would deny in observe mode what escalate_on names, though the runtime was considered of it', async () => {
+      await using rig = await startRig({ section: { mode: 'observe' } })
+      const call = rig.make()
+      call.set(judgement, { action: 'allow', considered: ['egress_violation'] })
+      expect(await rig.through(call, async () => served)).to.equal(served)
+      expect(call.need(verdict).effectOf('egress_violation')).to.equal('would_deny')
+    })
+
+    const escalate: Judgement = { action: 'escalate', reason: 'unusual amount', considered }
+
+    it('puts to them what the runtime escalates, beside what it was considered of', async () => {
+      await using rig = await startRig({ section: { escalate_on: [] } })
+      const call = rig.make({ findings: [notListed] })
+      call.set(judgement, escalate)
+      const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
+      expect(await rig.service.find(idOf(outcome))).to.include({
+        reason: 'runtime_escalated',
+        detail: 'unusual amount',
+      })
+      expect(call.need(verdict).effectOf('runtime_escalated')).to.equal('escalate')
+      expect(call.need(verdict).effectOf('tool_not_in_allowlist')).to.equal('reported')
+    })
+
+    it('denies what the runtime was not considered of, whatever it escalates', async () => {
+      await using rig = await startRig()
+      const call = rig.make({ findings: [{ reason: 'fs_violation', stage: 'security' }] })
+      call.set(judgement, escalate)
+      const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    })
+
+    it('puts to them what escalate_on names, though the runtime allows it', async () => {
+      await using rig = await startRig()
+      const call = rig.make()
+      call.set(judgement, { action: 'allow', considered: ['egress_violation'] })
+      const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
+    })
+
+    it('denies what the runtime denies, though escalate_on names what was found', async () => {
+      await using rig = await startRig()
+      const call = rig.make()
+      call.set(judgement, { action: 'deny', considered: ['egress_violation'] })
+      const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
+      expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    })
+  })
+
+  it('denies what the runtime escalates where nothing escalates', async () => {
+    const { outcome, effects } = await handle({}, { action: 'escalate', considered: [] })
+    expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
+    expect(effects).to.deep.equal(['runtime_escalated: deny'])
+  })
+})

@@ -1,0 +1,50 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { LmdbEscalationStore } from '@svc/plugin-enforcement/lmdb'
+import { expect } from 'chai'
+import { entry, escalationStoreSuite } from './suite.js'
+
+const newDir = () => mkdtempSync(join(tmpdir(), 'svc-escalations-'))
+const none = { replaces: undefined, maxPending: 20, now: entry('').createdAt }
+
+escalationStoreSuite('lmdb', async () => {
+  const dir = newDir()
+  const store = new LmdbEscalationStore(dir)
+  return {
+    store,
+    async close() {
+      await store.close()
+      rmSync(dir, { recursive: true })
+    },
+  }
+})
+
+describe('lmdb escalation store', () => {
+  let dir: string
+
+  beforeEach(() => {
+    dir = newDir()
+  })
+
+  afterEach(() => rmSync(dir, { recursive: true }))
+
+  it('forgets nothing when it is closed and opened again', async () => {
+    const store = new LmdbEscalationStore(dir)
+    await store.open(entry('a'), none)
+    await store.replace(entry('a', { version: 2 }))
+    await store.close()
+    const again = new LmdbEscalationStore(dir)
+    expect(await again.latest('of a')).to.deep.equal(entry('a', { version: 2 }))
+    expect(await again.due(none.now + 5000, 9)).to.have.length(1)
+    await again.close()
+  })
+
+  it('refuses an entry that is not its own', async () => {
+    const store = new LmdbEscalationStore(dir)
+    await store.open(entry('a', { version: 1.5 }), none)
+    const [read] = await Promise.allSettled([store.get('a')])
+    expect(read).to.have.property('status', 'rejected')
+    await store.close()
+  })
+})

@@ -1,0 +1,61 @@
+import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import { expect } from 'chai'
+import { type RedisServer, startRedis } from '../../../support/redis.js'
+import { entry, escalationStoreSuite } from './suite.js'
+
+const { signal } = new AbortController()
+const none = { replaces: undefined, maxPending: 20, now: entry('').createdAt }
+
+describe('redis', () => {
+  let server: RedisServer
+
+  before(async () => {
+    server = await startRedis()
+  })
+
+  after(() => server[Symbol.asyncDispose]())
+
+  async function open(options: { url?: string; keyPrefix?: string } = {}): Promise<RedisEscalationStore> {
+    const store = new RedisEscalationStore({ url: server.url, ...options })
+    await store.connect(signal)
+    return store
+  }
+
+  escalationStoreSuite('redis', async () => {
+    await server.send('FLUSHALL')
+    const store = await open()
+    return { store, close: () => store.close() }
+  })
+
+  describe('redis escalation store', () => {
+    beforeEach(() => server.send('FLUSHALL'))
+
+    it('is one for all gateways that share the server and the prefix', async () => {
+      const [one, two, other] = await Promise.all([open(), open(), open({ keyPrefix: 'other:' })])
+      await one.open(entry('a'), none)
+      expect(await two.get('a')).to.deep.equal(entry('a'))
+      expect(await other.get('a')).to.equal(undefined)
+      const keys = (await server.send('KEYS', '*')) as string[]
+      expect(keys.every((key) => key.startsWith('svc:escalations:{all}:'))).to.equal(true)
+      for (const store of [one, two, other]) await store.close()
+    })
+
+    it('leaves nothing of what it has forgotten', async () => {
+      const store = await open()
+      await store.open(entry('a', { forgetAt: none.now + 1 }), none)
+      await store.due(none.now + 1, 9)
+      expect(await server.send('KEYS', '*')).to.deep.equal([])
+      await store.close()
+    })
+
+    it('says that nothing is there to be asked', async () => {
+      const store = new RedisEscalationStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 100 })
+      const [opening] = await Promise.allSettled([store.connect(signal)])
+      expect(opening).to.have.property('status', 'rejected')
+      expect(store.ready()).to.match(/^Redis is not connected/)
+      const [asking] = await Promise.allSettled([store.get('a')])
+      expect(asking).to.have.property('status', 'rejected')
+      await store.close()
+    })
+  })
+})

@@ -1,0 +1,233 @@
+// What every escalation store must do, whatever it keeps its entries in.
+import type { EscalationEntry, EscalationStore } from '@svc/core'
+import { expect } from 'chai'
+import fc from 'fast-check'
+
+const NOON = Date.UTC(2026, 5, 15, 12)
+const none = { replaces: undefined, maxPending: 20, now: NOON }
+
+export interface OpenStore {
+  readonly store: EscalationStore
+  close(): Promise<void>
+}
+
+export function entry(id: string, more: Partial<EscalationEntry> = {}): EscalationEntry {
+  return {
+    id,
+    fingerprint: `of ${id}`,
+    principal: 'ann',
+    isPending: true,
+    createdAt: NOON,
+    dueAt: NOON + 1000,
+    forgetAt: NOON + 10_000,
+    version: 1,
+    body: '{"a":"ü\\u0000"}',
+    ...more,
+  }
+}
+
+const ids = (entries: readonly EscalationEntry[]) => entries.map(({ id }) => id)
+
+/** `open` gives a store without entries each time. `runs` bounds the random trials of a store that is slow. */
+export function escalationStoreSuite(name: string, open: () => Promise<OpenStore>, runs = 50): void {
+  describe(`escalation store ${name}`, () => {
+    let opened: OpenStore
+    let store: EscalationStore
+
+    beforeEach(async () => {
+      opened = await open()
+      store = opened.store
+    })
+
+    afterEach(() => opened.close())
+
+    describe('an entry', () => {
+      it('is kept as it was given', async () => {
+        expect(await store.open(entry('a'), none)).to.equal('opened')
+        expect(await store.get('a')).to.deep.equal(entry('a'))
+        expect(await store.latest('of a')).to.deep.equal(entry('a'))
+        expect(await store.get('b')).to.equal(undefined)
+        expect(await store.latest('of b')).to.equal(undefined)
+      })
+
+      it('is the newest of its fingerprint, where its opener knew the one before', async () => {
+        await store.open(entry('a', { fingerprint: 'f' }), none)
+        const next = entry('b', { fingerprint: 'f' })
+        expect(await store.open(next, none)).to.equal('raced')
+        expect(await store.open(next, { ...none, replaces: 'c' })).to.equal('raced')
+        expect(await store.get('b')).to.equal(undefined)
+        expect(await store.open(next, { ...none, replaces: 'a' })).to.equal('opened')
+        expect(await store.latest('f')).to.deep.equal(next)
+        expect(await store.get('a')).to.include({ id: 'a' })
+        expect(await store.open(entry('c'), { ...none, replaces: 'a' })).to.equal('raced')
+      })
+
+      it('does not take the place of one that has its id', async () => {
+        await store.open(entry('a'), none)
+        const other = entry('a', { fingerprint: 'f', body: 'other' })
+        expect(await store.open(other, none)).to.equal('raced')
+        expect(await store.get('a')).to.deep.equal(entry('a'))
+        expect(await store.latest('f')).to.equal(undefined)
+      })
+
+      it('is one of so many that are pending for a principal', async () => {
+        const limit = { ...none, maxPending: 2 }
+        await store.open(entry('a'), limit)
+        await store.open(entry('b', { isPending: false }), limit)
+        await store.open(entry('c', { principal: 'bob' }), limit)
+        await store.open(entry('d'), limit)
+        expect(await store.open(entry('e'), limit)).to.equal('full')
+        expect(await store.get('e')).to.equal(undefined)
+        expect(await store.open(entry('f', { isPending: false }), limit)).to.equal('opened')
+        expect(await store.open(entry('g', { principal: 'bob' }), limit)).to.equal('opened')
+        await store.replace(entry('a', { isPending: false, version: 2 }))
+        expect(await store.open(entry('e'), limit)).to.equal('opened')
+      })
+
+      it('is not counted as pending when its time is over', async () => {
+        await store.open(entry('a'), none)
+        const at = (now: number) => ({ ...none, now, maxPending: 1 })
+        expect(await store.open(entry('b'), at(NOON + 999))).to.equal('full')
+        expect(await store.open(entry('b'), at(NOON + 1000))).to.equal('opened')
+      })
+
+      it('is replaced by the next version of it alone', async () => {
+        await store.open(entry('a'), none)
+        const second = entry('a', { version: 2, body: 'second' })
+        expect(await store.replace(entry('a', { version: 3 }))).to.equal(false)
+        expect(await store.replace(entry('a', { version: 1, body: 'again' }))).to.equal(false)
+        expect(await store.replace(second)).to.equal(true)
+        expect(await store.replace(second)).to.equal(false)
+        expect(await store.get('a')).to.deep.equal(second)
+        expect(await store.latest('of a')).to.deep.equal(second)
+        expect(await store.replace(entry('b', { version: 2 }))).to.equal(false)
+        expect(await store.get('b')).to.equal(undefined)
+      })
+
+      it('is removed in the version that was meant alone', async () => {
+        await store.open(entry('a'), none)
+        await store.open(entry('b', { fingerprint: 'of a' }), { ...none, replaces: 'a' })
+        expect(await store.remove(entry('b', { version: 2 }))).to.equal(false)
+        expect(await store.remove(entry('b'))).to.equal(true)
+        expect(await store.remove(entry('b'))).to.equal(false)
+        expect(await store.get('b')).to.equal(undefined)
+        expect(await store.latest('of a')).to.equal(undefined)
+        expect(await store.get('a')).to.include({ id: 'a' })
+        expect(ids(await store.page(undefined, 9))).to.deep.equal(['a'])
+        expect(await store.open(entry('c', { fingerprint: 'of a' }), none)).to.equal('opened')
+      })
+    })
+
+    describe('those whose time is over', () => {
+      it('are returned, the longest over first, while they are pending', async () => {
+        await store.open(entry('a', { dueAt: NOON + 30 }), none)
+        await store.open(entry('b', { dueAt: NOON + 10 }), none)
+        await store.open(entry('c', { dueAt: NOON + 20 }), none)
+        await store.open(entry('d', { dueAt: NOON + 5, isPending: false }), none)
+        expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
+        expect(ids(await store.due(NOON + 20, 9))).to.deep.equal(['b', 'c'])
+        expect(ids(await store.due(NOON + 99, 2))).to.deep.equal(['b', 'c'])
+        await store.replace(entry('b', { dueAt: NOON + 10, isPending: false, version: 2 }))
+        expect(ids(await store.due(NOON + 99, 9))).to.deep.equal(['c', 'a'])
+      })
+
+      it('are those by their newest version', async () => {
+        await store.open(entry('a'), none)
+        await store.replace(entry('a', { version: 2, dueAt: NOON + 5000 }))
+        expect(ids(await store.due(NOON + 4999, 9))).to.deep.equal([])
+        expect(ids(await store.due(NOON + 5000, 9))).to.deep.equal(['a'])
+        await store.replace(entry('a', { version: 3, isPending: false }))
+        await store.replace(entry('a', { version: 4, isPending: true }))
+        expect(ids(await store.due(NOON + 5000, 9))).to.deep.equal(['a'])
+      })
+    })
+
+    describe('those that nobody needs any longer', () => {
+      it('are forgotten as new ones come', async () => {
+        await store.open(entry('a', { forgetAt: NOON + 1 }), none)
+        await store.open(entry('b', { forgetAt: NOON + 3 }), none)
+        await store.open(entry('c', { forgetAt: NOON + 99 }), { ...none, now: NOON + 2 })
+        expect(await store.get('a')).to.equal(undefined)
+        expect(await store.latest('of a')).to.equal(undefined)
+        expect(ids(await store.page(undefined, 9))).to.deep.equal(['c', 'b'])
+      })
+
+      it('are forgotten as others become due, and hold no place of their principal', async () => {
+        await store.open(entry('a', { forgetAt: NOON + 1, dueAt: NOON + 9 }), none)
+        expect(ids(await store.due(NOON + 9, 9))).to.deep.equal([])
+        expect(await store.get('a')).to.equal(undefined)
+        expect(await store.open(entry('b'), { ...none, maxPending: 1 })).to.equal('opened')
+      })
+
+      it('are those by their newest version', async () => {
+        await store.open(entry('a', { forgetAt: NOON + 1 }), none)
+        await store.replace(entry('a', { forgetAt: NOON + 99, version: 2 }))
+        await store.due(NOON + 50, 9)
+        expect(await store.get('a')).to.include({ version: 2 })
+      })
+
+      it('leave their fingerprint to a newer one', async () => {
+        await store.open(entry('a', { fingerprint: 'f', forgetAt: NOON + 1 }), none)
+        await store.open(entry('b', { fingerprint: 'f' }), { ...none, replaces: 'a' })
+        await store.due(NOON + 2, 9)
+        expect(await store.get('a')).to.equal(undefined)
+        expect(await store.latest('f')).to.include({ id: 'b' })
+      })
+    })
+
+    describe('pages', () => {
+      it('hold the newest first, and go on behind the last one seen', async () => {
+        for (const [id, age] of Object.entries({ a: 3, b: 1, c: 2, d: 1, e: 1 })) {
+          await store.open(entry(id, { createdAt: NOON - age }), none)
+        }
+        const first = await store.page(undefined, 2)
+        expect(ids(first)).to.deep.equal(['e', 'd'])
+        const second = await store.page(first.at(-1), 2)
+        expect(ids(second)).to.deep.equal(['b', 'c'])
+        expect(ids(await store.page(second.at(-1), 2))).to.deep.equal(['a'])
+        expect(await store.page(entry('a', { createdAt: NOON - 3 }), 2)).to.deep.equal([])
+      })
+
+      it('go on behind one that is gone', async () => {
+        for (const [id, age] of Object.entries({ a: 2, b: 1, c: 0 })) {
+          await store.open(entry(id, { createdAt: NOON - age }), none)
+        }
+        const gone = entry('b', { createdAt: NOON - 1 })
+        await store.remove(gone)
+        expect(ids(await store.page(gone, 9))).to.deep.equal(['a'])
+      })
+    })
+
+    it('lets one of many changes at once through', async () => {
+      await store.open(entry('a'), none)
+      const changes = await Promise.all(
+        Array.from({ length: 20 }, (_, i) => store.replace(entry('a', { version: 2, body: `${i}` }))),
+      )
+      expect(changes.filter(Boolean)).to.have.length(1)
+      expect((await store.get('a'))?.body).to.equal(`${changes.indexOf(true)}`)
+    })
+
+    it('lets one of many openings of the same call at once through', async () => {
+      const openings = await Promise.all(
+        Array.from({ length: 20 }, (_, i) => store.open(entry(`e${i}`, { fingerprint: 'f' }), none)),
+      )
+      expect(openings.filter((answer) => answer === 'opened')).to.have.length(1)
+      expect((await store.latest('f'))?.id).to.equal(`e${openings.indexOf('opened')}`)
+    })
+
+    it('keeps whatever text there is', async () => {
+      let n = 0
+      await fc.assert(
+        fc.asyncProperty(fc.string({ unit: 'grapheme', maxLength: 200 }), async (text) => {
+          const given = entry(`t${++n}`, { body: text, principal: `p ${text.slice(0, 50)}` })
+          expect(await store.open(given, none)).to.equal('opened')
+          expect(await store.get(given.id)).to.deep.equal(given)
+        }),
+        { numRuns: runs },
+      )
+      const long = entry('long', { body: 'x'.repeat(64 * 1024) })
+      await store.open(long, none)
+      expect(await store.get('long')).to.deep.equal(long)
+    })
+  })
+}

@@ -1,0 +1,172 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { LmdbQuotaAdapter } from '@svc/plugin-quotas/lmdb'
+import { expect } from 'chai'
+import { leashed } from '../../../support/leash.js'
+import { quotaAdapterSuite } from './suite.js'
+
+const NOON = Date.UTC(2026, 5, 15, 12)
+const DAY = 86_400_000
+
+function newDir(): string {
+  return mkdtempSync(join(tmpdir(), 'svc-quotas-'))
+}
+
+quotaAdapterSuite('lmdb', async () => {
+  const dir = newDir()
+  const adapter = new LmdbQuotaAdapter({ dir })
+  return {
+    adapter,
+    async close() {
+      await adapter.close()
+      rmSync(dir, { recursive: true })
+    },
+  }
+})
+
+describe('lmdb quota adapter', () => {
+  let dir: string
+
+  beforeEach(() => {
+    dir = newDir()
+  })
+
+  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+
+  it('remembers what it counted when it is opened again', async () => {
+    const before = new LmdbQuotaAdapter({ dir })
+    await before.incrDaily('t', 'a', 5, NOON)
+    await before.takeToken('t', 'a', 1, 3, NOON)
+    await before.close()
+    const after = new LmdbQuotaAdapter({ dir })
+    expect((await after.incrDaily('t', 'a', 5, NOON)).count).to.equal(2)
+    expect((await after.takeToken('t', 'a', 1, 3, NOON)).tokens).to.equal(1)
+    await after.close()
+  })
+
+  it('asks its clock when it is told no time', async () => {
+    let now = NOON
+    const adapter = new LmdbQuotaAdapter({ dir, now: () => now })
+    await adapter.takeToken('t', 'a', 1, 1)
+    await adapter.incrDaily('t', 'a', 1)
+    expect((await adapter.takeToken('t', 'a', 1, 1)).tokens).to.be.lessThan(0)
+    expect((await adapter.incrDaily('t', 'a', 1)).count).to.equal(2)
+    now += DAY
+    expect((await adapter.takeToken('t', 'a', 1, 1)).tokens).to.equal(0)
+    expect((await adapter.incrDaily('t', 'a', 1)).count).to.equal(1)
+    await adapter.refundDaily('t', 'a')
+    expect((await adapter.incrDaily('t', 'a', 1)).count).to.equal(1)
+    await adapter.close()
+  })
+
+  it('counts for names of any length and any characters', async () => {
+    const adapter = new LmdbQuotaAdapter({ dir })
+    const long = 'x'.repeat(10_000)
+    for (const tool of [long, `${long}y`, '\ud800', '\ud801', '\ufffd', '🦊'.repeat(199)]) {
+      expect((await adapter.incrDaily('t', tool, 5, NOON)).count).to.equal(1)
+      expect((await adapter.takeToken('t', tool, 1, 1, NOON)).tokens).to.equal(0)
+    }
+    await adapter.close()
+  })
+
+  it('clears away days before yesterday and buckets that are full again, as new ones come', async function () {
+    // 2,500 transactions, one after the other.
+    this.timeout(60_000)
+    const adapter = new LmdbQuotaAdapter({ dir })
+    const at = async (now: number, count: number, prefix: string) => {
+      for (let i = 0; i < count; i++) {
+        await adapter.incrDaily(`${prefix}${i}`, 'a', 5, now)
+        await adapter.takeToken(`${prefix}${i}`, 'a', 1, 1, now)
+      }
+    }
+    await at(NOON, 500, 'first')
+    await at(NOON + 3 * DAY, 500, 'second')
+    // What is left of the first day's would be counted on: it is gone.
+    let remembered = 0
+    for (let i = 0; i < 500; i++) {
+      if ((await adapter.incrDaily(`first${i}`, 'a', 5, NOON)).count > 1) remembered++
+    }
+    expect(remembered).to.equal(0)
+    await adapter.close()
+  })
+
+  it('is shared by several adapters in one process', async () => {
+    const [one, two] = [new LmdbQuotaAdapter({ dir }), new LmdbQuotaAdapter({ dir })]
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? one : two).incrDaily('t', 'a', 30, NOON)),
+    )
+    expect(answers.filter(({ count }) => count <= 30)).to.have.lengthOf(30)
+    await one.close()
+    expect((await two.incrDaily('t', 'a', 30, NOON)).count).to.equal(31)
+    await two.close()
+  })
+
+  describe('with several processes', () => {
+    const children: ChildProcess[] = []
+
+    afterEach(async () => {
+      await Promise.all(children.splice(0).map(end))
+    })
+
+    it('lets exactly as many calls through as one process would', async () => {
+      const counters = await Promise.all(Array.from({ length: 4 }, () => startCounter(dir)))
+      const taken = await Promise.all(counters.map((counter) => ask(counter, { calls: 400, limit: 500 })))
+      expect(taken.reduce((sum, of) => sum + of.counted, 0)).to.equal(500)
+      expect(taken.reduce((sum, of) => sum + of.tokens, 0)).to.equal(500)
+    })
+
+    it('goes on when one of them is killed in the middle of a write', async () => {
+      const adapter = new LmdbQuotaAdapter({ dir })
+      const stuck = await startCounter(dir)
+      stuck.send({ stick: true })
+      await once(stuck, 'message')
+      const counting = adapter.incrDaily('t', 'a', 5, NOON)
+      await end(stuck)
+      // What the killed one had not committed was not counted.
+      expect((await counting).count).to.equal(1)
+      await adapter.close()
+    })
+
+    it('says why it cannot write, keeps what it had counted, and the process lives', async () => {
+      const before = new LmdbQuotaAdapter({ dir })
+      await before.incrDaily('t', 'a', 5, NOON)
+      await before.close()
+      // Files of at most 256 KiB (blocks of 512 or 1024 bytes, by the shell): the disk is full early.
+      const counter = await startCounter(dir, ['/bin/sh', '-c', 'ulimit -f 256; exec "$@"', 'sh'])
+      const { fault, counted } = await ask(counter, { fill: true })
+      expect(fault).to.match(/^the quota store could not be written: /)
+      expect(counted).to.equal(2)
+    })
+
+    async function startCounter(dir: string, before: readonly string[] = []): Promise<ChildProcess> {
+      const script = fileURLToPath(new URL('./lmdb-counter.js', import.meta.url))
+      const [command = '', ...args] = [...before, process.execPath, script, dir]
+      const child = leashed(spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] }))
+      children.push(child)
+      await once(child, 'message')
+      return child
+    }
+
+    async function ask(child: ChildProcess, what: object) {
+      const answer = once(child, 'message')
+      const gone = once(child, 'exit').then(([code, signal]) => {
+        throw new Error(`the counter ended with ${code ?? signal}`)
+      })
+      child.send(what)
+      const [told] = await Promise.race([answer, gone])
+      gone.catch(() => undefined)
+      return told as { counted: number; tokens: number; fault?: string }
+    }
+
+    async function end(child: ChildProcess): Promise<void> {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const exit = once(child, 'exit')
+      child.kill('SIGKILL')
+      await exit
+    }
+  })
+})

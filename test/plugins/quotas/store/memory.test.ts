@@ -1,0 +1,80 @@
+import { MemoryQuotaAdapter } from '@svc/plugin-quotas'
+import { expect } from 'chai'
+import { quotaAdapterSuite } from './suite.js'
+
+quotaAdapterSuite('memory', async () => ({
+  adapter: new MemoryQuotaAdapter(),
+  close: async () => undefined,
+}))
+
+describe('memory quota adapter', () => {
+  it('asks its clock when it is told no time', async () => {
+    let now = Date.UTC(2026, 0, 1)
+    const adapter = new MemoryQuotaAdapter({ now: () => now })
+    await adapter.takeToken('t', 'a', 1, 1)
+    await adapter.incrDaily('t', 'a', 1)
+    expect((await adapter.takeToken('t', 'a', 1, 1)).tokens).to.be.lessThan(0)
+    expect((await adapter.incrDaily('t', 'a', 1)).count).to.equal(2)
+    now += 86_400_000
+    expect((await adapter.takeToken('t', 'a', 1, 1)).tokens).to.equal(0)
+    expect((await adapter.incrDaily('t', 'a', 1)).count).to.equal(1)
+  })
+
+  it('forgets buckets that are full again', async () => {
+    const adapter = new MemoryQuotaAdapter()
+    for (let tenant = 0; tenant < 10_000; tenant++) await adapter.takeToken(`t${tenant}`, 'a', 1, 1, 0)
+    expect(adapter.size).to.equal(10_000)
+    for (let call = 0; call < 10_000; call++) await adapter.takeToken('busy', 'a', 1, 1, 5000 + call)
+    expect(adapter.size).to.equal(1)
+  })
+
+  it('stays small while ever new tenants come and go', async () => {
+    const adapter = new MemoryQuotaAdapter()
+    let largest = 0
+    for (let call = 0; call < 50_000; call++) {
+      // A thousand a second, full again after one: a thousand are live at a time.
+      await adapter.takeToken(`t${call}`, 'a', 1, 1, call)
+      largest = Math.max(largest, adapter.size)
+    }
+    expect(largest).to.be.lessThan(4_000)
+  })
+
+  it('keeps a bucket that is not full, however long the sweeper goes round', async () => {
+    const adapter = new MemoryQuotaAdapter()
+    await adapter.takeToken('slow', 'a', 0.001, 1, 0)
+    for (let call = 0; call < 1000; call++) await adapter.takeToken(`t${call}`, 'a', 1, 1, call)
+    expect((await adapter.takeToken('slow', 'a', 0.001, 1, 1000)).tokens).to.be.lessThan(0)
+  })
+
+  it('forgets days that are past', async () => {
+    const adapter = new MemoryQuotaAdapter()
+    const day = 86_400_000
+    for (let tenant = 0; tenant < 1000; tenant++) await adapter.incrDaily(`t${tenant}`, 'a', 5, 0)
+    await adapter.incrDaily('t', 'a', 5, day)
+    expect(adapter.size).to.equal(1001)
+    await adapter.incrDaily('t', 'a', 5, 2 * day)
+    expect(adapter.size).to.equal(2)
+  })
+
+  it('refuses new keys when it is full, and goes on counting those it has', async () => {
+    const adapter = new MemoryQuotaAdapter({ maxKeys: 2 })
+    for (const tenant of ['a', 'b']) {
+      await adapter.takeToken(tenant, 'x', 1, 5, 0)
+      await adapter.incrDaily(tenant, 'x', 5, 0)
+    }
+    const faults = await Promise.allSettled([
+      adapter.takeToken('c', 'x', 1, 5, 0),
+      adapter.incrDaily('c', 'x', 5, 0),
+    ])
+    expect(faults.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
+    expect((await adapter.incrDaily('a', 'x', 5, 0)).count).to.equal(2)
+    expect((await adapter.takeToken('b', 'x', 1, 5, 0)).tokens).to.equal(3)
+  })
+
+  it('rejects a burst without end', async () => {
+    const [fault] = await Promise.allSettled([
+      new MemoryQuotaAdapter().takeToken('t', 'a', 1, Number.POSITIVE_INFINITY, 0),
+    ])
+    expect(fault?.status).to.equal('rejected')
+  })
+})

@@ -1,0 +1,150 @@
+import { LeasedQuotaAdapter, RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
+import { expect } from 'chai'
+import { FakeClock } from 'svc-sdk/testing'
+import { type RedisServer, startRedis } from '../../../support/redis.js'
+
+const COUNT = 'svc:quotas:{1:t:a}:count'
+const DAY = 86_400_000
+const { signal } = new AbortController()
+
+describe('redis leases', () => {
+  let server: RedisServer
+  let clock: FakeClock
+  const opened: LeasedQuotaAdapter[] = []
+
+  before(async () => {
+    server = await startRedis()
+  })
+
+  after(() => server[Symbol.asyncDispose]())
+
+  beforeEach(async () => {
+    await server.send('FLUSHALL')
+    clock = new FakeClock(Date.now())
+  })
+
+  afterEach(async () => {
+    for (const adapter of opened.splice(0)) await adapter.close()
+  })
+
+  async function open(calls = 10): Promise<LeasedQuotaAdapter> {
+    const { now, monotonic } = clock
+    // The sweeper's own timer is far away: tests give up batches themselves.
+    const adapter = new LeasedQuotaAdapter(new RedisQuotaAdapter({ url: server.url }), {
+      calls,
+      ms: 60_000,
+      now,
+      monotonic,
+    })
+    opened.push(adapter)
+    await adapter.connect(signal)
+    return adapter
+  }
+
+  const counted = async () =>
+    ((await server.send('HVALS', COUNT)) as string[]).reduce((sum, value) => sum + Number(value), 0)
+
+  const scriptsRun = async () => {
+    const stats = String(await server.send('INFO', 'commandstats'))
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+  }
+
+  it('ask the store once for a batch, and count as if they asked each time', async () => {
+    const adapter = await open(10)
+    await server.send('CONFIG', 'RESETSTAT')
+    const counts: number[] = []
+    for (let call = 0; call < 10; call++) counts.push((await adapter.incrDaily('t', 'a', 1000)).count)
+    expect(counts).to.deep.equal([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    expect(await scriptsRun()).to.be.at.most(1)
+    expect(await counted()).to.equal(10)
+  })
+
+  it('let no more through than the limit, ten of them together', async () => {
+    const ten = await Promise.all(Array.from({ length: 10 }, () => open(50)))
+    const answers = await Promise.all(
+      Array.from({ length: 3000 }, (_, i) => ten[i % 10]!.incrDaily('t', 'a', 1234)),
+    )
+    const through = answers.filter(({ count }) => count <= 1234).length
+    // Of what some hold the others may see none, but never is one too many let through.
+    expect(through).to.be.at.most(1234).and.at.least(1100)
+    expect(await counted()).to.be.at.most(1234)
+  })
+
+  it('take the last ones one by one, so that nobody holds what another needs', async () => {
+    const [one, two] = [await open(50), await open(50)]
+    let through = 0
+    for (let call = 0; call < 24; call++) {
+      if ((await (call % 2 === 0 ? one : two).incrDaily('t', 'a', 12)).count <= 12) through++
+    }
+    expect(through).to.equal(12)
+  })
+
+  it('let no more through at once than the burst, and over time no more than rate and batches allow', async () => {
+    const five = await Promise.all(Array.from({ length: 5 }, () => open(20)))
+    const take = (i: number) => five[i % 5]!.takeToken('t', 'a', 0.001, 100)
+    const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => take(i)))
+    expect(answers.filter(({ tokens }) => tokens >= 0).length).to.be.within(90, 100)
+  })
+
+  it('give back the counts that they did not use when their time is over', async () => {
+    const adapter = await open(10)
+    await adapter.incrDaily('t', 'a', 1000)
+    expect(await counted()).to.equal(10)
+    clock.advance(59_999)
+    await adapter.giveUp()
+    expect(await counted()).to.equal(10)
+    clock.advance(1)
+    await adapter.giveUp()
+    expect(await counted()).to.equal(1)
+  })
+
+  it('give back the counts that they did not use when they are closed', async () => {
+    await (await open(10)).incrDaily('t', 'a', 1000)
+    await opened.pop()?.close()
+    expect(await counted()).to.equal(1)
+  })
+
+  it('use no batch beyond its time', async () => {
+    const adapter = await open(10)
+    await adapter.incrDaily('t', 'a', 1000)
+    clock.advance(60_000)
+    // A new batch behind the first, whose rest is then given back.
+    expect((await adapter.incrDaily('t', 'a', 1000)).count).to.equal(11)
+    await adapter.giveUp()
+    expect(await counted()).to.equal(11)
+  })
+
+  it('use no batch of yesterday', async () => {
+    const adapter = await open(10)
+    await adapter.incrDaily('t', 'a', 1000)
+    clock.advance(DAY)
+    await server.send('CONFIG', 'RESETSTAT')
+    await adapter.incrDaily('t', 'a', 1000)
+    expect(await scriptsRun()).to.equal(1)
+  })
+
+  it('give back a call that was not sent', async () => {
+    const adapter = await open(10)
+    const { resetAt } = await adapter.incrDaily('t', 'a', 1000)
+    await adapter.refundDaily('t', 'a', resetAt - 1)
+    expect(await counted()).to.equal(9)
+  })
+
+  it('go to the store when they are told the time', async () => {
+    const adapter = await open(10)
+    const noon = Date.UTC(2026, 5, 15, 12)
+    expect((await adapter.incrDaily('t', 'a', 1000, noon)).count).to.equal(1)
+    expect(await counted()).to.equal(1)
+    expect((await adapter.takeToken('t', 'a', 1, 5, noon)).tokens).to.equal(4)
+  })
+
+  it('hold nothing when the store refuses or fails', async () => {
+    const adapter = await open(10)
+    expect((await adapter.incrDaily('t', 'a', 0)).count).to.equal(1)
+    await server.send('SET', COUNT, 'x')
+    const faults = await Promise.allSettled([adapter.incrDaily('t', 'a', 5), adapter.incrDaily('t', 'a', 5)])
+    expect(faults.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
+    await server.send('DEL', COUNT)
+    expect((await adapter.incrDaily('t', 'a', 5)).count).to.equal(1)
+  })
+})

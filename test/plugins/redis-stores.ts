@@ -1,0 +1,71 @@
+// The three stores in Redis behind one interface, for tests of what they have in common.
+import type { RedisConnectionOptions } from '@svc/core/redis'
+import { RedisDedupeStore } from '@svc/plugin-dedupe/redis'
+import { RedisEscalationStore } from '@svc/plugin-enforcement/redis'
+import { RedisQuotaAdapter } from '@svc/plugin-quotas/redis'
+import { claimOf } from './dedupe/store/suite.js'
+import { entry } from './enforcement/store/suite.js'
+
+export interface RedisStore {
+  connect(signal: AbortSignal): Promise<void>
+  ready(): string | undefined
+  /** Writes something under the key; rejects where the store does. */
+  write(): Promise<void>
+  /** Whether that is there. */
+  has(): Promise<boolean>
+  close(): Promise<void>
+}
+
+/** By name: a store that uses one key, and the hash tag of that key. */
+export const redisStores: Readonly<
+  Record<
+    string,
+    { tagOf(key: string): string; open(key: string, options: RedisConnectionOptions): RedisStore }
+  >
+> = {
+  quotas: {
+    tagOf: (key) => `1:t:${key}`,
+    open(key, options) {
+      const store = new RedisQuotaAdapter(options)
+      const count = async () => (await store.incrDaily('t', key, 1)).count
+      return withLifecycle(store, {
+        write: async () => void (await count()),
+        has: async () => (await count()) > 1,
+      })
+    },
+  },
+  dedupe: {
+    tagOf: (key) => key,
+    open(key, options) {
+      const store = new RedisDedupeStore({ ...options, namespace: 'svc:dedupe' })
+      const claim = () => claimOf({ key, leaseMs: 60_000 })
+      return withLifecycle(store, {
+        write: async () => void (await store.claim(claim())),
+        has: async () => (await store.claim(claim())).state === 'in_flight',
+      })
+    },
+  },
+  escalations: {
+    tagOf: (key) => key,
+    open(key, options) {
+      const store = new RedisEscalationStore({ ...options, keyPrefix: `{${key}}:` })
+      const conditions = { replaces: undefined, maxPending: 20, now: entry('').createdAt }
+      return withLifecycle(store, {
+        write: async () => void (await store.open(entry(key), conditions)),
+        has: async () => (await store.get(key)) !== undefined,
+      })
+    },
+  },
+}
+
+function withLifecycle(
+  store: Pick<RedisStore, 'connect' | 'ready' | 'close'>,
+  own: Pick<RedisStore, 'write' | 'has'>,
+): RedisStore {
+  return {
+    connect: (signal) => store.connect(signal),
+    ready: () => store.ready(),
+    close: () => store.close(),
+    ...own,
+  }
+}
