@@ -52,6 +52,8 @@ export interface Choice {
 /** A token whose default a plugin binds. */
 export interface OwnedToken {
   readonly token: Token<unknown>
+  /** A key of the section that holds an implementation where code passes the section: it counts as a binding. */
+  readonly given?: { readonly key: string; readonly bind: (value: unknown) => unknown }
   /** Where the policy may ask for an implementation: together with a binding made in code, that is a mistake. */
   readonly chosenBy?: readonly Choice[]
 }

@@ -1,5 +1,6 @@
 // What stores share, whatever keeps their data.
 
+export { bindStore } from './bind.js'
 export { makeDirectories } from './directories.js'
 export type { Operations } from './guard.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'

@@ -74,6 +74,10 @@ export class StoreResource<T extends StoreLifecycle> {
     this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(configured))}`}`
   }
 
+  get name(): string {
+    return this.#options.name
+  }
+
   /** The kind, or the name of the user's store. */
   get source(): string {
     return this.#options.instance?.name ?? this.#options.kind

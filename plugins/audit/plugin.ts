@@ -20,6 +20,7 @@ export const auditPlugin = definePlugin({
     { token: tokens.Signer, chosenBy: [{ path: ['signer', 'keyRef'] }] },
     {
       token: tokens.SvcAppender,
+      given: { key: 'append', bind: (append) => (typeof append === 'function' ? { append } : undefined) },
       chosenBy: [{ path: ['append'] }, { path: ['signer'] }, { path: ['presign'] }],
     },
   ],

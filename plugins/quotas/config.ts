@@ -9,8 +9,9 @@ const adapter = z
     z.string().min(1).describe('the name of an adapter (memory, lmdb, redis, or a registered one)'),
     z.custom<QuotaAdapter>(isQuotaAdapter).describe('in code a QuotaAdapter'),
   ])
+  .optional()
   .describe(
-    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey; or a registered adapter.',
+    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey; or a registered adapter. Required, unless code binds one.',
   )
 
 const redis = z
@@ -66,7 +67,7 @@ export const quotasSchema = z
 
 export type QuotasConfig = z.infer<typeof quotasSchema>
 
-function isQuotaAdapter(given: unknown): boolean {
+export function isQuotaAdapter(given: unknown): boolean {
   if (typeof given !== 'object' || given === null) return false
   const { incrDaily, takeToken } = given as Partial<Record<keyof QuotaAdapter, unknown>>
   return typeof incrDaily === 'function' && typeof takeToken === 'function'

@@ -1,5 +1,5 @@
 // The `runtime` section: verdicts from outside the policy, in place of its `deny_on`.
-import { definePlugin, identity, judgement, redactor, sideEffects } from '@svc/core'
+import { definePlugin, identity, judgement, redactor, sideEffects, tokens } from '@svc/core'
 import { runtimeSchema } from './config.js'
 import { judgeFrom } from './make.js'
 import { metrics } from './metrics.js'
@@ -12,6 +12,15 @@ export const runtimePlugin = definePlugin({
   schema: runtimeSchema,
   phase: 'evaluation',
   metrics,
+  owns: [
+    {
+      token: tokens.DecisionEvaluator,
+      chosenBy: [
+        { path: ['enforcement', 'mode'], agrees: 'remote' },
+        { path: ['enforcement', 'remote', 'endpoint'] },
+      ],
+    },
+  ],
   uses: [identity, redactor, sideEffects],
   provides: [judgement],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),

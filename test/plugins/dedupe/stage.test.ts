@@ -16,7 +16,7 @@ import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon, { type SinonFakeTimers } from 'sinon'
-import { type FakeCall, fakeContext } from 'svc-sdk/testing'
+import { createStage, type FakeCall, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 
 const KEY = 'order-7'
@@ -86,7 +86,7 @@ describe('the dedupe stage', () => {
   ): Promise<Pipeline> {
     const context = fakeContext('/')
     bind<DedupeStore>(context.container, tokens.DedupeStore, { useValue: store })
-    const stage = dedupePlugin.create(dedupePlugin.schema.parse(section), context)
+    const stage = createStage(dedupePlugin, section, context)
     const whole = new Pipeline([{ name: 'dedupe', stage }], async (call) => {
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
@@ -396,7 +396,7 @@ describe('the dedupe stage', () => {
       it(`is remembered for ${ttlMs / 1000} s where ttlSec is ${ttlSec}`, async () => {
         expect((await claimed({}, undefined, { ttlSec })).ttlMs).to.equal(ttlMs)
         const context = fakeContext('/')
-        dedupePlugin.create(dedupePlugin.schema.parse({ ttlSec }), context)
+        createStage(dedupePlugin, { ttlSec }, context)
         expect(context.warnings).to.have.lengthOf(warned)
       })
     }

@@ -1,7 +1,7 @@
 import { bind, type Call, denied, type Finding, type Outcome, services, tokens, verdict } from '@svc/core'
 import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { FakeClock } from 'svc-sdk/testing'
+import { createStage, FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { risky, rule, startRig } from './escalation/rig.js'
@@ -15,7 +15,7 @@ function callWith(...findings: Finding[]): Call {
 }
 
 function stageOf(section: object) {
-  return enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
+  return createStage(enforcementPlugin, section, makeContext())
 }
 
 async function handle(section: object, call: Call): Promise<Outcome> {
@@ -200,10 +200,7 @@ describe('enforcement', () => {
 
   it('opens nothing and offers no service where nothing escalates', async () => {
     const context = makeContext({ stateDir: '/nowhere/at/all' })
-    const stage = enforcementPlugin.create(
-      enforcementPlugin.schema.parse({ escalate_on: ['egress_violation'] }),
-      context,
-    )
+    const stage = createStage(enforcementPlugin, { escalate_on: ['egress_violation'] }, context)
     await stage.start?.(new AbortController().signal)
     expect(stage.ready?.()).to.equal(undefined)
     expect(stage.offer?.(services.escalations)).to.equal(undefined)
@@ -236,7 +233,7 @@ describe('enforcement', () => {
       redisUrl: 'redis://:secret-word@127.0.0.1:1',
       redis: { connectTimeoutMs: 200 },
     }
-    const stage = enforcementPlugin.create(enforcementPlugin.schema.parse({ escalations }), context)
+    const stage = createStage(enforcementPlugin, { escalations }, context)
     const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
     expect(start)
       .to.have.nested.property('reason.message')
@@ -247,7 +244,7 @@ describe('enforcement', () => {
 
   it('does not start where nobody records what people decide', async () => {
     const context = makeContext({ facts: { escalation: rule } })
-    const stage = enforcementPlugin.create(enforcementPlugin.schema.parse({}), context)
+    const stage = createStage(enforcementPlugin, {}, context)
     const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
     expect(start).to.have.nested.property(
       'reason.message',

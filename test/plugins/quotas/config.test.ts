@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { bind, type QuotaAdapter, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
 import { countOne } from './count-one.js'
 
@@ -116,7 +117,7 @@ describe('quotas: choice of the adapter', () => {
   }
 
   async function use(adapter: QuotaAdapter | string, context = makeContext(), more: object = {}) {
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter, ...more }), context)
+    const stage = createStage(quotasPlugin, { adapter, ...more }, context)
     await stage.start?.(new AbortController().signal)
     await countOne(stage)
     await stage.stop?.()
@@ -152,14 +153,14 @@ describe('quotas: choice of the adapter', () => {
     const context = makeContext()
     bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
     const section = quotasPlugin.schema.parse({ adapter: 'theirs' })
-    expect(() => quotasPlugin.create(section, context)).to.throw(
+    expect(() => createStage(quotasPlugin, section, context)).to.throw(
       'quotas.adapter: no adapter named "theirs" is registered; known are memory, lmdb, redis, ours',
     )
   })
 
   it('opens nothing before the start, and lets go once on stop', async () => {
     const context = makeContext()
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter: 'memory' }), context)
+    const stage = createStage(quotasPlugin, { adapter: 'memory' }, context)
     await stage.stop?.()
     expect(context.resources.size).to.equal(0)
     await stage.start?.(new AbortController().signal)
@@ -215,10 +216,10 @@ describe('quotas: choice of the adapter', () => {
     const context = makeContext()
     const section = quotasPlugin.schema.parse({ adapter: 'memory' })
     const { signal } = new AbortController()
-    const old = quotasPlugin.create(section, context)
+    const old = createStage(quotasPlugin, section, context)
     await old.start?.(signal)
     expect(await countOne(old, { callsPerDay: 1 })).to.have.property('kind', 'completed')
-    const next = quotasPlugin.create(section, context)
+    const next = createStage(quotasPlugin, section, context)
     await next.start?.(signal)
     await old.stop?.()
     expect(await countOne(next, { callsPerDay: 1 })).to.have.property('code', 'QUOTA_EXCEEDED')

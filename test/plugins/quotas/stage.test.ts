@@ -17,6 +17,7 @@ import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon from 'sinon'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { served } from './count-one.js'
@@ -36,7 +37,7 @@ describe('quotas', () => {
   async function started(adapter: QuotaAdapter = memory): Promise<Stage> {
     const context = makeContext()
     bind(context.container, tokens.Clock, { useValue: { now: () => now, monotonic: () => now } })
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter }), context)
+    const stage = createStage(quotasPlugin, { adapter }, context)
     await stage.start?.(new AbortController().signal)
     return stage
   }
@@ -354,7 +355,7 @@ describe('quotas', () => {
   })
 
   it('is a fault, not an open door, without a start', async () => {
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter: memory }), makeContext())
+    const stage = createStage(quotasPlugin, { adapter: memory }, makeContext())
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
