@@ -1,4 +1,4 @@
-// What stores share, whatever keeps their data.
+// What all stores share; `/lmdb` and `/redis` have the clients.
 
 export { bindStore } from './bind.js'
 export { makeDirectories } from './directories.js'

@@ -17,11 +17,11 @@ export const auditPlugin = definePlugin({
   presence: 'required',
   metrics,
   owns: [
-    { token: tokens.Signer, chosenBy: [{ path: ['signer', 'keyRef'] }] },
+    { token: tokens.Signer, chosenBy: [['signer', 'keyRef']] },
     {
       token: tokens.SvcAppender,
       given: { key: 'append', bind: (append) => (typeof append === 'function' ? { append } : undefined) },
-      chosenBy: [{ path: ['append'] }, { path: ['signer'] }, { path: ['presign'] }],
+      chosenBy: [['append'], ['signer'], ['presign']],
     },
   ],
 

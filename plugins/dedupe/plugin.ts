@@ -30,7 +30,7 @@ export const dedupePlugin = definePlugin({
   phase: 'idempotency',
   metrics,
   uses: [identity],
-  owns: [{ token: tokens.DedupeStore, chosenBy: [{ path: ['redisUrl'] }, { path: ['dir'] }] }],
+  owns: [{ token: tokens.DedupeStore, chosenBy: [['redisUrl'], ['dir']] }],
 
   register(config, context) {
     if (!config.enabled) return

@@ -47,7 +47,7 @@ export const enforcementPlugin = definePlugin({
   owns: [
     {
       token: tokens.EscalationStore,
-      chosenBy: ['adapter', 'redisUrl', 'dir'].map((key) => ({ path: ['escalations', key] })),
+      chosenBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
     },
   ],
 
@@ -64,7 +64,7 @@ export const enforcementPlugin = definePlugin({
     const compiled = compileVerdict(config, rule !== undefined)
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
     const store = resolve(context.container, escalationResource)
-    const maxWaitMs = config.escalations.max_wait_sec * 1000
+    const maxWaitMs = config.escalations.maxWaitSec * 1000
     const escalations = new Escalations(rule, store, maxWaitMs, context)
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, { rule, escalations })

@@ -17,15 +17,15 @@ const adapter = z
 const redis = z
   .strictObject({
     ...redisSettings,
-    keyPrefix: z.string().default('svc:quotas:').describe('Before every key.'),
+    keyPrefix: z.string().default('svc:quotas:').describe('Prefix of every key.'),
     lease: z
       .strictObject({
-        calls: z.number().int().min(2).max(1000).describe('Calls taken at once at most.'),
-        ms: z.number().int().min(10).max(60_000).default(1000).describe('Milliseconds that they are held.'),
+        calls: z.number().int().min(2).max(1000).describe('The most calls per batch.'),
+        ms: z.number().int().min(10).max(60_000).default(1000).describe('Milliseconds that a batch is held.'),
       })
       .optional()
       .describe(
-        'Calls are taken ahead in batches, of a tenth of what is left at most, so that most need no round trip.',
+        'Takes calls from the server in batches, each a tenth of what is left at most, so that most calls need no round trip.',
       ),
   })
   .superRefine(checkRedisSettings)

@@ -21,7 +21,7 @@ export const quotasPlugin = definePlugin({
     {
       token: tokens.QuotaAdapter,
       given: { key: 'adapter', bind: (value) => (isQuotaAdapter(value) ? value : undefined) },
-      chosenBy: [{ path: ['adapter'] }, { path: ['redisUrl'] }, { path: ['dir'] }],
+      chosenBy: [['adapter'], ['redisUrl'], ['dir']],
     },
   ],
 

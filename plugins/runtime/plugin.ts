@@ -16,8 +16,8 @@ export const runtimePlugin = definePlugin({
     {
       token: tokens.DecisionEvaluator,
       chosenBy: [
-        { path: ['enforcement', 'mode'], agrees: 'remote' },
-        { path: ['enforcement', 'remote', 'endpoint'] },
+        ['enforcement', 'mode'],
+        ['enforcement', 'remote', 'endpoint'],
       ],
     },
   ],

@@ -1,9 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bind, tokens } from '@svc/core'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { recordingTo, startTestGateway, type TestGateway } from '../support/gateway.js'
 import { type RedisServer, startRedis, until } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
@@ -156,7 +155,7 @@ describe('idempotency keys on disk', () => {
       sec0Dir: home,
       targets: { shop: upstream.url },
       dedupe: {},
-      configure: (container) => bind(container, tokens.SvcAppender, { useValue: { append } }),
+      ...recordingTo({ append }),
     }))
     const errorOf = async (response: Response) => ((await response.json()) as { error: string }).error
     expect(await errorOf(await gateway.invoke(PAY, {}, key))).to.equal('OUTCOME_UNRECORDED')

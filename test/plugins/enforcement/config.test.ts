@@ -18,7 +18,7 @@ describe('enforcement: configuration', () => {
   it('enforces by default', () => {
     expect(enforcementPlugin.schema.parse({})).to.deep.equal({
       mode: 'enforce',
-      escalations: { adapter: 'lmdb', timeoutMs: 1000, max_wait_sec: 60 },
+      escalations: { adapter: 'lmdb', timeoutMs: 1000, maxWaitSec: 60 },
     })
   })
 

@@ -169,7 +169,7 @@ describe('enforcement', () => {
           'mode enforce: every finding denies (deny_on is absent)',
           `escalates instead for egress_violation: ${words}`,
           'escalate: egress_violation (security, gateway): args.url is at evil.example',
-          `would be put to people: ${words}`,
+          `would escalate: ${words}`,
         ])
         expect(outcome).to.deep.include({
           code: 'ESCALATION_PENDING',
@@ -179,7 +179,7 @@ describe('enforcement', () => {
 
       it('says that nobody would be asked', async () => {
         const { lines, outcome } = await explained({ strategy: 'auto_allow' })
-        expect(lines.at(-1)).to.equal('would be put to people: auto_allow, approved at once and recorded')
+        expect(lines.at(-1)).to.equal('would escalate: auto_allow, approved at once and recorded')
         expect(outcome).to.equal(served)
       })
 
@@ -187,7 +187,7 @@ describe('enforcement', () => {
         const rule = { strategy: 'single_approver', approvalSetId: 'sec', timeoutAction: 'auto_approve' }
         const { lines } = await explained(rule)
         expect(lines.at(-1)).to.equal(
-          'would be put to people: single_approver, one vote of the approval set "sec" decides; undecided after 900 s it is approved',
+          'would escalate: single_approver, one vote of the approval set "sec" decides; undecided after 900 s it is approved',
         )
       })
 

@@ -16,7 +16,7 @@ import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'
-import { countOne } from './count-one.js'
+import { countOne } from './rig.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
 const KEY = 'mcp://files/echo@1.0.0'
