@@ -1,7 +1,7 @@
-// The `runtime` section: verdicts from outside the policy, in place of its `deny_on`.
+// The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
 import { definePlugin, identity, judgement, redactor, sideEffects, tokens } from '@svc/core'
 import { runtimeSchema } from './config.js'
-import { judgeFrom } from './make.js'
+import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
 import { RuntimeStage } from './stage.js'
 
@@ -30,7 +30,7 @@ export const runtimePlugin = definePlugin({
       : [
           {
             path: ['runtime', 'enforcement', 'remote', 'endpoint'],
-            message: 'without mode: remote no runtime is asked',
+            message: 'has no effect without mode: remote',
             severity: 'warning',
           },
         ],
@@ -38,10 +38,8 @@ export const runtimePlugin = definePlugin({
   create(config, context) {
     const { remote } = config.enforcement
     if (remote?.endpoint?.startsWith('http:') === true && remote.allowInsecureHttp === true) {
-      context.warn(
-        'runtime.enforcement.remote.endpoint: over plain http, verdicts can be forged on their way',
-      )
+      context.warn('runtime.enforcement.remote.endpoint: over plain http, decisions can be forged in transit')
     }
-    return new RuntimeStage(judgeFrom(config, context))
+    return new RuntimeStage(evaluationSource(config, context))
   },
 })

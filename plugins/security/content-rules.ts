@@ -1,10 +1,10 @@
 // The section's rules on what arguments hold.
 import type { SecurityConfig } from './config.js'
 import type { StringRule } from './content/rules.js'
-import { EgressRule } from './egress/judge.js'
 import { EgressAllowlist } from './egress/patterns.js'
-import { FsRule } from './fs/judge.js'
+import { EgressRule } from './egress/rule.js'
 import { FsAllowlist, parseRoot } from './fs/patterns.js'
+import { FsRule } from './fs/rule.js'
 
 /** The rules of the lists that are there, compiled. */
 export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: SecurityConfig): StringRule[] {

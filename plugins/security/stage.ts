@@ -12,7 +12,7 @@ import {
 } from '@svc/core'
 import { limitAnswer } from './answer-size.js'
 import { judgeContent, type StringRule } from './content/rules.js'
-import { DurationWatch } from './duration.js'
+import { DurationWatch } from './duration-limit.js'
 import { finding } from './findings.js'
 import type { SideEffectRule } from './side-effects.js'
 import type { Timer } from './timer.js'

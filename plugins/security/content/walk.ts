@@ -1,6 +1,6 @@
 // One walk over the arguments for all rules on what they hold.
 import type { JsonValue } from '@svc/core/json'
-import { marksOf } from './key-words.js'
+import { marksOf } from './key-flags.js'
 
 /** Counts the characters that are looked at, each time they are: what hostile input may make a judgement cost. */
 export interface Effort {

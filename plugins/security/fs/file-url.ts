@@ -2,8 +2,8 @@
 import { decodeAscii, headOf } from '../content/text.js'
 import type { Effort } from '../content/walk.js'
 import { schemeAt } from '../egress/url.js'
-import { PathError } from './normal-path.js'
-import { decoded, MAX_PATH } from './readings.js'
+import { decoded, MAX_PATH } from './interpretations.js'
+import { PathError } from './normalize.js'
 
 /** Whether the text begins with `file:`, be it after other schemes (`jar:file:…`). "File: see below" is prose. */
 export function holdsFileUrl(start: string, isNamed: boolean): boolean {

@@ -1,6 +1,6 @@
 // The policy's `fs_allowlist`, compiled once. `*` stands for any characters of one name, `**` for any number of names.
 import { type Glob, globMatches, globOf } from '@svc/core/match'
-import { type NormalPath, normalPath, PathError } from './normal-path.js'
+import { type NormalPath, normalPath, PathError } from './normalize.js'
 
 /** Why a pattern was refused; written for the policy's author. */
 export class PathPatternError extends Error {

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { securityStage, served } from './run.js'
+import { securityStage, served } from './stage.js'
 
 function mistakes(section: object): string[] {
   const { error } = securityPlugin.schema.safeParse(section)

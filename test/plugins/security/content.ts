@@ -2,7 +2,7 @@
 import type { Finding } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { makeCall } from '../../support/call.js'
-import { run, securityStage, served } from './run.js'
+import { run, securityStage, served } from './stage.js'
 
 async function findingsOf(security: object, args: JsonValue): Promise<readonly Finding[]> {
   const call = makeCall({ args })

@@ -2,7 +2,7 @@ import { type Call, failed, isRefusal, type Outcome, Refusal } from '@svc/core'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { makeCall } from '../../support/call.js'
-import { bytesOf, run, securityStage, served, streamOf } from './run.js'
+import { bytesOf, run, securityStage, served, streamOf } from './stage.js'
 
 const security = { limits: { max_duration_ms: 1000 } }
 

@@ -2,7 +2,7 @@ import type { JsonValue } from '@svc/core/json'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { answered, detailsOf } from './content.js'
-import { securityStage, served } from './run.js'
+import { securityStage, served } from './stage.js'
 
 const security = {
   egress_allowlist: [

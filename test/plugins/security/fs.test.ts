@@ -5,7 +5,7 @@ import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { answered, detailsOf } from './content.js'
-import { securityStage, served } from './run.js'
+import { securityStage, served } from './stage.js'
 
 const security = {
   fs_allowlist: [

@@ -1,7 +1,7 @@
 import { type AnswerStream, type Failed, Refusal, type Settlement } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { bytesOf, run, served, streamOf } from './run.js'
+import { bytesOf, run, served, streamOf } from './stage.js'
 
 const security = { limits: { max_payload_kb: 1 } }
 const LENIENT: [name: string, enforcement: object][] = [

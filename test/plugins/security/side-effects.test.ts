@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { run, securityStage, served } from './run.js'
+import { run, securityStage, served } from './stage.js'
 
 interface Asked {
   readonly args?: JsonValue

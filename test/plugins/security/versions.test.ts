@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { run, securityStage, served } from './run.js'
+import { run, securityStage, served } from './stage.js'
 
 async function outcomeOf(
   allow_versions: object,

@@ -1,5 +1,5 @@
 // What is wrong with a string by the egress rule.
-import { HOST_NAMED, URL_NAMED } from '../content/key-words.js'
+import { HOST_NAMED, URL_NAMED } from '../content/key-flags.js'
 import { decodeAscii, headOf } from '../content/text.js'
 import type { Effort } from '../content/walk.js'
 import { type Contact, contactOf, reachOf } from './host.js'

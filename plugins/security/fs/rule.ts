@@ -1,11 +1,11 @@
 // What is wrong with a string by the filesystem rule.
-import { PATH_NAMED } from '../content/key-words.js'
+import { PATH_NAMED } from '../content/key-flags.js'
 import { decodeAscii, headOf, trimmed } from '../content/text.js'
 import type { Effort } from '../content/walk.js'
 import { fileUrlPath, holdsFileUrl } from './file-url.js'
-import { type NormalPath, normalPath, PathError } from './normal-path.js'
+import { readingsOf } from './interpretations.js'
+import { type NormalPath, normalPath, PathError } from './normalize.js'
 import type { FsAllowlist } from './patterns.js'
-import { readingsOf } from './readings.js'
 
 /** In UTF-16 units: enough to tell a path's beginning by, encoded twice. */
 const START = 2048

@@ -1,5 +1,5 @@
-// JSONPath (RFC 9535) as far as a redaction needs it: `$`, `.name`, `['name']`, `[3]`, `.*`, `[*]` and one `..`. More
-// than one would make a deep answer cost a power of its depth.
+// A subset of JSONPath (RFC 9535): `$`, `.name`, `['name']`, `[3]`, `.*`, `[*]` and at most one `..`. With more than one,
+// the cost would grow with a power of the value's depth.
 
 type Step =
   | { readonly kind: 'member'; readonly name: string }
@@ -7,13 +7,13 @@ type Step =
   | { readonly kind: 'any' }
   | { readonly kind: 'descend' }
 
-export type Path = readonly Step[]
+export type JsonPath = readonly Step[]
 
 const segment =
   /(?<dots>\.\.?)(?:(?<name>[\p{L}_][\p{L}\p{N}\p{M}_-]*)|(?<star>\*))|(?<descend>\.\.)?\[(?:(?<any>\*)|(?<index>0|[1-9]\d{0,8})|'(?<single>[^'\\]*)'|"(?<double>[^"\\]*)")\]/uy
 
-/** Undefined for a path that cannot be followed. */
-export function parsePath(text: string): Path | undefined {
+/** Undefined for a path outside the subset. */
+export function parsePath(text: string): JsonPath | undefined {
   if (!text.startsWith('$')) return undefined
   const steps: Step[] = []
   segment.lastIndex = 1
@@ -33,14 +33,14 @@ function selectorOf(groups: Readonly<Record<string, string | undefined>>): Step 
   return index === undefined ? { kind: 'any' } : { kind: 'index', index: Number(index) }
 }
 
-/** The value with `replacement` in place of whatever the path selects; the same value where it selects nothing. */
-export function replacePath(value: unknown, path: Path, replacement: unknown, at = 0): unknown {
+/** The value with `replacement` in place of each node that the path selects; unchanged where it selects none. */
+export function replacePath(value: unknown, path: JsonPath, replacement: unknown, at = 0): unknown {
   const step = path[at]
   if (step === undefined) return replacement
   if (typeof value !== 'object' || value === null) return value
   if (step.kind === 'descend') {
-    const here = replacePath(value, path, replacement, at + 1)
-    return mapChildren(here, (child) => replacePath(child, path, replacement, at))
+    const replaced = replacePath(value, path, replacement, at + 1)
+    return mapChildren(replaced, (child) => replacePath(child, path, replacement, at))
   }
   return mapChildren(value, (child, key) =>
     selects(step, key) ? replacePath(child, path, replacement, at + 1) : child,
@@ -52,7 +52,7 @@ function selects(step: Step, key: string | number): boolean {
   return step.kind === 'member' ? step.name === key : step.kind === 'index' && step.index === key
 }
 
-/** The value with each member or element mapped; what is neither a list nor an object, as it is. */
+/** The array or object with each element or member mapped; any other value unchanged. */
 export function mapChildren(value: unknown, map: (child: unknown, key: string | number) => unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((child: unknown, index) => map(child, index))

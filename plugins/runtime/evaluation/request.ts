@@ -1,5 +1,5 @@
-// What a runtime is told of a call: who calls what, and what was found. Arguments only where the policy says so, and
-// people by their pseudonyms where it redacts them.
+// Builds the evaluation request of a call. It holds arguments only where the policy allows it, and pseudonyms in place
+// of identities where the policy redacts them.
 import {
   type Call,
   type CallRequest,
@@ -15,16 +15,20 @@ import {
 import { type JsonObject, sha256Hex } from '@svc/core/json'
 import { formatToolSegment } from '@svc/core/match'
 
-export interface QuestionRule {
-  /** The policy's own. */
+export interface RequestOptions {
+  /** The policy's `enforcement` rule. */
   readonly rule: DenyRule
-  /** Tenant of calls that no token attributes. */
+  /** Tenant of calls without an identity. */
   readonly tenant: string
   readonly includeArguments: boolean
 }
 
-export function questionOf(call: Call, request: CallRequest, about: QuestionRule): EvaluationRequest {
-  const { rule, tenant } = about
+export function evaluationRequest(
+  call: Call,
+  request: CallRequest,
+  options: RequestOptions,
+): EvaluationRequest {
+  const { rule, tenant } = options
   const { agent, trace, findings } = call
   const reasons = [...new Set(findings.map(({ reason }) => reason))]
   return {
@@ -35,37 +39,40 @@ export function questionOf(call: Call, request: CallRequest, about: QuestionRule
     ...(agent.nodeId === null ? {} : { nodeId: agent.nodeId }),
     ...(agent.agentRef === null ? {} : { runId: agent.agentRef }),
     mode: rule.mode,
-    // A runtime that only matches then comes to the verdict that the policy would.
+    // With every reason in both lists, a runtime that only matches them decides as the policy would.
     denyOn: rule.denyOn ?? reasons,
     reasons,
     riskTags: reasons,
-    attributes: attributesOf(call, request, about),
+    attributes: attributesOf(call, request, options),
   }
 }
 
-function attributesOf(call: Call, request: CallRequest, { includeArguments }: QuestionRule): JsonObject {
+function attributesOf(call: Call, request: CallRequest, { includeArguments }: RequestOptions): JsonObject {
   const caller = call.get(identity)
   const redacts = call.get(redactor)
-  const named = (name: string): string => redacts?.pseudonym(name) ?? name
+  const redactedName = (name: string): string => redacts?.pseudonym(name) ?? name
   return {
     protocol: call.protocol,
     kind: request.kind,
     reference: request.reference,
     ...(request.method === null ? {} : { method: request.method }),
     authenticated: caller?.authenticated ?? false,
-    ...(caller?.user === undefined ? {} : { user: named(caller.user) }),
-    ...(caller?.userId === undefined ? {} : { userId: named(caller.userId) }),
-    ...(caller?.clientId === undefined ? {} : { clientId: named(caller.clientId) }),
+    ...(caller?.user === undefined ? {} : { user: redactedName(caller.user) }),
+    ...(caller?.userId === undefined ? {} : { userId: redactedName(caller.userId) }),
+    ...(caller?.clientId === undefined ? {} : { clientId: redactedName(caller.clientId) }),
     roles: [...(caller?.roles ?? [])],
     sideEffecting: isSideEffecting(request, call.get(sideEffects)),
     hasIdempotencyKey: request.idempotencyKey !== null,
-    findings: call.findings.map((finding) => told(finding, redacts)),
+    findings: call.findings.map((finding) => redactedFinding(finding, redacts)),
     inputSha256: sha256Hex(request.canonicalArgs),
     ...(includeArguments ? { arguments: request.args } : {}),
   }
 }
 
-function told({ reason, stage, level, detail }: Finding, redacts: Redactor | undefined): JsonObject {
+function redactedFinding(
+  { reason, stage, level, detail }: Finding,
+  redacts: Redactor | undefined,
+): JsonObject {
   return {
     reason,
     stage,

@@ -4,24 +4,24 @@ import { expect } from 'chai'
 import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { keepingLogger } from '../../support/logger.js'
-import { decide, KeepingMeter, respond, startRig } from './rig.js'
+import { decide, RecordingMeter, respond, startSetup } from './gateway.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
-/** A stage whose evaluator fails until it is mended. */
+/** A stage whose evaluator fails until `recover()`. */
 class Trial {
   readonly context: FakeContext = fakeContext('/')
-  readonly meter = new KeepingMeter()
+  readonly meter = new RecordingMeter()
   readonly log = keepingLogger()
-  asked = 0
-  evaluate: DecisionEvaluator['evaluate'] = () => Promise.reject(new Error('the wire is cut'))
+  evaluations = 0
+  evaluate: DecisionEvaluator['evaluate'] = () => Promise.reject(new Error('connection lost'))
   readonly stage: Stage
 
   constructor() {
     const { container } = this.context
     const evaluator: DecisionEvaluator = {
       evaluate: (request, signal) => {
-        this.asked++
+        this.evaluations++
         return this.evaluate(request, signal)
       },
     }
@@ -39,7 +39,7 @@ class Trial {
     return this.stage.handle(call, async () => served)
   }
 
-  mend(): void {
+  recover(): void {
     this.evaluate = async () => ({ action: 'allow' })
   }
 
@@ -52,7 +52,7 @@ class Trial {
   }
 }
 
-describe('the circuit to a runtime', () => {
+describe('the circuit breaker of a runtime', () => {
   let trial: Trial
 
   beforeEach(async () => {
@@ -62,38 +62,38 @@ describe('the circuit to a runtime', () => {
 
   afterEach(() => trial.stage.stop?.())
 
-  it('opens after five failures in a row: nobody is asked any more, and calls are answered at once', async () => {
+  it('opens after five consecutive failures and then refuses calls without a request', async () => {
     await trial.fail(5)
     expect(trial.isOpen).to.equal(1)
     await trial.fail(3)
-    expect(trial.asked).to.equal(5)
+    expect(trial.evaluations).to.equal(5)
     expect(trial.meter.values.get('svc_runtime_skipped_total')).to.equal(3)
     expect(trial.meter.values.get('svc_runtime_failures_total')).to.equal(5)
   })
 
-  it('stays closed while an answer comes now and then', async () => {
+  it('stays closed when a success interrupts the failures', async () => {
     await trial.fail(4)
-    trial.mend()
+    trial.recover()
     expect(await trial.call()).to.equal(served)
     trial.evaluate = () => Promise.reject(new Error('again'))
     await trial.fail(4)
-    expect(trial.asked).to.equal(9)
+    expect(trial.evaluations).to.equal(9)
     expect(trial.isOpen).to.equal(undefined)
   })
 
-  it('lets one call ask after a second, and closes when that is answered', async () => {
+  it('probes after one second and closes on success', async () => {
     await trial.fail(5)
     trial.context.clock.advance(999)
     await trial.fail(1)
-    expect(trial.asked).to.equal(5)
+    expect(trial.evaluations).to.equal(5)
     trial.context.clock.advance(1)
-    trial.mend()
+    trial.recover()
     expect(await trial.call()).to.equal(served)
     expect(trial.isOpen).to.equal(0)
     expect(await trial.call()).to.equal(served)
   })
 
-  it('lets only one ask: the others do not wait for it', async () => {
+  it('allows one probe at a time and refuses other calls meanwhile', async () => {
     await trial.fail(5)
     trial.context.clock.advance(1000)
     let answer = (): void => undefined
@@ -104,14 +104,14 @@ describe('the circuit to a runtime', () => {
     const probe = trial.call()
     await trial.call()
     await trial.fail(2)
-    expect(trial.asked).to.equal(6)
+    expect(trial.evaluations).to.equal(6)
     answer()
     expect(await probe).to.equal(served)
-    trial.mend()
+    trial.recover()
     expect(await trial.call()).to.equal(served)
   })
 
-  it('rests twice as long each time the probe fails, half a minute at most, and says so to callers', async () => {
+  it('doubles the cooldown after each failed probe up to 30 seconds and reports it in Retry-After', async () => {
     await trial.fail(5)
     for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
       trial.context.clock.advance(0)
@@ -119,23 +119,23 @@ describe('the circuit to a runtime', () => {
       trial.context.clock.advance(seconds * 1000)
       await trial.fail(1)
     }
-    expect(trial.asked).to.equal(5 + 7)
+    expect(trial.evaluations).to.equal(5 + 7)
     trial.context.clock.advance(30_000)
-    trial.mend()
+    trial.recover()
     await trial.call()
     trial.evaluate = () => Promise.reject(new Error('once more'))
     await trial.fail(5)
     expect(await trial.call()).to.have.deep.property('headers', { 'retry-after': '1' })
   })
 
-  it('is not opened by answers that decide nothing: they cost no time', async () => {
+  it('does not count invalid responses, which cost no time', async () => {
     trial.evaluate = async () => ({ action: 'allow', obligations: [{ type: 'sing' }] })
     await trial.fail(9)
-    expect(trial.asked).to.equal(9)
+    expect(trial.evaluations).to.equal(9)
     expect(trial.isOpen).to.equal(undefined)
   })
 
-  it('keeps the place of a probe whose caller left for the next one', async () => {
+  it('allows another probe when the caller of a probe leaves', async () => {
     await trial.fail(5)
     trial.context.clock.advance(1000)
     trial.evaluate = () => new Promise(() => undefined)
@@ -147,52 +147,52 @@ describe('the circuit to a runtime', () => {
     await call.request()
     call.abort('UPSTREAM_UNREACHABLE', 'The caller left.')
     expect(await probe).to.have.property('message', 'The caller left.')
-    trial.mend()
+    trial.recover()
     expect(await trial.call()).to.equal(served)
   })
 
-  it('is one for the stages of a reload', async () => {
+  it('survives a reload', async () => {
     await trial.fail(5)
     const next = trial.create()
     await next.start?.(new AbortController().signal)
     try {
       expect(await next.handle(makeCall(), async () => served)).to.include({ code: 'RUNTIME_UNAVAILABLE' })
-      expect(trial.asked).to.equal(5)
+      expect(trial.evaluations).to.equal(5)
     } finally {
       await next.stop?.()
     }
   })
 
-  it('is told in the log when it opens and when it closes, not for every call', async () => {
+  it('logs when it opens and closes, not for every call', async () => {
     await trial.fail(12)
     trial.context.clock.advance(1000)
-    trial.mend()
+    trial.recover()
     for (let i = 0; i < 3; i++) await trial.call()
     expect(trial.log.lines.map(({ level, message }) => `${level}: ${message}`)).to.deep.equal([
       'warn: a call could not be evaluated',
-      'error: the runtime failed again and again and is left alone for a while',
-      'warn: the runtime answers again',
+      'error: the circuit to the runtime is open after repeated failures',
+      'warn: the circuit to the runtime is closed again',
     ])
   })
 
-  it('is told by /readyz as a warning, as calls that need no verdict are served', async () => {
+  it('is a warning in /readyz, which stays ready', async () => {
     const clock = new FakeClock()
     let isUp = false
-    await using rig = await startRig({
+    await using setup = await startSetup({
       clock,
       remote: { maxRetries: 0 },
       runtime: (response) => (isUp ? decide(response, { action: 'allow' }) : respond(response, 503, {})),
     })
-    const ready = async () => (await fetch(`${rig.gateway.url}/readyz`)).json()
-    for (let i = 0; i < 7; i++) await rig.call()
-    expect(rig.asked).to.have.length(5)
+    const ready = async () => (await fetch(`${setup.gateway.url}/readyz`)).json()
+    for (let i = 0; i < 7; i++) await setup.call()
+    expect(setup.runtimeRequests).to.have.length(5)
     expect(await ready()).to.deep.equal({
       status: 'ready',
       warnings: ['runtime: the runtime failed 5 times in a row; calls are answered RUNTIME_UNAVAILABLE'],
     })
     isUp = true
     clock.advance(1000)
-    expect((await rig.call()).status).to.equal(200)
+    expect((await setup.call()).status).to.equal(200)
     expect(await ready()).to.deep.equal({ status: 'ready' })
   })
 })

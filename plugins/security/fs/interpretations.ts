@@ -1,7 +1,7 @@
 // The ways in which a text may be read as a path before it is opened. All of them must be allowed.
 import { trimmed } from '../content/text.js'
 import type { Effort } from '../content/walk.js'
-import { PathError } from './normal-path.js'
+import { PathError } from './normalize.js'
 
 /** In UTF-16 units: the longest path that Windows opens; Linux opens 4096 bytes. */
 export const MAX_PATH = 32_767

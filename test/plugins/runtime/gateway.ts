@@ -1,4 +1,4 @@
-// A gateway whose calls are evaluated, the runtime that it asks, and the tool server behind it.
+// A gateway with a remote runtime and a tool server, for tests.
 import type { ServerResponse } from 'node:http'
 import { bind, type Clock, type Meter, tokens } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
@@ -13,7 +13,7 @@ export interface Decision {
   readonly [member: string]: unknown
 }
 
-/** Answers with a decision, as a runtime that works does. */
+/** Sends a valid response with this decision. */
 export function decide(response: ServerResponse, decision: Decision, protocolVersion = VERSION): void {
   respond(response, 200, { protocolVersion, decision })
 }
@@ -22,35 +22,33 @@ export function respond(response: ServerResponse, status: number, body: unknown,
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
 }
 
-export type RuntimeAnswer = (response: ServerResponse, call: UpstreamCall, nth: number) => void
+export type RuntimeHandler = (response: ServerResponse, call: UpstreamCall, count: number) => void
 
-export interface RigOptions {
-  /** What the runtime answers; the number of the request counts from 1. */
-  readonly runtime?: RuntimeAnswer
-  /** The address of another runtime. */
+export interface SetupOptions {
+  /** Default: allows every call. `count` is the number of the request, from 1. */
+  readonly runtime?: RuntimeHandler
+  /** In place of the test's own runtime. */
   readonly endpoint?: string
   readonly remote?: object
   readonly failureMode?: 'local' | 'allow' | 'deny'
   readonly clock?: Clock
-  /** What the tool server answers. */
+  /** Default: echoes. */
   readonly tool?: (call: UpstreamCall, response: ServerResponse) => void
-  readonly options?: GatewayOptions
+  readonly gateway?: GatewayOptions
 }
 
-export interface Rig extends AsyncDisposable {
+export interface Setup extends AsyncDisposable {
   readonly gateway: TestGateway
-  /** What the runtime was asked. */
-  readonly asked: UpstreamCall[]
-  /** What reached the tool server. */
-  readonly served: UpstreamCall[]
-  readonly meter: KeepingMeter
+  readonly runtimeRequests: UpstreamCall[]
+  readonly toolRequests: UpstreamCall[]
+  readonly meter: RecordingMeter
   readonly endpoint: string
   /** POSTs `echo@1.0.0` on server `files`. */
   call(args?: unknown, headers?: Record<string, string>): Promise<Response>
   lastRecord(): SignedEnvelope
 }
 
-export class KeepingMeter implements Meter {
+export class RecordingMeter implements Meter {
   readonly values = new Map<string, number>()
 
   count(name: string, by = 1): void {
@@ -62,18 +60,17 @@ export class KeepingMeter implements Meter {
   }
 }
 
-/** The runtime allows and the tool server echoes, unless told otherwise. */
-export async function startRig(given: RigOptions = {}): Promise<Rig> {
-  const { runtime = (response) => decide(response, { action: 'allow' }), remote = {}, failureMode } = given
-  const judge: TestUpstream = await startUpstream((call, response) =>
-    runtime(response, call, judge.calls.length),
+export async function startSetup(options: SetupOptions = {}): Promise<Setup> {
+  const { runtime = (response) => decide(response, { action: 'allow' }), remote = {}, failureMode } = options
+  const runtimeServer: TestUpstream = await startUpstream((call, response) =>
+    runtime(response, call, runtimeServer.calls.length),
   )
-  const upstream = await startUpstream(given.tool)
-  const meter = new KeepingMeter()
-  const endpoint = given.endpoint ?? `${judge.url}/evaluate`
-  const { configure, ...rest } = given.options ?? {}
+  const upstream = await startUpstream(options.tool)
+  const meter = new RecordingMeter()
+  const endpoint = options.endpoint ?? `${runtimeServer.url}/evaluate`
+  const { configure, ...rest } = options.gateway ?? {}
   const stop = async (): Promise<void> => {
-    await judge[Symbol.asyncDispose]()
+    await runtimeServer[Symbol.asyncDispose]()
     await upstream[Symbol.asyncDispose]()
   }
   const gateway = await startTestGateway({
@@ -88,23 +85,23 @@ export async function startRig(given: RigOptions = {}): Promise<Rig> {
     ...rest,
     configure(container) {
       bind(container, tokens.Meter, { useValue: meter })
-      if (given.clock !== undefined) bind(container, tokens.Clock, { useValue: given.clock })
+      if (options.clock !== undefined) bind(container, tokens.Clock, { useValue: options.clock })
       configure?.(container)
     },
-  }).catch(async (fault: unknown) => {
+  }).catch(async (error: unknown) => {
     await stop()
-    throw fault
+    throw error
   })
   return {
     gateway,
-    asked: judge.calls,
-    served: upstream.calls,
+    runtimeRequests: runtimeServer.calls,
+    toolRequests: upstream.calls,
     meter,
     endpoint,
     call: (args, headers) => gateway.invoke('/mcp/files/echo@1.0.0', args, headers),
     lastRecord() {
       const record = gateway.records().at(-1)
-      if (record === undefined) throw new Error('nothing is on record')
+      if (record === undefined) throw new Error('the log is empty')
       return record
     },
     async [Symbol.asyncDispose]() {
@@ -114,7 +111,7 @@ export async function startRig(given: RigOptions = {}): Promise<Rig> {
   }
 }
 
-/** Entitlements under which every call is a finding. */
+/** Every call has the finding `tool_not_in_allowlist`. */
 export const nothingAllowed: GatewayOptions = {
   entitlements: {
     default_plan: 'p',
