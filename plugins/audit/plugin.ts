@@ -44,7 +44,7 @@ export const auditPlugin = definePlugin({
       meter: resolve(container, tokens.Meter),
       failureMode: config.failure_mode,
       intent: config.intent,
-      ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
+      ...(config.raw_payloads ? { rawPreviewBytes: config.rawPreviewBytes } : {}),
       recordContext: {
         environment: config.environment,
         clientName: config.clientName ?? config.gatewayName,
