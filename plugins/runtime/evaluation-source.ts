@@ -20,7 +20,7 @@ import type { EvaluationSource } from './stage.js'
 
 const defaultTimeoutMs = 2000
 
-/** Without an enforcement section every finding denies (decisions.md §3). */
+/** Without an enforcement section every finding denies. */
 const denyAll: DenyRule = { mode: 'enforce' }
 
 interface Connection {

@@ -1,11 +1,11 @@
-// How long a call may take. The clock runs from the stage's turn to the last byte of the answer, and begins anew when
-// people have been waited for.
+// Limits the duration of a call, from this stage to the last byte of the answer. The timer restarts after a pause for
+// human approval.
 import type { Call } from '@svc/core'
-import { effectOn, type LateFinding, lateFinding } from './findings.js'
+import { type LateFinding, lateFinding, verdictOn } from './findings.js'
 import type { Timer } from './timer.js'
 
-export class DurationWatch {
-  /** Set when the time was up and the verdict denies. */
+export class DurationLimit {
+  /** Set once the limit is exceeded and the verdict denies. */
   denial: LateFinding | undefined
   #call: Call
   #ms: number
@@ -17,9 +17,9 @@ export class DurationWatch {
     const start = () => timer.after(ms, () => this.#expire())
     this.#cancel = start()
     call.onSettle(() => this.stop())
-    call.onTimeoutPause((isWaiting) => {
+    call.onTimeoutPause((isPaused) => {
       this.stop()
-      if (!isWaiting) this.#cancel = start()
+      if (!isPaused) this.#cancel = start()
     })
   }
 
@@ -34,8 +34,8 @@ export class DurationWatch {
       `the call took longer than ${this.#ms} ms`,
     )
     this.#call.addFinding(late.finding)
-    // A call that enforcement has not seen yet is judged there, like any other finding's.
-    if (effectOn(this.#call, late.finding) !== 'denies') return
+    // Before the enforcement stage the verdict is undecided: that stage will see the finding.
+    if (verdictOn(this.#call, late.finding) !== 'deny') return
     this.denial = late
     this.#call.abort(late.code, late.message)
   }

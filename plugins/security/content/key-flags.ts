@@ -1,16 +1,16 @@
-// Which strings are judged for the name they stand under (decisions.md §3, "Patterns").
+// Which rules apply to a string because of the names of the keys above it.
 import { wordsOf } from '@svc/core/match'
 
-/** Judged as a URL, with or without a scheme. */
-export const URL_NAMED = 1
-/** Named like `host`: what stands there is no path, whatever it looks like. */
-export const HOST_NAMED = 2
-/** Judged as a path. */
-export const PATH_NAMED = 4
+/** The value is checked as a URL, with or without a scheme. */
+export const URL_KEY = 1
+/** The value is a host even where it looks like a path. */
+export const HOST_KEY = 2
+/** The value is checked as a path. */
+export const PATH_KEY = 4
 
-const marks: ReadonlyMap<string, number> = new Map([
-  ...['url', 'uri', 'href', 'endpoint', 'webhook', 'callback'].map((word) => [word, URL_NAMED] as const),
-  ['host', URL_NAMED | HOST_NAMED],
+const flagsOfWord: ReadonlyMap<string, number> = new Map([
+  ...['url', 'uri', 'href', 'endpoint', 'webhook', 'callback'].map((word) => [word, URL_KEY] as const),
+  ['host', URL_KEY | HOST_KEY],
   ...[
     'path',
     'file',
@@ -23,22 +23,21 @@ const marks: ReadonlyMap<string, number> = new Map([
     'dest',
     'source',
     'destination',
-  ].map((word) => [word, PATH_NAMED] as const),
+  ].map((word) => [word, PATH_KEY] as const),
 ])
 
-/** In UTF-16 units. Normalising costs more than linear time, and a longer key is no name of a parameter. */
+/** In UTF-16 units: splitting a key into words normalizes it, which costs more than linear time. */
 const MAX_KEY = 256
-const MAX_KNOWN = 2048
+const MAX_CACHED = 2048
+const cache = new Map<string, number>()
 
-const known = new Map<string, number>()
-
-/** What a key is named like: a sum of the marks above. A key too long to be read is named like everything. */
-export function marksOf(key: string): number {
-  if (key.length > MAX_KEY) return URL_NAMED | HOST_NAMED | PATH_NAMED
-  const kept = known.get(key)
-  if (kept !== undefined) return kept
-  const found = wordsOf(key).reduce((sum, word) => sum | (marks.get(word) ?? 0), 0)
-  if (known.size >= MAX_KNOWN) known.clear()
-  known.set(key, found)
-  return found
+/** The flags of all words in a key, or-ed. A key that is too long to split has all flags. */
+export function keyFlags(key: string): number {
+  if (key.length > MAX_KEY) return URL_KEY | HOST_KEY | PATH_KEY
+  const cached = cache.get(key)
+  if (cached !== undefined) return cached
+  const flags = wordsOf(key).reduce((sum, word) => sum | (flagsOfWord.get(word) ?? 0), 0)
+  if (cache.size >= MAX_CACHED) cache.clear()
+  cache.set(key, flags)
+  return flags
 }

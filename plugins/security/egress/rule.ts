@@ -1,96 +1,96 @@
-// What is wrong with a string by the egress rule.
-import { HOST_NAMED, URL_NAMED } from '../content/key-flags.js'
-import { decodeAscii, headOf } from '../content/text.js'
-import type { Effort } from '../content/walk.js'
-import { type Contact, contactOf, reachOf } from './host.js'
+// Checks strings against the egress allowlist.
+import { HOST_KEY, URL_KEY } from '../content/key-flags.js'
+import type { ScanCounter } from '../content/strings.js'
+import { decodeAscii, prefixOf } from '../content/text.js'
+import { classifyHost, type HostAndPort, parseAuthority } from './host.js'
 import type { EgressAllowlist } from './patterns.js'
-import { type Target, targetOf, targetUnderName, windowOf } from './url.js'
+import { parseUrl, parseUrlOrHost, type UrlTarget, urlPrefix } from './url.js'
 
-/** How often what reads a string may decode it before it takes it for a URL. */
+/** Programs may decode a string this often before they use it as a URL. */
 const MAX_DECODINGS = 2
 
 export class EgressRule {
   #allowlist: EgressAllowlist
-  #areFilesJudged: boolean
+  #hasFsRule: boolean
 
-  /** @param areFilesJudged whether another rule judges what `file:` URLs without a host open */
-  constructor(allowlist: EgressAllowlist, areFilesJudged: boolean) {
+  /** @param hasFsRule whether the filesystem rule checks `file:` URLs without a host */
+  constructor(allowlist: EgressAllowlist, hasFsRule: boolean) {
     this.#allowlist = allowlist
-    this.#areFilesJudged = areFilesJudged
+    this.#hasFsRule = hasFsRule
   }
 
   get sources(): readonly string[] {
     return this.#allowlist.sources
   }
 
-  /** What the string would contact that is not allowed, in words; undefined where nothing is wrong. */
-  violation(text: string, marks: number, effort: Effort): string | undefined {
-    const isNamed = (marks & URL_NAMED) !== 0
-    let head = windowOf(text, effort)
+  /** Describes the refused contact; undefined where the string is allowed. */
+  violation(text: string, flags: number, counter: ScanCounter): string | undefined {
+    const isUrlKey = (flags & URL_KEY) !== 0
+    let prefix = urlPrefix(text, counter)
     for (let decodings = 0; ; decodings++) {
-      effort.steps += head.text.length
-      const target = isNamed ? targetUnderName(head, (marks & HOST_NAMED) !== 0) : targetOf(head)
-      if (target !== undefined) return this.#judge(target, isNamed || decodings > 0)
-      if (decodings === MAX_DECODINGS || !head.text.includes('%')) return undefined
-      const decoded = decodeAscii(head.text, effort)
-      head = { text: headOf(decoded, decoded.length, effort).text, isCut: head.isCut }
+      counter.characters += prefix.text.length
+      const target = isUrlKey ? parseUrlOrHost(prefix, (flags & HOST_KEY) !== 0) : parseUrl(prefix)
+      if (target !== undefined) return this.#check(target, isUrlKey || decodings > 0)
+      if (decodings === MAX_DECODINGS || !prefix.text.includes('%')) return undefined
+      const decoded = decodeAscii(prefix.text, counter)
+      prefix = { ...prefix, text: prefixOf(decoded, decoded.length, counter).text }
     }
   }
 
-  /** @param isMeant whether it is a URL though nobody can parse it */
-  #judge(target: Target, isMeant: boolean): string | undefined {
+  /** @param isUrl whether the string is a URL even where it cannot be parsed */
+  #check(target: UrlTarget, isUrl: boolean): string | undefined {
     switch (target.kind) {
-      case 'unclear':
-        return target.why
+      case 'ambiguous':
+        return target.detail
       case 'opaque':
-        return unlisted(target.scheme)
+        return schemeNotAllowed(target.scheme)
       case 'file':
-        return this.#judgeFile(target.host)
+        return this.#checkFile(target.host)
       case 'authority':
-        return this.#judgeAuthority(target.scheme, target.authority, isMeant)
+        return this.#checkAuthority(target.scheme, target.authority, isUrl)
     }
   }
 
-  #judgeFile(authority: string): string | undefined {
-    const isHere =
-      authority === '' || DRIVE.test(authority) || contactOf(authority, 'http')?.host === 'localhost'
-    return isHere && this.#areFilesJudged ? undefined : unlisted('file')
+  #checkFile(authority: string): string | undefined {
+    const isLocal =
+      authority === '' || DRIVE.test(authority) || parseAuthority(authority, 'http')?.host === 'localhost'
+    return isLocal && this.#hasFsRule ? undefined : schemeNotAllowed('file')
   }
 
-  #judgeAuthority(scheme: string | null, authority: string, isMeant: boolean): string | undefined {
-    if (scheme !== null && !this.#allowlist.knowsScheme(scheme)) return unlisted(scheme)
-    const contact = contactWith(scheme, authority)
+  #checkAuthority(scheme: string | null, authority: string, isUrl: boolean): string | undefined {
+    if (scheme !== null && !this.#allowlist.hasScheme(scheme)) return schemeNotAllowed(scheme)
+    const contact = parseWithScheme(scheme, authority)
     if (contact === undefined) {
-      // "https: as they say" begins like a URL and is prose; so is "// a comment".
-      const isProse = !isMeant && (scheme === null || authority.includes(' '))
-      return isProse ? undefined : 'has a host that cannot be told'
+      // Prose such as "https: as they say" or "// a comment" starts like a URL.
+      const isProse = !isUrl && (scheme === null || authority.includes(' '))
+      return isProse ? undefined : 'has a host that cannot be parsed'
     }
-    const reach = reachOf(contact.host)
-    if (this.#allowlist.allows(contact, scheme, reach)) return undefined
-    const why =
-      reach === 'reserved'
+    const hostClass = classifyHost(contact.host)
+    if (this.#allowlist.allows(contact, scheme, hostClass)) return undefined
+    const reason =
+      hostClass === 'reserved'
         ? 'no pattern of egress_allowlist names this private or reserved host'
         : 'egress_allowlist does not allow it'
-    return `would contact ${shown(contact)}; ${why}`
+    return `would contact ${format(contact)}; ${reason}`
   }
 }
 
 const DRIVE = /^[A-Za-z][:|]$/
 
-function contactWith(scheme: string | null, authority: string): Contact | undefined {
-  // The rules of the web hold for other schemes too: what is behind them may well resolve names as browsers do.
-  const contact = contactOf(authority, scheme === 'https' || scheme === 'wss' ? 'https' : 'http')
-  if (contact === undefined || contact.port !== '' || scheme === 'http' || scheme === 'https') return contact
-  // Without a scheme, or with another one, the web's own ports are no defaults: under https 80 is told, too.
-  if (scheme === 'ws' || scheme === 'wss') return contact
-  return contactOf(authority, 'https') ?? contact
+function parseWithScheme(scheme: string | null, authority: string): HostAndPort | undefined {
+  // Other schemes are parsed by the http rules too: their clients may resolve hosts like browsers.
+  const contact = parseAuthority(authority, scheme === 'https' || scheme === 'wss' ? 'https' : 'http')
+  if (contact === undefined || contact.port !== '') return contact
+  if (scheme === 'http' || scheme === 'https' || scheme === 'ws' || scheme === 'wss') return contact
+  // Without a scheme, or with another, port 80 is not a default: parsing as https keeps it.
+  return parseAuthority(authority, 'https') ?? contact
 }
 
-function unlisted(scheme: string): string {
+function schemeNotAllowed(scheme: string): string {
   return `has the scheme ${scheme.slice(0, 40)}:, which egress_allowlist does not allow`
 }
 
-function shown({ host, port }: Contact): string {
+function format({ host, port }: HostAndPort): string {
   const name = host.length > 100 ? `${host.slice(0, 100)}…` : host
   if (port === '') return name
   return name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`

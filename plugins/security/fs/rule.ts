@@ -1,14 +1,14 @@
-// What is wrong with a string by the filesystem rule.
-import { PATH_NAMED } from '../content/key-flags.js'
-import { decodeAscii, headOf, trimmed } from '../content/text.js'
-import type { Effort } from '../content/walk.js'
-import { fileUrlPath, holdsFileUrl } from './file-url.js'
-import { readingsOf } from './interpretations.js'
-import { type NormalPath, normalPath, PathError } from './normalize.js'
+// Checks strings against the filesystem allowlist.
+import { PATH_KEY } from '../content/key-flags.js'
+import type { ScanCounter } from '../content/strings.js'
+import { decodeAscii, prefixOf, trimmed } from '../content/text.js'
+import { fileUrlPath, startsWithFileUrl } from './file-url.js'
+import { interpretationsOf } from './interpretations.js'
+import { type NormalizedPath, normalizePath, PathError } from './normalize.js'
 import type { FsAllowlist } from './patterns.js'
 
-/** In UTF-16 units: enough to tell a path's beginning by, encoded twice. */
-const START = 2048
+/** In UTF-16 units: enough to recognize the start of a path that is encoded twice. */
+const MAX_PREFIX = 2048
 
 const MAX_DECODINGS = 2
 
@@ -23,62 +23,62 @@ export class FsRule {
     return this.#allowlist.sources
   }
 
-  /** What the string would open that is not allowed, in words; undefined where nothing is wrong. */
-  violation(text: string, marks: number, effort: Effort): string | undefined {
+  /** Describes the refused path; undefined where the string is allowed. */
+  violation(text: string, flags: number, counter: ScanCounter): string | undefined {
     try {
-      const path = this.#pathIn(text, marks, effort)
+      const path = this.#pathIn(text, flags, counter)
       if (path === undefined) return undefined
-      // What is read most is what an attacker means: it makes the clearer message.
-      for (const reading of [...readingsOf(path, effort)].reverse()) {
-        const wrong = this.#judge(reading, effort)
-        if (wrong !== undefined) return wrong
+      // The most decoded interpretation is what an attacker aims at, so its message is the clearest.
+      for (const interpretation of [...interpretationsOf(path, counter)].reverse()) {
+        const violation = this.#check(interpretation, counter)
+        if (violation !== undefined) return violation
       }
       return undefined
-    } catch (thrown) {
-      if (thrown instanceof PathError) return `${thrown.message}, so fs_allowlist cannot allow it`
-      throw thrown
+    } catch (error) {
+      if (error instanceof PathError) return `${error.message}, so fs_allowlist cannot allow it`
+      throw error
     }
   }
 
-  /** The text of the path that is judged, if any. */
-  #pathIn(text: string, marks: number, effort: Effort): string | undefined {
-    const isNamed = (marks & PATH_NAMED) !== 0
-    let start = trimmed(text, effort).slice(0, START)
+  /** The path in a string; undefined where the string is not treated as a path. */
+  #pathIn(text: string, flags: number, counter: ScanCounter): string | undefined {
+    const isPathKey = (flags & PATH_KEY) !== 0
+    let prefix = trimmed(text, counter).slice(0, MAX_PREFIX)
     for (let decodings = 0; ; decodings++) {
-      effort.steps += start.length
-      if (holdsFileUrl(headOf(start, START, effort).text, isNamed)) {
-        return fileUrlPath(text, decodings, effort)
+      counter.characters += prefix.length
+      if (startsWithFileUrl(prefixOf(prefix, MAX_PREFIX, counter).text, isPathKey)) {
+        return fileUrlPath(text, decodings, counter)
       }
-      if (looksLikePath(start)) return text
-      const next = decodings < MAX_DECODINGS && start.includes('%') ? decodeAscii(start, effort) : start
-      if (next === start) return isNamed ? text : undefined
-      start = trimmed(next, effort)
+      if (startsLikePath(prefix)) return text
+      const next = decodings < MAX_DECODINGS && prefix.includes('%') ? decodeAscii(prefix, counter) : prefix
+      if (next === prefix) return isPathKey ? text : undefined
+      prefix = trimmed(next, counter)
     }
   }
 
-  #judge(text: string, effort: Effort): string | undefined {
+  #check(text: string, counter: ScanCounter): string | undefined {
     const { base } = this.#allowlist
-    effort.steps += text.length
-    const asWindows = normalPath(text, { base, isWindows: true })
-    if (!this.#allowlist.allows(asWindows)) return wouldOpen(asWindows)
+    counter.characters += text.length
+    const windowsPath = normalizePath(text, { base, isWindows: true })
+    if (!this.#allowlist.allows(windowsPath)) return describeViolation(windowsPath)
     if (!text.includes('\\') || !text.includes('..') || /^[A-Za-z]:/.test(text)) return undefined
-    // To POSIX a backslash is a letter, and what stands around it goes up from elsewhere.
-    const asPosix = normalPath(text, { base, isWindows: false })
-    return this.#allowlist.allows(asPosix) ? undefined : wouldOpen(asPosix)
+    // POSIX treats a backslash as a letter, so `..` may resolve to another directory there.
+    const posixPath = normalizePath(text, { base, isWindows: false })
+    return this.#allowlist.allows(posixPath) ? undefined : describeViolation(posixPath)
   }
 }
 
-/** `/` but not `//`, `~`, `./`, `../`, a drive with a slash, or two backslashes; `..` alone is the directory above. */
-function looksLikePath(start: string): boolean {
-  const folded = start.slice(0, 8).normalize('NFKC')
+/** `/` but not `//`, `~`, `./`, `../`, a drive with a slash, two backslashes, or `..` alone. */
+function startsLikePath(text: string): boolean {
+  const folded = text.slice(0, 8).normalize('NFKC')
   return /^(?:\/(?!\/)|~|\.{1,2}[\\/]|\.\.$|[A-Za-z]:[\\/]|\\\\)/.test(folded)
 }
 
 const MAX_SHOWN = 120
 
-function wouldOpen({ root, segments }: NormalPath): string {
-  const lead = root === '' || root === '/' ? root : `${root}/`
-  const path = `${lead}${segments.join('/')}` || '.'
+function describeViolation({ root, segments }: NormalizedPath): string {
+  const prefix = root === '' || root === '/' ? root : `${root}/`
+  const path = `${prefix}${segments.join('/')}` || '.'
   const shown = path.length > MAX_SHOWN ? `${path.slice(0, MAX_SHOWN)}…` : path
   return `would open ${shown.replace(/\p{Cc}/gu, '\ufffd')}; fs_allowlist does not allow it`
 }

@@ -1,10 +1,11 @@
-// Calls through security and enforcement, as the gateway places them.
+// Runs calls through the security stage, alone or with the enforcement stage.
 
 import { type AnswerStream, bind, type Call, type Completed, type Outcome } from '@svc/core'
 import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { securityPlugin, type Timer, timer } from '@svc/plugin-security'
 import { createStage } from 'svc-sdk/testing'
+import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 
 export function served(
@@ -20,16 +21,27 @@ export function securityStage(section: object, ownTimer?: Timer) {
   return createStage(securityPlugin, section, context)
 }
 
-export interface Setting {
+/** The lines that `svc policy explain` prints for the stage. */
+export async function explain(section: object, call = makeCall()): Promise<string[]> {
+  const lines: string[] = []
+  await securityStage(section).explain?.(
+    call,
+    async () => served(),
+    (line) => lines.push(line),
+  )
+  return lines
+}
+
+export interface Sections {
   readonly security: object
   readonly enforcement?: object
   /** Between security and enforcement. */
   readonly between?: PlacedStage
 }
 
-/** What the caller would get. Enforcement stands inside, so that its verdict is known when the answer comes. */
+/** Runs the call in a pipeline with security outside enforcement, as in the gateway. */
 export function run(
-  { security, enforcement = {}, between }: Setting,
+  { security, enforcement = {}, between }: Sections,
   call: Call,
   upstream: Dispatch,
 ): Promise<Outcome> {
@@ -44,7 +56,7 @@ export function run(
   return new Pipeline(stages, upstream).run(call)
 }
 
-/** A body that comes in pieces; `closed` says whether its source was let go. */
+/** A streamed body; `closed` tells whether its source was closed. */
 export function streamOf(...sizes: number[]): AnswerStream & { closed: boolean; read: number } {
   const body = {
     closed: false,
