@@ -5,7 +5,7 @@ import type { StoreLifecycle } from './store-lifecycle.js'
 export interface DedupeClaim {
   /** A hash, of fixed length. */
   readonly key: string
-  /** Hash of the request: another fingerprint under the same key is a different request. */
+  /** Hash of the request: another one under the same key is another request. */
   readonly fingerprint: string
   /** Random and unique to this attempt. */
   readonly owner: string
@@ -15,7 +15,7 @@ export interface DedupeClaim {
   readonly ttlMs: number
 }
 
-/** The result of a claim. */
+/** The state of the key that a claim was made for. */
 export type DedupeClaimResult =
   /** The key now belongs to the claim. */
   | { readonly state: 'claimed' }
@@ -23,15 +23,15 @@ export type DedupeClaimResult =
   | { readonly state: 'in_flight' }
   /** A call with this key was answered; null where the answer was not kept. */
   | { readonly state: 'answered'; readonly answer: Uint8Array | null }
-  /** A call with this key was sent, and its outcome is unknown. */
+  /** A call was sent under it, and its outcome is unknown. */
   | { readonly state: 'unknown' }
   /** The key was used for a request with another fingerprint. */
   | { readonly state: 'reused' }
 
 /**
- * A key is free, claimed, sent, answered or unknown. A key whose claim expires is free again, or unknown if it was marked
- * as sent. Every operation is atomic, and has no effect for a claim that does not own its key. Operations reject when
- * the store is not available; the call is then refused.
+ * A key is free, claimed, sent, answered or unknown. A claim that lapses is free again; one that lapses after it was
+ * marked as sent is unknown. Every operation is atomic, and those that take a claim do nothing for one that does not
+ * own its key. Operations reject when the store cannot be asked; the call is then refused.
  */
 export interface DedupeStore extends StoreLifecycle {
   /** Claims a free key; otherwise returns its state unchanged. For the owner of the claim it succeeds again. */
@@ -47,6 +47,6 @@ export interface DedupeStore extends StoreLifecycle {
    * False: another claim owns the key.
    */
   complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean>
-  /** Marks the outcome of a call that was sent as unknown; as `complete`. */
+  /** As `complete`: the call was sent, and its outcome is unknown. */
   markUnknown(claim: DedupeClaim): Promise<boolean>
 }

@@ -10,21 +10,21 @@ export interface EscalationEntry {
   readonly isPending: boolean
   /** Milliseconds since the epoch, all three. */
   readonly createdAt: number
-  /** When a pending escalation times out. */
+  /** When a pending one expires. */
   readonly dueAt: number
-  /** When the entry can be deleted. */
+  /** When the entry may be deleted. */
   readonly forgetAt: number
-  /** Starts at 1 and increases with each change. */
+  /** Starts at 1 and rises by one with each change. */
   readonly version: number
   readonly body: string
 }
 
 export interface OpenConditions {
-  /** The id of the newest entry with the fingerprint that the caller of `open` knows. */
+  /** The newest id under the fingerprint that the opener has read. */
   readonly replaces: string | undefined
   /** Maximum number of pending entries of a principal. */
   readonly maxPending: number
-  /** Milliseconds since the epoch; entries past `dueAt` are not counted. */
+  /** Milliseconds since the epoch; expired ones are not counted. */
   readonly now: number
 }
 
@@ -38,12 +38,12 @@ export interface EscalationStore extends StoreLifecycle {
   get(id: string): Promise<EscalationEntry | undefined>
   /** The newest with the fingerprint. */
   latest(fingerprint: string): Promise<EscalationEntry | undefined>
-  /** Replaces the previous version of the entry; false where another version is stored. */
+  /** Stores the entry in place of the version before it; false where another version is stored. */
   replace(entry: EscalationEntry): Promise<boolean>
   /** Deletes this version; false where another is stored. */
   remove(entry: EscalationEntry): Promise<boolean>
-  /** Pending entries past `dueAt`, oldest first. Also deletes some entries past `forgetAt`. */
+  /** Pending ones that have expired, the earliest first. Also deletes some that may be deleted. */
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
-  /** Newest first, within a millisecond by descending id; starts after `after`. */
+  /** The entries after `after`: newest first, those of one millisecond by descending id. */
   page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>
 }

@@ -7,7 +7,7 @@ import { mistakeAt, sortedByPosition, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { Sections } from './layers.js'
-import { type MapNode, type PolicyNode, secretsOf, textOf } from './node.js'
+import { type MapNode, type PolicyNode, secretsOf } from './node.js'
 import { notAvailableMessage } from './not-available.js'
 import { orderStages } from './order-stages.js'
 import { checkVersions, pluginFaults, readUses, type UseEntry } from './plugin-uses.js'
@@ -130,10 +130,9 @@ class PolicyLoader<Host> {
     return owns
       .filter(({ token }) => this.#isBound(token))
       .flatMap(({ token, chosenBy = [] }) =>
-        chosenBy.flatMap(({ path, agrees }) => {
+        chosenBy.flatMap((path) => {
           const found = this.#sections.locate([section, ...path])
           if (found.node === undefined) return []
-          if (agrees !== undefined && textOf(found, this.#input.env) === agrees) return []
           const message = `chooses an implementation, and code binds its own ${contractName(token)}; remove one of the two`
           return [mistakeAt(found.origin, found.path, message)]
         }),

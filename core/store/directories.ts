@@ -1,10 +1,10 @@
-// Creates directories recursively. Node's own recursive mkdir loops for ever where a file system reports ENOENT for the
-// child of an existing directory, as /proc does.
+// Makes directories recursively. Node's own recursive mkdir loops for ever on file systems such as /proc, which report
+// an existing directory as missing.
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 /**
- * Creates `path` and its missing parents. Returns the first directory that was created, undefined where all exist.
+ * Makes `path` and its missing parents. Returns the first directory that was made, undefined where all existed.
  * Throws the system's error.
  */
 export function makeDirectories(path: string, mode: number): string | undefined {

@@ -1,8 +1,8 @@
-// The `runtime` section (contract.md §2.16), and what it leaves open.
+// Schema of the `runtime` section.
 import { connectionFields, fieldValue, isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 
-/** The one version of the protocol that this gateway speaks (decisions.md §5). */
+/** The only protocol version that this gateway supports. */
 const PROTOCOL_VERSION = '2026-02-01'
 
 const headersSchema = z
@@ -16,60 +16,65 @@ const headersSchema = z
       ),
     z
       .string()
-      .refine((value) => fieldValue.test(value), 'holds characters that no header can carry')
-      .describe('Its value.'),
+      .refine((value) => fieldValue.test(value), 'contains characters that are not allowed in a header')
+      .describe('Value of the header.'),
   )
-  .describe('Further headers of every request to the runtime.')
+  .describe('Additional headers of every request to the runtime.')
 
 const remoteSchema = z
   .strictObject({
     endpoint: z
       .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
       .optional()
-      .describe('Address that is asked to evaluate a call: https, or http on a loopback address.'),
+      .describe('URL to which evaluation requests are sent: https, or http on a loopback address.'),
     timeoutMs: z
       .int()
       .min(1)
       .max(60_000)
       .default(2000)
-      .describe('The most that a verdict may take, repeated tries included, in milliseconds.'),
-    maxRetries: z.int().min(0).max(10).default(1).describe('Repeated tries after a failure.'),
+      .describe('Time limit of one evaluation, retries included, in milliseconds.'),
+    maxRetries: z.int().min(0).max(10).default(1).describe('Retries after a failed request.'),
     retryBackoffMs: z
       .int()
       .min(0)
       .max(60_000)
       .default(100)
       .describe(
-        'Pause before the first repeat, in milliseconds; it doubles with each, and half of it is chance.',
+        'Delay before the first retry, in milliseconds. It doubles with each retry; half of it is random.',
       ),
     headers: headersSchema.optional(),
     apiKey: z
       .string()
-      .refine((key) => fieldValue.test(key) && !/\s/.test(key), 'holds characters that no header can carry')
+      .refine(
+        (key) => fieldValue.test(key) && !/\s/.test(key),
+        'contains characters that are not allowed in a header',
+      )
       .optional()
-      .describe('Key of the remote runtime, sent as a bearer token. Keep it out of the file: apiKeyRef.'),
+      .describe(
+        'API key of the remote runtime, sent as a bearer token. Prefer `apiKeyRef`, which keeps the key out of the policy.',
+      ),
     apiKeyRef: z
       .string()
       .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
       .optional()
       .describe(
-        'Reference of the key in place of `apiKey`: `env:NAME` or `file://PATH`, read again when it changes.',
+        'Reference to the API key: `env:NAME` or `file://PATH`. A changed key takes effect without a restart.',
       ),
     includeArguments: z
       .boolean()
       .default(false)
-      .describe("Whether the runtime is told the call's arguments; it is always told their SHA-256."),
+      .describe("Whether requests contain the call's arguments. Their SHA-256 is always included."),
     allowInsecureHttp: z
       .boolean()
       .optional()
-      .describe('Ask over plain http on a host that is not loopback. For trials only.'),
+      .describe('Whether the endpoint may use plain http on a host that is not loopback. For tests only.'),
   })
   .superRefine((remote, context) => {
-    for (const { path, message } of faultsOf(remote)) context.addIssue({ code: 'custom', path, message })
+    for (const { path, message } of issuesOf(remote)) context.addIssue({ code: 'custom', path, message })
   })
-  .describe('The remote runtime, where mode is `remote`.')
+  .describe('The remote runtime; required where `mode` is `remote`.')
 
-interface Fault {
+interface RemoteIssue {
   readonly path: string[]
   readonly message: string
 }
@@ -82,27 +87,27 @@ interface Remote {
   readonly allowInsecureHttp?: boolean | undefined
 }
 
-function faultsOf(remote: Remote): Fault[] {
+function issuesOf(remote: Remote): RemoteIssue[] {
   const { endpoint, headers = {}, apiKey, apiKeyRef, allowInsecureHttp } = remote
-  const faults: Fault[] = []
+  const issues: RemoteIssue[] = []
   if (apiKey !== undefined && apiKeyRef !== undefined)
-    faults.push({ path: ['apiKeyRef'], message: 'apiKey and apiKeyRef are both given; give one' })
-  const own = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization')
-  if (own !== undefined && (apiKey ?? apiKeyRef) !== undefined) {
-    const message = 'the key is sent in this header; leave one of them out'
-    faults.push({ path: ['headers', own], message })
+    issues.push({ path: ['apiKeyRef'], message: 'apiKey and apiKeyRef exclude each other; set one of them' })
+  const authorization = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization')
+  if (authorization !== undefined && (apiKey ?? apiKeyRef) !== undefined) {
+    const message = 'the API key is sent in this header; set one of them'
+    issues.push({ path: ['headers', authorization], message })
   }
-  const message = endpoint === undefined ? undefined : faultOfEndpoint(endpoint, allowInsecureHttp === true)
-  return message === undefined ? faults : [...faults, { path: ['endpoint'], message }]
+  const message = endpoint === undefined ? undefined : endpointIssue(endpoint, allowInsecureHttp === true)
+  return message === undefined ? issues : [...issues, { path: ['endpoint'], message }]
 }
 
-function faultOfEndpoint(endpoint: string, isInsecureAllowed: boolean): string | undefined {
+function endpointIssue(endpoint: string, isInsecureAllowed: boolean): string | undefined {
   if (!URL.canParse(endpoint)) return undefined
   const { username, password, protocol, hostname, hash } = new URL(endpoint)
-  if (username !== '' || password !== '') return 'must not hold a user or a password'
-  if (hash !== '') return 'must not hold a fragment'
+  if (username !== '' || password !== '') return 'must not contain a user name or password'
+  if (hash !== '') return 'must not contain a fragment'
   if (protocol === 'https:' || isInsecureAllowed || isLoopbackHost(hostname)) return undefined
-  return 'must be https: whoever can change what it answers can let calls through (http is accepted on a loopback address, or with allowInsecureHttp: true)'
+  return 'must be https, because a forged response can allow calls (http is accepted on a loopback address, or with allowInsecureHttp: true)'
 }
 
 const enforcementSchema = z
@@ -110,25 +115,25 @@ const enforcementSchema = z
     mode: z
       .enum(['local', 'remote'])
       .default('local')
-      .describe("Who judges what was found: the policy's own `enforcement`, or a remote runtime."),
+      .describe("What decides on findings: the policy's own `enforcement` section, or a remote runtime."),
     protocolVersion: z
-      .literal(PROTOCOL_VERSION, `this gateway speaks the version "${PROTOCOL_VERSION}" only`)
+      .literal(PROTOCOL_VERSION, `this gateway supports only version "${PROTOCOL_VERSION}"`)
       .default(PROTOCOL_VERSION)
-      .describe('Version of the runtime protocol. An answer of another version is none.'),
+      .describe('Version of the runtime protocol. Responses with another version are rejected.'),
     failureMode: z
       .enum(['local', 'allow', 'deny'])
       .default('deny')
       .describe(
-        "What a call gets while the runtime cannot be asked: the policy's own verdict, a pass, or RUNTIME_UNAVAILABLE.",
+        "What happens to calls while the runtime is unavailable: `local` applies the policy's own rule, `allow` lets them pass, `deny` answers RUNTIME_UNAVAILABLE.",
       ),
     remote: remoteSchema.optional(),
   })
   .superRefine(({ mode, remote }, context) => {
     if (mode !== 'remote' || remote?.endpoint !== undefined) return
-    const message = 'missing; mode remote asks this address'
+    const message = 'missing; mode remote requires it'
     context.addIssue({ code: 'custom', path: ['remote', 'endpoint'], message })
   })
-  .describe('Who turns findings into a decision.')
+  .describe('Where the decision on findings is made.')
 
 export const runtimeSchema = z
   .strictObject({ enforcement: enforcementSchema.prefault({}) })

@@ -1,7 +1,7 @@
-// The `runtime` section: verdicts from outside the policy, in place of its `deny_on`.
-import { definePlugin, externalDecision, identity, redactor, sideEffects } from '@svc/core'
+// The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
+import { definePlugin, externalDecision, identity, redactor, sideEffects, tokens } from '@svc/core'
 import { runtimeSchema } from './config.js'
-import { judgeFrom } from './make.js'
+import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
 import { RuntimeStage } from './stage.js'
 
@@ -12,6 +12,15 @@ export const runtimePlugin = definePlugin({
   schema: runtimeSchema,
   phase: 'evaluation',
   metrics,
+  owns: [
+    {
+      token: tokens.DecisionEvaluator,
+      chosenBy: [
+        ['enforcement', 'mode'],
+        ['enforcement', 'remote', 'endpoint'],
+      ],
+    },
+  ],
   uses: [identity, redactor, sideEffects],
   provides: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
@@ -21,7 +30,7 @@ export const runtimePlugin = definePlugin({
       : [
           {
             path: ['runtime', 'enforcement', 'remote', 'endpoint'],
-            message: 'without mode: remote no runtime is asked',
+            message: 'has no effect without mode: remote',
             severity: 'warning',
           },
         ],
@@ -29,10 +38,8 @@ export const runtimePlugin = definePlugin({
   create(config, context) {
     const { remote } = config.enforcement
     if (remote?.endpoint?.startsWith('http:') === true && remote.allowInsecureHttp === true) {
-      context.warn(
-        'runtime.enforcement.remote.endpoint: over plain http, verdicts can be forged on their way',
-      )
+      context.warn('runtime.enforcement.remote.endpoint: over plain http, decisions can be forged in transit')
     }
-    return new RuntimeStage(judgeFrom(config, context))
+    return new RuntimeStage(evaluationSource(config, context))
   },
 })

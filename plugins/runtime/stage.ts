@@ -1,7 +1,6 @@
-// Has calls judged by a runtime and leaves its verdict for enforcement; what the runtime obliges to is done here.
+// Has each call evaluated, passes the decision on to the enforcement stage, and fulfils its obligations.
 import {
   type Call,
-  type CallRequest,
   type ExternalDecision,
   externalDecision,
   type Failed,
@@ -11,53 +10,50 @@ import {
   type Outcome,
   type Stage,
 } from '@svc/core'
-import { EvaluationFault } from './fault.js'
-import { type QuestionRule, questionOf } from './question.js'
+import { EvaluationError } from './evaluation/error.js'
+import type { Decision, GuardedEvaluator } from './evaluation/guarded-evaluator.js'
+import { evaluationRequest, type RequestOptions } from './evaluation/request.js'
 import { redactOutcome } from './redact/outcome.js'
-import { type OutputRule, ruleInWords } from './redact/rule.js'
-import type { Evaluated, Runtime } from './runtime.js'
+import { describeRule, type OutputRule } from './redact/rule.js'
 
-export interface Judge {
-  /** Who is asked, in words. */
-  readonly about: string
-  readonly question: QuestionRule
+export interface EvaluationSource {
+  /** For `svc policy explain`. */
+  readonly description: string
+  readonly requestOptions: RequestOptions
   readonly failureMode: 'local' | 'allow' | 'deny'
-  /** Why nobody could ever be asked, beyond what the schema knows. */
-  fault(): string | undefined
-  /** Opens what outlives a reload. */
-  open(): OpenJudge
+  /** Acquires resources that survive a reload. Throws for a configuration that can never work. */
+  open(): OpenSource
 }
 
-export interface OpenJudge {
-  readonly runtime: Runtime
+export interface OpenSource {
+  readonly evaluator: GuardedEvaluator
   release(): Promise<void>
 }
 
 const OUTPUT_REDACTED = 'output_redacted'
 const RUNTIME_UNAVAILABLE = 'runtime_unavailable'
+const UNAVAILABLE = 'the runtime is unavailable'
 
-/** What this stage reports that is nothing against a call. */
+/** Findings of this stage that are only for the record and never deny. */
 const notes = [OUTPUT_REDACTED, RUNTIME_UNAVAILABLE]
 
-const whileFailing = {
-  local: 'the enforcement section judges',
+const failureEffect = {
+  local: 'the enforcement section decides',
   allow: 'calls pass',
   deny: 'calls are answered RUNTIME_UNAVAILABLE',
 } as const
 
 export class RuntimeStage implements Stage {
-  #judge: Judge | undefined
-  #open: OpenJudge | undefined
+  #source: EvaluationSource | undefined
+  #open: OpenSource | undefined
 
-  /** Without a judge, the policy's own rule stays in force. */
-  constructor(judge: Judge | undefined) {
-    this.#judge = judge
+  /** Without a source, the policy's own rule decides. */
+  constructor(source: EvaluationSource | undefined) {
+    this.#source = source
   }
 
   async start(): Promise<void> {
-    const fault = this.#judge?.fault()
-    if (fault !== undefined) throw new Error(fault)
-    this.#open ??= this.#judge?.open()
+    this.#open ??= this.#source?.open()
   }
 
   async stop(): Promise<void> {
@@ -67,74 +63,66 @@ export class RuntimeStage implements Stage {
   }
 
   warning(): string | undefined {
-    const breaker = this.#open?.runtime.breaker
-    if (this.#judge === undefined || breaker === undefined || !breaker.isOpen) return undefined
-    return `the runtime failed ${breaker.failures} times in a row; ${whileFailing[this.#judge.failureMode]}`
+    const breaker = this.#open?.evaluator.breaker
+    if (this.#source === undefined || breaker === undefined || !breaker.isOpen) return undefined
+    return `the runtime failed ${breaker.failures} times in a row; ${failureEffect[this.#source.failureMode]}`
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    return this.#judge === undefined ? next() : this.#evaluate(call, next, this.#judge)
+    // Lists and other protocol requests have no single subject; what they name is evaluated when it is called.
+    if (this.#source === undefined || call.parsedRequest?.kind === 'protocol') return next()
+    return this.#evaluate(call, next, this.#source)
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    const judge = this.#judge
-    if (judge === undefined) {
-      say('mode local: the enforcement section judges')
+    const source = this.#source
+    if (source === undefined) {
+      say('mode local: the enforcement section decides')
       return next()
     }
     const { kind } = await call.request()
     if (kind === 'protocol') say('only tools, prompts and resources are evaluated')
     else {
-      say(`would ask ${judge.about}; while that fails, ${whileFailing[judge.failureMode]}`)
-      say('nobody is asked for an explanation: what follows is what the policy itself decides')
+      say(`would ask ${source.description}; if that fails, ${failureEffect[source.failureMode]}`)
+      say('an explanation sends no request: what follows is what the policy itself decides')
     }
     return next()
   }
 
-  async #evaluate(call: Call, next: Next, judge: Judge): Promise<Outcome> {
-    const request = await call.request()
-    // Lists and the rest of the protocol have no one subject; what they name is judged when it is called.
+  async #evaluate(call: Call, next: Next, source: EvaluationSource): Promise<Outcome> {
+    const request = call.parsedRequest ?? (await call.request())
     if (request.kind === 'protocol') return next()
     if (this.#open === undefined) throw new Error('the runtime stage has not started')
-    // Findings that come while the runtime decides, such as an exceeded duration, are not considered.
+    const { evaluator } = this.#open
+    // Findings added during the evaluation, such as an exceeded duration, are not covered by its decision.
     const considered = call.findings.map(({ reason }) => reason)
-    const evaluated = await evaluation(call, request, judge.question, this.#open.runtime)
-    if (evaluated instanceof EvaluationFault) {
-      return unavailable(call, judge, { considered, fault: evaluated }, this.#open.runtime) ?? next()
+    let decision: Decision
+    try {
+      decision = await evaluator.evaluate(call, evaluationRequest(call, request, source.requestOptions))
+    } catch (error) {
+      if (!(error instanceof EvaluationError)) throw error
+      const { cooldownLeftMs } = evaluator.breaker
+      return applyFailureMode(call, source, { considered, error, cooldownLeftMs }) ?? next()
     }
-    leaveVerdict(call, evaluated, considered)
-    const { redactions } = evaluated.obligations
+    setJudgement(call, decision, considered)
+    const { redactions } = decision.obligations
     const outcome = await next()
-    // In observe mode a verdict is only recorded, and what it obliges to with it.
-    if (redactions.length === 0 || judge.question.rule.mode === 'observe') return outcome
+    // In observe mode the decision and its obligations are only recorded.
+    if (redactions.length === 0 || source.requestOptions.rule.mode === 'observe') return outcome
     return redactOutcome(call, request, outcome, redactions)
   }
 }
 
-async function evaluation(
+function setJudgement(
   call: Call,
-  request: CallRequest,
-  about: QuestionRule,
-  runtime: Runtime,
-): Promise<Evaluated | EvaluationFault> {
-  try {
-    return await runtime.evaluate(call, questionOf(call, request, about))
-  } catch (fault) {
-    if (fault instanceof EvaluationFault) return fault
-    throw fault
-  }
-}
-
-function leaveVerdict(
-  call: Call,
-  { evaluation, obligations }: Evaluated,
+  { evaluation, obligations }: Decision,
   considered: readonly string[],
 ): void {
   const { action, reason, reasons } = evaluation
-  const isApprovalDue = action === 'allow' && obligations.needsApproval
-  if (action === 'allow' || action === 'escalate') noteRedactions(call, obligations.redactions)
+  const needsApproval = action === 'allow' && obligations.needsApproval
+  if (action === 'allow' || action === 'escalate') addRedactionFinding(call, obligations.redactions)
   call.set(externalDecision, {
-    action: isApprovalDue ? 'escalate' : action,
+    action: needsApproval ? 'escalate' : action,
     ...(reason === undefined ? {} : { reason }),
     ...(reasons === undefined ? {} : { reasons }),
     considered,
@@ -142,39 +130,37 @@ function leaveVerdict(
   })
 }
 
-/** So that the record tells why its digest is not that of what the upstream answered. */
-function noteRedactions(call: Call, redactions: readonly OutputRule[]): void {
+/** Explains in the record why its digest differs from that of the upstream's response. */
+function addRedactionFinding(call: Call, redactions: readonly OutputRule[]): void {
   if (redactions.length === 0) return
-  const detail = `the runtime obliges to redact ${redactions.map(ruleInWords).join(', then ')}`
+  const detail = `the runtime requires redaction of ${redactions.map(describeRule).join(', then ')}`
   call.addFinding({ reason: OUTPUT_REDACTED, stage: 'runtime', level: 'gateway', detail })
 }
 
-/** The refusal that the failure mode asks for; undefined where the call goes on. */
-function unavailable(
+interface Failure {
+  readonly considered: readonly string[]
+  readonly error: EvaluationError
+  readonly cooldownLeftMs: number
+}
+
+/** The refusal that the failure mode requires; undefined where the call continues. */
+function applyFailureMode(
   call: Call,
-  { failureMode, question }: Judge,
-  { considered, fault }: { readonly considered: readonly string[]; readonly fault: EvaluationFault },
-  { breaker }: Runtime,
+  { failureMode, requestOptions }: EvaluationSource,
+  { considered, error, cooldownLeftMs }: Failure,
 ): Failed | undefined {
   if (failureMode === 'local') return undefined
-  const isObserved = question.rule.mode === 'observe'
-  if (failureMode === 'deny' && !isObserved) {
-    const seconds = Math.max(1, Math.ceil(breaker.restsForMs / 1000))
-    return failed('RUNTIME_UNAVAILABLE', 'The runtime could not be asked, so the call was not sent.', {
-      cause: fault,
+  if (failureMode === 'deny' && requestOptions.rule.mode !== 'observe') {
+    const seconds = Math.max(1, Math.ceil(cooldownLeftMs / 1000))
+    return failed('RUNTIME_UNAVAILABLE', 'The runtime is unavailable, so the call was not sent.', {
+      cause: error,
       headers: { 'retry-after': String(seconds) },
     })
   }
-  call.addFinding({
-    reason: RUNTIME_UNAVAILABLE,
-    stage: 'runtime',
-    level: 'gateway',
-    detail: 'the runtime could not be asked',
-  })
+  const finding = { reason: RUNTIME_UNAVAILABLE, stage: 'runtime', level: 'gateway', detail: UNAVAILABLE }
+  call.addFinding(finding)
   const verdict: Pick<ExternalDecision, 'action' | 'reason'> =
-    failureMode === 'allow'
-      ? { action: 'allow' }
-      : { action: 'deny', reason: 'the runtime could not be asked' }
+    failureMode === 'allow' ? { action: 'allow' } : { action: 'deny', reason: UNAVAILABLE }
   call.set(externalDecision, { ...verdict, considered, notes })
   return undefined
 }

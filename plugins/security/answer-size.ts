@@ -1,64 +1,56 @@
-// How large an answer may be: a whole one before it leaves, a streamed one while it flows.
+// Limits the size of answers: of whole ones before they are sent, of streamed ones during the stream.
 import {
   type AnswerChunk,
   type AnswerStream,
   type Call,
   type Completed,
-  type Denied,
-  denied,
   failed,
   isStream,
   type Outcome,
   Refusal,
   type RequestKind,
-  type Sent,
 } from '@svc/core'
-import { effectOn, type LateFinding, lateFinding } from './findings.js'
+import { type LateFinding, lateFinding, refusal, verdictOn } from './findings.js'
 
-/** `maxBytes` is the most that passes. */
-export function limitAnswer(call: Call, kind: RequestKind, answer: Completed, maxBytes: number): Outcome {
+export function limitAnswerSize(call: Call, kind: RequestKind, answer: Completed, maxBytes: number): Outcome {
   const { body, sent } = answer
   if (!isStream(body)) {
     const over = body.byteLength > maxBytes ? tooLarge(call, maxBytes) : undefined
-    return over === undefined ? answer : withheld(over, sent)
+    return over === undefined ? answer : refusal(over, sent)
   }
-  // One that says beforehand how long it is need not begin to flow.
+  // With a content-length over the limit, the stream need not start.
   if (Number(answer.headers['content-length']) > maxBytes) {
     const over = tooLarge(call, maxBytes)
     if (over === undefined) return answer
     call.abort(over.code, over.message)
-    return withheld(over, sent)
+    return refusal(over, sent)
   }
   return { ...answer, body: limitStream(call, kind, body, maxBytes) }
-}
-
-function withheld({ code, message, denial }: LateFinding, sent: Sent): Denied {
-  return denied(code, message, { sent, denial })
 }
 
 function limitStream(call: Call, kind: RequestKind, body: AnswerStream, maxBytes: number): AnswerStream {
   return {
     ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
-    [Symbol.asyncIterator]: () => flow(call, kind, body, maxBytes),
+    [Symbol.asyncIterator]: () => limited(call, kind, body, maxBytes),
   }
 }
 
-async function* flow(
+async function* limited(
   call: Call,
   kind: RequestKind,
   body: AnswerStream,
   maxBytes: number,
 ): AsyncGenerator<AnswerChunk> {
   let bytes = 0
-  let isFound = false
+  let isReported = false
   for await (const chunk of body) {
-    // A session's stream of notifications is no one answer and has no end: each of its pieces counts by itself.
+    // An MCP session's stream of notifications has no end, so the limit applies to each chunk.
     bytes = (kind === 'protocol' ? 0 : bytes) + chunk.bytes.byteLength
-    if (bytes > maxBytes && !isFound) {
-      isFound = true
+    if (bytes > maxBytes && !isReported) {
+      isReported = true
       const over = tooLarge(call, maxBytes)
       if (over !== undefined) {
-        yield* brokenOff(chunk, over)
+        yield* terminate(chunk, over)
         return
       }
     }
@@ -66,14 +58,14 @@ async function* flow(
   }
 }
 
-/** An answer that has a form for errors ends with one; any other must not end as if it were whole. */
-function* brokenOff({ answer }: AnswerChunk, { code, message }: LateFinding): Generator<AnswerChunk> {
+/** Ends with an error message where the protocol has one; else throws, so that the answer does not look complete. */
+function* terminate({ answer }: AnswerChunk, { code, message }: LateFinding): Generator<AnswerChunk> {
   if (answer === undefined) throw new Refusal(code, message)
   const bytes = answer.instead(failed(code, message, { sent: 'yes' }))
   yield { bytes, answer: { digest: null, error: code, instead: (failure) => answer.instead(failure) } }
 }
 
-/** Reports the finding; returns it when it denies. An answer that nobody judges stays here. */
+/** Adds the finding; returns it unless the verdict lets it pass. Without a verdict the answer is refused. */
 function tooLarge(call: Call, maxBytes: number): LateFinding | undefined {
   const late = lateFinding(
     'PAYLOAD_TOO_LARGE',
@@ -81,5 +73,5 @@ function tooLarge(call: Call, maxBytes: number): LateFinding | undefined {
     `the answer has more than ${maxBytes} bytes`,
   )
   call.addFinding(late.finding)
-  return effectOn(call, late.finding) === 'passes' ? undefined : late
+  return verdictOn(call, late.finding) === 'pass' ? undefined : late
 }

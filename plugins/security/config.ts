@@ -1,4 +1,4 @@
-// The `security` section (contract.md §2.12).
+// Schema of the `security` section.
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
@@ -6,68 +6,68 @@ import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'
 import { humanEscalationSchema } from './human-escalation.js'
 import { versionPattern } from './versions.js'
 
-/** The longest delay that a timer of Node's can have. */
+/** The longest delay of a Node.js timer. */
 const MAX_DELAY_MS = 2_147_483_647
 
 const allowVersions = z
-  .record(z.string().min(1), z.array(z.string().min(1)).describe('Its versions, exact or with `*`.'))
+  .record(z.string().min(1), z.array(z.string().min(1)).describe('Allowed versions, exact or with `*`.'))
   .superRefine((servers, context) => {
     for (const [server, versions] of Object.entries(servers)) {
-      addMistakes(context, [server], versions, (version) => compilePattern(versionPattern(server, version)))
+      addIssues(context, [server], versions, (version) => compilePattern(versionPattern(server, version)))
     }
   })
-  .describe('Server name to the versions of it that may be called. Servers not named here may have any.')
+  .describe('Allowed versions by server name. A server that is not listed is not restricted.')
 
 const egressAllowlist = z
   .array(z.string().min(1))
-  .superRefine((hosts, context) => addMistakes(context, [], hosts, parseHostPattern))
+  .superRefine((hosts, context) => addIssues(context, [], hosts, parseHostPattern))
   .describe(
-    'Hosts that arguments may name: `host`, `*.domain` or `*`, with `:port` or `scheme://` or without. Empty allows none.',
+    'Hosts allowed in arguments: `host`, `*.domain` or `*`, each with optional `scheme://` and `:port`. An empty list allows none.',
   )
 
 const fsAllowlist = z
   .array(z.string().min(1))
-  .superRefine((paths, context) =>
-    addMistakes(context, [], paths, (path) => parsePathPattern(path, undefined)),
-  )
+  .superRefine((paths, context) => addIssues(context, [], paths, (path) => parsePathPattern(path, undefined)))
   .describe(
-    'Paths that arguments may name; `*` within a name, `**` for any number of names. Empty allows none.',
+    'Paths allowed in arguments. `*` matches within one segment, `**` any number of segments. An empty list allows none.',
   )
 
 const fsRoot = z
   .string()
   .min(1)
-  .superRefine((path, context) => addMistakes(context, [], [path], parseRoot, true))
-  .describe('The directory in which relative paths and relative patterns begin: absolute.')
+  .superRefine((path, context) => addIssues(context, [], [path], parseRoot, true))
+  .describe('Absolute base directory of relative paths and patterns.')
 
 const sideEffects = z
   .strictObject({
     require_idempotency_key: z
       .boolean()
       .optional()
-      .describe('Whether a side-effecting call without an idempotency key is a finding.'),
+      .describe('Whether a call with side effects and without an idempotency key is a finding.'),
     tools: z
       .record(z.string().min(1), z.boolean())
       .superRefine((tools, context) => {
         for (const pattern of Object.keys(tools)) {
-          addMistakes(context, [pattern], [pattern], compilePattern, true)
+          addIssues(context, [pattern], [pattern], compilePattern, true)
         }
       })
       .optional()
-      .describe('Pattern to whether such tools change something; the most specific pattern wins.'),
+      .describe('Whether the tools that match a pattern have side effects. The most specific pattern wins.'),
     trust_annotations: z
       .boolean()
       .optional()
       .describe(
-        'Whether the `readOnlyHint` and `destructiveHint` of MCP servers say which of their tools change something.',
+        'Whether to trust `readOnlyHint` and `destructiveHint` of MCP servers for which of their tools have side effects.',
       ),
     approve_high_risk: z
       .boolean()
       .optional()
-      .describe('Whether what `enforcement.escalate_on` names is put to people instead of being denied.'),
+      .describe(
+        'Whether findings named in `enforcement.escalate_on` are escalated to reviewers instead of denied.',
+      ),
     human_escalation: humanEscalationSchema.optional(),
   })
-  .describe('Which calls may change something, and what they must carry.')
+  .describe('Which calls have side effects, and what is required of them.')
 
 export const securitySchema = z
   .strictObject({
@@ -81,42 +81,44 @@ export const securitySchema = z
           .number()
           .positive()
           .optional()
-          .describe('Kilobytes of 1024 bytes: of what the caller sends, and of what is answered.'),
+          .describe('Largest request and largest answer, in kilobytes of 1024 bytes.'),
         max_duration_ms: z
           .int()
           .min(1)
           .max(MAX_DELAY_MS)
           .optional()
-          .describe("Milliseconds from the stage's turn to the last byte of the answer."),
+          .describe(
+            'Longest duration of a call, from this stage to the last byte of the answer, in milliseconds.',
+          ),
       })
       .optional()
-      .describe('Sizes and durations; what exceeds one is a finding.'),
+      .describe('Size and duration limits; exceeding one is a finding.'),
     side_effects: sideEffects.optional(),
   })
-  .describe('What a call may touch, and how much: what breaks a rule here is a finding.')
+  .describe('Rules on the content, size and duration of calls. A violation is a finding.')
 
 export type SecurityConfig = z.infer<typeof securitySchema>
 
-/** Reads each text, and reports what is wrong with it at its place in the list. */
-function addMistakes(
+/** Parses each text, and adds an issue at the index of each that is invalid; at `path` itself with `isSingle`. */
+function addIssues(
   context: z.core.$RefinementCtx,
   path: readonly string[],
   texts: readonly string[],
-  read: (text: string) => unknown,
-  isAlone = false,
+  parse: (text: string) => unknown,
+  isSingle = false,
 ): void {
   for (const [i, text] of texts.entries()) {
     try {
-      read(text)
-    } catch (thrown) {
-      if (!isMistake(thrown)) throw thrown
-      context.addIssue({ code: 'custom', path: isAlone ? [...path] : [...path, i], message: thrown.message })
+      parse(text)
+    } catch (error) {
+      if (!isPatternError(error)) throw error
+      context.addIssue({ code: 'custom', path: isSingle ? [...path] : [...path, i], message: error.message })
     }
   }
 }
 
-function isMistake(thrown: unknown): thrown is Error {
+function isPatternError(error: unknown): error is Error {
   return (
-    thrown instanceof PatternError || thrown instanceof HostPatternError || thrown instanceof PathPatternError
+    error instanceof PatternError || error instanceof HostPatternError || error instanceof PathPatternError
   )
 }

@@ -1,22 +1,69 @@
-// The section's rules on what arguments hold.
+// The rules on strings in a call's arguments, and their findings.
+import type { CallRequest, Finding } from '@svc/core'
+import { shownPath } from '@svc/core/json'
 import type { SecurityConfig } from './config.js'
-import type { StringRule } from './content/rules.js'
-import { EgressRule } from './egress/judge.js'
+import { forEachString, type ScanCounter } from './content/strings.js'
 import { EgressAllowlist } from './egress/patterns.js'
-import { FsRule } from './fs/judge.js'
+import { EgressRule } from './egress/rule.js'
+import { finding } from './findings.js'
 import { FsAllowlist, parseRoot } from './fs/patterns.js'
+import { FsRule } from './fs/rule.js'
 
-/** The rules of the lists that are there, compiled. */
-export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: SecurityConfig): StringRule[] {
-  const rules: StringRule[] = []
+export interface ContentRule {
+  /** Reason token of its findings. */
+  readonly reason: string
+  /** The section's key that configures the rule. */
+  readonly key: string
+  readonly rule: {
+    /** The patterns as configured. */
+    readonly sources: readonly string[]
+    /** What the rule refuses about a string with these key flags; undefined where it allows it. */
+    violation(text: string, flags: number, counter: ScanCounter): string | undefined
+  }
+}
+
+/** Limit per reason, so that a hostile caller cannot grow the record. */
+const MAX_FINDINGS = 8
+
+/** Compiles a rule for each configured allowlist. */
+export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: SecurityConfig): ContentRule[] {
+  const rules: ContentRule[] = []
   if (egress_allowlist !== undefined) {
     const rule = new EgressRule(new EgressAllowlist(egress_allowlist), fs_allowlist !== undefined)
-    rules.push({ reason: 'egress_violation', list: 'egress_allowlist', rule })
+    rules.push({ reason: 'egress_violation', key: 'egress_allowlist', rule })
   }
   if (fs_allowlist !== undefined) {
     const base = fs_root === undefined ? undefined : parseRoot(fs_root)
     const rule = new FsRule(new FsAllowlist(fs_allowlist, base))
-    rules.push({ reason: 'fs_violation', list: 'fs_allowlist', rule })
+    rules.push({ reason: 'fs_violation', key: 'fs_allowlist', rule })
   }
   return rules
+}
+
+/**
+ * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others.
+ * Protocol requests have no arguments to check.
+ */
+export function checkContent(
+  { kind, args }: Pick<CallRequest, 'kind' | 'args'>,
+  rules: readonly ContentRule[],
+  counter: ScanCounter = { characters: 0 },
+): Finding[] {
+  if (kind === 'protocol' || rules.length === 0) return []
+  const counts = rules.map(() => 0)
+  const findings: Finding[] = []
+  forEachString(args, (text, flags, path) => {
+    for (const [i, { reason, rule }] of rules.entries()) {
+      const violation = rule.violation(text, flags, counter)
+      if (violation === undefined) continue
+      const count = (counts[i] ?? 0) + 1
+      counts[i] = count
+      if (count <= MAX_FINDINGS) findings.push(finding(reason, `${shownPath(path)} ${violation}`))
+    }
+  })
+  for (const [i, { reason }] of rules.entries()) {
+    const more = (counts[i] ?? 0) - MAX_FINDINGS
+    if (more > 0) findings.push(finding(reason, `${more} more in the arguments`))
+  }
+  return findings
 }

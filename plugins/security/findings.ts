@@ -1,7 +1,17 @@
-// The findings of this section, worded once; and what becomes of those that come after the send.
-import { type Call, type Denial, type ErrorCode, effectOf, type Finding, verdict } from '@svc/core'
+// Creates the findings of this section, and applies the verdict to those found after the call was sent.
+import {
+  type Call,
+  type Denial,
+  type Denied,
+  denied,
+  type ErrorCode,
+  effectOf,
+  type Finding,
+  type Sent,
+  verdict,
+} from '@svc/core'
 
-/** A finding, and the refusal it is answered with where it denies. */
+/** A finding made after the enforcement stage, with the refusal for where it denies. */
 export interface LateFinding {
   readonly finding: Finding
   readonly code: ErrorCode
@@ -22,9 +32,13 @@ export function lateFinding(code: ErrorCode, reason: string, detail: string): La
   }
 }
 
-/** Whether the verdict in force denies; where none was given yet, `unjudged`. */
-export function effectOn(call: Call, found: Finding): 'denies' | 'passes' | 'unjudged' {
+export function refusal({ code, message, denial }: LateFinding, sent: Sent): Denied {
+  return denied(code, message, { sent, denial })
+}
+
+/** The verdict's effect on the finding; `undecided` before the enforcement stage. */
+export function verdictOn(call: Call, found: Finding): 'deny' | 'pass' | 'undecided' {
   const rule = call.get(verdict)
-  if (rule === undefined) return 'unjudged'
-  return effectOf(found, rule) === 'deny' ? 'denies' : 'passes'
+  if (rule === undefined) return 'undecided'
+  return effectOf(found, rule) === 'deny' ? 'deny' : 'pass'
 }

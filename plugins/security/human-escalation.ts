@@ -1,4 +1,4 @@
-// `side_effects.human_escalation` (contract.md §2.12, decisions.md §6): how people decide of what escalates.
+// Schema of `side_effects.human_escalation`: who decides on escalated calls, and how.
 import type { EscalationRule } from '@svc/core'
 import { z } from 'zod'
 
@@ -11,63 +11,63 @@ export const humanEscalationSchema = z
       .enum(['auto_allow', 'single_approver', 'human_quorum'])
       .default('human_quorum')
       .describe(
-        '`auto_allow` approves at once and records it; `single_approver`: one vote decides; `human_quorum`: as many as the keys below say.',
+        '`auto_allow`: approved and recorded without a vote. `single_approver`: one vote decides. `human_quorum`: the keys below set the number of votes.',
       ),
     timeout_action: z
       .enum(['auto_approve', 'auto_reject'])
       .default('auto_reject')
-      .describe('What decides when nobody has in `ttl_sec`.'),
+      .describe('The decision when reviewers reach none within `ttl_sec`.'),
     ttl_sec: z
       .int()
       .min(1)
       .max(604_800)
       .default(900)
       .describe(
-        'Seconds that people have to decide, and then the caller to use the approval; as long a rejection stands.',
+        'Seconds for reviewers to decide, for the caller to use an approval, and for which a rejection holds.',
       ),
-    min_approvals: votes.default(1).describe('Approvals that a quorum needs.'),
-    min_rejections: votes.default(1).describe('Rejections that decide against the call.'),
-    required_roles: roles.default([]).describe('Roles that must all be present among the approvals.'),
-    veto_roles: roles.default([]).describe('Roles whose rejection decides by itself.'),
+    min_approvals: votes.default(1).describe('Approvals required for a quorum.'),
+    min_rejections: votes.default(1).describe('Rejections that reject the call.'),
+    required_roles: roles.default([]).describe('Roles that must each be among the approvers.'),
+    veto_roles: roles.default([]).describe('Roles of which one rejection rejects the call.'),
     approval_set_id: z
       .string()
       .min(1)
       .optional()
       .describe(
-        "The set of `admin.approval_sets` that votes, in place of the reviewers of the call's tenant.",
+        "Name of the set in `admin.approval_sets` whose members vote, instead of the reviewers of the call's tenant.",
       ),
     severity: z
       .enum(['low', 'medium', 'high'])
       .optional()
-      .describe('As reviewers see it; absent: `high` for side-effecting calls, else `medium`.'),
+      .describe('Severity shown to reviewers. Default: `high` for calls with side effects, else `medium`.'),
     show_arguments: z
       .boolean()
       .default(true)
       .describe(
-        "Whether reviewers see the call's arguments (the first 2000 characters), which are kept for it.",
+        "Whether reviewers see the call's arguments (the first 2000 characters), which are then stored with the escalation.",
       ),
   })
-  .superRefine((given, context) => {
-    if (given.approval_strategy === 'human_quorum') return
-    const isGiven = {
-      min_approvals: given.min_approvals > 1,
-      min_rejections: given.min_rejections > 1,
-      required_roles: given.required_roles.length > 0,
-      veto_roles: given.veto_roles.length > 0,
+  .superRefine((section, context) => {
+    if (section.approval_strategy === 'human_quorum') return
+    const quorumKeys = {
+      min_approvals: section.min_approvals > 1,
+      min_rejections: section.min_rejections > 1,
+      required_roles: section.required_roles.length > 0,
+      veto_roles: section.veto_roles.length > 0,
     }
-    for (const [key, isThere] of Object.entries(isGiven)) {
-      const message = `is for human_quorum; ${given.approval_strategy} would pass it over`
-      if (isThere) context.addIssue({ code: 'custom', path: [key], message })
+    for (const [key, isSet] of Object.entries(quorumKeys)) {
+      const message = `applies only to human_quorum; ${section.approval_strategy} ignores it`
+      if (isSet) context.addIssue({ code: 'custom', path: [key], message })
     }
   })
-  .describe('How people decide of a call that escalates.')
+  .describe('Who decides on an escalated call, and how.')
 
 interface Section {
   readonly approve_high_risk?: boolean | undefined
   readonly human_escalation?: z.infer<typeof humanEscalationSchema> | undefined
 }
 
-/** Undefined where nothing escalates. */
+/** Undefined where escalation is off. */
 export function escalationRule(section: Section | undefined): EscalationRule | undefined {
   if (section?.approve_high_risk !== true) return undefined
   const rule = section.human_escalation ?? humanEscalationSchema.parse({})

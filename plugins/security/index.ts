@@ -1,6 +1,5 @@
 export { type SecurityConfig, securitySchema } from './config.js'
-export { judgeContent, type StringRule } from './content/rules.js'
-export type { Effort } from './content/walk.js'
-export { contentRules } from './content-rules.js'
+export type { ScanCounter } from './content/strings.js'
+export { type ContentRule, checkContent, contentRules } from './content-rules.js'
 export { securityPlugin } from './plugin.js'
 export { type Timer, timer } from './timer.js'

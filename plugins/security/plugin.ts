@@ -1,4 +1,4 @@
-// Rules over the content of calls: versions, hosts, paths, side effects, sizes, durations.
+// The `security` section: rules on versions, hosts, paths, side effects, sizes and durations of calls.
 import {
   bindDefault,
   definePlugin,
@@ -38,7 +38,7 @@ export const securityPlugin = definePlugin({
       : [
           {
             path: ['security', 'side_effects', 'human_escalation'],
-            message: 'without approve_high_risk: true nothing escalates',
+            message: 'has no effect without approve_high_risk: true',
             severity: 'warning',
           },
         ],
@@ -47,9 +47,9 @@ export const securityPlugin = definePlugin({
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)
     if (config.fs_root !== undefined && config.fs_allowlist === undefined) {
-      context.warn('security.fs_root: without fs_allowlist no path is judged')
+      context.warn('security.fs_root: has no effect without fs_allowlist')
     }
-    warnOfUnknownServers(versions?.servers ?? [], context)
+    warnAboutUnknownServers(versions?.servers ?? [], context)
     const maxBytes = max_payload_kb === undefined ? undefined : Math.floor(max_payload_kb * BYTES_PER_KB)
     return new SecurityStage(
       {
@@ -70,22 +70,23 @@ function sideEffectRule(
 ): SideEffectRule | undefined {
   if (section === undefined) return undefined
   const { tools, require_idempotency_key, trust_annotations } = section
-  const learned = trust_annotations === true ? resolveOptional(container, tokens.ToolAnnotations) : undefined
+  const annotations =
+    trust_annotations === true ? resolveOptional(container, tokens.ToolAnnotations) : undefined
   const knowledge = {
     ...(tools === undefined ? {} : { policy: sideEffectPolicy(tools) }),
-    ...(learned === undefined ? {} : { annotations: learned.among(targets) }),
+    ...(annotations === undefined ? {} : { annotations: annotations.among(targets) }),
   }
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }
 
-// A slip in a server's name would leave the server it means unrestricted.
-function warnOfUnknownServers(servers: readonly string[], context: PluginContext): void {
+// A misspelled server name would leave the intended server unrestricted.
+function warnAboutUnknownServers(servers: readonly string[], context: PluginContext): void {
   const known = Object.keys(context.targets)
   const names = new Set(known.map((name) => name.normalize('NFC')))
   for (const server of servers) {
     if (names.has(server)) continue
-    const meant = nearest(server, known)
-    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
+    const suggestion = nearest(server, known)
+    const hint = suggestion === undefined ? '' : `; did you mean "${suggestion}"?`
     context.warn(`security.allow_versions: no target is named "${server}"${hint}`)
   }
 }

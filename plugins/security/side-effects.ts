@@ -1,4 +1,4 @@
-// Calls that may change something must carry an idempotency key, so that a repeat of one can be told from a second.
+// Requires an idempotency key for calls with side effects, so that a retry can be distinguished from a second call.
 import { type CallRequest, type Finding, isSideEffecting, type SideEffectKnowledge } from '@svc/core'
 import { finding } from './findings.js'
 
@@ -11,29 +11,29 @@ export class SideEffectRule {
     this.#isKeyRequired = isKeyRequired
   }
 
-  judge(request: CallRequest): Finding | undefined {
+  check(request: CallRequest): Finding | undefined {
     if (!this.#isKeyRequired || request.idempotencyKey !== null) return undefined
     if (!isSideEffecting(request, this.knowledge)) return undefined
     return finding(
       'missing_idempotency_for_side_effect',
-      `${request.reference} may change something, and the call carries no idempotency key`,
+      `${request.reference} may have side effects, and the call has no idempotency key`,
     )
   }
 
   /** For `svc policy explain`. */
-  inWords(request: CallRequest): string {
+  describe(request: CallRequest): string {
     const { kind, reference } = request
-    if (kind !== 'tool') return 'side_effects: only tools have any'
+    if (kind !== 'tool') return 'side_effects: applies only to tools'
     const { policy, annotations } = this.knowledge
-    const may = isSideEffecting(request, this.knowledge) ? 'may change something' : 'changes nothing'
+    const effects = isSideEffecting(request, this.knowledge) ? 'may have side effects' : 'has no side effects'
     const isInPolicy = policy?.(reference) !== undefined
     const isAnnotated = !isInPolicy && annotations?.(reference) !== undefined
-    const by = isInPolicy
-      ? 'by side_effects.tools'
+    const source = isInPolicy
+      ? 'side_effects.tools'
       : isAnnotated
-        ? "by its server's annotations"
-        : 'by its name and its argument "method"'
-    const key = this.#isKeyRequired ? 'a side-effecting call must carry a key' : 'no key is required'
-    return `side_effects: the call ${may}, ${by}; ${key}`
+        ? "its server's annotations"
+        : 'its name and its argument "method"'
+    const key = this.#isKeyRequired ? 'then a key is required' : 'no key is required'
+    return `side_effects: the call ${effects}, according to ${source}; ${key}`
   }
 }

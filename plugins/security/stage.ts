@@ -1,29 +1,28 @@
-// Finds versions that are not pinned, hosts and paths that must not be touched, side effects without an idempotency
-// key, payloads that are too large and calls that take too long.
+// Reports violations of the section's rules as findings, and limits the size and duration of calls.
 import {
   type Call,
   type CallRequest,
-  denied,
+  type MaybePromise,
   type Next,
   type Outcome,
   type ReferenceRule,
   type Stage,
   sideEffects,
 } from '@svc/core'
-import { limitAnswer } from './answer-size.js'
-import { judgeContent, type StringRule } from './content/rules.js'
-import { DurationWatch } from './duration.js'
-import { finding } from './findings.js'
+import { limitAnswerSize } from './answer-size.js'
+import { type ContentRule, checkContent } from './content-rules.js'
+import { DurationLimit } from './duration-limit.js'
+import { finding, refusal } from './findings.js'
 import type { SideEffectRule } from './side-effects.js'
 import type { Timer } from './timer.js'
 import type { AllowedVersions } from './versions.js'
 
 export interface SecurityRules {
   readonly versions: AllowedVersions | undefined
-  /** What arguments may hold. */
-  readonly content: readonly StringRule[]
+  /** On strings in arguments. */
+  readonly content: readonly ContentRule[]
   readonly sideEffects: SideEffectRule | undefined
-  /** The most that a request or an answer may have. */
+  /** Of a request, and of an answer. */
   readonly maxBytes: number | undefined
   readonly maxMs: number | undefined
 }
@@ -37,21 +36,15 @@ export class SecurityStage implements Stage {
     this.#rules = rules
     this.#timer = timer
     const { versions } = rules
-    if (versions !== undefined) this.#versionRule = (reference, kind) => versions.judge(reference, kind)
+    if (versions !== undefined) this.#versionRule = (reference, kind) => versions.check(reference, kind)
   }
 
-  async handle(call: Call, next: Next): Promise<Outcome> {
-    const { maxMs, maxBytes } = this.#rules
-    const watch = maxMs === undefined ? undefined : new DurationWatch(call, this.#timer, maxMs)
-    const request = await call.request()
-    this.#inspect(call, request)
-    const outcome = await next()
-    if (watch !== undefined && (outcome.kind !== 'completed' || endsHere(outcome.body, request))) watch.stop()
-    if (outcome.kind !== 'completed') return outcome
-    const late = watch?.denial
-    if (late !== undefined)
-      return denied(late.code, late.message, { sent: outcome.sent, denial: late.denial })
-    return maxBytes === undefined ? outcome : limitAnswer(call, request.kind, outcome, maxBytes)
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    const { maxMs } = this.#rules
+    const duration = maxMs === undefined ? undefined : new DurationLimit(call, this.#timer, maxMs)
+    const { parsedRequest } = call
+    if (parsedRequest !== undefined) return this.#handleRequest(call, parsedRequest, duration, next)
+    return call.request().then((request) => this.#handleRequest(call, request, duration, next))
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -61,22 +54,36 @@ export class SecurityStage implements Stage {
     this.#inspect(call, request)
     const found = call.findings.slice(before)
     for (const { reason, detail } of found) say(`${reason}: ${detail}`)
-    if (found.length === 0) say('nothing is found before the call is sent')
+    if (found.length === 0) say('no findings before the call is sent')
     const allowed = request.kind === 'protocol' ? undefined : versions?.allowedFor(request.reference)
-    say(
-      allowed === undefined
-        ? 'allow_versions does not speak of this'
-        : `allow_versions: ${allowed.join(', ')}`,
-    )
-    for (const { list, rule } of content) {
-      say(`${list}: ${rule.sources.length === 0 ? 'allows nothing' : rule.sources.join(', ')}`)
+    say(`allow_versions: ${allowed === undefined ? 'does not apply' : allowed.join(', ')}`)
+    for (const { key, rule } of content) {
+      say(`${key}: ${rule.sources.length === 0 ? 'allows nothing' : rule.sources.join(', ')}`)
     }
-    if (effects !== undefined) say(effects.inWords(request))
+    if (effects !== undefined) say(effects.describe(request))
     if (maxBytes !== undefined) {
-      say(`max_payload_kb: the request has ${request.bytes} bytes, it and its answer may have ${maxBytes}`)
+      say(
+        `max_payload_kb: the request has ${request.bytes} bytes; the limit for it and its answer is ${maxBytes}`,
+      )
     }
-    if (maxMs !== undefined) say(`max_duration_ms: the call may take ${maxMs} ms`)
+    if (maxMs !== undefined) say(`max_duration_ms: the limit is ${maxMs} ms`)
     return next()
+  }
+
+  #handleRequest(call: Call, request: CallRequest, duration: DurationLimit | undefined, next: Next) {
+    this.#inspect(call, request)
+    const { maxBytes } = this.#rules
+    const outcome = next()
+    // Without limits the outcome is returned as it came, which adds no promise.
+    if (duration === undefined && maxBytes === undefined) return outcome
+    const limit = (settled: Outcome): Outcome => {
+      if (settled.kind !== 'completed' || endsTimer(settled.body, request)) duration?.stop()
+      if (settled.kind !== 'completed') return settled
+      const late = duration?.denial
+      if (late !== undefined) return refusal(late, settled.sent)
+      return maxBytes === undefined ? settled : limitAnswerSize(call, request.kind, settled, maxBytes)
+    }
+    return 'then' in outcome ? outcome.then(limit) : limit(outcome)
   }
 
   #inspect(call: Call, request: CallRequest): void {
@@ -87,10 +94,10 @@ export class SecurityStage implements Stage {
       const unpinned = this.#versionRule(reference, kind)
       if (unpinned !== undefined) call.addFinding(unpinned)
     }
-    for (const found of judgeContent(request, content)) call.addFinding(found)
+    for (const found of checkContent(request, content)) call.addFinding(found)
     if (effects !== undefined) {
       call.set(sideEffects, effects.knowledge)
-      const missing = effects.judge(request)
+      const missing = effects.check(request)
       if (missing !== undefined) call.addFinding(missing)
     }
     if (maxBytes !== undefined && bytes > maxBytes) {
@@ -99,7 +106,7 @@ export class SecurityStage implements Stage {
   }
 }
 
-/** A whole answer has all come; a session's own stream may stay open for as long as the session. */
-function endsHere(body: Uint8Array | object, { kind }: CallRequest): boolean {
+/** True for a whole answer. An MCP session's own stream may stay open for the whole session, so it is not timed. */
+function endsTimer(body: Uint8Array | object, { kind }: CallRequest): boolean {
   return body instanceof Uint8Array || kind === 'protocol'
 }

@@ -1,8 +1,8 @@
-// Waiting, as the stage sees it, so that tests need not wait.
+// The stage's timer, injectable for tests.
 import { token } from '@svc/core'
 
 export interface Timer {
-  /** Runs `expire` once after `ms` milliseconds, unless the returned function is called before. Keeps no process alive. */
+  /** Runs `expire` after `ms` milliseconds. The returned function cancels it. A pending timer does not keep the process alive. */
   after(ms: number, expire: () => void): () => void
 }
 

@@ -1,4 +1,4 @@
-// Which versions of a server may be used. A server that is not listed is not restricted.
+// Checks `allow_versions`. A server that is not listed is not restricted.
 
 import type { Finding, RequestKind } from '@svc/core'
 import { compilePatternSet, parseNameSegment } from '@svc/core/match'
@@ -24,14 +24,14 @@ export class AllowedVersions {
     return [...this.#allowed.keys()]
   }
 
-  /** The versions allowed for the server of a reference; undefined where it is not restricted. */
+  /** The allowed versions of the reference's server; undefined where the server is not restricted. */
   allowedFor(reference: string): readonly string[] | undefined {
     const server = reference.slice(PREFIX.length, reference.indexOf('/', PREFIX.length))
     return this.#allowed.get(server.includes('%') ? parseNameSegment(server, 'server name') : server)
   }
 
-  /** A `ReferenceRule` for everything that has a version. `unversioned` matches no pattern, not even `*`. */
-  judge(reference: string, kind: RequestKind): Finding | undefined {
+  /** A `ReferenceRule`. `unversioned` matches no pattern, not even `*`. */
+  check(reference: string, kind: RequestKind): Finding | undefined {
     if (kind === 'protocol') return undefined
     const allowed = this.allowedFor(reference)
     if (allowed === undefined) return undefined
@@ -42,11 +42,11 @@ export class AllowedVersions {
   }
 }
 
-/** The pattern of a server's references in such a version. Only the version's stars are stars. */
+/** The reference pattern for a version of a server. `*` is a wildcard only in the version. */
 export function versionPattern(server: string, version: string): string {
-  return `${escaped(server).replaceAll('*', '%2A')}/*@${escaped(version)}`
+  return `${encodeName(server).replaceAll('*', '%2A')}/*@${encodeName(version)}`
 }
 
-function escaped(text: string): string {
+function encodeName(text: string): string {
   return text.replace(/[/@%]/g, encodeURIComponent)
 }

@@ -1,5 +1,4 @@
-// Checks the header of an LMDB file before it is opened, because LMDB crashes the process for a file that is not a
-// database.
+// Checks a file before LMDB maps it: a file that is no database would crash the process.
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,2 +1,2 @@
-// A separate subpath, so that only its users load the native module of LMDB.
+// A subpath of its own, so that the native module is loaded only where it is used.
 export { LmdbStore, type LmdbStoreOptions } from './store.js'

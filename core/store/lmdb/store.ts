@@ -9,15 +9,15 @@ import { makeDirectories } from '../directories.js'
 import { checkHeader } from './header.js'
 
 export interface LmdbStoreOptions {
-  /** On a local filesystem; created where missing, with mode 0700. */
+  /** On a local filesystem; made with mode 0700 where it is missing. */
   readonly dir: string
-  /** The name in errors, such as `the quota store`. */
+  /** What errors call it, such as `the quota store`. */
   readonly name: string
-  /** Whether its files get mode 0600, for a directory that others may read. */
+  /** Whether its files get mode 0600, as the directory may exist with a mode that lets others read. */
   readonly isSecret?: boolean
 }
 
-/** When an operation resolves, its changes are visible to every process; they are flushed to disk directly after. */
+/** A change is visible to every process when its operation resolves, and flushed to the disk right after. */
 export class LmdbStore<K extends Key> {
   /** For use inside `transact` only. */
   readonly db: Database<Buffer, K>
@@ -36,7 +36,7 @@ export class LmdbStore<K extends Key> {
         path: dir,
         noSubdir: false,
         encoding: 'binary',
-        // The batch of an event turn has an unhandled promise: a failed commit would end the process.
+        // A batched commit that fails rejects a promise that nobody handles, which would end the process.
         eventTurnBatching: false,
       })
       if (isSecret) for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(dir, file), 0o600)
@@ -54,7 +54,7 @@ export class LmdbStore<K extends Key> {
     } catch (fault) {
       const { commitError } = fault as { commitError?: Promise<never> }
       if (commitError === undefined) throw fault
-      // The error is a separate promise, which must be handled here.
+      // The cause is a promise of its own, which has to be handled here.
       const cause = await commitError.catch((reason: unknown) => reason)
       throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })
     } finally {

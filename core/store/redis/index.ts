@@ -1,3 +1,3 @@
-// A separate subpath, so that only its users load the Redis client.
+// A subpath of its own, so that the client is loaded only where it is used.
 export { RedisConnection, type RedisConnectionOptions } from './connection.js'
 export { type Script, script } from './script.js'

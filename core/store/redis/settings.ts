@@ -1,4 +1,4 @@
-// The Redis settings of a policy, the same in every section with a store in Redis or Valkey.
+// The settings of a Redis or Valkey, the same in every section that has a store there.
 import { z } from 'zod'
 
 export const redisUrl = z
@@ -23,7 +23,7 @@ export const redisSettings = {
     .min(1)
     .max(60_000)
     .default(2000)
-    .describe('Timeout for a connection in milliseconds.'),
+    .describe('Milliseconds within which a connection has to be established.'),
 }
 
 interface RedisSettings {
@@ -45,7 +45,7 @@ export function checkRedisSettings(
   }
 }
 
-/** For `superRefine`: which keys each adapter accepts, for a section with `lmdb`, `redis` and other adapters. */
+/** For `superRefine`: checks which keys go with the chosen adapter. */
 export function checkStoreChoice(chosen: StoreChoice, context: z.core.$RefinementCtx): void {
   const { adapter, dir, redisUrl, redis } = chosen
   const mistake = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
@@ -59,7 +59,7 @@ export function checkStoreChoice(chosen: StoreChoice, context: z.core.$Refinemen
 }
 
 interface StoreChoice {
-  /** A name, or an object of code. */
+  /** A name, or an object given in code. */
   readonly adapter?: unknown
   readonly dir?: unknown
   readonly redisUrl?: unknown

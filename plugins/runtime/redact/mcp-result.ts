@@ -1,71 +1,71 @@
-// Redacts what an MCP method gives. Text is redacted as text or as the JSON that it holds; what only a program can
-// read (images, audio, blobs, links, tasks) cannot be, and is withheld.
-import { mapChildren } from './path.js'
+// Redacts the result of an MCP method. Text is redacted as text or as the JSON that it contains. Images, audio, blobs,
+// links and tasks cannot be redacted and are replaced.
+import { mapChildren } from './json-path.js'
 import { type OutputRule, redactJson, redactText } from './rule.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The result of `method`, in the shape that its clients expect. */
+/** The redacted result of `method`, valid under the schema of its result. */
 export function redactResult(result: unknown, method: string | null, rule: OutputRule): unknown {
-  // A task's outcome is fetched later, past the verdict on this call: without its name nobody can.
-  if (rule.isAll || !isFields(result) || isFields(result['task'])) return withheldResult(result, method, rule)
-  const parts: Record<string, unknown> = {}
+  // The result of a task is fetched by a later request, which this decision does not cover: the task id is removed.
+  if (rule.isAll || !isFields(result) || isFields(result['task'])) return replacedResult(result, method, rule)
+  const members: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(result)) {
-    const read = Object.hasOwn(readers, name) ? readers[name] : undefined
-    parts[name] = read === undefined ? redactStrings(value, rule) : read(value, rule)
+    const redact = Object.hasOwn(memberRedactors, name) ? memberRedactors[name] : undefined
+    members[name] = redact === undefined ? redactStrings(value, rule) : redact(value, rule)
   }
-  // What a path selects in the result itself, beside what it selects in each of its texts.
-  const shown = rule.paths.length === 0 ? parts : redactJson(parts, { ...rule, detectors: [] })
-  return isFields(shown) ? shown : withheldResult(result, method, rule)
+  // Paths also apply to the result itself, not only to each of its texts.
+  const redacted = rule.paths.length === 0 ? members : redactJson(members, { ...rule, detectors: [] })
+  return isFields(redacted) ? redacted : replacedResult(result, method, rule)
 }
 
-/** A JSON-RPC error: its code says how the call ended, the rest may hold what it would have given. */
+/** A JSON-RPC error. Its code is kept; message and data may hold confidential content. */
 export function redactError(error: unknown, rule: OutputRule): Fields {
   const { code, message, data } = isFields(error) ? error : {}
-  const told = typeof message === 'string' ? redactText(message, rule) : rule.replacement
-  const isDataTold = data !== undefined && !rule.isAll
   return {
     code: Number.isInteger(code) ? code : -32603,
-    message: told,
-    ...(isDataTold ? { data: redactJson(data, rule) } : {}),
+    message: typeof message === 'string' ? redactText(message, rule) : rule.replacement,
+    ...(data === undefined || rule.isAll ? {} : { data: redactJson(data, rule) }),
   }
 }
 
-type Reader = (value: unknown, rule: OutputRule) => unknown
+type MemberRedactor = (value: unknown, rule: OutputRule) => unknown
 
-const readers: Readonly<Record<string, Reader>> = {
-  content: (value, rule) => (Array.isArray(value) ? value.map((one) => block(one, rule)) : []),
+const memberRedactors: Readonly<Record<string, MemberRedactor>> = {
+  content: (value, rule) => (Array.isArray(value) ? value.map((item) => redactBlock(item, rule)) : []),
   structuredContent: redactJson,
-  messages: (value, rule) => (Array.isArray(value) ? value.map((one) => message(one, rule)) : []),
-  contents: (value, rule) => (Array.isArray(value) ? value.map((one) => contents(one, rule)) : []),
+  messages: (value, rule) => (Array.isArray(value) ? value.map((item) => redactMessage(item, rule)) : []),
+  contents: (value, rule) => (Array.isArray(value) ? value.map((item) => redactContents(item, rule)) : []),
 }
 
-/** Only patterns: a path begins at the result, not at each of its members. */
+/** Applies only patterns: a path starts at the result, not at each of its members. */
 function redactStrings(value: unknown, rule: OutputRule): unknown {
   return redactJson(value, { ...rule, paths: [] })
 }
 
-function block(value: unknown, rule: OutputRule): unknown {
+function redactBlock(value: unknown, rule: OutputRule): unknown {
   if (!isFields(value)) return textBlock(rule.replacement)
   const { type, text, resource } = value
   if (type === 'text' && typeof text === 'string')
-    return { ...withoutPaths(value, rule), text: redactText(text, rule) }
+    return { ...redactOthers(value, rule), text: redactText(text, rule) }
   if (type === 'resource' && isFields(resource) && typeof resource['text'] === 'string') {
-    return { ...withoutPaths(value, rule), resource: contents(resource, rule) }
+    return { ...redactOthers(value, rule), resource: redactContents(resource, rule) }
   }
   return textBlock(rule.replacement)
 }
 
-function message(value: unknown, rule: OutputRule): unknown {
+function redactMessage(value: unknown, rule: OutputRule): unknown {
   const { role, content } = isFields(value) ? value : {}
-  const shown = Array.isArray(content) ? content.map((one) => block(one, rule)) : block(content, rule)
-  return { role: role === 'assistant' ? role : 'user', content: shown }
+  const redacted = Array.isArray(content)
+    ? content.map((item) => redactBlock(item, rule))
+    : redactBlock(content, rule)
+  return { role: role === 'assistant' ? role : 'user', content: redacted }
 }
 
-function contents(value: unknown, rule: OutputRule): unknown {
+function redactContents(value: unknown, rule: OutputRule): unknown {
   if (!isFields(value)) return { uri: '', text: rule.replacement }
   const { uri, text } = value
-  if (typeof text === 'string') return { ...withoutPaths(value, rule), text: redactText(text, rule) }
+  if (typeof text === 'string') return { ...redactOthers(value, rule), text: redactText(text, rule) }
   return {
     uri: typeof uri === 'string' ? redactStrings(uri, rule) : '',
     mimeType: 'text/plain',
@@ -73,17 +73,16 @@ function contents(value: unknown, rule: OutputRule): unknown {
   }
 }
 
-function withoutPaths(value: Fields, rule: OutputRule): object {
-  const shown = mapChildren(value, (child, key) =>
-    key === 'text' || key === 'resource' ? undefined : redactStrings(child, rule),
-  )
-  return { ...(shown as object) }
+/** The members other than `text` and `resource`. */
+function redactOthers(value: Fields, rule: OutputRule): object {
+  const { text: _text, resource: _resource, ...others } = value
+  return mapChildren(others, (child) => redactStrings(child, rule)) as object
 }
 
-function withheldResult(result: unknown, method: string | null, { replacement }: OutputRule): Fields {
+function replacedResult(result: unknown, method: string | null, { replacement }: OutputRule): Fields {
   const { resultType, isError } = isFields(result) ? result : {}
   const kept = {
-    // 2026-07-28: a client must know that nothing more is asked of it.
+    // MCP 2026-07-28: tells the client that no further input is required.
     ...(resultType === undefined ? {} : { resultType: 'complete' }),
     ...(isError === true ? { isError } : {}),
   }
@@ -93,7 +92,7 @@ function withheldResult(result: unknown, method: string | null, { replacement }:
     case 'prompts/get':
       return { ...kept, messages: [{ role: 'user', content: textBlock(replacement) }] }
     case 'resources/read':
-      return { ...kept, contents: [{ uri: uriIn(result), mimeType: 'text/plain', text: replacement }] }
+      return { ...kept, contents: [{ uri: firstUri(result), mimeType: 'text/plain', text: replacement }] }
     case 'completion/complete':
       return { ...kept, completion: { values: [] } }
     default:
@@ -101,8 +100,8 @@ function withheldResult(result: unknown, method: string | null, { replacement }:
   }
 }
 
-/** Its caller asked for it by this name. */
-function uriIn(result: unknown): string {
+/** The caller knows the URI: it requested the resource by it. */
+function firstUri(result: unknown): string {
   const { contents: list } = isFields(result) ? result : {}
   const [first] = Array.isArray(list) ? (list as unknown[]) : []
   const { uri } = isFields(first) ? first : {}

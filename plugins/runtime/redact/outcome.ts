@@ -1,37 +1,39 @@
-// Redacts an answer on its way out, whole or streamed, over both protocols; the record's digest is of what is left.
+// Redacts a response of either protocol, whole or streamed. The record's digest is that of the redacted response.
 import {
   type AnswerStream,
   type Call,
   type CallRequest,
   type Completed,
   isStream,
+  type MaybePromise,
   type Outcome,
 } from '@svc/core'
-import { gatheredInvoke, redactInvokeBody, redactInvokeEvents } from './invoke-answer.js'
-import { McpEvents, redactMcpBody } from './mcp-answer.js'
+import { redactInvokeBody, redactInvokeEvents, redactInvokeStream } from './invoke.js'
+import { RedactedMcpStream, redactMcpBody } from './mcp.js'
 import type { OutputRule } from './rule.js'
 
-/** Refusals and failures are the gateway's own words, and pass. */
-export async function redactOutcome(
+/** Refusals and failures are unchanged: the gateway itself writes them. */
+export function redactOutcome(
   call: Call,
   request: CallRequest,
   outcome: Outcome,
   rules: readonly OutputRule[],
-): Promise<Outcome> {
+): MaybePromise<Outcome> {
   if (outcome.kind !== 'completed') return outcome
   const { body } = outcome
   if (call.protocol === 'mcp') {
-    // Only as events does an answer stream there.
+    // Every MCP stream is an event stream.
     return isStream(body)
-      ? { ...outcome, body: new McpEvents(body, request, rules) }
+      ? { ...outcome, body: new RedactedMcpStream(body, request, rules) }
       : redactMcpBody(outcome, body, request, rules)
   }
-  // Also where they come whole, as in a replay.
-  if (isEvents(outcome)) return redactInvokeEvents(outcome, isStream(body) ? body : streamOf(body), rules)
-  return isStream(body) ? gatheredInvoke(outcome, body, rules) : redactInvokeBody(outcome, body, rules)
+  // A replayed event stream has a whole body.
+  if (isEventStream(outcome))
+    return redactInvokeEvents(outcome, isStream(body) ? body : streamOf(body), rules)
+  return isStream(body) ? redactInvokeStream(outcome, body, rules) : redactInvokeBody(outcome, body, rules)
 }
 
-function isEvents({ headers }: Completed): boolean {
+function isEventStream({ headers }: Completed): boolean {
   return /^text\/event-stream\b/i.test(String(headers['content-type']))
 }
 

@@ -1,11 +1,11 @@
-// The params of the obligation `redact_output`. No regular expressions: answers are hostile input, and a pattern that the
-// runtime sends could be made to hang on them.
+// Schema of the params of `redact_output`. Regular expressions are not supported, because a response could be written to
+// make one backtrack without end.
 import { personalDataKinds } from '@svc/core/pii'
 import { z } from 'zod'
 
 const pattern = z.union([z.enum(personalDataKinds), z.strictObject({ literal: z.string().min(1).max(1024) })])
 
-/** Without any, the whole answer is redacted. */
+/** Without `paths` and `patterns`, the whole response is redacted. */
 export const outputRuleSchema = z.strictObject({
   all: z.literal(true).optional(),
   paths: z.array(z.string().min(1).max(256)).min(1).max(64).optional(),

@@ -1,24 +1,24 @@
-// One redaction rule, compiled: it redacts a JSON value, and text that may hold one.
+// One compiled redaction rule, applied to JSON values and to text.
 import { redactPii } from '@svc/core/pii'
-import { mapChildren, type Path, parsePath, replacePath } from './path.js'
+import { type JsonPath, mapChildren, parsePath, replacePath } from './json-path.js'
 import type { OutputRuleParams } from './rule-schema.js'
 
 const defaultReplacement = '[redacted]'
 const maxDepth = 512
 
-/** The text without what one or more patterns select. */
-type RedactText = (text: string) => string
+/** Replaces the matches of one or more patterns. */
+type Detector = (text: string) => string
 
 export interface OutputRule {
   readonly params: OutputRuleParams
-  /** Hides the whole answer. */
+  /** Whether the whole response is replaced. */
   readonly isAll: boolean
-  readonly paths: readonly Path[]
-  readonly detectors: readonly RedactText[]
+  readonly paths: readonly JsonPath[]
+  readonly detectors: readonly Detector[]
   readonly replacement: string
 }
 
-/** Undefined where a path cannot be followed. */
+/** Undefined where a path is not supported. */
 export function compileRule(params: OutputRuleParams): OutputRule | undefined {
   const { all, paths = [], patterns = [], replacement = defaultReplacement } = params
   const steps = paths.map(parsePath)
@@ -32,16 +32,16 @@ export function compileRule(params: OutputRuleParams): OutputRule | undefined {
   }
 }
 
-/** Literals first: a literal that a match overlaps would no longer be found. */
+/** Literals come first: another pattern's replacement could destroy a literal that it overlaps. */
 function detectorsFor(
   patterns: NonNullable<OutputRuleParams['patterns']>,
   replacement: string,
-): readonly RedactText[] {
+): readonly Detector[] {
   const kinds = patterns.filter((pattern) => typeof pattern === 'string')
   const literals = patterns.filter((pattern) => typeof pattern !== 'string')
   return [
     ...literals.map(
-      ({ literal }): RedactText =>
+      ({ literal }): Detector =>
         (text) =>
           text.replaceAll(literal, () => replacement),
     ),
@@ -49,72 +49,72 @@ function detectorsFor(
   ]
 }
 
-/** The most that is searched for patterns, and the most that is read at all, in bytes. */
-const maxSearched = 2 * 1024 * 1024
-const maxRead = 16 * 1024 * 1024
+/** Largest response that is searched for patterns, and largest that is parsed at all, in bytes. */
+const maxSearchedBytes = 2 * 1024 * 1024
+const maxParsedBytes = 16 * 1024 * 1024
 
-/** The rules for an answer of this size. One that would take too long to search is hidden whole. */
+/** The rules for a response of this size. A response over the limit is replaced whole. */
 export function rulesFor(rules: readonly OutputRule[], bytes: number): readonly OutputRule[] {
-  const max = rules.some(({ detectors }) => detectors.length > 0) ? maxSearched : maxRead
+  const max = rules.some(({ detectors }) => detectors.length > 0) ? maxSearchedBytes : maxParsedBytes
   return bytes <= max ? rules : rules.map((rule) => ({ ...rule, isAll: true }))
 }
 
-/** For records. */
-export function ruleInWords({ isAll, params }: OutputRule): string {
+/** For findings in the record. */
+export function describeRule({ isAll, params }: OutputRule): string {
   if (isAll) return 'everything'
   const { paths = [], patterns = [] } = params
-  const named = patterns.map((pattern) => (typeof pattern === 'string' ? pattern : 'a literal'))
-  const words = [...paths, ...named].join(', ')
-  return words.length > 200 ? `${words.slice(0, 199)}…` : words
+  const names = patterns.map((pattern) => (typeof pattern === 'string' ? pattern : 'a literal'))
+  const text = [...paths, ...names].join(', ')
+  return text.length > 200 ? `${text.slice(0, 199)}…` : text
 }
 
-/** A value that is nested too deep to be walked is hidden whole. */
+/** A value nested deeper than `maxDepth` is replaced whole. */
 export function redactJson(value: unknown, rule: OutputRule): unknown {
   if (rule.isAll || isTooDeep(value)) return rule.replacement
-  const cut = rule.paths.reduce((left, path) => replacePath(left, path, rule.replacement), value)
-  return rule.detectors.length === 0 ? cut : redactScalars(cut, rule)
+  const replaced = rule.paths.reduce((result, path) => replacePath(result, path, rule.replacement), value)
+  return rule.detectors.length === 0 ? replaced : redactScalars(replaced, rule)
 }
 
 /**
- * Text that is JSON is treated as such and written anew, so that no member which one reader sees and another does not
- * slips through. In other text no path leads anywhere: where there are paths, it is hidden.
+ * Text that holds a JSON array or object is parsed, redacted and serialized again, so that duplicate members cannot hide
+ * content. Paths cannot select in other text: a rule with paths replaces it whole.
  */
 export function redactText(text: string, rule: OutputRule): string {
   if (rule.isAll) return rule.replacement
-  const value = structureIn(text)
+  const value = parseContainer(text)
   if (value !== undefined) return JSON.stringify(redactJson(value, rule))
-  return rule.paths.length > 0 ? rule.replacement : hide(text, rule)
+  return rule.paths.length > 0 ? rule.replacement : applyDetectors(text, rule)
 }
 
-/** Names of members too, and numbers as they are written. */
+/** Also redacts member names, and numbers by their decimal form. */
 function redactScalars(value: unknown, rule: OutputRule): unknown {
-  if (typeof value === 'string') return hide(value, rule)
+  if (typeof value === 'string') return applyDetectors(value, rule)
   if (typeof value === 'number') {
-    const written = String(value)
-    const shown = hide(written, rule)
-    return shown === written ? value : shown
+    const text = String(value)
+    const redacted = applyDetectors(text, rule)
+    return redacted === text ? value : redacted
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return mapChildren(value, (child) => redactScalars(child, rule))
   }
   return Object.fromEntries(
-    Object.entries(value).map(([key, child]) => [hide(key, rule), redactScalars(child, rule)]),
+    Object.entries(value).map(([key, child]) => [applyDetectors(key, rule), redactScalars(child, rule)]),
   )
 }
 
-function hide(text: string, { detectors }: OutputRule): string {
-  return detectors.reduce((left, redact) => redact(left), text)
+function applyDetectors(text: string, { detectors }: OutputRule): string {
+  return detectors.reduce((result, detect) => detect(result), text)
 }
 
-/** The list or object that the text is; undefined where it is neither. */
-function structureIn(text: string): object | undefined {
+/** The JSON array or object that the text holds; undefined for other text. */
+function parseContainer(text: string): object | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? value : undefined
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
   }
 }
 
@@ -122,7 +122,7 @@ function isTooDeep(value: unknown): boolean {
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > maxDepth) return true
-    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []))
+    level = level.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []))
   }
   return false
 }

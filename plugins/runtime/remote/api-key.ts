@@ -1,24 +1,26 @@
-// The key of the runtime: as the policy has it, or behind a reference that is followed anew when it is used.
+// The API key of the runtime: literal from the policy, or read through a key reference.
 import type { Clock } from '@svc/core'
 import { isKeyError, type KeyReader } from '@svc/core/secret'
-import { EvaluationFault } from '../fault.js'
+import { EvaluationError } from '../evaluation/error.js'
 
-/** A changed key is taken up after this; a busy gateway need not read a file for every call. */
-const keptMs = 1000
+/** How long a key is cached, so that a busy gateway does not read the key file for every call. */
+const cacheMs = 1000
 
-export type ApiKey = () => Promise<string | undefined>
+export type ApiKeySource = () => Promise<string | undefined>
 
-export function apiKeyFrom(
+export function apiKeySource(
   { apiKey, apiKeyRef }: { apiKey?: string | undefined; apiKeyRef?: string | undefined },
   reader: KeyReader,
   clock: Clock,
-): ApiKey {
+): ApiKeySource {
   if (apiKeyRef === undefined) return () => Promise.resolve(apiKey)
-  let kept: { readonly key: Promise<string>; readonly until: number } | undefined
+  let cached: { readonly key: Promise<string>; readonly until: number } | undefined
   return () => {
     const now = clock.monotonic()
-    if (kept === undefined || now >= kept.until) kept = { key: read(reader, apiKeyRef), until: now + keptMs }
-    return kept.key
+    if (cached === undefined || now >= cached.until) {
+      cached = { key: read(reader, apiKeyRef), until: now + cacheMs }
+    }
+    return cached.key
   }
 }
 
@@ -28,7 +30,10 @@ async function read(reader: KeyReader, ref: string): Promise<string> {
     if (/^[\x21-\x7e]+$/.test(key)) return key
   } catch (cause) {
     if (!isKeyError(cause)) throw cause
-    throw new EvaluationFault("the runtime's key cannot be had", 'unusable', { cause })
+    throw new EvaluationError("the runtime's API key cannot be read", 'invalid', { cause })
   }
-  throw new EvaluationFault("the runtime's key holds characters that no header can carry", 'unusable')
+  throw new EvaluationError(
+    "the runtime's API key contains characters that are not allowed in a header",
+    'invalid',
+  )
 }

@@ -1,17 +1,17 @@
-// One HTTP exchange with the runtime, over connections of its own that are kept between calls. TLS is verified,
-// redirects are not followed: the policy names the one address.
+// HTTP client for the runtime's endpoint, with its own connection pool. TLS certificates are verified. Redirects are not
+// followed, because only the policy may name the address.
 import type { AnswerHeaders } from '@svc/core'
 import { type Dispatcher, Pool } from 'undici'
-import { EvaluationFault } from '../fault.js'
+import { EvaluationError } from '../evaluation/error.js'
 
-/** A verdict with all its obligations is a tenth of this. */
+/** About ten times the size of a decision with many obligations. */
 const maxBytes = 64 * 1024
-const connections = 64
+const maxConnections = 64
 
-export interface EndpointAnswer {
+export interface EndpointResponse {
   readonly status: number
   readonly headers: AnswerHeaders
-  /** Empty for any status but 200. */
+  /** Empty unless the status is 200. */
   readonly bytes: Uint8Array
 }
 
@@ -19,13 +19,13 @@ export class Endpoint {
   #pool: Pool
   #path: string
 
-  /** `connectTimeoutMs` of its own, as a connection outlives the call that began it. */
+  /** Connecting has its own time-out, because a connection is shared and outlives the call that opened it. */
   constructor(url: URL, connectTimeoutMs: number) {
     this.#pool = new Pool(url.origin, {
-      connections,
+      connections: maxConnections,
       pipelining: 1,
       connect: { timeout: connectTimeoutMs },
-      // The signal of the call bounds the whole exchange.
+      // The signal of `post` limits the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -33,20 +33,19 @@ export class Endpoint {
   }
 
   /**
-   * Rejects with `EvaluationFault`, or with whatever the signal made of the exchange. Causes are left out: what an
-   * HTTP client knows of a request holds its key.
+   * Rejects with `EvaluationError`, without a cause: an HTTP client's error may hold the request and so the API key.
    */
-  async post(headers: Record<string, string>, body: string, signal: AbortSignal): Promise<EndpointAnswer> {
+  async post(headers: Record<string, string>, body: string, signal: AbortSignal): Promise<EndpointResponse> {
     try {
-      const answer = await this.#pool.request({ method: 'POST', path: this.#path, headers, body, signal })
-      const { statusCode: status } = answer
-      if (status === 200) return { status, headers: known(answer), bytes: await bytesOf(answer.body) }
-      await answer.body.dump({ limit: maxBytes, signal })
-      return { status, headers: known(answer), bytes: new Uint8Array() }
-    } catch (fault) {
-      if (fault instanceof EvaluationFault) throw fault
-      const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown fault'
-      throw new EvaluationFault(`the runtime cannot be reached (${code})`, 'down')
+      const response = await this.#pool.request({ method: 'POST', path: this.#path, headers, body, signal })
+      const { statusCode: status, body: stream } = response
+      if (status === 200) return { status, headers: usedHeaders(response), bytes: await readBody(stream) }
+      await stream.dump({ limit: maxBytes, signal })
+      return { status, headers: usedHeaders(response), bytes: new Uint8Array() }
+    } catch (error) {
+      if (error instanceof EvaluationError) throw error
+      const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+      throw new EvaluationError(`the runtime cannot be reached (${code})`, 'unavailable')
     }
   }
 
@@ -55,21 +54,21 @@ export class Endpoint {
   }
 }
 
-/** Undici names headers in lower case. */
-function known({ headers }: Dispatcher.ResponseData): AnswerHeaders {
+/** Undici writes header names in lower case. */
+function usedHeaders({ headers }: Dispatcher.ResponseData): AnswerHeaders {
   const retryAfter = headers['retry-after']
   return retryAfter === undefined ? {} : { 'retry-after': retryAfter }
 }
 
-async function bytesOf(body: Dispatcher.ResponseData['body']): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = []
+async function readBody(body: Dispatcher.ResponseData['body']): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
   let size = 0
-  for await (const piece of body as AsyncIterable<Uint8Array>) {
-    size += piece.byteLength
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength
     if (size > maxBytes) {
-      throw new EvaluationFault(`the runtime answered with more than ${maxBytes / 1024} KiB`, 'unusable')
+      throw new EvaluationError(`the runtime's response exceeds ${maxBytes / 1024} KiB`, 'invalid')
     }
-    pieces.push(piece)
+    chunks.push(chunk)
   }
-  return Buffer.concat(pieces)
+  return Buffer.concat(chunks)
 }

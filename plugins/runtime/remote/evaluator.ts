@@ -1,14 +1,14 @@
-// Asks a runtime over HTTP, again where that may help and the time allows it.
+// Evaluates over HTTP, and retries failures that may be temporary while the time limit allows it.
 import type { Clock, DecisionEvaluator, Evaluation, EvaluationRequest } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
-import { EvaluationFault } from '../fault.js'
-import type { ApiKey } from './api-key.js'
-import type { Endpoint, EndpointAnswer } from './endpoint.js'
-import { readAnswer, wireRequest } from './wire.js'
+import { EvaluationError } from '../evaluation/error.js'
+import type { ApiKeySource } from './api-key.js'
+import type { Endpoint, EndpointResponse } from './endpoint.js'
+import { parseResponse, wireRequest } from './wire.js'
 
-export interface RemoteEvaluatorParts {
+export interface RemoteEvaluatorOptions {
   readonly endpoint: Pick<Endpoint, 'post'>
-  readonly key: ApiKey
+  readonly apiKey: ApiKeySource
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly protocolVersion: string
@@ -16,84 +16,84 @@ export interface RemoteEvaluatorParts {
   readonly maxRetries: number
   readonly retryBackoffMs: number
   readonly clock: Clock
-  /** From 0 to 1, as `Math.random`. */
+  /** Returns a number from 0 to 1, like `Math.random`. */
   readonly random: () => number
-  /** Resolves after `ms`, or rejects when the signal fires. */
+  /** Resolves after `ms`, or rejects when the signal aborts. */
   readonly pause: (ms: number, signal: AbortSignal) => Promise<unknown>
   readonly onRetry: () => void
 }
 
-/** One try that did not succeed. `wait` is how long the runtime asked to be left alone, in milliseconds. */
+/** One failed request. */
 interface Failure {
-  readonly fault: EvaluationFault
-  readonly isWorthRepeating: boolean
-  readonly wait?: number | undefined
+  readonly error: EvaluationError
+  readonly isRetryable: boolean
+  /** From `Retry-After`. */
+  readonly retryAfterMs?: number | undefined
 }
 
 export class RemoteEvaluator implements DecisionEvaluator {
-  #parts: RemoteEvaluatorParts
+  #options: RemoteEvaluatorOptions
 
-  constructor(parts: RemoteEvaluatorParts) {
-    this.#parts = parts
+  constructor(options: RemoteEvaluatorOptions) {
+    this.#options = options
   }
 
-  /** Rejects with `EvaluationFault`. */
+  /** Rejects with `EvaluationError`. */
   async evaluate(request: EvaluationRequest, signal: AbortSignal): Promise<Evaluation> {
-    const { key, headers, protocolVersion, timeoutMs, maxRetries, clock, pause, onRetry } = this.#parts
+    const { apiKey, headers, protocolVersion, timeoutMs, maxRetries, clock, pause, onRetry } = this.#options
     const deadline = clock.monotonic() + timeoutMs
-    const apiKey = await key()
-    const sent = {
+    const key = await apiKey()
+    const requestHeaders = {
       ...headers,
       'content-type': 'application/json',
       accept: 'application/json',
-      ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
     }
     const body = JSON.stringify(wireRequest(request, protocolVersion))
     for (let retries = 0; ; retries++) {
-      const tried = await this.#try(sent, body, signal)
-      if (!('fault' in tried)) return tried
-      const wait = tried.wait ?? this.#backoffMs(retries)
-      // A pause that outlasts the time is waiting for nothing.
-      if (!tried.isWorthRepeating || retries >= maxRetries || clock.monotonic() + wait >= deadline)
-        throw tried.fault
-      await pause(wait, signal)
+      const result = await this.#send(requestHeaders, body, signal)
+      if (!('error' in result)) return result
+      const delayMs = result.retryAfterMs ?? this.#backoffMs(retries)
+      // A retry after the deadline would be pointless.
+      if (!result.isRetryable || retries >= maxRetries || clock.monotonic() + delayMs >= deadline)
+        throw result.error
+      await pause(delayMs, signal)
       onRetry()
     }
   }
 
-  async #try(
+  async #send(
     headers: Record<string, string>,
     body: string,
     signal: AbortSignal,
   ): Promise<Evaluation | Failure> {
-    let answer: EndpointAnswer
+    let response: EndpointResponse
     try {
-      answer = await this.#parts.endpoint.post(headers, body, signal)
-    } catch (fault) {
-      if (!(fault instanceof EvaluationFault)) throw fault
-      return { fault, isWorthRepeating: fault.kind === 'down' && !signal.aborted }
+      response = await this.#options.endpoint.post(headers, body, signal)
+    } catch (error) {
+      if (!(error instanceof EvaluationError)) throw error
+      return { error, isRetryable: error.kind === 'unavailable' && !signal.aborted }
     }
-    if (answer.status === 200) return readAnswer(answer.bytes, this.#parts.protocolVersion)
-    return this.#refused(answer)
+    if (response.status === 200) return parseResponse(response.bytes, this.#options.protocolVersion)
+    return this.#failureOf(response)
   }
 
-  #refused({ status, headers }: EndpointAnswer): Failure {
+  #failureOf({ status, headers }: EndpointResponse): Failure {
     if (status === 408 || status === 429 || status >= 500) {
-      const wait = retryAfterMs(headers['retry-after'], this.#parts.clock.now())
       return {
-        fault: new EvaluationFault(`the runtime answered ${status}`, 'down'),
-        isWorthRepeating: true,
-        wait,
+        error: new EvaluationError(`the runtime responded with status ${status}`, 'unavailable'),
+        isRetryable: true,
+        retryAfterMs: retryAfterMs(headers['retry-after'], this.#options.clock.now()),
       }
     }
-    const what =
-      status >= 300 && status < 400 ? `redirects (${status}), and is not followed` : `answered ${status}`
-    return { fault: new EvaluationFault(`the runtime ${what}`, 'unusable'), isWorthRepeating: false }
+    const note = status >= 300 && status < 400 ? '; redirects are not followed' : ''
+    const error = new EvaluationError(`the runtime responded with status ${status}${note}`, 'invalid')
+    return { error, isRetryable: false }
   }
 
-  /** Exponential, the upper half of it chance, so that gateways which failed together do not return together. */
+  /** Exponential, with a random half, so that gateways that failed together do not retry together. */
   #backoffMs(retries: number): number {
-    const { retryBackoffMs, random } = this.#parts
+    const { retryBackoffMs, random } = this.#options
     return retryBackoffMs * 2 ** retries * (0.5 + random() / 2)
   }
 }

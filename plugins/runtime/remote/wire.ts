@@ -1,9 +1,8 @@
-// The two messages of the protocol (decisions.md §5). docs/runtime.openapi.yaml describes them for runtimes; a test
-// holds both together.
+// The request and response bodies of the runtime protocol. docs/runtime.openapi.yaml documents them; a test compares both.
 import type { Evaluation, EvaluationRequest } from '@svc/core'
 import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { z } from 'zod'
-import { EvaluationFault } from '../fault.js'
+import { EvaluationError } from '../evaluation/error.js'
 
 const token = z.string().min(1).max(128)
 
@@ -20,14 +19,13 @@ const decisionSchema = z.strictObject({
   auditRefs: z.array(z.string().max(1024)).max(32).optional(),
 })
 
-/** Strict: a member that this version does not know may be a condition that it would not heed. */
-export const answerSchema = z.strictObject({
+/** Strict, because an unknown member may be a condition that this version would ignore. */
+export const responseSchema = z.strictObject({
   protocolVersion: z.string(),
   decision: decisionSchema,
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
 
-/** As it travels. */
 export interface WireRequest {
   readonly protocolVersion: string
   readonly requestId: string
@@ -72,25 +70,19 @@ export function wireRequest(request: EvaluationRequest, protocolVersion: string)
   }
 }
 
-/** Throws `EvaluationFault` for anything but one decision in the version that was asked in. */
-export function readAnswer(bytes: Uint8Array, protocolVersion: string): Evaluation {
-  const value = jsonIn(bytes)
-  // Another version may have another shape: that is then the lesser fault.
-  const spoken = isObject(value) ? value['protocolVersion'] : undefined
-  if (typeof spoken === 'string' && spoken !== protocolVersion) {
-    throw new EvaluationFault(
-      `the runtime does not speak the protocol version ${protocolVersion}`,
-      'unusable',
-    )
+/** Throws `EvaluationError` unless the body holds one valid decision in the requested protocol version. */
+export function parseResponse(bytes: Uint8Array, protocolVersion: string): Evaluation {
+  const value = parseBody(bytes)
+  // Checked first: another version may have another structure, and the version is the clearer error.
+  const version = isObject(value) ? value['protocolVersion'] : undefined
+  if (typeof version === 'string' && version !== protocolVersion) {
+    throw new EvaluationError(`the runtime does not support protocol version ${protocolVersion}`, 'invalid')
   }
-  const answer = answerSchema.safeParse(value)
-  if (answer.success) return evaluationOf(answer.data.decision)
-  const [issue] = answer.error.issues
+  const response = responseSchema.safeParse(value)
+  if (response.success) return evaluationOf(response.data.decision)
+  const [issue] = response.error.issues
   const at = issue === undefined || issue.path.length === 0 ? '' : ` at ${issue.path.map(String).join('.')}`
-  throw new EvaluationFault(
-    `the runtime's answer is not of the protocol's shape${at.slice(0, 100)}`,
-    'unusable',
-  )
+  throw new EvaluationError(`the runtime's response does not match the schema${at.slice(0, 100)}`, 'invalid')
 }
 
 function evaluationOf({ action, reason, reasons, obligations }: z.output<typeof decisionSchema>): Evaluation {
@@ -103,21 +95,21 @@ function evaluationOf({ action, reason, reasons, obligations }: z.output<typeof 
       : {
           obligations: obligations.map(({ type, params }) => ({
             type,
-            // It was parsed from JSON.
+            // The schema accepts any values here; they were parsed from JSON.
             ...(params === undefined ? {} : { params: params as JsonObject }),
           })),
         }),
   }
 }
 
-function jsonIn(bytes: Uint8Array): JsonValue {
+function parseBody(bytes: Uint8Array): JsonValue {
   try {
     return parseJson(bytes)
-  } catch (fault) {
-    // The message may quote the answer.
-    if (fault instanceof JsonInputError)
-      throw new EvaluationFault("the runtime's answer is not JSON", 'unusable')
-    throw fault
+  } catch (error) {
+    // Without the cause, whose message may quote the response.
+    if (error instanceof JsonInputError)
+      throw new EvaluationError("the runtime's response is not valid JSON", 'invalid')
+    throw error
   }
 }
 

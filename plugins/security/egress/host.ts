@@ -1,35 +1,35 @@
-// A host as it would be contacted, and whether it is one of the public Internet's.
+// Parses the host of a URL as a client would contact it, and classifies it as public, local or reserved.
 import { BlockList, isIP } from 'node:net'
 
-/** The host and port of an authority, by the WHATWG rules. */
-export interface Contact {
+/** The host and port of an authority, parsed by the WHATWG URL rules. */
+export interface HostAndPort {
   /** Canonical: lower case, punycode, dotted IPv4, IPv6 without brackets, no trailing dot. */
   readonly host: string
-  /** As written; empty where none is, and where it is the scheme's own. */
+  /** As written; empty where it is missing or the default of the scheme. */
   readonly port: string
 }
 
-/** In UTF-16 units, before decoding: punycode costs the square of its length, and a DNS name has 253 characters. */
+/** In UTF-16 units, before decoding. Punycode costs quadratic time; a DNS name has at most 253 characters. */
 const MAX_HOST = 512
 
-/** Reads an authority (`user@host:port`); undefined where the WHATWG rules refuse it, or it is too long. */
-export function contactOf(authority: string, scheme: string): Contact | undefined {
+/** Parses `user@host:port`; undefined where the WHATWG rules reject it or it is too long. */
+export function parseAuthority(authority: string, scheme: string): HostAndPort | undefined {
   if (authority.length - authority.lastIndexOf('@') - 1 > MAX_HOST) return undefined
   const text = `${scheme}://${authority}`
-  // An authority whose end is told by another rule than the parser's would be another's.
+  // With such a character, the parser would end the authority elsewhere and return another host.
   if (authority === '' || /[/\\?#]/.test(authority) || !URL.canParse(text)) return undefined
   const { hostname, port } = new URL(text)
-  return { host: canonical(hostname), port }
+  return { host: canonicalHost(hostname), port }
 }
 
-function canonical(hostname: string): string {
+function canonicalHost(hostname: string): string {
   const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(bare)
-  if (mapped !== null) return dotted(mapped[1] ?? '', mapped[2] ?? '')
+  if (mapped !== null) return dottedIpv4(mapped[1] ?? '', mapped[2] ?? '')
   return bare.endsWith('.') ? bare.slice(0, -1) : bare
 }
 
-function dotted(high: string, low: string): string {
+function dottedIpv4(high: string, low: string): string {
   return [high, low]
     .map((piece) => Number.parseInt(piece, 16))
     .flatMap((piece) => [piece >> 8, piece & 0xff])
@@ -37,18 +37,18 @@ function dotted(high: string, low: string): string {
 }
 
 /**
- * `reserved` hosts are allowed only by a pattern that names them whole: addresses that are not globally reachable
- * (IANA special-purpose registries), the loopback names, and the metadata services of clouds. `local` names belong
- * to the network at hand: `*` alone does not allow them.
+ * `reserved`: addresses that are not globally reachable (IANA special-purpose registries), loopback names and cloud
+ * metadata services; only a pattern with the full name allows them. `local`: names of the local network; `*` alone does
+ * not allow them.
  */
-export type Reach = 'public' | 'local' | 'reserved'
+export type HostClass = 'public' | 'local' | 'reserved'
 
-export function reachOf(host: string): Reach {
+export function classifyHost(host: string): HostClass {
   const family = isIP(host)
-  if (family === 4) return notPublic4.check(host, 'ipv4') ? 'reserved' : 'public'
-  if (family === 6) return isPublic6(host) ? 'public' : 'reserved'
+  if (family === 4) return reservedIpv4.check(host, 'ipv4') ? 'reserved' : 'public'
+  if (family === 6) return isPublicIpv6(host) ? 'public' : 'reserved'
   if (reservedNames.has(host) || host.endsWith('.localhost')) return 'reserved'
-  return !host.includes('.') || localZones.some((zone) => host.endsWith(zone)) ? 'local' : 'public'
+  return !host.includes('.') || localDomains.some((domain) => host.endsWith(domain)) ? 'local' : 'public'
 }
 
 const reservedNames: ReadonlySet<string> = new Set([
@@ -64,7 +64,7 @@ const reservedNames: ReadonlySet<string> = new Set([
 ])
 
 /** RFC 6762, RFC 8375, and ICANN's reservation of `internal`. */
-const localZones = [
+const localDomains = [
   '.local',
   '.localdomain',
   '.internal',
@@ -75,7 +75,7 @@ const localZones = [
   '.home',
 ]
 
-const notPublic4 = listOf('ipv4', [
+const reservedIpv4 = blockList('ipv4', [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
   ['100.64.0.0', 10],
@@ -90,25 +90,25 @@ const notPublic4 = listOf('ipv4', [
   ['198.51.100.0', 24],
   ['203.0.113.0', 24],
   ['224.0.0.0', 3],
-  // The host that Azure's virtual machines know as theirs.
+  // The platform address of Azure virtual machines.
   ['168.63.129.16', 32],
 ])
 
-const global6 = listOf('ipv6', [['2000::', 3]])
+const globalIpv6 = blockList('ipv6', [['2000::', 3]])
 
-/** Within the global range: what is set apart, and what carries an IPv4 address that would be contacted instead. */
-const notPublic6 = listOf('ipv6', [
+/** Within the global range: special-purpose blocks, and addresses that embed the IPv4 address to contact. */
+const reservedIpv6 = blockList('ipv6', [
   ['2001::', 23],
   ['2001:db8::', 32],
   ['2002::', 16],
   ['3fff::', 20],
 ])
 
-function isPublic6(host: string): boolean {
-  return global6.check(host, 'ipv6') && !notPublic6.check(host, 'ipv6')
+function isPublicIpv6(host: string): boolean {
+  return globalIpv6.check(host, 'ipv6') && !reservedIpv6.check(host, 'ipv6')
 }
 
-function listOf(family: 'ipv4' | 'ipv6', subnets: ReadonlyArray<readonly [string, number]>): BlockList {
+function blockList(family: 'ipv4' | 'ipv6', subnets: ReadonlyArray<readonly [string, number]>): BlockList {
   const list = new BlockList()
   for (const [net, prefix] of subnets) list.addSubnet(net, prefix, family)
   return list

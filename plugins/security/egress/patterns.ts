@@ -1,8 +1,8 @@
-// The policy's `egress_allowlist`, compiled once.
+// Compiles `egress_allowlist`.
 import { isIP, isIPv6 } from 'node:net'
-import { type Contact, contactOf, type Reach, reachOf } from './host.js'
+import { classifyHost, type HostAndPort, type HostClass, parseAuthority } from './host.js'
 
-/** Schemes that a pattern without one speaks of. */
+/** Schemes that a pattern without a scheme allows. */
 const webSchemes: ReadonlySet<string> = new Set(['http', 'https', 'ws', 'wss'])
 
 const defaultPorts: Readonly<Record<string, string>> = {
@@ -13,48 +13,49 @@ const defaultPorts: Readonly<Record<string, string>> = {
   ftp: '21',
 }
 
-/** Why a pattern was refused; written for the policy's author. */
+/** An invalid pattern; the message is for the author of the policy. */
 export class HostPatternError extends Error {
   override readonly name = 'HostPatternError'
 }
 
 interface HostPattern {
-  /** Undefined: the schemes of the web. */
+  /** Undefined: `webSchemes`. */
   readonly scheme: string | undefined
   readonly kind: 'host' | 'subdomains' | 'any'
-  /** A canonical host; for `subdomains` the domain they are in, for `any` nothing. */
+  /** Canonical; the parent domain for `subdomains`, empty for `any`. */
   readonly host: string
   /** Undefined: every port. */
   readonly port: string | undefined
 }
 
 /**
- * Reads `host`, `*.domain` or `*`, each with a port or without and after a `scheme://` or not.
+ * Parses `[scheme://]host[:port]`, where the host may also be `*.domain` or `*`.
  *
  * @throws {HostPatternError}
  */
 export function parseHostPattern(source: string): HostPattern {
   const [, scheme, rest = ''] = /^(?:([A-Za-z][A-Za-z0-9+.-]*):\/\/)?(.*)$/s.exec(source) ?? []
-  if (scheme?.toLowerCase() === 'file') throw new HostPatternError('what file: URLs open is for fs_allowlist')
+  if (scheme?.toLowerCase() === 'file')
+    throw new HostPatternError('file: URLs are configured in fs_allowlist')
   if (/[/\\?#@\s]/.test(rest))
-    throw new HostPatternError('a host pattern has no path, query, user or space; write the host alone')
+    throw new HostPatternError('a host pattern must not contain a path, query, user name or space')
   const [, name = '', port] = isIPv6(rest)
     ? [rest, `[${rest}]`]
     : (/^(.*?)(?::(\d{1,5}))?$/s.exec(rest) ?? [])
-  const at = { scheme: scheme?.toLowerCase(), port: port === undefined ? undefined : portOf(port) }
-  if (name === '*') return { ...at, kind: 'any', host: '' }
-  const isSuffix = name.startsWith('*.')
-  const host = contactOf(isSuffix ? name.slice(2) : name, 'http')?.host
-  if (name.includes('*', isSuffix ? 1 : 0))
-    throw new HostPatternError('a star stands alone or as the first label, as in *.example.com')
-  if (host === undefined || !isPlain(host)) throw new HostPatternError('this is no host')
-  if (isSuffix && isIP(host) !== 0) throw new HostPatternError('an address has no subdomains')
-  return { ...at, kind: isSuffix ? 'subdomains' : 'host', host }
+  const common = { scheme: scheme?.toLowerCase(), port: port === undefined ? undefined : parsePort(port) }
+  if (name === '*') return { ...common, kind: 'any', host: '' }
+  const isSubdomains = name.startsWith('*.')
+  const host = parseAuthority(isSubdomains ? name.slice(2) : name, 'http')?.host
+  if (name.includes('*', isSubdomains ? 1 : 0))
+    throw new HostPatternError('* is allowed alone or as the first label, as in *.example.com')
+  if (host === undefined || !isDnsNameOrAddress(host)) throw new HostPatternError('not a valid host')
+  if (isSubdomains && isIP(host) !== 0) throw new HostPatternError('an IP address has no subdomains')
+  return { ...common, kind: isSubdomains ? 'subdomains' : 'host', host }
 }
 
-function portOf(digits: string): string {
+function parsePort(digits: string): string {
   const port = Number(digits)
-  if (port < 1 || port > 65535) throw new HostPatternError('a port is a number from 1 to 65535')
+  if (port < 1 || port > 65535) throw new HostPatternError('a port must be a number from 1 to 65535')
   return String(port)
 }
 
@@ -65,7 +66,7 @@ export class EgressAllowlist {
   #any: HostPattern[] = []
   #schemes = new Set<string>()
 
-  /** @throws {HostPatternError} for the first pattern that is wrong */
+  /** @throws {HostPatternError} for the first invalid pattern */
   constructor(sources: readonly string[]) {
     this.sources = sources
     for (const source of sources) {
@@ -79,39 +80,43 @@ export class EgressAllowlist {
     }
   }
 
-  /** Whether URLs of the scheme could be allowed at all. */
-  knowsScheme(scheme: string): boolean {
+  /** Whether any pattern can allow URLs with this scheme. */
+  hasScheme(scheme: string): boolean {
     return webSchemes.has(scheme) || this.#schemes.has(scheme)
   }
 
-  /** `scheme` is null where the caller left it out. */
-  allows({ host, port }: Contact, scheme: string | null, reach: Reach = reachOf(host)): boolean {
-    if (!isPlain(host)) return false
+  /** `scheme` is null for a host without a scheme. */
+  allows(
+    { host, port }: HostAndPort,
+    scheme: string | null,
+    hostClass: HostClass = classifyHost(host),
+  ): boolean {
+    if (!isDnsNameOrAddress(host)) return false
     const actual = port === '' && scheme !== null ? (defaultPorts[scheme] ?? '') : port
-    const fits = (pattern: HostPattern): boolean =>
+    const matches = (pattern: HostPattern): boolean =>
       (pattern.scheme === undefined
         ? scheme === null || webSchemes.has(scheme)
         : pattern.scheme === scheme) &&
       (pattern.port === undefined || pattern.port === actual)
-    if (this.#hosts.get(host)?.some(fits)) return true
-    if (reach === 'reserved') return false
-    if (reach === 'public' && this.#any.some(fits)) return true
+    if (this.#hosts.get(host)?.some(matches)) return true
+    if (hostClass === 'reserved') return false
+    if (hostClass === 'public' && this.#any.some(matches)) return true
     if (isIP(host) !== 0) return false
     for (let dot = host.indexOf('.'); dot >= 0; dot = host.indexOf('.', dot + 1)) {
-      if (this.#domains.get(host.slice(dot + 1))?.some(fits)) return true
+      if (this.#domains.get(host.slice(dot + 1))?.some(matches)) return true
     }
     return false
   }
 }
 
-/** In characters (RFC 1035 §2.3.4, without the root's dot). */
-const MAX_NAME = 253
+/** In characters (RFC 1035 §2.3.4), without the trailing dot. */
+const MAX_DNS_NAME = 253
 
 /**
- * Whether a canonical host is an address or a name such as DNS holds. The WHATWG rules let more through, which other
- * readers split: `evil.com,a.example.com` is no subdomain of example.com to them.
+ * Whether a canonical host is an IP address or a DNS name. The WHATWG rules accept other hosts too, which some clients
+ * split: to them, `evil.com,a.example.com` is not a subdomain of example.com.
  */
-function isPlain(host: string): boolean {
-  if (host.length > MAX_NAME) return false
+function isDnsNameOrAddress(host: string): boolean {
+  if (host.length > MAX_DNS_NAME) return false
   return isIP(host) !== 0 || host.split('.').every((label) => /^[a-z0-9_-]+$/.test(label))
 }

@@ -1,68 +1,68 @@
-// The policy's `fs_allowlist`, compiled once. `*` stands for any characters of one name, `**` for any number of names.
+// Compiles `fs_allowlist`. `*` matches any characters of one segment, `**` any number of segments.
 import { type Glob, globMatches, globOf } from '@svc/core/match'
-import { type NormalPath, normalPath, PathError } from './normal-path.js'
+import { type NormalizedPath, normalizePath, PathError } from './normalize.js'
 
-/** Why a pattern was refused; written for the policy's author. */
+/** An invalid pattern; the message is for the author of the policy. */
 export class PathPatternError extends Error {
   override readonly name = 'PathPatternError'
 }
 
 interface PathPattern {
   readonly root: string
-  /** The names between the `**`, at least one run; between two neighbours stands a `**`. */
+  /** The segments between the `**` of the pattern; at least one run, which may be empty. */
   readonly runs: readonly (readonly Glob[])[]
 }
 
 /**
- * @param base where relative patterns begin, as relative paths do
+ * @param base of relative patterns
  * @throws {PathPatternError}
  */
-export function parsePathPattern(source: string, base: NormalPath | undefined): PathPattern {
+export function parsePathPattern(source: string, base: NormalizedPath | undefined): PathPattern {
   if (/[?[\]{}]/.test(source))
-    throw new PathPatternError('the wildcards are * and **; write * for ?, [ and {')
-  const names = source.split(/[\\/]/)
-  if (names.includes('..')) throw new PathPatternError('write the path that ".." leads to')
-  if (names.some((name) => name.includes('**') && name !== '**'))
-    throw new PathPatternError('** stands for whole names: /srv/**/x')
-  const { root, segments } = read(source, base)
-  if (root.includes('*')) throw new PathPatternError('a home or server is written without a star')
+    throw new PathPatternError('?, [ ] and { } are not supported; the wildcards are * and **')
+  const segments = source.split(/[\\/]/)
+  if (segments.includes('..')) throw new PathPatternError('".." is not supported; write the resolved path')
+  if (segments.some((segment) => segment.includes('**') && segment !== '**'))
+    throw new PathPatternError('** must be a whole segment, as in /srv/**/x')
+  const path = parse(source, base)
+  if (path.root.includes('*')) throw new PathPatternError('* is not supported in a home or server name')
   const runs: Glob[][] = [[]]
-  for (const segment of segments) {
+  for (const segment of path.segments) {
     if (segment === '**') runs.push([])
     else runs[runs.length - 1]?.push(globOf(segment))
   }
-  return { root, runs }
+  return { root: path.root, runs }
 }
 
 /**
- * The directory in which relative paths begin.
+ * Parses `fs_root`.
  *
  * @throws {PathPatternError}
  */
-export function parseRoot(source: string): NormalPath {
-  const path = read(source, undefined)
+export function parseRoot(source: string): NormalizedPath {
+  const path = parse(source, undefined)
   if (path.root === '' || path.root.startsWith('~') || source.includes('*'))
-    throw new PathPatternError('an absolute path without a star is wanted')
+    throw new PathPatternError('must be an absolute path without *')
   return path
 }
 
-function read(source: string, base: NormalPath | undefined): NormalPath {
+function parse(source: string, base: NormalizedPath | undefined): NormalizedPath {
   try {
-    // The policy's author has no URL in mind: two slashes of either kind begin a Windows share.
-    return normalPath(source.replace(/^\/\//, '\\\\'), { base, isWindows: true })
-  } catch (thrown) {
-    if (thrown instanceof PathError) throw new PathPatternError(`this path ${thrown.message}`)
-    throw thrown
+    // In a pattern, unlike in an argument, `//` cannot be a URL: it starts a Windows share.
+    return normalizePath(source.replace(/^\/\//, '\\\\'), { base, isWindows: true })
+  } catch (error) {
+    if (error instanceof PathError) throw new PathPatternError(`this path ${error.message}`)
+    throw error
   }
 }
 
 export class FsAllowlist {
   #byRoot = new Map<string, PathPattern[]>()
 
-  /** @throws {PathPatternError} for the first pattern that is wrong */
+  /** @throws {PathPatternError} for the first invalid pattern */
   constructor(
     readonly sources: readonly string[],
-    readonly base: NormalPath | undefined,
+    readonly base: NormalizedPath | undefined,
   ) {
     for (const source of sources) {
       const pattern = parsePathPattern(source, base)
@@ -70,30 +70,30 @@ export class FsAllowlist {
     }
   }
 
-  allows({ root, segments }: NormalPath): boolean {
+  allows({ root, segments }: NormalizedPath): boolean {
     return this.#byRoot.get(root)?.some((pattern) => matches(pattern.runs, segments)) ?? false
   }
 }
 
 /**
- * The first run stands at the path's beginning, the last at its end, each other at the first place after the one
- * before: where any places fit, these do, so nothing is tried twice.
+ * Matches the first run at the start, the last at the end, and each other at the first position after the previous one.
+ * If any positions match, these do, so no backtracking is needed.
  */
-function matches(runs: PathPattern['runs'], names: readonly string[]): boolean {
+function matches(runs: PathPattern['runs'], segments: readonly string[]): boolean {
   const first = runs[0] ?? []
-  if (runs.length === 1) return first.length === names.length && standsAt(first, names, 0)
+  if (runs.length === 1) return first.length === segments.length && matchesAt(first, segments, 0)
   const last = runs[runs.length - 1] ?? []
-  const end = names.length - last.length
+  const end = segments.length - last.length
   let from = first.length
-  if (from > end || !standsAt(first, names, 0) || !standsAt(last, names, end)) return false
+  if (from > end || !matchesAt(first, segments, 0) || !matchesAt(last, segments, end)) return false
   for (const run of runs.slice(1, -1)) {
-    while (from + run.length <= end && !standsAt(run, names, from)) from++
+    while (from + run.length <= end && !matchesAt(run, segments, from)) from++
     from += run.length
     if (from > end) return false
   }
   return true
 }
 
-function standsAt(run: readonly Glob[], names: readonly string[], at: number): boolean {
-  return run.every((glob, i) => globMatches(glob, names[at + i] ?? ''))
+function matchesAt(run: readonly Glob[], segments: readonly string[], at: number): boolean {
+  return run.every((glob, i) => globMatches(glob, segments[at + i] ?? ''))
 }

@@ -1,6 +1,6 @@
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { expect } from 'chai'
-import { acme } from './run.js'
+import { acme } from './stage.js'
 
 function mistakes(section: unknown): string[] {
   const { error } = entitlementsPlugin.schema.safeParse(section)

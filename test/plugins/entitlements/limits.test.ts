@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { acme, run, type Who } from './run.js'
+import { acme, run, type Who } from './stage.js'
 
 const KEY = 'mcp://files/echo@1.0.0'
 

@@ -1,7 +1,7 @@
 import type { RequestKind } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { acme, callBy, run, served, stageOf, verdictOn, type Who } from './run.js'
+import { acme, callBy, run, served, stageOf, verdictOn, type Who } from './stage.js'
 
 const NOT_LISTED = 'tool_not_in_allowlist'
 const DENIED = 'tool_in_denylist'

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { acme, verdictOn } from './run.js'
+import { acme, verdictOn } from './stage.js'
 
 interface Lists {
   allowlist?: string[]

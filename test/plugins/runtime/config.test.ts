@@ -4,18 +4,18 @@ import { createStage, fakeContext } from 'svc-sdk/testing'
 
 const parse = (enforcement: object) => runtimePlugin.schema.safeParse({ enforcement })
 const remote = (over: object) =>
-  parse({ mode: 'remote', remote: { endpoint: 'https://judge.example.com/evaluate', ...over } })
+  parse({ mode: 'remote', remote: { endpoint: 'https://runtime.example.com/evaluate', ...over } })
 
 describe('the runtime section', () => {
-  it('is local, closed and in the one version when it says nothing', () => {
+  it('has defaults: local, deny, and the supported protocol version', () => {
     expect(runtimePlugin.schema.parse({})).to.deep.equal({
       enforcement: { mode: 'local', protocolVersion: '2026-02-01', failureMode: 'deny' },
     })
   })
 
-  it('has the defaults of decisions §5 for a remote runtime', () => {
+  it('has defaults for a remote runtime', () => {
     expect(remote({}).data?.enforcement.remote).to.deep.equal({
-      endpoint: 'https://judge.example.com/evaluate',
+      endpoint: 'https://runtime.example.com/evaluate',
       timeoutMs: 2000,
       maxRetries: 1,
       retryBackoffMs: 100,
@@ -23,67 +23,67 @@ describe('the runtime section', () => {
     })
   })
 
-  const wrong: Readonly<Record<string, object>> = {
+  const invalid: Readonly<Record<string, object>> = {
     'mode remote without an endpoint': { mode: 'remote' },
-    'another version of the protocol': { protocolVersion: '2027-01-01' },
-    'an endpoint over plain http': { remote: { endpoint: 'http://judge.example.com/' } },
-    'an endpoint that holds a password': { remote: { endpoint: 'https://u:p@judge.example.com/' } },
-    'an endpoint with a fragment': { remote: { endpoint: 'https://judge.example.com/#a' } },
-    'an endpoint of another protocol': { remote: { endpoint: 'ftp://judge.example.com/' } },
-    'two keys': { remote: { apiKey: 'a', apiKeyRef: 'env:A' } },
-    'a key where its reference belongs': { remote: { apiKeyRef: 'sk-live-1' } },
-    'a key that no header can carry': { remote: { apiKey: 'a b\n' } },
-    'a key beside an authorization header': { remote: { apiKey: 'a', headers: { Authorization: 'b' } } },
-    'a header that the connection sets': { remote: { headers: { Host: 'evil' } } },
+    'an unsupported protocol version': { protocolVersion: '2027-01-01' },
+    'an endpoint over plain http': { remote: { endpoint: 'http://runtime.example.com/' } },
+    'an endpoint with a password': { remote: { endpoint: 'https://u:p@runtime.example.com/' } },
+    'an endpoint with a fragment': { remote: { endpoint: 'https://runtime.example.com/#a' } },
+    'an endpoint with another scheme': { remote: { endpoint: 'ftp://runtime.example.com/' } },
+    'both apiKey and apiKeyRef': { remote: { apiKey: 'a', apiKeyRef: 'env:A' } },
+    'an apiKeyRef that is not a reference': { remote: { apiKeyRef: 'sk-live-1' } },
+    'an API key that is not a valid header value': { remote: { apiKey: 'a b\n' } },
+    'an API key and an authorization header': { remote: { apiKey: 'a', headers: { Authorization: 'b' } } },
+    'a header of the connection': { remote: { headers: { Host: 'evil' } } },
     'a header with a line break': { remote: { headers: { 'x-a': 'a\r\nx-b: c' } } },
-    'a name that is no header': { remote: { headers: { 'x a': 'a' } } },
-    'a time-out of nothing': { remote: { timeoutMs: 0 } },
+    'an invalid header name': { remote: { headers: { 'x a': 'a' } } },
+    'a time-out of zero': { remote: { timeoutMs: 0 } },
     'a negative number of retries': { remote: { maxRetries: -1 } },
   }
-  for (const [what, enforcement] of Object.entries(wrong)) {
-    it(`refuses ${what}`, () => {
+  for (const [title, enforcement] of Object.entries(invalid)) {
+    it(`rejects ${title}`, () => {
       expect(parse(enforcement).success).to.equal(false)
     })
   }
 
-  it('accepts plain http on loopback, and elsewhere only where the policy says so, with a warning', () => {
+  it('accepts plain http on loopback, and elsewhere only with allowInsecureHttp and a warning', () => {
     expect(parse({ mode: 'remote', remote: { endpoint: 'http://127.0.0.1:1/' } }).success).to.equal(true)
     const section = runtimePlugin.schema.parse({
-      enforcement: { mode: 'remote', remote: { endpoint: 'http://judge/', allowInsecureHttp: true } },
+      enforcement: { mode: 'remote', remote: { endpoint: 'http://runtime/', allowInsecureHttp: true } },
     })
     const context = fakeContext('/')
     createStage(runtimePlugin, section, context)
     expect(context.warnings).to.deep.equal([
-      'runtime.enforcement.remote.endpoint: over plain http, verdicts can be forged on their way',
+      'runtime.enforcement.remote.endpoint: over plain http, decisions can be forged in transit',
     ])
   })
 
-  it('warns of an address that is never asked', () => {
-    const said = (enforcement: object) =>
+  it('warns of an endpoint that is never used', () => {
+    const warnings = (enforcement: object) =>
       runtimePlugin
         .check?.(runtimePlugin.schema.parse({ enforcement }), {}, () => false)
         ?.map(({ path, message, severity }) => `${severity} ${path.join('.')}: ${message}`)
-    const at = { endpoint: 'https://judge.example.com/' }
-    expect(said({ remote: at })).to.deep.equal([
-      'warning runtime.enforcement.remote.endpoint: without mode: remote no runtime is asked',
+    const endpointOnly = { endpoint: 'https://runtime.example.com/' }
+    expect(warnings({ remote: endpointOnly })).to.deep.equal([
+      'warning runtime.enforcement.remote.endpoint: has no effect without mode: remote',
     ])
-    expect(said({ mode: 'remote', remote: at })).to.deep.equal([])
-    expect(said({ remote: { timeoutMs: 500 } })).to.deep.equal([])
+    expect(warnings({ mode: 'remote', remote: endpointOnly })).to.deep.equal([])
+    expect(warnings({ remote: { timeoutMs: 500 } })).to.deep.equal([])
   })
 
-  it('keeps the gateway from starting when its key can never be read', async () => {
+  it('fails to start with a key reference that can never be read', async () => {
     const section = runtimePlugin.schema.parse({
       enforcement: {
         mode: 'remote',
-        remote: { endpoint: 'https://judge.example.com/', apiKeyRef: 'file:///etc/shadow' },
+        remote: { endpoint: 'https://runtime.example.com/', apiKeyRef: 'file:///etc/shadow' },
       },
     })
     const stage = createStage(runtimePlugin, section, fakeContext('/srv'))
-    let said: unknown
-    await stage.start?.(new AbortController().signal).catch((fault: unknown) => {
-      said = fault
+    let thrown: unknown
+    await stage.start?.(new AbortController().signal).catch((error: unknown) => {
+      thrown = error
     })
-    expect(said)
+    expect(thrown)
       .to.have.property('message')
       .that.includes('runtime.enforcement.remote.apiKeyRef: the key file')
   })

@@ -2,5 +2,5 @@
 import type { ConformanceOptions } from 'svc-sdk/testing'
 
 export const options: ConformanceOptions = {
-  validConfig: { enforcement: { mode: 'local', remote: { endpoint: 'https://judge.example.com/' } } },
+  validConfig: { enforcement: { mode: 'local', remote: { endpoint: 'https://runtime.example.com/' } } },
 }

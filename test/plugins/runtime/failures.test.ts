@@ -1,10 +1,17 @@
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { expect } from 'chai'
-import { decide, nothingAllowed, type RigOptions, type RuntimeAnswer, respond, startRig } from './rig.js'
+import {
+  decide,
+  nothingAllowed,
+  type RuntimeHandler,
+  respond,
+  type SetupOptions,
+  startSetup,
+} from './gateway.js'
 
-/** Refuses connections: whoever had the port has closed it. */
-async function closedPort(): Promise<string> {
+/** A URL with a port on which nothing listens. */
+async function unusedUrl(): Promise<string> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -12,173 +19,179 @@ async function closedPort(): Promise<string> {
   return `http://127.0.0.1:${port}/evaluate`
 }
 
-const patient = { timeoutMs: 60_000 }
-const hasty = { timeoutMs: 500, maxRetries: 0 }
+const longTimeout = { timeoutMs: 60_000 }
+const shortTimeout = { timeoutMs: 500, maxRetries: 0 }
 
-const failures: Readonly<Record<string, { runtime: RuntimeAnswer; remote?: object; tries: number }>> = {
-  'gives no answer in time': { runtime: () => undefined, remote: hasty, tries: 1 },
-  'hangs after its headers': {
+const failures: Readonly<Record<string, { runtime: RuntimeHandler; remote?: object; requests: number }>> = {
+  'sends no response in time': { runtime: () => undefined, remote: shortTimeout, requests: 1 },
+  'stalls after the response headers': {
     runtime: (response) => response.writeHead(200).write('{'),
-    remote: hasty,
-    tries: 1,
+    remote: shortTimeout,
+    requests: 1,
   },
-  'hangs in the body of an error': {
+  'stalls in the body of an error response': {
     runtime: (response) => response.writeHead(500).write('{'),
-    remote: hasty,
-    tries: 1,
+    remote: shortTimeout,
+    requests: 1,
   },
-  'closes the connection': { runtime: (response) => response.destroy(), remote: patient, tries: 2 },
-  'answers 500 again and again': { runtime: (response) => respond(response, 500, {}), tries: 2 },
-  'answers 408': { runtime: (response) => respond(response, 408, {}), tries: 2 },
-  'answers 429': { runtime: (response) => respond(response, 429, {}), tries: 2 },
-  'answers 401': { runtime: (response) => respond(response, 401, {}), tries: 1 },
-  'answers 204': { runtime: (response) => response.writeHead(204).end(), tries: 1 },
+  'closes the connection': { runtime: (response) => response.destroy(), remote: longTimeout, requests: 2 },
+  'responds 500 twice': { runtime: (response) => respond(response, 500, {}), requests: 2 },
+  'responds 408': { runtime: (response) => respond(response, 408, {}), requests: 2 },
+  'responds 429': { runtime: (response) => respond(response, 429, {}), requests: 2 },
+  'responds 401': { runtime: (response) => respond(response, 401, {}), requests: 1 },
+  'responds 204': { runtime: (response) => response.writeHead(204).end(), requests: 1 },
   redirects: {
     runtime: (response, call) =>
       respond(response, 307, {}, { location: `http://${call.headers.host}/other` }),
-    tries: 1,
+    requests: 1,
   },
-  'answers what is not JSON': { runtime: (response) => response.end('<html>'), tries: 1 },
-  'answers JSON that two readers read differently': {
+  'sends invalid JSON': { runtime: (response) => response.end('<html>'), requests: 1 },
+  'sends JSON with duplicate members': {
     runtime: (response) =>
       response.end('{"protocolVersion":"2026-02-01","decision":{"action":"deny","action":"allow"}}'),
-    tries: 1,
+    requests: 1,
   },
-  'answers another shape': { runtime: (response) => respond(response, 200, { verdict: 'allow' }), tries: 1 },
-  'decides what the protocol does not know': {
+  'sends JSON of another structure': {
+    runtime: (response) => respond(response, 200, { verdict: 'allow' }),
+    requests: 1,
+  },
+  'sends an unknown action': {
     runtime: (response) => decide(response, { action: 'permit' }),
-    tries: 1,
+    requests: 1,
   },
-  'attaches a member that the protocol does not know': {
+  'sends an unknown member': {
     runtime: (response) => decide(response, { action: 'allow', unless: 'it is dark' }),
-    tries: 1,
+    requests: 1,
   },
-  'speaks another version': {
+  'sends another protocol version': {
     runtime: (response) => decide(response, { action: 'allow' }, '2027-01-01'),
-    tries: 1,
+    requests: 1,
   },
-  'answers more than anyone wants to read': {
+  'sends more than 64 KiB': {
     runtime: (response) => decide(response, { action: 'allow', reason: 'x'.repeat(100_000) }),
-    tries: 1,
+    requests: 1,
   },
-  'obliges to something unknown': {
+  'sends an unknown obligation': {
     runtime: (response) => decide(response, { action: 'allow', obligations: [{ type: 'sing' }] }),
-    tries: 1,
+    requests: 1,
   },
-  'obliges to a redaction that cannot be done': {
+  'sends an unsupported redaction': {
     runtime: (response) =>
       decide(response, {
         action: 'allow',
         obligations: [{ type: 'redact_output', params: { patterns: ['(a+)+$'] } }],
       }),
-    tries: 1,
+    requests: 1,
   },
 }
 
 describe('a remote runtime that fails', () => {
-  for (const [how, { runtime, remote = {}, tries }] of Object.entries(failures)) {
-    it(`because it ${how}: no call passes by default`, async () => {
-      await using rig = await startRig({ runtime, remote })
-      const response = await rig.call()
+  for (const [how, { runtime, remote = {}, requests }] of Object.entries(failures)) {
+    it(`${how}: the call is refused by default`, async () => {
+      await using setup = await startSetup({ runtime, remote })
+      const response = await setup.call()
       expect(response.status).to.equal(503)
       expect(response.headers.get('retry-after')).to.equal('1')
       expect(await response.json()).to.include({
         error: 'RUNTIME_UNAVAILABLE',
-        message: 'The runtime could not be asked, so the call was not sent.',
+        message: 'The runtime is unavailable, so the call was not sent.',
         sent: false,
       })
-      expect(rig.asked.map(({ path }) => path)).to.deep.equal(Array(tries).fill('/evaluate'))
-      expect(rig.served).to.deep.equal([])
-      expect(rig.lastRecord()).to.include({ status: 'error', error: 'RUNTIME_UNAVAILABLE' })
+      expect(setup.runtimeRequests.map(({ path }) => path)).to.deep.equal(Array(requests).fill('/evaluate'))
+      expect(setup.toolRequests).to.deep.equal([])
+      expect(setup.lastRecord()).to.include({ status: 'error', error: 'RUNTIME_UNAVAILABLE' })
     })
   }
 
-  it('because nobody listens: no call passes by default', async () => {
-    await using rig = await startRig({ endpoint: await closedPort() })
-    expect((await rig.call()).status).to.equal(503)
-    expect(rig.meter.values.get('svc_runtime_retries_total')).to.equal(1)
-    expect(rig.served).to.deep.equal([])
+  it('does not accept connections: the call is refused by default', async () => {
+    await using setup = await startSetup({ endpoint: await unusedUrl() })
+    expect((await setup.call()).status).to.equal(503)
+    expect(setup.meter.values.get('svc_runtime_retries_total')).to.equal(1)
+    expect(setup.toolRequests).to.deep.equal([])
   })
 
-  const failing: RigOptions = { runtime: (response) => respond(response, 500, {}), remote: { maxRetries: 0 } }
+  const failing: SetupOptions = {
+    runtime: (response) => respond(response, 500, {}),
+    remote: { maxRetries: 0 },
+  }
 
-  it('leaves the verdict to the policy with failureMode local', async () => {
-    await using strict = await startRig({ ...failing, failureMode: 'local', options: nothingAllowed })
+  it('applies the policy rule with failureMode local', async () => {
+    await using strict = await startSetup({ ...failing, failureMode: 'local', gateway: nothingAllowed })
     expect(await (await strict.call()).json()).to.include({ denial_reason: 'tool_not_in_allowlist' })
-    await using clean = await startRig({ ...failing, failureMode: 'local' })
+    await using clean = await startSetup({ ...failing, failureMode: 'local' })
     expect((await clean.call()).status).to.equal(200)
     expect(clean.lastRecord().findings).to.deep.equal([])
   })
 
-  it('lets calls pass with failureMode allow, and the record tells', async () => {
-    await using rig = await startRig({ ...failing, failureMode: 'allow', options: nothingAllowed })
-    expect((await rig.call()).status).to.equal(200)
-    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+  it('lets calls pass with failureMode allow and records it', async () => {
+    await using setup = await startSetup({ ...failing, failureMode: 'allow', gateway: nothingAllowed })
+    expect((await setup.call()).status).to.equal(200)
+    expect(setup.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
       ['tool_not_in_allowlist', 'reported'],
       ['runtime_unavailable', 'reported'],
     ])
   })
 
-  it('is only recorded in observe mode, whatever the failure mode', async () => {
-    await using rig = await startRig({
+  it('is only recorded in observe mode, with any failureMode', async () => {
+    await using setup = await startSetup({
       ...failing,
       failureMode: 'deny',
-      options: { enforcement: { mode: 'observe', deny_on: [] } },
+      gateway: { enforcement: { mode: 'observe', deny_on: [] } },
     })
-    expect((await rig.call()).status).to.equal(200)
-    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+    expect((await setup.call()).status).to.equal(200)
+    expect(setup.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
       ['runtime_unavailable', 'reported'],
       ['runtime_denied', 'would_deny'],
     ])
   })
 
-  it('is asked again after a 500, and the second answer counts', async () => {
-    await using rig = await startRig({
-      runtime: (response, _call, nth) =>
-        nth === 1 ? respond(response, 500, {}) : decide(response, { action: 'allow' }),
+  it('gets a retry after a 500, whose response counts', async () => {
+    await using setup = await startSetup({
+      runtime: (response, _call, count) =>
+        count === 1 ? respond(response, 500, {}) : decide(response, { action: 'allow' }),
     })
-    expect((await rig.call()).status).to.equal(200)
-    const [first, second] = rig.asked.map(({ body }) => JSON.parse(body) as { requestId: string })
+    expect((await setup.call()).status).to.equal(200)
+    const [first, second] = setup.runtimeRequests.map(({ body }) => JSON.parse(body) as { requestId: string })
     expect(first).to.deep.equal(second)
   })
 
-  it('is asked again when Retry-After says, where the time allows it', async () => {
-    await using rig = await startRig({
+  it('gets a retry after the delay in Retry-After where the time limit allows it', async () => {
+    await using setup = await startSetup({
       remote: { timeoutMs: 60_000, retryBackoffMs: 50_000 },
-      runtime: (response, _call, nth) =>
-        nth === 1
+      runtime: (response, _call, count) =>
+        count === 1
           ? respond(response, 429, {}, { 'retry-after': '0' })
           : decide(response, { action: 'allow' }),
     })
-    expect((await rig.call()).status).to.equal(200)
-    expect(rig.asked).to.have.length(2)
+    expect((await setup.call()).status).to.equal(200)
+    expect(setup.runtimeRequests).to.have.length(2)
   })
 
-  it('is not waited for where Retry-After outlasts the time', async () => {
-    await using rig = await startRig({
+  it('gets no retry where Retry-After exceeds the time limit', async () => {
+    await using setup = await startSetup({
       remote: { timeoutMs: 50_000 },
       runtime: (response) => respond(response, 503, {}, { 'retry-after': '60' }),
     })
     const began = performance.now()
-    expect((await rig.call()).status).to.equal(503)
+    expect((await setup.call()).status).to.equal(503)
     expect(performance.now() - began).to.be.lessThan(40_000)
-    expect(rig.asked).to.have.length(1)
+    expect(setup.runtimeRequests).to.have.length(1)
   })
 
-  it('is asked no longer when the caller has left', async () => {
-    let leave = (): void => undefined
+  it('has its request aborted when the caller disconnects', async () => {
+    let close = (): void => undefined
     const hasClosed = new Promise<void>((resolve) => {
-      leave = resolve
+      close = resolve
     })
-    let ask = (): void => undefined
-    const isAsked = new Promise<void>((resolve) => {
-      ask = resolve
+    let arrive = (): void => undefined
+    const hasArrived = new Promise<void>((resolve) => {
+      arrive = resolve
     })
-    await using rig = await startRig({
-      remote: patient,
+    await using setup = await startSetup({
+      remote: longTimeout,
       runtime: (response) => {
-        response.once('close', leave)
-        ask()
+        response.once('close', close)
+        arrive()
       },
     })
     const caller = new AbortController()
@@ -190,16 +203,16 @@ describe('a remote runtime that fails', () => {
     }
     const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
     const body = { jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name: 'x', _meta } }
-    const answered = fetch(`${rig.gateway.url}/mcp/files`, {
+    const answered = fetch(`${setup.gateway.url}/mcp/files`, {
       method: 'POST',
       headers: stateless,
       body: JSON.stringify(body),
       signal: caller.signal,
-    }).catch((fault: unknown) => fault)
-    await isAsked
+    }).catch((error: unknown) => error)
+    await hasArrived
     caller.abort()
     expect(await answered).to.have.property('name', 'AbortError')
     await hasClosed
-    expect(rig.asked).to.have.length(1)
+    expect(setup.runtimeRequests).to.have.length(1)
   })
 })

@@ -1,10 +1,10 @@
-// docs/runtime.openapi.yaml against the schemas that read answers and the requests that really leave.
+// Compares docs/runtime.openapi.yaml with the response schemas and with requests that the gateway sends.
 import { readFileSync } from 'node:fs'
-import { answerSchema, outputRuleSchema } from '@svc/plugin-runtime'
+import { outputRuleSchema, responseSchema } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { startRig } from './rig.js'
+import { startSetup } from './gateway.js'
 
 type Schema = Record<string, unknown>
 
@@ -19,31 +19,31 @@ const document = parse(
 ) as Document
 const { schemas } = document.components
 
-/** The schema with the others in place of references to them, and without words for people. */
-function whole(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(whole)
+/** The schema with its references resolved and without descriptions. */
+function resolved(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(resolved)
   if (typeof schema !== 'object' || schema === null) return schema
-  const { $ref, description: _words, ...rest } = schema as Schema
-  if (typeof $ref === 'string') return whole(schemas[$ref.slice($ref.lastIndexOf('/') + 1)])
-  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, whole(value)]))
+  const { $ref, description: _description, ...rest } = schema as Schema
+  if (typeof $ref === 'string') return resolved(schemas[$ref.slice($ref.lastIndexOf('/') + 1)])
+  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, resolved(value)]))
 }
 
-/** As the reader of answers describes itself. */
-function read(schema: z.ZodType): unknown {
+/** The JSON Schema of a zod schema. */
+function jsonSchema(schema: z.ZodType): unknown {
   const { $schema: _draft, ...rest } = z.toJSONSchema(schema) as Schema
-  return withoutNames(rest)
+  return withoutPropertyNames(rest)
 }
 
-/** `propertyNames: string` says what JSON is anyway. */
-function withoutNames(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(withoutNames)
+/** `propertyNames: string` is redundant in JSON. */
+function withoutPropertyNames(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutPropertyNames)
   if (typeof schema !== 'object' || schema === null) return schema
   const { propertyNames: _names, ...rest } = schema as Schema
-  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, withoutNames(value)]))
+  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, withoutPropertyNames(value)]))
 }
 
 describe('docs/runtime.openapi.yaml', () => {
-  it('is OpenAPI 3.1, and of the version that the gateway speaks', () => {
+  it('is OpenAPI 3.1 and has the protocol version of the gateway', () => {
     expect(document.openapi).to.equal('3.1.0')
     expect(schemas['EvaluateRequest']).to.have.nested.property(
       'properties.protocolVersion.const',
@@ -51,26 +51,26 @@ describe('docs/runtime.openapi.yaml', () => {
     )
   })
 
-  it('holds every schema that it refers to', () => {
-    const named = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
+  it('defines every schema that it references', () => {
+    const referenced = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
       ([, name]) => name ?? '',
     )
-    expect(Object.keys(schemas)).to.include.members(named)
+    expect(Object.keys(schemas)).to.include.members(referenced)
   })
 
-  it('describes answers exactly as they are read', () => {
-    expect(whole(schemas['EvaluateResponse'])).to.deep.equal(read(answerSchema))
+  it('has the response schema of the gateway', () => {
+    expect(resolved(schemas['EvaluateResponse'])).to.deep.equal(jsonSchema(responseSchema))
   })
 
-  it('describes the params of redact_output exactly as they are read', () => {
-    expect(whole(schemas['RedactOutput'])).to.deep.equal(read(outputRuleSchema))
+  it('has the params of redact_output that the gateway accepts', () => {
+    expect(resolved(schemas['RedactOutput'])).to.deep.equal(jsonSchema(outputRuleSchema))
   })
 
-  it('describes the requests that leave, the fullest and the least', async () => {
-    const request = z.fromJSONSchema(whole(schemas['EvaluateRequest']) as z.core.JSONSchema.JSONSchema)
-    await using rig = await startRig({
+  it('accepts requests of the gateway, with and without optional members', async () => {
+    const request = z.fromJSONSchema(resolved(schemas['EvaluateRequest']) as z.core.JSONSchema.JSONSchema)
+    await using setup = await startSetup({
       remote: { includeArguments: true },
-      options: {
+      gateway: {
         entitlements: {
           default_plan: 'p',
           plans: { p: {} },
@@ -78,13 +78,13 @@ describe('docs/runtime.openapi.yaml', () => {
         },
       },
     })
-    await rig.call({ a: 1 })
-    await rig.gateway.invoke('/mcp/files/other@1', {}, { 'x-node-id': 'n', 'x-agent-ref': 'r' })
-    expect(rig.asked).to.have.length(2)
-    for (const { body } of rig.asked) {
+    await setup.call({ a: 1 })
+    await setup.gateway.invoke('/mcp/files/other@1', {}, { 'x-node-id': 'n', 'x-agent-ref': 'r' })
+    expect(setup.runtimeRequests).to.have.length(2)
+    for (const { body } of setup.runtimeRequests) {
       expect(request.safeParse(JSON.parse(body)).error?.issues ?? []).to.deep.equal([])
     }
-    const wrong = { ...(JSON.parse(rig.asked[0]?.body ?? '') as object), protocolVersion: '1' }
-    expect(request.safeParse(wrong).success).to.equal(false)
+    const invalid = { ...(JSON.parse(setup.runtimeRequests[0]?.body ?? '') as object), protocolVersion: '1' }
+    expect(request.safeParse(invalid).success).to.equal(false)
   })
 })

@@ -1,4 +1,4 @@
-// The key of the runtime, and other secrets in its headers: told to the runtime and to nobody else.
+// The runtime's API key and header values must reach the runtime and nothing else.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,19 +6,19 @@ import { join } from 'node:path'
 import { inspect, promisify } from 'node:util'
 import { expect } from 'chai'
 import { svc } from '../../support/svc.js'
-import { decide, type RuntimeAnswer, respond, startRig } from './rig.js'
+import { decide, type RuntimeHandler, respond, startSetup } from './gateway.js'
 
 const key = 'runtime-key-5b81c0'
 const header = 'header-secret-77ad'
 const query = 'query-secret-9e10'
 
-const answers: Readonly<Record<string, RuntimeAnswer>> = {
+const responses: Readonly<Record<string, RuntimeHandler>> = {
   allows: (response) => decide(response, { action: 'allow' }),
   refuses: (response, call) => respond(response, 401, { seen: call.headers }),
-  'repeats what it saw': (response, call) => response.end(JSON.stringify(call.headers)),
+  'echoes the request': (response, call) => response.end(JSON.stringify(call.headers)),
   redirects: (response, call) =>
     respond(response, 302, {}, { location: `http://${call.headers.host}/?k=${key}` }),
-  'breaks off': (response) => response.destroy(),
+  'closes the connection': (response) => response.destroy(),
 }
 
 function filesUnder(directory: string): string {
@@ -29,7 +29,7 @@ function filesUnder(directory: string): string {
     .join('\n')
 }
 
-describe('the key of a runtime', () => {
+describe('the API key of a runtime', () => {
   let home: string
 
   beforeEach(() => {
@@ -38,57 +38,60 @@ describe('the key of a runtime', () => {
 
   afterEach(() => rmSync(home, { recursive: true, force: true }))
 
-  for (const [what, runtime] of Object.entries(answers)) {
-    it(`reaches the runtime, and no log, answer or record, when the runtime ${what}`, async () => {
-      await using rig = await startRig({
+  for (const [what, runtime] of Object.entries(responses)) {
+    it(`reaches only the runtime, not a log, response or record, when the runtime ${what}`, async () => {
+      await using setup = await startSetup({
         runtime,
         remote: { apiKey: key, headers: { 'X-Trust': header }, maxRetries: 0 },
       })
-      const response = await rig.call()
-      const told = `${inspect([...response.headers])} ${await response.text()}`
-      expect(rig.asked[0]?.headers).to.include({ authorization: `Bearer ${key}`, 'x-trust': header })
-      const logged = inspect(rig.gateway.log.lines, { depth: Number.POSITIVE_INFINITY, showHidden: true })
+      const response = await setup.call()
+      const received = `${inspect([...response.headers])} ${await response.text()}`
+      expect(setup.runtimeRequests[0]?.headers).to.include({
+        authorization: `Bearer ${key}`,
+        'x-trust': header,
+      })
+      const logged = inspect(setup.gateway.log.lines, { depth: Number.POSITIVE_INFINITY, showHidden: true })
       for (const secret of [key, header]) {
-        expect(told).not.to.include(secret)
+        expect(received).not.to.include(secret)
         expect(logged).not.to.include(secret)
-        expect(filesUnder(rig.gateway.dir)).not.to.include(secret)
+        expect(filesUnder(setup.gateway.dir)).not.to.include(secret)
       }
     })
   }
 
-  it('may stand behind a reference, and a changed file is read again', async () => {
+  it('can be a reference, and a changed file takes effect', async () => {
     writeFileSync(join(home, 'runtime.key'), `${key}\n`, { mode: 0o600 })
     let now = 0
     const clock = { now: () => now, monotonic: () => now }
-    await using rig = await startRig({
+    await using setup = await startSetup({
       clock,
       remote: { apiKeyRef: 'file://runtime.key' },
-      options: { policyYaml: 'privacy: {}\n', policyFile: join(home, 'policy.yaml') },
+      gateway: { policyYaml: 'privacy: {}\n', policyFile: join(home, 'policy.yaml') },
     })
-    await rig.call()
+    await setup.call()
     writeFileSync(join(home, 'runtime.key'), 'another-key\n', { mode: 0o600 })
     now = 1000
-    await rig.call()
-    expect(rig.asked.map(({ headers }) => headers.authorization)).to.deep.equal([
+    await setup.call()
+    expect(setup.runtimeRequests.map(({ headers }) => headers.authorization)).to.deep.equal([
       `Bearer ${key}`,
       'Bearer another-key',
     ])
     rmSync(join(home, 'runtime.key'))
     now = 2000
-    expect((await rig.call()).status).to.equal(503)
+    expect((await setup.call()).status).to.equal(503)
   })
 
-  it('that no header can carry is sent nowhere', async () => {
-    await using rig = await startRig({
+  it('is never sent where it is not a valid header value', async () => {
+    await using setup = await startSetup({
       remote: { apiKeyRef: 'env:RUNTIME_KEY' },
-      options: { env: { RUNTIME_KEY: `${key}\r\nx-evil: 1` } },
+      gateway: { env: { RUNTIME_KEY: `${key}\r\nx-evil: 1` } },
     })
-    expect((await rig.call()).status).to.equal(503)
-    expect(rig.asked).to.deep.equal([])
-    expect(inspect(rig.gateway.log.lines, { depth: Number.POSITIVE_INFINITY })).not.to.include(key)
+    expect((await setup.call()).status).to.equal(503)
+    expect(setup.runtimeRequests).to.deep.equal([])
+    expect(inspect(setup.gateway.log.lines, { depth: Number.POSITIVE_INFINITY })).not.to.include(key)
   })
 
-  it('is in no explanation and no diagnosis, nor is the query of the address', async () => {
+  it('is not in explanations or diagnostics, nor is the query of the endpoint', async () => {
     const policy = (remote: string) => `tenant: acme
 port: 0
 targets: { files: "http://127.0.0.1:1" }
@@ -97,27 +100,27 @@ quotas: { adapter: memory }
 authn: { allowUnauthenticated: true }
 runtime: { enforcement: { mode: remote, remote: { ${remote} } } }
 `
-    const good = `endpoint: "https://judge.example.com/evaluate?k=${query}", apiKey: ${key}, headers: { x-trust: ${header} }`
-    const bad = `endpoint: "http://judge.example.com/?k=${query}", apiKey: "${key} ", headers: { authorization: "${header}\\n" }`
-    const said: string[] = []
-    for (const [name, remote] of Object.entries({ good, bad })) {
+    const valid = `endpoint: "https://runtime.example.com/evaluate?k=${query}", apiKey: ${key}, headers: { x-trust: ${header} }`
+    const invalid = `endpoint: "http://runtime.example.com/?k=${query}", apiKey: "${key} ", headers: { authorization: "${header}\\n" }`
+    const outputs: string[] = []
+    for (const [name, remote] of Object.entries({ valid, invalid })) {
       const file = join(home, `${name}.yaml`)
       writeFileSync(file, policy(remote))
       for (const args of [
         ['check', file],
         ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'echo@1.0.0'],
       ]) {
-        const ran = promisify(execFile)(process.execPath, [svc, 'policy', ...args])
-        said.push(
-          await ran.then(
+        const run = promisify(execFile)(process.execPath, [svc, 'policy', ...args])
+        outputs.push(
+          await run.then(
             ({ stdout }) => stdout,
             ({ stdout }: { stdout: string }) => stdout,
           ),
         )
       }
     }
-    expect(said[1]).to.include('runtime: would ask the runtime at https://judge.example.com/evaluate;')
-    expect(said[2]).to.include('must be https').and.include('remote.apiKey: holds characters')
-    for (const secret of [key, header, query]) expect(said.join('\n')).not.to.include(secret)
+    expect(outputs[1]).to.include('runtime: would ask the runtime at https://runtime.example.com/evaluate;')
+    expect(outputs[2]).to.include('must be https').and.include('remote.apiKey: contains characters')
+    for (const secret of [key, header, query]) expect(outputs.join('\n')).not.to.include(secret)
   })
 })

@@ -13,17 +13,17 @@ import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { createStage, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { decide, nothingAllowed, startRig } from './rig.js'
+import { decide, nothingAllowed, startSetup } from './gateway.js'
 
 describe('a remote runtime', () => {
-  it('is asked once for a call, in the protocol of decisions §5, and lets it pass', async () => {
-    await using rig = await startRig({ options: nothingAllowed })
-    const response = await rig.call({ a: 1 }, { 'x-node-id': 'node-7', 'x-agent-ref': 'run-9' })
+  it('gets one request per call and lets the call pass', async () => {
+    await using setup = await startSetup({ gateway: nothingAllowed })
+    const response = await setup.call({ a: 1 }, { 'x-node-id': 'node-7', 'x-agent-ref': 'run-9' })
     expect(await response.json()).to.deep.equal({ echoed: { a: 1 } })
-    const [asked, ...more] = rig.asked
+    const [first, ...more] = setup.runtimeRequests
     expect(more).to.deep.equal([])
-    const { requestId, ...request } = JSON.parse(asked?.body ?? '') as { requestId: string }
-    const record = rig.lastRecord()
+    const { requestId, ...request } = JSON.parse(first?.body ?? '') as { requestId: string }
+    const record = setup.lastRecord()
     expect(requestId).to.equal(`${record.trace_id}-${record.span_id}`)
     expect(request).to.deep.equal({
       protocolVersion: '2026-02-01',
@@ -66,15 +66,15 @@ describe('a remote runtime', () => {
     })
   })
 
-  it('is told the deny_on of the policy with its aliases, and the arguments where the policy says so', async () => {
-    await using rig = await startRig({
+  it('receives deny_on with its aliases, and arguments with includeArguments', async () => {
+    await using setup = await startSetup({
       remote: { includeArguments: true },
-      options: {
+      gateway: {
         enforcement: { mode: 'observe', deny_on: ['idempotency_missing', 'tool_not_in_allowlist'] },
       },
     })
-    await rig.call({ secret: 'plans' })
-    const { enforcement, input } = JSON.parse(rig.asked[0]?.body ?? '') as {
+    await setup.call({ secret: 'plans' })
+    const { enforcement, input } = JSON.parse(setup.runtimeRequests[0]?.body ?? '') as {
       enforcement: object
       input: { attributes: object }
     }
@@ -86,42 +86,42 @@ describe('a remote runtime', () => {
     expect(input.attributes).to.have.property('arguments').that.deep.equals({ secret: 'plans' })
   })
 
-  it('overrules deny_on when it allows, and the record reports what was found', async () => {
-    await using rig = await startRig({ options: nothingAllowed })
-    expect((await rig.call()).status).to.equal(200)
-    expect(rig.lastRecord()).to.deep.include({ status: 'ok', risk_tags: ['tool_not_in_allowlist'] })
-    expect(rig.lastRecord().policy).to.include({ decision: 'allow' })
-    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+  it('overrides deny_on when it allows, and the record reports the findings', async () => {
+    await using setup = await startSetup({ gateway: nothingAllowed })
+    expect((await setup.call()).status).to.equal(200)
+    expect(setup.lastRecord()).to.deep.include({ status: 'ok', risk_tags: ['tool_not_in_allowlist'] })
+    expect(setup.lastRecord().policy).to.include({ decision: 'allow' })
+    expect(setup.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
       ['tool_not_in_allowlist', 'reported'],
     ])
   })
 
-  it('has no say over the time that its own evaluation takes', async () => {
-    await using rig = await startRig({
-      // The time is up before the verdict is there.
+  it('cannot allow an exceeded duration that its own evaluation caused', async () => {
+    await using setup = await startSetup({
+      // The duration limit passes before the decision arrives.
       runtime: (response) => void setTimeout(() => decide(response, { action: 'allow' }), 60),
-      options: { security: { limits: { max_duration_ms: 20 } } },
+      gateway: { security: { limits: { max_duration_ms: 20 } } },
     })
-    const response = await rig.call()
+    const response = await setup.call()
     expect(response.status).to.equal(504)
     expect(await response.json()).to.include({ error: 'DURATION_EXCEEDED', sent: false })
-    expect(rig.served).to.deep.equal([])
-    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+    expect(setup.toolRequests).to.deep.equal([])
+    expect(setup.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
       ['duration_too_long', 'deny'],
     ])
   })
 
-  it('has no say in observe mode over what the record says of findings', async () => {
-    await using rig = await startRig({
+  it('does not change the effects of findings in observe mode', async () => {
+    await using setup = await startSetup({
       runtime: (response) =>
         decide(response, {
           action: 'allow',
           obligations: [{ type: 'redact_output', params: { paths: ['$.a'] } }],
         }),
-      options: { ...nothingAllowed, enforcement: { mode: 'observe' } },
+      gateway: { ...nothingAllowed, enforcement: { mode: 'observe' } },
     })
-    expect((await rig.call()).status).to.equal(200)
-    expect(rig.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
+    expect((await setup.call()).status).to.equal(200)
+    expect(setup.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([
       ['tool_not_in_allowlist', 'would_deny'],
       ['output_redacted', 'reported'],
     ])
@@ -132,11 +132,11 @@ describe('a remote runtime', () => {
     ['clarify', 'runtime_clarify'],
     ['escalate', 'runtime_escalated'],
   ] as const) {
-    it(`stops a call that nothing was found against, with ${reason}: ${action}`, async () => {
-      await using rig = await startRig({
+    it(`refuses a call without findings: ${action} becomes ${reason}`, async () => {
+      await using setup = await startSetup({
         runtime: (response) => decide(response, { action, reason: 'why not', reasons: ['because'] }),
       })
-      const response = await rig.call()
+      const response = await setup.call()
       expect(response.status).to.equal(403)
       expect(await response.json()).to.include({
         error: 'TOOL_NOT_ALLOWED',
@@ -145,27 +145,27 @@ describe('a remote runtime', () => {
         sent: false,
         message: `Denied: ${reason} (runtime, gateway): why not (because).`,
       })
-      expect(rig.served).to.deep.equal([])
-      expect(rig.lastRecord()).to.deep.include({ error: 'TOOL_NOT_ALLOWED', risk_tags: [reason] })
-      expect(rig.lastRecord().policy).to.include({ decision: 'deny' })
+      expect(setup.toolRequests).to.deep.equal([])
+      expect(setup.lastRecord()).to.deep.include({ error: 'TOOL_NOT_ALLOWED', risk_tags: [reason] })
+      expect(setup.lastRecord().policy).to.include({ decision: 'deny' })
     })
 
     it(`is only recorded in observe mode: ${action}`, async () => {
-      await using rig = await startRig({
+      await using setup = await startSetup({
         runtime: (response) => decide(response, { action }),
-        options: { enforcement: { mode: 'observe' } },
+        gateway: { enforcement: { mode: 'observe' } },
       })
-      expect((await rig.call()).status).to.equal(200)
-      expect(rig.lastRecord().policy).to.include({ decision: 'allow' })
-      expect(rig.lastRecord().findings?.map((finding) => [finding.reason, finding.effect])).to.deep.equal([
+      expect((await setup.call()).status).to.equal(200)
+      expect(setup.lastRecord().policy).to.include({ decision: 'allow' })
+      expect(setup.lastRecord().findings?.map((finding) => [finding.reason, finding.effect])).to.deep.equal([
         [reason, 'would_deny'],
       ])
     })
   }
 
-  it('leaves alone what enforcement does not judge: a limit refuses all the same', async () => {
-    await using rig = await startRig({
-      options: {
+  it('does not override limits', async () => {
+    await using setup = await startSetup({
+      gateway: {
         entitlements: {
           default_plan: 'p',
           plans: { p: { calls_per_day: 1 } },
@@ -173,12 +173,12 @@ describe('a remote runtime', () => {
         },
       },
     })
-    await rig.call()
-    expect((await rig.call()).status).to.equal(429)
+    await setup.call()
+    expect((await setup.call()).status).to.equal(429)
   })
 
-  it('is not asked for lists, and leaves them to the policy', async () => {
-    await using rig = await startRig({
+  it('gets no request for lists, which the policy decides on', async () => {
+    await using setup = await startSetup({
       tool: (call, response) => {
         const { id, method } = JSON.parse(call.body) as { id: number; method: string }
         const info = {
@@ -191,45 +191,45 @@ describe('a remote runtime', () => {
         response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
       },
     })
-    const listed = await rig.gateway.invoke('/mcp/files', { jsonrpc: '2.0', id: 1, method: 'tools/list' })
+    const listed = await setup.gateway.invoke('/mcp/files', { jsonrpc: '2.0', id: 1, method: 'tools/list' })
     expect(await listed.json())
       .to.have.nested.property('result.tools')
       .with.length(1)
-    expect(rig.asked).to.deep.equal([])
-    await rig.gateway.invoke('/mcp/files', {
+    expect(setup.runtimeRequests).to.deep.equal([])
+    await setup.gateway.invoke('/mcp/files', {
       jsonrpc: '2.0',
       id: 2,
       method: 'tools/call',
       params: { name: 'echo' },
     })
-    expect(rig.asked).to.have.length(1)
+    expect(setup.runtimeRequests).to.have.length(1)
   })
 
-  it('may be an evaluator of code, whatever the mode says', async () => {
-    const asked: EvaluationRequest[] = []
+  it('can be an evaluator bound in code', async () => {
+    const requests: EvaluationRequest[] = []
     const evaluator: DecisionEvaluator = {
       async evaluate(request) {
-        asked.push(request)
+        requests.push(request)
         return { action: 'deny', reason: 'by code' }
       },
     }
-    await using rig = await startRig({
-      options: {
-        runtime: { enforcement: { mode: 'local' } },
+    await using setup = await startSetup({
+      gateway: {
+        runtime: {},
         configure: (container) => bind(container, tokens.DecisionEvaluator, { useValue: evaluator }),
       },
     })
-    expect(await (await rig.call()).json()).to.include({ denial_reason: 'runtime_denied' })
-    expect(asked.map(({ tool, mode }) => [tool, mode])).to.deep.equal([['echo@1.0.0', 'enforce']])
+    expect(await (await setup.call()).json()).to.include({ denial_reason: 'runtime_denied' })
+    expect(requests.map(({ tool, mode }) => [tool, mode])).to.deep.equal([['echo@1.0.0', 'enforce']])
   })
 
-  it('is told people by their pseudonyms where the policy redacts them, and by their names elsewhere', async () => {
-    const asked: EvaluationRequest[] = []
+  it('receives pseudonyms of people where the policy redacts identities, and names elsewhere', async () => {
+    const requests: EvaluationRequest[] = []
     const context = fakeContext('/')
     bind(context.container, tokens.DecisionEvaluator, {
       useValue: {
         async evaluate(request) {
-          asked.push(request)
+          requests.push(request)
           return { action: 'allow' }
         },
       },
@@ -247,33 +247,33 @@ describe('a remote runtime', () => {
     } finally {
       await stage.stop?.()
     }
-    expect(asked.map(({ attributes }) => [attributes['user'], attributes['findings']])).to.deep.equal([
+    expect(requests.map(({ attributes }) => [attributes['user'], attributes['findings']])).to.deep.equal([
       ['ada@example.com', [{ reason: 'fs_violation', stage: 'security', detail: '/home/ada' }]],
       ['hmac:1', [{ reason: 'fs_violation', stage: 'security', detail: 'redacted text' }]],
     ])
   })
 
-  it('in mode local leaves the verdict to the enforcement section', async () => {
-    await using rig = await startRig({ options: { ...nothingAllowed, runtime: {} } })
-    expect(await (await rig.call()).json()).to.include({ denial_reason: 'tool_not_in_allowlist' })
-    expect(rig.asked).to.deep.equal([])
+  it('gets no request in mode local', async () => {
+    await using setup = await startSetup({ gateway: { ...nothingAllowed, runtime: {} } })
+    expect(await (await setup.call()).json()).to.include({ denial_reason: 'tool_not_in_allowlist' })
+    expect(setup.runtimeRequests).to.deep.equal([])
   })
 
-  it('of the example judges by its rules, and else by deny_on as the gateway would', async () => {
+  it('of the example decides by its rules, else by deny_on like the gateway', async () => {
     const evaluator = await startEvaluator({
       apiKey: 'letmein',
       rules: [{ when: { tools: ['echo@*'] }, decision: { action: 'deny', reason: 'no echoes' } }],
     })
     try {
-      await using rig = await startRig({
+      await using setup = await startSetup({
         endpoint: evaluator.url,
         remote: { apiKey: 'letmein' },
-        options: nothingAllowed,
+        gateway: nothingAllowed,
       })
-      expect(await (await rig.call()).json()).to.include({
+      expect(await (await setup.call()).json()).to.include({
         message: 'Denied: runtime_denied (runtime, gateway): no echoes.',
       })
-      const other = await rig.gateway.invoke('/mcp/files/read@1.0.0')
+      const other = await setup.gateway.invoke('/mcp/files/read@1.0.0')
       expect(await other.json()).to.include({
         message:
           'Denied: runtime_denied (runtime, gateway): found: tool_not_in_allowlist (tool_not_in_allowlist).',
@@ -284,16 +284,16 @@ describe('a remote runtime', () => {
     }
   })
 
-  it('is asked over connections that are kept', async () => {
+  it('is called over persistent connections', async () => {
     const sockets = new Set<unknown>()
-    await using rig = await startRig({
+    await using setup = await startSetup({
       runtime(response) {
         sockets.add(response.socket)
         decide(response, { action: 'allow' })
       },
     })
-    for (let i = 0; i < 5; i++) await rig.call()
-    expect(rig.asked).to.have.length(5)
+    for (let i = 0; i < 5; i++) await setup.call()
+    expect(setup.runtimeRequests).to.have.length(5)
     expect(sockets.size).to.equal(1)
   })
 })

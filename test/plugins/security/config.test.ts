@@ -3,20 +3,20 @@ import { expect } from 'chai'
 import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { securityStage, served } from './run.js'
+import { explain, securityStage, served } from './stage.js'
 
-function mistakes(section: object): string[] {
+function issues(section: object): string[] {
   const { error } = securityPlugin.schema.safeParse(section)
   return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
 }
 
 describe('security: configuration', () => {
-  it('refuses unknown keys', () => {
-    expect(mistakes({ allowVersion: {} })).to.have.lengthOf(1)
-    expect(mistakes({ limits: { max_payload_mb: 1 } })).to.have.lengthOf(1)
+  it('rejects unknown keys', () => {
+    expect(issues({ allowVersion: {} })).to.have.lengthOf(1)
+    expect(issues({ limits: { max_payload_mb: 1 } })).to.have.lengthOf(1)
   })
 
-  it('refuses limits that are none', () => {
+  it('rejects invalid limits', () => {
     for (const limits of [
       { max_payload_kb: 0 },
       { max_payload_kb: -1 },
@@ -25,19 +25,19 @@ describe('security: configuration', () => {
       { max_duration_ms: 1.5 },
       { max_duration_ms: 2 ** 31 },
     ]) {
-      expect(mistakes({ limits }), JSON.stringify(limits)).to.have.lengthOf(1)
+      expect(issues({ limits }), JSON.stringify(limits)).to.have.lengthOf(1)
     }
   })
 
-  it('refuses versions that no reference has, by their path', () => {
-    const paths = mistakes({ allow_versions: { files: ['1', '', '..', '\u0000'] } }).map(
+  it('rejects versions that cannot be in a reference, by their path', () => {
+    const paths = issues({ allow_versions: { files: ['1', '', '..', '\u0000'] } }).map(
       (m) => m.split(': ')[0],
     )
     expect(paths).to.include('allow_versions.files.1')
-    expect(mistakes({ allow_versions: { files: ['1', '..', '\u0000'] } })).to.have.lengthOf(2)
+    expect(issues({ allow_versions: { files: ['1', '..', '\u0000'] } })).to.have.lengthOf(2)
   })
 
-  it('warns of a server that is no target', () => {
+  it('warns about a server that is not a target', () => {
     const context = makeContext({ targets: { files: 'http://127.0.0.1:1' } })
     createStage(securityPlugin, { allow_versions: { file: ['1'], files: ['1'] } }, context)
     expect(context.warnings).to.deep.equal([
@@ -53,17 +53,7 @@ describe('security: configuration', () => {
   })
 
   describe('explain', () => {
-    async function explain(section: object, call = makeCall()): Promise<string[]> {
-      const lines: string[] = []
-      await securityStage(section).explain?.(
-        call,
-        async () => served(),
-        (line) => lines.push(line),
-      )
-      return lines
-    }
-
-    it('names the rules and what they find', async () => {
+    it('prints the rules and their findings', async () => {
       const section = {
         allow_versions: { files: ['2.*'] },
         limits: { max_payload_kb: 1, max_duration_ms: 50 },
@@ -72,15 +62,15 @@ describe('security: configuration', () => {
         'version_unpinned: mcp://files/echo@1.0.0 has version 1.0.0; allowed are 2.*',
         'payload_too_large: the request has 2000 bytes, more than 1024',
         'allow_versions: 2.*',
-        'max_payload_kb: the request has 2000 bytes, it and its answer may have 1024',
-        'max_duration_ms: the call may take 50 ms',
+        'max_payload_kb: the request has 2000 bytes; the limit for it and its answer is 1024',
+        'max_duration_ms: the limit is 50 ms',
       ])
     })
 
-    it('says when nothing speaks', async () => {
+    it('prints when no rule applies', async () => {
       expect(await explain({})).to.deep.equal([
-        'nothing is found before the call is sent',
-        'allow_versions does not speak of this',
+        'no findings before the call is sent',
+        'allow_versions: does not apply',
       ])
     })
   })

@@ -1,12 +1,12 @@
-// Hostile input costs linear time. Counted in characters looked at, not in milliseconds: a count does not flake.
+// Hostile input must cost linear time. The tests count scanned characters, because times vary.
 import type { JsonValue } from '@svc/core/json'
-import { contentRules, type Effort, judgeContent, securityPlugin } from '@svc/plugin-security'
+import { checkContent, contentRules, type ScanCounter, securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 
 const MIB = 2 ** 20
 
-/** How often a character may be looked at. */
-const LIMIT = 24
+/** Scans per character. */
+const MAX_SCANS = 24
 
 const rules = contentRules(
   securityPlugin.schema.parse({
@@ -16,13 +16,13 @@ const rules = contentRules(
   }),
 )
 
-function stepsFor(args: JsonValue): number {
-  const effort: Effort = { steps: 0 }
-  judgeContent({ kind: 'tool', args }, rules, effort)
-  return effort.steps
+function scansFor(args: JsonValue): number {
+  const counter: ScanCounter = { characters: 0 }
+  checkContent({ kind: 'tool', args }, rules, counter)
+  return counter.characters
 }
 
-/** One string of so many characters made of a piece. */
+/** A string of one MiB. */
 const long = (piece: string, before = '', after = '') => before + piece.repeat(MIB / piece.length) + after
 
 const single: Record<string, string> = {
@@ -32,30 +32,30 @@ const single: Record<string, string> = {
   'tabs between all letters': long('h\t'),
   slashes: long('/'),
   backslashes: long('\\', 'http:'),
-  'a host without an end': long('a', 'http://'),
-  'labels without an end': long('a.', 'http://'),
-  'letters that punycode takes long for': long('中文', 'http://'),
+  'one host': long('a', 'http://'),
+  'host labels': long('a.', 'http://'),
+  'letters that are slow in punycode': long('中文', 'http://'),
   'combining marks': `${'\u0301'.repeat(MIB / 2)}${'\u0323'.repeat(MIB / 2)}`,
   'marks in a host': `http://a${'\u0301'.repeat(MIB / 2)}${'\u0323'.repeat(MIB / 2)}`,
   escapes: long('%25', 'http'),
-  'escapes of escapes': long('%2525'),
-  'user after user': long('a@', 'http://'),
-  'scheme after scheme': long('a:'),
-  'a scheme without an end': long('a+'),
+  'nested escapes': long('%2525'),
+  'user names': long('a@', 'http://'),
+  schemes: long('a:'),
+  'one scheme': long('a+'),
   'path segments': long('/..'),
-  'path segments of another kind': long('..\\', 'C:\\'),
+  'Windows path segments': long('..\\', 'C:\\'),
   'stars and letters': long('*a', '/'),
 }
 
-/** As many strings as a mebibyte holds. */
+/** Repeated as separate strings up to one MiB. */
 const many: Record<string, string> = {
   'short URLs': 'http://a',
   'URLs that do not parse': 'http://[',
-  'hosts that are as long as may be': `http://${'a.'.repeat(250)}com`,
-  'hosts that punycode takes long for': `http://${'中文'.repeat(250)}`,
+  'hosts of the maximum length': `http://${'a.'.repeat(250)}com`,
+  'hosts that are slow in punycode': `http://${'中文'.repeat(250)}`,
   'hosts of marks': `http://a${'\u0301'.repeat(250)}${'\u0323'.repeat(250)}`,
   'escapes of hosts': `http%253A%252F%252F${'%2561'.repeat(90)}`,
-  'users as long as may be': `http://${'a'.repeat(1990)}@b`,
+  'user names of the maximum length': `http://${'a'.repeat(1990)}@b`,
   'paths up and down': `/${'a/../'.repeat(50)}`,
 }
 
@@ -63,8 +63,8 @@ describe('security: cost of hostile arguments', () => {
   for (const [name, text] of Object.entries(single)) {
     it(`of a mebibyte of ${name} is linear`, () => {
       for (const args of [{ q: text }, { url: text }, { path: text }, { url: { [text]: 'x' } }]) {
-        const whole = stepsFor(args)
-        expect(whole).to.be.at.most(LIMIT * text.length)
+        const whole = scansFor(args)
+        expect(whole).to.be.at.most(MAX_SCANS * text.length)
       }
     })
   }
@@ -73,9 +73,9 @@ describe('security: cost of hostile arguments', () => {
     it(`of a mebibyte of ${name} is linear`, () => {
       const strings = new Array<string>(Math.floor(MIB / text.length)).fill(text)
       for (const args of [{ q: strings }, { url: strings }, { path: strings }]) {
-        const whole = stepsFor(args)
-        expect(whole).to.be.at.most(LIMIT * MIB)
-        const half = stepsFor(
+        const whole = scansFor(args)
+        expect(whole).to.be.at.most(MAX_SCANS * MIB)
+        const half = scansFor(
           Object.fromEntries(Object.entries(args).map(([k, v]) => [k, v.slice(v.length / 2)])),
         )
         expect(whole).to.be.at.most(2.1 * half + 1000)
@@ -83,17 +83,17 @@ describe('security: cost of hostile arguments', () => {
     })
   }
 
-  it('walks what is as deep as may be parsed', () => {
+  it('checks arguments of the maximum depth', () => {
     let args: JsonValue = 'http://evil.com'
     for (let depth = 0; depth < 510; depth++) args = depth % 2 === 0 ? [args] : { url: args }
-    expect(judgeContent({ kind: 'tool', args }, rules)).to.have.lengthOf(1)
+    expect(checkContent({ kind: 'tool', args }, rules)).to.have.lengthOf(1)
   })
 
-  it('keeps its findings few and short, however wide and hostile the arguments', () => {
+  it('limits the number and length of findings for wide hostile arguments', () => {
     const args = Object.fromEntries(
       Array.from({ length: 5000 }, (_, i) => [`${i}${'k'.repeat(200)}`, `http://${'e'.repeat(200)}.com`]),
     )
-    const findings = judgeContent({ kind: 'tool', args: [[args]] }, rules)
+    const findings = checkContent({ kind: 'tool', args: [[args]] }, rules)
     expect(JSON.stringify(findings).length).to.be.at.most(20_000)
   })
 })

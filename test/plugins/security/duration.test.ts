@@ -2,7 +2,7 @@ import { type Call, failed, isRefusal, type Outcome, Refusal } from '@svc/core'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { makeCall } from '../../support/call.js'
-import { bytesOf, run, securityStage, served, streamOf } from './run.js'
+import { bytesOf, run, securityStage, served, streamOf } from './stage.js'
 
 const security = { limits: { max_duration_ms: 1000 } }
 
@@ -15,7 +15,7 @@ describe('security: duration', () => {
 
   afterEach(() => clock.restore())
 
-  /** An upstream that answers after so many milliseconds, and stops when the call does. */
+  /** An upstream that answers after `ms` milliseconds, or fails when the call is aborted. */
   function upstreamTaking(ms: number, answer: Outcome = served()) {
     return async (call: Call): Promise<Outcome> => {
       call.sent = 'yes'
@@ -26,14 +26,14 @@ describe('security: duration', () => {
     }
   }
 
-  it('lets a call through that is in time, and forgets its timer', async () => {
+  it('allows a call within the limit and clears its timer', async () => {
     const call = makeCall()
     expect((await run({ security }, call, upstreamTaking(999))).kind).to.equal('completed')
     expect(clock.countTimers()).to.equal(0)
     expect(call.findings).to.deep.equal([])
   })
 
-  it('aborts a call that is not', async () => {
+  it('aborts a call over the limit', async () => {
     const call = makeCall()
     const outcome = await run({ security }, call, upstreamTaking(1000))
     expect(outcome).to.include({ kind: 'failed', code: 'DURATION_EXCEEDED', sent: 'unknown' })
@@ -48,7 +48,7 @@ describe('security: duration', () => {
     ])
   })
 
-  it('does not count what the call waits for people, and begins anew when they have decided', async () => {
+  it('does not count the wait for approval, and restarts the timer after it', async () => {
     for (const [ms, kind] of [
       [999, 'completed'],
       [1000, 'failed'],
@@ -68,7 +68,7 @@ describe('security: duration', () => {
 
   for (const [when, enforcement] of [
     ['in observe mode', { mode: 'observe' }],
-    ['when deny_on leaves it out', { deny_on: [] }],
+    ['where deny_on does not name it', { deny_on: [] }],
   ] as const) {
     it(`only records it ${when}`, async () => {
       const call = makeCall()
@@ -78,7 +78,7 @@ describe('security: duration', () => {
     })
   }
 
-  it('withholds an answer that came though the call was aborted', async () => {
+  it('refuses an answer that arrives after the call was aborted', async () => {
     const late = async (): Promise<Outcome> => {
       await clock.tickAsync(1000)
       return served(new Uint8Array(5))
@@ -91,7 +91,7 @@ describe('security: duration', () => {
     })
   })
 
-  it('leaves it to enforcement when time is up before its turn', async () => {
+  it('leaves the decision to enforcement when the limit is exceeded before that stage', async () => {
     const slow = {
       name: 'slow',
       stage: {
@@ -120,12 +120,12 @@ describe('security: duration', () => {
     expect(outcome.kind).to.equal('completed')
   })
 
-  it('forgets its timer at the end of a streamed answer', async () => {
+  it('clears its timer at the end of a streamed answer', async () => {
     await bytesOf(await run({ security }, makeCall(), async () => served(streamOf(1, 1))))
     expect(clock.countTimers()).to.equal(0)
   })
 
-  it("leaves a session's own stream open once it has begun", async () => {
+  it('does not limit the stream of an MCP session', async () => {
     const request = { kind: 'protocol', reference: 'mcp://files/' } as const
     const call = makeCall({ request })
     await run({ security }, call, async () => served(streamOf(1)))
@@ -133,7 +133,7 @@ describe('security: duration', () => {
     expect(call.signal.aborted).to.equal(false)
   })
 
-  it('forgets the timer of a call that was refused or could not be read', async () => {
+  it('clears the timer of a call that is refused or cannot be parsed', async () => {
     await run({ security: { ...security, allow_versions: { files: [] } } }, makeCall(), async () => served())
     expect(clock.countTimers()).to.equal(0)
     const unreadable = makeCall({
@@ -146,7 +146,7 @@ describe('security: duration', () => {
     expect(clock.countTimers()).to.equal(0)
   })
 
-  it('waits by the timer that is bound', async () => {
+  it('uses the bound timer', async () => {
     const after = sinon.fake.returns(() => undefined)
     await securityStage(security, { after }).handle(makeCall(), async () => served())
     expect(after.calledOnce).to.equal(true)

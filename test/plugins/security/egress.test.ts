@@ -1,84 +1,63 @@
-import type { JsonValue } from '@svc/core/json'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { answered, detailsOf } from './content.js'
-import { securityStage, served } from './run.js'
+import { detailsOf, isAllowed, stringTests, testContentRule } from './content-rule.js'
+import { securityStage, served } from './stage.js'
 
-const security = {
-  egress_allowlist: [
-    'good.com',
-    '*.example.com',
-    'api.test:8443',
-    '10.0.0.7',
-    'bücher.example',
-    'localhost:3000',
-  ],
-}
-
-async function isAllowed(args: JsonValue, given: object = security): Promise<boolean> {
-  return (await detailsOf(given, args)).length === 0
-}
-
-/** The whole string is judged under a key that says nothing. */
-function allows(text: string): void {
-  it(`lets ${JSON.stringify(text)} through`, async () => {
-    expect(await isAllowed({ q: text })).to.equal(true)
-  })
-}
-
-function finds(text: string, detail: string | RegExp): void {
-  it(`finds ${JSON.stringify(text.slice(0, 60))}`, async () => {
-    const details = await detailsOf(security, { q: text })
-    expect(details).to.have.lengthOf(1)
-    if (typeof detail === 'string') expect(details[0]).to.equal(detail)
-    else expect(details[0]).to.match(detail)
-  })
-}
+const egress_allowlist = [
+  'good.com',
+  '*.example.com',
+  'api.test:8443',
+  '10.0.0.7',
+  'bücher.example',
+  'localhost:3000',
+]
+const security = { egress_allowlist }
+const { allows, finds } = stringTests(security)
 
 const notAllowed = (host: string) => `$.q would contact ${host}; egress_allowlist does not allow it`
 const reserved = (host: string) =>
   `$.q would contact ${host}; no pattern of egress_allowlist names this private or reserved host`
 
 describe('security: egress', () => {
-  it('is off without a list', async () => {
-    expect(await isAllowed({ url: 'http://evil.com' }, {})).to.equal(true)
+  testContentRule({
+    key: 'egress_allowlist',
+    reason: 'egress_violation',
+    otherReason: 'fs_violation',
+    allowlist: egress_allowlist,
+    allowed: { url: 'https://a.example.com/x' },
+    violation: {
+      argument: 'url',
+      value: 'https://evil.com/steal?secret=1',
+      detail: 'would contact evil.com; egress_allowlist does not allow it',
+    },
+    secret: 'secret',
+    prose: 'no URL',
+    keys: {
+      names: [
+        'url',
+        'uri',
+        'href',
+        'endpoint',
+        'host',
+        'webhook',
+        'callback',
+        'baseUrl',
+        'API_HOST',
+        'x-webhook-2',
+      ],
+      violating: ['evil.com', 'evil.com:443/path', 'http://evil.com/'],
+      allowed: ['good.com', 'good.com:443/path'],
+    },
+    nested: {
+      args: { a: [{ url: ['good.com', { x: ['evil.com'] }] }] },
+      detail: '$.a[0].url[1].x[0] would contact evil.com; egress_allowlist does not allow it',
+    },
+    otherKeys: { curly: 'evil.com', hostess: 'evil.com', count: 3 },
+    memberNames: { violating: { 'http://evil.com/': 1 }, allowed: { url: { 'evil.com': 1 } } },
   })
 
-  it('allows nothing with an empty list', async () => {
-    expect(await isAllowed({ url: 'http://good.com' }, { egress_allowlist: [] })).to.equal(false)
-    expect(await isAllowed({ q: 'no URL' }, { egress_allowlist: [] })).to.equal(true)
-  })
-
-  describe('the verdict', () => {
-    const evil = { url: 'https://evil.com/steal?secret=1' }
-
-    it('denies, and nothing is sent', async () => {
-      const { outcome, isSent } = await answered(security, evil)
-      expect(isSent).to.equal(false)
-      expect(outcome).to.deep.include({
-        kind: 'denied',
-        sent: 'no',
-        code: 'TOOL_NOT_ALLOWED',
-        denial: { level: 'gateway', type: 'security', reason: 'egress_violation' },
-      })
-      expect(outcome).to.have.property('message').that.does.not.include('secret')
-    })
-
-    it('allows what is listed', async () => {
-      const { outcome, isSent, reasons } = await answered(security, { url: 'https://a.example.com/x' })
-      expect([outcome.kind, isSent, reasons]).to.deep.equal(['completed', true, []])
-    })
-
-    it('only records in observe mode, and where deny_on leaves it out', async () => {
-      for (const enforcement of [{ mode: 'observe' }, { deny_on: ['fs_violation'] }]) {
-        const { outcome, reasons } = await answered(security, evil, enforcement)
-        expect([outcome.kind, reasons]).to.deep.equal(['completed', ['egress_violation']])
-      }
-    })
-  })
-
-  describe('of strings that are URLs as a whole', () => {
-    for (const text of [
+  describe('for strings that are URLs', () => {
+    allows(
       'https://good.com',
       'http://good.com:8080/x?y=http://evil.com#z',
       'HTTPS://GOOD.COM/',
@@ -103,8 +82,7 @@ describe('security: egress', () => {
       '/etc/passwd',
       'arn:aws:s3:::bucket/key',
       '',
-    ])
-      allows(text)
+    )
 
     finds('http://evil.com', notAllowed('evil.com'))
     finds('https://evil.com:8443/x', notAllowed('evil.com:8443'))
@@ -115,32 +93,32 @@ describe('security: egress', () => {
     finds('https://api.test/', notAllowed('api.test'))
     finds('https://api.test:443/', notAllowed('api.test'))
 
-    describe('behind userinfo', () => {
+    describe('with user names', () => {
       finds('http://good.com@evil.com/', notAllowed('evil.com'))
       finds('http://good.com:80@evil.com/', notAllowed('evil.com'))
-      finds('http://good.com%40evil.com/', /host that cannot be told/)
-      finds('http://a@evil.com@good.com/', /more than one host/)
-      finds('http://a@good.com@evil.com/', /more than one host/)
+      finds('http://good.com%40evil.com/', /host that cannot be parsed/)
+      finds('http://a@evil.com@good.com/', /URL parsers disagree/)
+      finds('http://a@good.com@evil.com/', /URL parsers disagree/)
     })
 
-    describe('behind backslashes', () => {
+    describe('with backslashes', () => {
       finds('http:\\\\evil.com\\x', notAllowed('evil.com'))
       finds('\\\\evil.com\\share', notAllowed('evil.com'))
       finds('/\\evil.com/x', notAllowed('evil.com'))
-      finds('http://evil.com\\@good.com/', /more than one host/)
-      finds('http://good.com\\@evil.com/', /more than one host/)
-      finds('http://good.com\\.evil.com@evil.com/', /more than one host/)
+      finds('http://evil.com\\@good.com/', /URL parsers disagree/)
+      finds('http://good.com\\@evil.com/', /URL parsers disagree/)
+      finds('http://good.com\\.evil.com@evil.com/', /URL parsers disagree/)
     })
 
-    describe('behind too few or too many slashes', () => {
+    describe('with too few or too many slashes', () => {
       finds('http:evil.com', notAllowed('evil.com'))
       finds('http:/evil.com', notAllowed('evil.com'))
       finds('http:////evil.com', notAllowed('evil.com'))
       finds('///evil.com', notAllowed('evil.com'))
-      finds(`http:${'/'.repeat(5000)}evil.com`, /too long for its host/)
+      finds(`http:${'/'.repeat(5000)}evil.com`, /too long to determine its host/)
     })
 
-    describe('behind white space and controls', () => {
+    describe('with white space and control characters', () => {
       finds(' \n\thttp://evil.com ', notAllowed('evil.com'))
       finds('\u0000\u001fhttp://evil.com', notAllowed('evil.com'))
       finds('\u00a0\ufeffhttp://evil.com', notAllowed('evil.com'))
@@ -148,10 +126,10 @@ describe('security: egress', () => {
       finds('/\t/evil.com', notAllowed('evil.com'))
       finds(`${'\n'.repeat(10_000)}http://evil.com`, notAllowed('evil.com'))
       finds(`h${'\t'.repeat(10_000)}ttp://evil.com`, notAllowed('evil.com'))
-      finds('http://evil.com\u0000.good.com', /host that cannot be told/)
+      finds('http://evil.com\u0000.good.com', /host that cannot be parsed/)
     })
 
-    describe('as other numbers', () => {
+    describe('with other IP notations', () => {
       for (const host of [
         '127.0.0.1',
         '2130706433',
@@ -170,29 +148,29 @@ describe('security: egress', () => {
       finds('http://[::127.0.0.1]/', reserved('::7f00:1'))
       finds('http://[64:ff9b::a9fe:a9fe]/', reserved('64:ff9b::a9fe:a9fe'))
       finds('http://[2002:7f00:1::]/', reserved('2002:7f00:1::'))
-      finds('http://[fe80::1%25eth0]/', /host that cannot be told/)
+      finds('http://[fe80::1%25eth0]/', /host that cannot be parsed/)
       allows('http://0xA.0.0.7/')
       allows('http://167772167/')
       allows('http://[::ffff:10.0.0.7]/')
     })
 
-    describe('in other alphabets', () => {
+    describe('with Unicode characters', () => {
       finds('http://gооd.com/', notAllowed('xn--gd-fmca.com'))
       finds('http://ｅｖｉｌ.com/', notAllowed('evil.com'))
       finds('http://evil。com/', notAllowed('evil.com'))
       finds('http://１２７.０.０.１/', reserved('127.0.0.1'))
       finds('http://①②⑦.0.0.1/', reserved('127.0.0.1'))
       finds('http://e\u00advil.com/', notAllowed('evil.com'))
-      finds('http://good.com\u2044.evil.com/', /cannot be told|xn--/)
+      finds('http://good.com\u2044.evil.com/', /cannot be parsed|xn--/)
       allows('http://ｇｏｏｄ.com/')
     })
 
     describe('percent-encoded', () => {
       finds('http://%65vil.com/', notAllowed('evil.com'))
       finds('http://%31%32%37.0.0.1/', reserved('127.0.0.1'))
-      finds('http://%2565vil.com/', /host that cannot be told/)
-      finds('http://good.com%2f.evil.com/', /host that cannot be told/)
-      finds('http://evil.com%00.good.com/', /host that cannot be told/)
+      finds('http://%2565vil.com/', /host that cannot be parsed/)
+      finds('http://good.com%2f.evil.com/', /host that cannot be parsed/)
+      finds('http://evil.com%00.good.com/', /host that cannot be parsed/)
       finds('http%3A%2F%2Fevil.com%2F', notAllowed('evil.com'))
       finds('http%253A%252F%252Fevil.com', notAllowed('evil.com'))
       finds('%2F%2Fevil.com', notAllowed('evil.com'))
@@ -201,16 +179,16 @@ describe('security: egress', () => {
       allows('100%25 sure')
     })
 
-    describe('that nobody can parse, or only some', () => {
-      finds('http://evil.com:99999/', /host that cannot be told/)
-      finds('http://[::1/', /host that cannot be told/)
-      finds('http://', /host that cannot be told/)
+    describe('that are invalid or ambiguous', () => {
+      finds('http://evil.com:99999/', /host that cannot be parsed/)
+      finds('http://[::1/', /host that cannot be parsed/)
+      finds('http://', /host that cannot be parsed/)
       finds('http://evil.com,a.example.com/', notAllowed('evil.com,a.example.com'))
       finds('http://.example.com/', notAllowed('.example.com'))
       finds('http://a..example.com/', notAllowed('a..example.com'))
       finds(`http://${'a.'.repeat(200)}example.com/`, /egress_allowlist does not allow it/)
-      finds(`http://${'a'.repeat(1000)}/`, /host that cannot be told/)
-      finds(`http://${'a'.repeat(5000)}@evil.com/`, /too long for its host/)
+      finds(`http://${'a'.repeat(1000)}/`, /host that cannot be parsed/)
+      finds(`http://${'a'.repeat(5000)}@evil.com/`, /too long to determine its host/)
     })
 
     describe('with other schemes', () => {
@@ -235,36 +213,8 @@ describe('security: egress', () => {
     })
   })
 
-  describe('of strings under a key named like a URL', () => {
-    for (const key of [
-      'url',
-      'uri',
-      'href',
-      'endpoint',
-      'host',
-      'webhook',
-      'callback',
-      'baseUrl',
-      'API_HOST',
-      'x-webhook-2',
-    ])
-      it(`${key}: with or without a scheme`, async () => {
-        expect(await isAllowed({ [key]: 'evil.com' })).to.equal(false)
-        expect(await isAllowed({ [key]: 'evil.com:443/path' })).to.equal(false)
-        expect(await isAllowed({ [key]: 'http://evil.com/' })).to.equal(false)
-        expect(await isAllowed({ [key]: 'good.com' })).to.equal(true)
-        expect(await isAllowed({ [key]: 'good.com:443/path' })).to.equal(true)
-      })
-
-    it('at any depth, in lists and in mappings', async () => {
-      expect(await detailsOf(security, { a: [{ url: ['good.com', { x: ['evil.com'] }] }] })).to.deep.equal([
-        '$.a[0].url[1].x[0] would contact evil.com; egress_allowlist does not allow it',
-      ])
-    })
-
-    it('and no other key', async () => {
-      expect(await isAllowed({ curly: 'evil.com', hostess: 'evil.com', count: 3 })).to.equal(true)
-    })
+  describe('for values of a key named for URLs', () => {
+    const url = stringTests(security, 'url')
 
     for (const text of [
       'good.com@evil.com',
@@ -288,31 +238,21 @@ describe('security: egress', () => {
       'data: x',
       'x',
     ])
-      it(`finds ${JSON.stringify(text)}`, async () => {
-        expect(await isAllowed({ url: text })).to.equal(false)
-      })
+      url.finds(text)
 
-    for (const text of ['', '/v1/users', '?page=2', '#top', '../x', './x', ' good.com '])
-      it(`lets ${JSON.stringify(text)} through, which names no host of its own or a listed one`, async () => {
-        expect(await isAllowed({ url: text })).to.equal(true)
-      })
+    url.allows('', '/v1/users', '?page=2', '#top', '../x', './x', ' good.com ')
 
-    it('takes no path for a host', async () => {
-      expect(await isAllowed({ host: '/evil.com' })).to.equal(false)
-      expect(await isAllowed({ url: '/evil.com' })).to.equal(true)
+    it('treats a path as a host only under a key named host', async () => {
+      expect(await isAllowed(security, { host: '/evil.com' })).to.equal(false)
+      expect(await isAllowed(security, { url: '/evil.com' })).to.equal(true)
     })
 
-    it('takes a key that is too long to be read for such a one', async () => {
-      expect(await isAllowed({ ['a'.repeat(257)]: 'evil.com' })).to.equal(false)
+    it('treats a key that is too long to split as named for the rule', async () => {
+      expect(await isAllowed(security, { ['a'.repeat(257)]: 'evil.com' })).to.equal(false)
     })
   })
 
-  it('judges the names of members as a whole, too', async () => {
-    expect(await isAllowed({ 'http://evil.com/': 1 })).to.equal(false)
-    expect(await isAllowed({ url: { 'evil.com': 1 } })).to.equal(true)
-  })
-
-  it('judges prompts and resources, and not what the protocol itself carries', async () => {
+  it('applies to prompts and resources, not to protocol requests', async () => {
     for (const [kind, count] of [
       ['prompt', 1],
       ['resource', 1],
@@ -324,7 +264,7 @@ describe('security: egress', () => {
     }
   })
 
-  it('tells eight violations and the number of the others', async () => {
+  it('reports eight violations and the number of others', async () => {
     const details = await detailsOf(
       security,
       Array.from({ length: 100 }, (_, i) => `http://evil.com/${i}`),
@@ -332,19 +272,5 @@ describe('security: egress', () => {
     expect(details).to.have.lengthOf(9)
     expect(details[7]).to.equal('$[7] would contact evil.com; egress_allowlist does not allow it')
     expect(details[8]).to.equal('92 more in the arguments')
-  })
-
-  it('explains its list and what it finds', async () => {
-    const lines: string[] = []
-    const call = makeCall({ args: { url: 'evil.com' } })
-    await securityStage({ egress_allowlist: ['good.com'] }).explain?.(
-      call,
-      async () => served(),
-      (line) => lines.push(line),
-    )
-    expect(lines).to.include(
-      'egress_violation: $.url would contact evil.com; egress_allowlist does not allow it',
-    )
-    expect(lines).to.include('egress_allowlist: good.com')
   })
 })

@@ -1,84 +1,65 @@
-import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { createStage } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { answered, detailsOf } from './content.js'
-import { securityStage, served } from './run.js'
+import { detailsOf, isAllowed, stringTests, testContentRule } from './content-rule.js'
 
-const security = {
-  fs_allowlist: [
-    '/srv/**',
-    '/tmp/*.txt',
-    '~/notes/**',
-    'C:/data/**',
-    '//share/pub/**',
-    'out/*.csv',
-    '/var/**/log',
-  ],
-}
-
-async function isAllowed(args: JsonValue, given: object = security): Promise<boolean> {
-  return (await detailsOf(given, args)).length === 0
-}
-
-function finds(text: string, detail: string | RegExp): void {
-  it(`finds ${JSON.stringify(text.slice(0, 60))}`, async () => {
-    const details = await detailsOf(security, { q: text })
-    expect(details).to.have.lengthOf(1)
-    if (typeof detail === 'string') expect(details[0]).to.equal(detail)
-    else expect(details[0]).to.match(detail)
-  })
-}
-
-function allows(text: string): void {
-  it(`lets ${JSON.stringify(text)} through`, async () => {
-    expect(await detailsOf(security, { q: text })).to.deep.equal([])
-  })
-}
+const fs_allowlist = [
+  '/srv/**',
+  '/tmp/*.txt',
+  '~/notes/**',
+  'C:/data/**',
+  '//share/pub/**',
+  'out/*.csv',
+  '/var/**/log',
+]
+const security = { fs_allowlist }
+const { allows, finds } = stringTests(security)
 
 const opens = (path: string) => `$.q would open ${path}; fs_allowlist does not allow it`
 
 describe('security: filesystem', () => {
-  it('is off without a list', async () => {
-    expect(await isAllowed({ path: '/etc/passwd' }, {})).to.equal(true)
+  testContentRule({
+    key: 'fs_allowlist',
+    reason: 'fs_violation',
+    otherReason: 'egress_violation',
+    allowlist: fs_allowlist,
+    allowed: { path: '/srv/a' },
+    violation: {
+      argument: 'path',
+      value: '/etc/passwd',
+      detail: 'would open /etc/passwd; fs_allowlist does not allow it',
+    },
+    prose: 'no path',
+    keys: {
+      names: [
+        'path',
+        'file',
+        'filename',
+        'dir',
+        'directory',
+        'folder',
+        'cwd',
+        'src',
+        'dest',
+        'source',
+        'destination',
+        'filePath',
+        'OUT_DIR',
+      ],
+      violating: ['secrets/x', '//etc/passwd'],
+      allowed: ['out/x.csv', '//srv/x'],
+    },
+    nested: {
+      args: { a: [{ path: ['/srv/a', { x: 'b' }] }] },
+      detail: '$.a[0].path[1].x would open b; fs_allowlist does not allow it',
+    },
+    otherKeys: { profile: 'x', paths: 'x' },
+    memberNames: { violating: { write: { '/etc/passwd': 'x' } }, allowed: { path: { secrets: 1 } } },
   })
 
-  it('allows nothing with an empty list', async () => {
-    expect(await isAllowed({ path: '/srv/a' }, { fs_allowlist: [] })).to.equal(false)
-    expect(await isAllowed({ q: 'no path' }, { fs_allowlist: [] })).to.equal(true)
-  })
-
-  describe('the verdict', () => {
-    const evil = { path: '/etc/passwd' }
-
-    it('denies, and nothing is sent', async () => {
-      const { outcome, isSent } = await answered(security, evil)
-      expect(isSent).to.equal(false)
-      expect(outcome).to.deep.include({
-        kind: 'denied',
-        sent: 'no',
-        code: 'TOOL_NOT_ALLOWED',
-        denial: { level: 'gateway', type: 'security', reason: 'fs_violation' },
-      })
-    })
-
-    it('allows what is listed', async () => {
-      const { outcome, isSent, reasons } = await answered(security, { path: '/srv/a' })
-      expect([outcome.kind, isSent, reasons]).to.deep.equal(['completed', true, []])
-    })
-
-    it('only records in observe mode, and where deny_on leaves it out', async () => {
-      for (const enforcement of [{ mode: 'observe' }, { deny_on: ['egress_violation'] }]) {
-        const { outcome, reasons } = await answered(security, evil, enforcement)
-        expect([outcome.kind, reasons]).to.deep.equal(['completed', ['fs_violation']])
-      }
-    })
-  })
-
-  describe('of strings that begin like a path', () => {
-    for (const text of [
+  describe('for strings that start like a path', () => {
+    allows(
       '/srv/a/b',
       '/srv',
       '/srv//a/./b/../c',
@@ -104,8 +85,7 @@ describe('security: filesystem', () => {
       'file: see below',
       '12:30',
       '',
-    ])
-      allows(text)
+    )
 
     finds('/etc/passwd', opens('/etc/passwd'))
     finds('/', opens('/'))
@@ -117,12 +97,12 @@ describe('security: filesystem', () => {
     finds('./x', opens('x'))
     finds('/var/log/x', opens('/var/log/x'))
 
-    describe('going up', () => {
-      finds('../etc', /leaves the directory/)
-      finds('..', /leaves the directory/)
+    describe('with parent directories', () => {
+      finds('../etc', /leaves its base directory/)
+      finds('..', /leaves its base directory/)
       finds('/srv/../etc/passwd', opens('/etc/passwd'))
       finds('/srv/a/../../../../etc/passwd', opens('/etc/passwd'))
-      finds('~/notes/../../x', /leaves the directory/)
+      finds('~/notes/../../x', /leaves its base directory/)
       finds('/srv/.../x', /dots and spaces/)
       finds('/srv/.. /x', /dots and spaces/)
       allows('/../srv/x')
@@ -134,8 +114,8 @@ describe('security: filesystem', () => {
       finds('/srv/%252e%252e%252fetc', opens('/etc'))
       finds('/srv/%25252e%25252e/etc', /more than twice/)
       finds('/srv/..%c0%afetc', /not UTF-8/)
-      finds('/srv/%u002e%u002e/etc', /readers disagree/)
-      finds('%2e%2e%2fetc', /leaves the directory/)
+      finds('/srv/%u002e%u002e/etc', /%u escape/)
+      finds('%2e%2e%2fetc', /leaves its base directory/)
       finds('%252fetc', opens('/etc'))
       finds('%2fetc%2fpasswd', opens('/etc/passwd'))
       finds('/etc/%2e%2e/srv/x', opens('/etc/%2e%2e/srv/x'))
@@ -143,9 +123,9 @@ describe('security: filesystem', () => {
     })
 
     describe('with a NUL', () => {
-      finds('/srv/a\0.txt', '$.q holds a NUL, so fs_allowlist cannot allow it')
-      finds('/srv/a%00.txt', /holds a NUL/)
-      finds('/srv/a%2500.txt', /holds a NUL/)
+      finds('/srv/a\0.txt', '$.q contains a NUL character, so fs_allowlist cannot allow it')
+      finds('/srv/a%00.txt', /contains a NUL/)
+      finds('/srv/a%2500.txt', /contains a NUL/)
       finds('\0/etc/passwd', opens('/etc/passwd'))
     })
 
@@ -157,13 +137,13 @@ describe('security: filesystem', () => {
       finds('/\\evil\\share', opens('//evil/share'))
       finds('\\\\?\\C:\\data\\x', /names a device/)
       finds('\\\\.\\pipe\\x', /names a device/)
-      finds('..\\x', /leaves the directory/)
+      finds('..\\x', /leaves its base directory/)
       finds('/srv/a\\..\\..\\etc', opens('/etc'))
       finds('/etc\\..\\srv\\x', opens('/etc\\..\\srv\\x'))
       finds('\\\\share\\pub\\..\\x', opens('//share/x'))
     })
 
-    describe('in other characters', () => {
+    describe('with Unicode characters', () => {
       finds('/srv/．．/etc', opens('/etc'))
       finds('/srv/‥/etc', opens('/etc'))
       finds('／etc／passwd', /would open/)
@@ -171,7 +151,7 @@ describe('security: filesystem', () => {
       finds(`/srv/a${'\u0301'.repeat(31)}`, /combining marks/)
     })
 
-    describe('behind white space', () => {
+    describe('with white space', () => {
       finds(' \n/etc/passwd', opens('/etc/passwd'))
       finds('\u00a0/etc/passwd', opens('/etc/passwd'))
       finds('/\t/etc', /dots and spaces/)
@@ -190,56 +170,20 @@ describe('security: filesystem', () => {
       finds('file:\\\\evil\\share', opens('//evil/share'))
       finds('file:///C:/Windows', opens('C:/Windows'))
       finds('file:///C|/Windows', opens('C:/Windows'))
-      finds('file:///srv/a%00', /holds a NUL/)
+      finds('file:///srv/a%00', /contains a NUL/)
       finds('file:///srv/a?/../../etc', /query or fragment/)
       finds('file:///srv/a#b', /query or fragment/)
-      finds('file://[', /no file: URL/)
+      finds('file://[', /not a valid file: URL/)
       finds('file%3A%2F%2F%2Fetc', opens('/etc'))
-      finds('jar:file:///srv/a.jar!/x', /within another/)
+      finds('jar:file:///srv/a.jar!/x', /inside another/)
     })
 
-    it('finds a path that is too long', async () => {
-      expect((await detailsOf(security, { q: `/srv/${'a'.repeat(40_000)}` }))[0]).to.match(
-        /too long for a path/,
-      )
-      expect((await detailsOf(security, { q: `file:/srv/${'a'.repeat(40_000)}` }))[0]).to.match(
-        /too long for a path/,
-      )
-    })
+    finds(`/srv/${'a'.repeat(40_000)}`, /too long for a path/)
+    finds(`file:/srv/${'a'.repeat(40_000)}`, /too long for a path/)
   })
 
-  describe('of strings under a key named like a path', () => {
-    for (const key of [
-      'path',
-      'file',
-      'filename',
-      'dir',
-      'directory',
-      'folder',
-      'cwd',
-      'src',
-      'dest',
-      'source',
-      'destination',
-      'filePath',
-      'OUT_DIR',
-    ])
-      it(`${key}: whatever they look like`, async () => {
-        expect(await isAllowed({ [key]: 'secrets/x' })).to.equal(false)
-        expect(await isAllowed({ [key]: '//etc/passwd' })).to.equal(false)
-        expect(await isAllowed({ [key]: 'out/x.csv' })).to.equal(true)
-        expect(await isAllowed({ [key]: '//srv/x' })).to.equal(true)
-      })
-
-    it('at any depth', async () => {
-      expect(await detailsOf(security, { a: [{ path: ['/srv/a', { x: 'b' }] }] })).to.deep.equal([
-        '$.a[0].path[1].x would open b; fs_allowlist does not allow it',
-      ])
-    })
-
-    it('and no other key', async () => {
-      expect(await isAllowed({ profile: 'x', paths: 'x' })).to.equal(true)
-    })
+  describe('for values of a key named for paths', () => {
+    const path = stringTests(security, 'path')
 
     for (const text of [
       '',
@@ -252,45 +196,35 @@ describe('security: filesystem', () => {
       '%APPDATA%\\x',
       '100%ff',
     ])
-      it(`finds ${JSON.stringify(text)}`, async () => {
-        expect(await isAllowed({ path: text })).to.equal(false)
-      })
+      path.finds(text)
 
-    for (const text of ['out/x.csv', './out/x.csv', 'out\\x.csv', 'a/../out/x.csv', 'out/%61.csv'])
-      it(`lets ${JSON.stringify(text)} through`, async () => {
-        expect(await isAllowed({ path: text })).to.equal(true)
-      })
+    path.allows('out/x.csv', './out/x.csv', 'out\\x.csv', 'a/../out/x.csv', 'out/%61.csv')
   })
 
-  describe('below fs_root', () => {
+  describe('with fs_root', () => {
     const rooted = { fs_root: '/srv/app', fs_allowlist: ['data/**', '/tmp/**'] }
 
     it('resolves relative paths and patterns', async () => {
       for (const path of ['data/x', './data/x', 'x/../data', '/srv/app/data/x', '../../tmp/x', '../app/data'])
-        expect(await isAllowed({ path }, rooted), path).to.equal(true)
+        expect(await isAllowed(rooted, { path }), path).to.equal(true)
       for (const path of ['x', '../data/x', 'data/../../../etc', '/data/x'])
-        expect(await isAllowed({ path }, rooted), path).to.equal(false)
+        expect(await isAllowed(rooted, { path }), path).to.equal(false)
     })
 
-    it('is one absolute path', () => {
+    it('requires an absolute path', () => {
       for (const fs_root of ['srv', '~/x', '/srv/*', '', 'C:x'])
         expect(securityPlugin.schema.safeParse({ fs_root }).success, fs_root).to.equal(false)
       expect(securityPlugin.schema.safeParse({ fs_root: 'D:\\app' }).success).to.equal(true)
     })
 
-    it('warns where no path is judged', () => {
+    it('warns without fs_allowlist', () => {
       const context = makeContext()
       createStage(securityPlugin, { fs_root: '/srv' }, context)
-      expect(context.warnings).to.deep.equal(['security.fs_root: without fs_allowlist no path is judged'])
+      expect(context.warnings).to.deep.equal(['security.fs_root: has no effect without fs_allowlist'])
     })
   })
 
-  it('judges the names of members that begin like a path', async () => {
-    expect(await isAllowed({ write: { '/etc/passwd': 'x' } })).to.equal(false)
-    expect(await isAllowed({ path: { secrets: 1 } })).to.equal(true)
-  })
-
-  it('and the egress rule share file: URLs: those without a host are for fs_allowlist', async () => {
+  it('checks file: URLs without a host in place of the egress rule', async () => {
     const both = { ...security, egress_allowlist: ['good.com'] }
     for (const text of ['file:///srv/a', 'file:/srv/a', 'file://localhost/srv/a'])
       expect(await detailsOf(both, { q: text }), text).to.deep.equal([])
@@ -298,17 +232,5 @@ describe('security: filesystem', () => {
       '$.q has the scheme file:, which egress_allowlist does not allow',
     ])
     expect(await detailsOf(both, { url: 'file:///srv/a' })).to.deep.equal([])
-  })
-
-  it('explains its list and what it finds', async () => {
-    const lines: string[] = []
-    const call = makeCall({ args: { path: '/etc' } })
-    await securityStage({ fs_allowlist: ['/srv/**'] }).explain?.(
-      call,
-      async () => served(),
-      (line) => lines.push(line),
-    )
-    expect(lines).to.include('fs_violation: $.path would open /etc; fs_allowlist does not allow it')
-    expect(lines).to.include('fs_allowlist: /srv/**')
   })
 })

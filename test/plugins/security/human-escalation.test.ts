@@ -7,13 +7,13 @@ import { accepted, defaults, load } from '../../core/policy/policies.js'
 const factsOf = (sideEffects: object) =>
   securityPlugin.facts?.(securityPlugin.schema.parse({ side_effects: sideEffects }))
 
-const mistakes = (humanEscalation: object) =>
+const issues = (humanEscalation: object) =>
   securityPlugin.schema
     .safeParse({ side_effects: { human_escalation: humanEscalation } })
     .error?.issues.map(({ path, message }) => `${path.slice(2).join('.')}: ${message}`) ?? []
 
 describe('security: human escalation', () => {
-  it('is a quorum of one in a quarter of an hour, unless the policy says otherwise', () => {
+  it('has defaults: a quorum of one within 15 minutes', () => {
     expect(factsOf({ approve_high_risk: true })).to.deep.equal({
       escalation: {
         strategy: 'human_quorum',
@@ -28,7 +28,7 @@ describe('security: human escalation', () => {
     })
   })
 
-  it('is told to the other sections as the policy has it, in either spelling', () => {
+  it('is passed to other sections, in either spelling of its keys', () => {
     const base = 'tenant: acme\naudit: {dir: log}\nsecurity:\n  side_effects:\n    approve_high_risk: true\n'
     const snake = `    human_escalation: {approval_strategy: human_quorum, timeout_action: auto_approve, ttl_sec: 60,
       min_approvals: 2, min_rejections: 3, required_roles: [a], veto_roles: [b], approval_set_id: s,
@@ -53,7 +53,7 @@ describe('security: human escalation', () => {
     }
   })
 
-  it('says nothing without approve_high_risk, and warns of it', () => {
+  it('is off without approve_high_risk, with a warning', () => {
     for (const section of [{}, { approve_high_risk: false, human_escalation: {} }]) {
       expect(factsOf(section)).to.deep.equal({})
     }
@@ -65,20 +65,20 @@ describe('security: human escalation', () => {
     expect(securityPlugin.check?.(on, {}, () => false)).to.deep.equal([])
   })
 
-  it('refuses what a strategy would pass over', () => {
+  it('rejects keys that the strategy ignores', () => {
     const quorum = { min_approvals: 2, min_rejections: 2, required_roles: ['a'], veto_roles: ['b'] }
     for (const approval_strategy of ['single_approver', 'auto_allow']) {
-      expect(mistakes({ approval_strategy, ...quorum })).to.deep.equal(
+      expect(issues({ approval_strategy, ...quorum })).to.deep.equal(
         Object.keys(quorum).map(
-          (key) => `${key}: is for human_quorum; ${approval_strategy} would pass it over`,
+          (key) => `${key}: applies only to human_quorum; ${approval_strategy} ignores it`,
         ),
       )
-      expect(mistakes({ approval_strategy, min_approvals: 1, required_roles: [] })).to.deep.equal([])
+      expect(issues({ approval_strategy, min_approvals: 1, required_roles: [] })).to.deep.equal([])
     }
-    expect(mistakes(quorum)).to.deep.equal([])
+    expect(issues(quorum)).to.deep.equal([])
   })
 
-  it('is described for editors', () => {
+  it('is in the JSON Schema for editors', () => {
     const schema = JSON.stringify(policySchema(z.strictObject({}), [securityPlugin]))
     expect(schema).to.include('human_escalation').and.include('approval_set_id')
   })

@@ -1,25 +1,25 @@
 import { type AnswerStream, type Failed, Refusal, type Settlement } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { bytesOf, run, served, streamOf } from './run.js'
+import { bytesOf, run, served, streamOf } from './stage.js'
 
 const security = { limits: { max_payload_kb: 1 } }
 const LENIENT: [name: string, enforcement: object][] = [
   ['in observe mode', { mode: 'observe' }],
-  ['when deny_on leaves it out', { deny_on: ['version_unpinned'] }],
+  ['where deny_on does not name it', { deny_on: ['version_unpinned'] }],
 ]
 
 describe('security: payload size', () => {
   describe('of the request', () => {
     const sending = (bytes: number) => makeCall({ request: { bytes } })
 
-    it('may be 1024 bytes for a kilobyte', async () => {
+    it('is allowed up to 1024 bytes per kilobyte', async () => {
       const call = sending(1024)
       expect((await run({ security }, call, async () => served())).kind).to.equal('completed')
       expect(call.findings).to.deep.equal([])
     })
 
-    it('may not be one byte more, and nothing is sent', async () => {
+    it('is refused with one byte more, and nothing is sent', async () => {
       const outcome = await run({ security }, sending(1025), async () => {
         throw new Error('sent')
       })
@@ -76,12 +76,12 @@ describe('security: payload size', () => {
   })
 
   describe('of a streamed answer', () => {
-    it('flows up to the limit', async () => {
+    it('is allowed up to the limit', async () => {
       const body = streamOf(500, 524)
       expect(await bytesOf(await run({ security }, makeCall(), async () => served(body)))).to.equal(1024)
     })
 
-    it('breaks off beyond it, lets go of the upstream, and is settled as too large', async () => {
+    it('is terminated over the limit, closes the upstream, and settles as too large', async () => {
       const body = streamOf(1000, 25, 1000)
       const call = makeCall()
       const settlements: Settlement[] = []
@@ -96,7 +96,7 @@ describe('security: payload size', () => {
       expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', bytes: 1000 })
     })
 
-    it('does not begin when it says beforehand that it is too long', async () => {
+    it('does not start with a content-length over the limit', async () => {
       const body = streamOf(1025)
       const call = makeCall()
       const outcome = await run({ security }, call, async () => served(body, { 'content-length': '1025' }))
@@ -118,7 +118,7 @@ describe('security: payload size', () => {
       })
     }
 
-    it("ends with the error that the answer's own form has", async () => {
+    it('ends with the error message of the protocol', async () => {
       const body: AnswerStream = {
         async *[Symbol.asyncIterator]() {
           yield { bytes: new Uint8Array(10) }
@@ -139,7 +139,7 @@ describe('security: payload size', () => {
       expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', digest: null })
     })
 
-    it("counts each piece of a session's own stream by itself", async () => {
+    it("has a separate limit for each chunk of an MCP session's stream", async () => {
       const request = { kind: 'protocol', reference: 'mcp://files/' } as const
       const long = await run({ security }, makeCall({ request }), async () =>
         served(streamOf(1000, 1000, 1000)),
@@ -150,7 +150,7 @@ describe('security: payload size', () => {
     })
   })
 
-  it('says nothing of a call that failed', async () => {
+  it('does not change a failed call', async () => {
     const outcome = await run({ security }, makeCall(), async () => ({
       kind: 'failed',
       sent: 'unknown',

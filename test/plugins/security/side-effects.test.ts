@@ -6,16 +6,16 @@ import fc from 'fast-check'
 import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { run, securityStage, served } from './run.js'
+import { explain, run, securityStage, served } from './stage.js'
 
-interface Asked {
+interface CallOptions {
   readonly args?: JsonValue
   readonly key?: string | null
   readonly rules?: object
   readonly enforcement?: object
 }
 
-async function ask(tool: string, { args = {}, key = null, rules = {}, enforcement = {} }: Asked = {}) {
+async function send(tool: string, { args = {}, key = null, rules = {}, enforcement = {} }: CallOptions = {}) {
   const call = makeCall({ tool, args, request: { idempotencyKey: key } })
   const security = { side_effects: { require_idempotency_key: true, ...rules } }
   let isSent = false
@@ -28,7 +28,7 @@ async function ask(tool: string, { args = {}, key = null, rules = {}, enforcemen
 
 describe('security: side effects', () => {
   it('without an idempotency key are denied, and nothing is sent', async () => {
-    const { outcome, isSent, call } = await ask('delete_file')
+    const { outcome, isSent, call } = await send('delete_file')
     expect(isSent).to.equal(false)
     expect(outcome).to.deep.include({
       kind: 'denied',
@@ -37,35 +37,35 @@ describe('security: side effects', () => {
       denial: { level: 'gateway', type: 'security', reason: 'missing_idempotency_for_side_effect' },
     })
     expect(call.findings.map(({ detail }) => detail)).to.deep.equal([
-      'mcp://files/delete_file@1.0.0 may change something, and the call carries no idempotency key',
+      'mcp://files/delete_file@1.0.0 may have side effects, and the call has no idempotency key',
     ])
   })
 
-  it('with one pass, and so does what changes nothing', async () => {
-    expect((await ask('delete_file', { key: 'k1' })).reasons).to.deep.equal([])
-    expect((await ask('read_file')).isSent).to.equal(true)
+  it('with an idempotency key are allowed, and so are calls without side effects', async () => {
+    expect((await send('delete_file', { key: 'k1' })).reasons).to.deep.equal([])
+    expect((await send('read_file')).isSent).to.equal(true)
   })
 
-  it('are told by the argument method, too', async () => {
-    expect((await ask('fetch', { args: { method: 'POST' } })).isSent).to.equal(false)
-    expect((await ask('fetch', { args: { method: 'GET' } })).isSent).to.equal(true)
+  it('are also recognized by the argument method', async () => {
+    expect((await send('fetch', { args: { method: 'POST' } })).isSent).to.equal(false)
+    expect((await send('fetch', { args: { method: 'GET' } })).isSent).to.equal(true)
   })
 
-  it('are only recorded in observe mode, and where deny_on leaves them out', async () => {
+  it('are only recorded in observe mode, and where deny_on does not name them', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: ['fs_violation'] }]) {
-      const { isSent, reasons } = await ask('send_mail', { enforcement })
+      const { isSent, reasons } = await send('send_mail', { enforcement })
       expect([isSent, reasons]).to.deep.equal([true, ['missing_idempotency_for_side_effect']])
     }
   })
 
-  it('deny under the alias idempotency_missing', async () => {
-    expect((await ask('send_mail', { enforcement: { deny_on: ['idempotency_missing'] } })).isSent).to.equal(
+  it('are denied under the alias idempotency_missing', async () => {
+    expect((await send('send_mail', { enforcement: { deny_on: ['idempotency_missing'] } })).isSent).to.equal(
       false,
     )
   })
 
   it('need no key unless it is required', async () => {
-    expect((await ask('delete_file', { rules: { require_idempotency_key: false } })).reasons).to.deep.equal(
+    expect((await send('delete_file', { rules: { require_idempotency_key: false } })).reasons).to.deep.equal(
       [],
     )
     const call = makeCall({ tool: 'delete_file' })
@@ -73,26 +73,28 @@ describe('security: side effects', () => {
     expect(call.findings).to.deep.equal([])
   })
 
-  describe('by side_effects.tools', () => {
-    it('are told by the policy before the name and the method', async () => {
-      expect((await ask('delete_draft', { rules: { tools: { delete_draft: false } } })).isSent).to.equal(true)
-      expect((await ask('echo', { rules: { tools: { 'files/*': true } } })).isSent).to.equal(false)
-      const quiet = { tools: { 'files/fetch': false } }
-      expect((await ask('fetch', { args: { method: 'POST' }, rules: quiet })).isSent).to.equal(true)
+  describe('with side_effects.tools', () => {
+    it('follow the policy before the name and the method', async () => {
+      expect((await send('delete_draft', { rules: { tools: { delete_draft: false } } })).isSent).to.equal(
+        true,
+      )
+      expect((await send('echo', { rules: { tools: { 'files/*': true } } })).isSent).to.equal(false)
+      const policy = { tools: { 'files/fetch': false } }
+      expect((await send('fetch', { args: { method: 'POST' }, rules: policy })).isSent).to.equal(true)
     })
 
-    it('are told by the most specific pattern, and by the one that says yes between equals', async () => {
+    it('follow the most specific pattern, and true between equally specific ones', async () => {
       const tools = { '*': true, 'files/*': false, 'files/wipe': true }
-      expect((await ask('wipe', { rules: { tools } })).isSent).to.equal(false)
-      expect((await ask('send', { rules: { tools } })).isSent).to.equal(true)
-      expect((await ask('ab', { rules: { tools: { 'a*': false, '*b': true } } })).isSent).to.equal(false)
+      expect((await send('wipe', { rules: { tools } })).isSent).to.equal(false)
+      expect((await send('send', { rules: { tools } })).isSent).to.equal(true)
+      expect((await send('ab', { rules: { tools: { 'a*': false, '*b': true } } })).isSent).to.equal(false)
     })
 
-    it('are told by the name where no pattern speaks', async () => {
-      expect((await ask('send', { rules: { tools: { wipe: true } } })).isSent).to.equal(false)
+    it('follow the name where no pattern matches', async () => {
+      expect((await send('send', { rules: { tools: { wipe: true } } })).isSent).to.equal(false)
     })
 
-    it('decide as a naive reading of the rule does', async () => {
+    it('agree with a naive implementation', async () => {
       const pattern = fc.constantFrom(
         '*',
         'files/*',
@@ -118,24 +120,24 @@ describe('security: side effects', () => {
           const most = Math.max(...matching.map(([name]) => literals[name] ?? 0))
           const isYes =
             matching.length === 0 || matching.some(([name, yes]) => yes && literals[name] === most)
-          expect((await ask('send', { rules: { tools } })).isSent).to.equal(!isYes)
+          expect((await send('send', { rules: { tools } })).isSent).to.equal(!isYes)
         }),
       )
     })
 
-    it('refuse a pattern that is none, by its name', () => {
+    it('reject an invalid pattern by its key', () => {
       const { error } = securityPlugin.schema.safeParse({ side_effects: { tools: { 'a@b@c': true } } })
       expect(error?.issues.map(({ path }) => path.join('|'))).to.deep.equal(['side_effects|tools|a@b@c'])
     })
   })
 
-  it('are left for later stages to tell by the same rule', async () => {
-    const { call } = await ask('echo', { key: 'k', rules: { tools: { echo: true } } })
+  it('are recognized by later stages with the same rule', async () => {
+    const { call } = await send('echo', { key: 'k', rules: { tools: { echo: true } } })
     expect(isSideEffecting(await call.request(), call.get(sideEffects))).to.equal(true)
     expect(isSideEffecting(await call.request())).to.equal(false)
   })
 
-  it('are no matter of prompts and resources', async () => {
+  it('do not exist for prompts and resources', async () => {
     const call = makeCall({
       request: { kind: 'prompt', name: 'send', reference: 'mcp://files/prompts/send@1' },
     })
@@ -145,17 +147,18 @@ describe('security: side effects', () => {
     expect(call.findings).to.deep.equal([])
   })
 
-  it('are told by annotations where the policy trusts them and says nothing itself', async () => {
+  it('follow trusted annotations where no pattern matches', async () => {
     const context = makeContext()
-    const said: Readonly<Record<string, boolean>> = {
+    const annotations: Readonly<Record<string, boolean>> = {
       'mcp://files/send@1.0.0': false,
       'mcp://files/echo@1.0.0': true,
     }
-    bind(context.container, tokens.ToolAnnotations, { useValue: { among: () => (tool) => said[tool] } })
+    bind(context.container, tokens.ToolAnnotations, {
+      useValue: { among: () => (tool) => annotations[tool] },
+    })
     const knowledgeOf = async (section: object) => {
-      const parsed = securityPlugin.schema.parse({ side_effects: section })
       const call = makeCall()
-      await createStage(securityPlugin, parsed, context).handle(call, async () => served())
+      await createStage(securityPlugin, { side_effects: section }, context).handle(call, async () => served())
       return ['send', 'echo', 'delete'].map((name) =>
         isSideEffecting(
           { kind: 'tool', name, reference: `mcp://files/${name}@1.0.0`, args: {} },
@@ -173,20 +176,15 @@ describe('security: side effects', () => {
   })
 
   it('are explained', async () => {
-    const explain = async (tool: string, section: object) => {
-      const lines: string[] = []
-      await securityStage({ side_effects: section }).explain?.(
-        makeCall({ tool }),
-        async () => served(),
-        (line) => lines.push(line),
+    const explained = async (tool: string, section: object) =>
+      (await explain({ side_effects: section }, makeCall({ tool }))).filter((line) =>
+        line.startsWith('side_effects'),
       )
-      return lines.filter((line) => line.startsWith('side_effects'))
-    }
-    expect(await explain('send', { require_idempotency_key: true })).to.deep.equal([
-      'side_effects: the call may change something, by its name and its argument "method"; a side-effecting call must carry a key',
+    expect(await explained('send', { require_idempotency_key: true })).to.deep.equal([
+      'side_effects: the call may have side effects, according to its name and its argument "method"; then a key is required',
     ])
-    expect(await explain('send', { tools: { send: false } })).to.deep.equal([
-      'side_effects: the call changes nothing, by side_effects.tools; no key is required',
+    expect(await explained('send', { tools: { send: false } })).to.deep.equal([
+      'side_effects: the call has no side effects, according to side_effects.tools; no key is required',
     ])
   })
 })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { run, securityStage, served } from './run.js'
+import { run, securityStage, served } from './stage.js'
 
 async function outcomeOf(
   allow_versions: object,
@@ -43,7 +43,7 @@ describe('security: versions', () => {
     })
   }
 
-  it('say which version is meant and which are allowed', async () => {
+  it('are reported with the version of the call and those allowed', async () => {
     const { call } = await outcomeOf({ files: ['1.*', '2.0.0'] }, '3')
     expect(call.findings).to.deep.equal([
       {
@@ -55,7 +55,7 @@ describe('security: versions', () => {
     ])
   })
 
-  it('are only recorded in observe mode, and when deny_on leaves them out', async () => {
+  it('are only recorded in observe mode, and where deny_on does not name them', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: ['payload_too_large'] }]) {
       const { outcome, call } = await outcomeOf({ files: ['1.0.0'] }, '2.0.0', enforcement)
       expect(outcome.kind).to.equal('completed')
@@ -69,18 +69,18 @@ describe('security: versions', () => {
     )
   })
 
-  it('take a server by its decoded name, in which a star is no pattern', async () => {
+  it('match a server by its decoded name, in which * is not a wildcard', async () => {
     expect((await outcomeOf({ 'a/b': ['1'] }, '2', {}, 'a%2Fb')).outcome.kind).to.equal('denied')
     expect((await outcomeOf({ 'a/b': ['1'] }, '1', {}, 'a%2Fb')).outcome.kind).to.equal('completed')
     expect((await outcomeOf({ '*': ['1'] }, '2')).outcome.kind).to.equal('completed')
     expect((await outcomeOf({ 'file*': [], files: [] }, '1')).outcome.kind).to.equal('denied')
   })
 
-  it('take "@" and "%" in a version for themselves', async () => {
+  it('treat @ and % in a version literally', async () => {
     expect((await outcomeOf({ files: ['a@b%'] }, 'a%40b%25')).outcome.kind).to.equal('completed')
   })
 
-  it('hold for prompts and resources, and not for the protocol', async () => {
+  it('apply to prompts and resources, not to protocol requests', async () => {
     const call = makeCall()
     await securityStage({ allow_versions: { files: ['1'] } }).handle(call, async () => served())
     expect(call.mayUse('mcp://files/prompts/greet@1', 'prompt')).to.equal(true)

@@ -1,0 +1,138 @@
+// Creates the evaluator that the section configures: a remote runtime over HTTP, or a `DecisionEvaluator` bound in code.
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  type DecisionEvaluator,
+  type DenyRule,
+  type PluginContext,
+  resolve,
+  resolveOptional,
+  tokens,
+} from '@svc/core'
+import { canonicalize, messageOf } from '@svc/core/json'
+import { KeyReader } from '@svc/core/secret'
+import type { RemoteConfig, RuntimeConfig } from './config.js'
+import { CircuitBreaker } from './evaluation/circuit-breaker.js'
+import { GuardedEvaluator } from './evaluation/guarded-evaluator.js'
+import { apiKeySource } from './remote/api-key.js'
+import { Endpoint } from './remote/endpoint.js'
+import { RemoteEvaluator } from './remote/evaluator.js'
+import type { EvaluationSource } from './stage.js'
+
+const defaultTimeoutMs = 2000
+
+/** Without an enforcement section every finding denies. */
+const denyAll: DenyRule = { mode: 'enforce' }
+
+interface Connection {
+  readonly evaluator: DecisionEvaluator
+  readonly breaker: CircuitBreaker
+  release(): Promise<void>
+}
+
+interface EvaluatorKind {
+  readonly description: string
+  connect(): Connection
+}
+
+/** Undefined where the policy's own rule decides. */
+export function evaluationSource(
+  { enforcement }: RuntimeConfig,
+  context: PluginContext,
+): EvaluationSource | undefined {
+  const { container, facts, tenant } = context
+  const { mode, failureMode, protocolVersion, remote } = enforcement
+  const bound = resolveOptional(container, tokens.DecisionEvaluator)
+  let kind: EvaluatorKind
+  if (bound !== undefined) kind = boundEvaluator(bound, context)
+  else if (mode === 'local' || remote?.endpoint === undefined) return undefined
+  else kind = remoteEvaluator(new URL(remote.endpoint), remote, protocolVersion, context)
+  return {
+    description: kind.description,
+    failureMode,
+    requestOptions: {
+      rule: facts.denies ?? denyAll,
+      tenant,
+      includeArguments: remote?.includeArguments ?? false,
+    },
+    open: () => {
+      const { evaluator, breaker, release } = kind.connect()
+      const guarded = new GuardedEvaluator({
+        evaluator,
+        breaker,
+        timeoutMs: remote?.timeoutMs ?? defaultTimeoutMs,
+        logger: resolveOptional(container, tokens.Logger),
+        meter: resolveOptional(container, tokens.Meter),
+      })
+      return { evaluator: guarded, release }
+    },
+  }
+}
+
+function boundEvaluator(evaluator: DecisionEvaluator, context: PluginContext): EvaluatorKind {
+  return {
+    description: 'the evaluator bound in code',
+    connect: () => {
+      const lease = context.resources.acquire('runtime evaluator', () => ({
+        value: createBreaker(context),
+        close: () => undefined,
+      }))
+      return { evaluator, breaker: lease.value, release: () => lease.release() }
+    },
+  }
+}
+
+function remoteEvaluator(
+  url: URL,
+  remote: RemoteConfig,
+  protocolVersion: string,
+  context: PluginContext,
+): EvaluatorKind {
+  const clock = resolve(context.container, tokens.Clock)
+  const meter = resolveOptional(context.container, tokens.Meter)
+  const reader = new KeyReader(context)
+  const { timeoutMs, headers = {} } = remote
+  const lowerCased = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+  return {
+    description: `the runtime at ${url.origin}${url.pathname}`,
+    connect: () => {
+      checkKeyRef(remote, reader)
+      const lease = context.resources.acquire(`runtime ${canonicalize({ url: url.href, timeoutMs })}`, () => {
+        const endpoint = new Endpoint(url, timeoutMs)
+        return { value: { endpoint, breaker: createBreaker(context) }, close: () => endpoint.close() }
+      })
+      const { endpoint, breaker } = lease.value
+      const evaluator = new RemoteEvaluator({
+        ...remote,
+        endpoint,
+        clock,
+        apiKey: apiKeySource(remote, reader, clock),
+        headers: Object.fromEntries(lowerCased),
+        protocolVersion,
+        random: Math.random,
+        pause: (ms, signal) => pause(ms, undefined, { signal }),
+        onRetry: () => meter?.count('svc_runtime_retries_total'),
+      })
+      return { evaluator, breaker, release: () => lease.release() }
+    },
+  }
+}
+
+/** Throws for a reference that can never be read, so that the gateway does not start with it. */
+function checkKeyRef({ apiKeyRef }: RemoteConfig, reader: KeyReader): void {
+  if (apiKeyRef === undefined) return
+  try {
+    reader.locate(apiKeyRef)
+  } catch (cause) {
+    throw new Error(`runtime.enforcement.remote.apiKeyRef: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function createBreaker({ container }: PluginContext): CircuitBreaker {
+  const logger = resolveOptional(container, tokens.Logger)
+  const meter = resolveOptional(container, tokens.Meter)
+  return new CircuitBreaker(resolve(container, tokens.Clock), (isOpen) => {
+    meter?.gauge?.('svc_runtime_circuit_open', isOpen ? 1 : 0)
+    if (isOpen) logger?.error({}, 'the circuit to the runtime is open after repeated failures')
+    else logger?.warn({}, 'the circuit to the runtime is closed again')
+  })
+}

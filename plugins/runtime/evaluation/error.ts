@@ -1,0 +1,16 @@
+// Why a call could not be evaluated. Messages hold no secret and no text of the runtime's response.
+
+export class EvaluationError extends Error {
+  override readonly name = 'EvaluationError'
+  constructor(
+    message: string,
+    /**
+     * `unavailable`: no usable HTTP response, such as a time-out or status 500. `invalid`: a response that holds no
+     * valid decision. `circuit_open`: no request was sent.
+     */
+    readonly kind: 'unavailable' | 'invalid' | 'circuit_open',
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}

@@ -1,0 +1,125 @@
+// Runs the evaluator for one call: behind the circuit breaker, within the time limit, and only while the caller waits.
+import type { Call, DecisionEvaluator, Evaluation, EvaluationRequest, Logger, Meter } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { CircuitBreaker } from './circuit-breaker.js'
+import { EvaluationError } from './error.js'
+import { type Obligations, parseObligations } from './obligations.js'
+
+export interface Decision {
+  readonly evaluation: Evaluation
+  readonly obligations: Obligations
+}
+
+export interface GuardedEvaluatorOptions {
+  readonly evaluator: DecisionEvaluator
+  readonly breaker: CircuitBreaker
+  /** Limit for one decision, retries included, in milliseconds. */
+  readonly timeoutMs: number
+  readonly logger: Logger | undefined
+  readonly meter: Meter | undefined
+}
+
+export class GuardedEvaluator {
+  #options: GuardedEvaluatorOptions
+  /** The last message logged: repeated failures of one kind take one log line, not one per call. */
+  #loggedMessage: string | undefined
+
+  constructor(options: GuardedEvaluatorOptions) {
+    this.#options = options
+  }
+
+  get breaker(): CircuitBreaker {
+    return this.#options.breaker
+  }
+
+  /** Rejects with `EvaluationError`, or with the reason for which the call was aborted. */
+  async evaluate(call: Call, request: EvaluationRequest): Promise<Decision> {
+    try {
+      const decision = await this.#evaluateOnPermit(call, request)
+      this.#loggedMessage = undefined
+      return decision
+    } catch (error) {
+      if (error instanceof EvaluationError) this.#report(error)
+      throw error
+    }
+  }
+
+  async #evaluateOnPermit(call: Call, request: EvaluationRequest): Promise<Decision> {
+    const { breaker, meter } = this.#options
+    const permit = breaker.acquire()
+    if (permit === undefined) {
+      meter?.count('svc_runtime_skipped_total')
+      throw new EvaluationError('the circuit to the runtime is open', 'circuit_open')
+    }
+    meter?.count('svc_runtime_evaluations_total')
+    try {
+      const evaluation = await this.#evaluateInTime(call, request)
+      permit.succeeded()
+      return { evaluation: checked(evaluation), obligations: parseObligations(evaluation.obligations) }
+    } catch (error) {
+      if (call.abortState.aborted) throw call.abortState.reason
+      if (error instanceof EvaluationError && error.kind !== 'unavailable') permit.succeeded()
+      else permit.failed()
+      throw error
+    } finally {
+      permit.abandoned()
+    }
+  }
+
+  /** The race enforces the limit on evaluators that ignore the signal. */
+  async #evaluateInTime(call: Call, request: EvaluationRequest): Promise<Evaluation> {
+    const { evaluator, timeoutMs } = this.#options
+    const { abortState } = call
+    const controller = new AbortController()
+    const timeout = new EvaluationError(`the runtime gave no decision within ${timeoutMs} ms`, 'unavailable')
+    const stop = (): void => controller.abort(timeout)
+    const timer = setTimeout(stop, timeoutMs)
+    abortState.addEventListener('abort', stop)
+    if (abortState.aborted) stop()
+    try {
+      const { signal } = controller
+      return await Promise.race([rejectOnAbort(signal), evaluateOnce(evaluator, request, signal)])
+    } finally {
+      clearTimeout(timer)
+      abortState.removeEventListener('abort', stop)
+    }
+  }
+
+  #report(error: EvaluationError): void {
+    if (error.kind === 'circuit_open') return
+    const { logger, meter } = this.#options
+    meter?.count('svc_runtime_failures_total')
+    if (error.message === this.#loggedMessage) return
+    this.#loggedMessage = error.message
+    logger?.warn({ err: error }, 'a call could not be evaluated')
+  }
+}
+
+async function evaluateOnce(
+  evaluator: DecisionEvaluator,
+  request: EvaluationRequest,
+  signal: AbortSignal,
+): Promise<Evaluation> {
+  try {
+    return await evaluator.evaluate(request, signal)
+  } catch (error) {
+    if (signal.aborted) throw signal.reason
+    if (error instanceof EvaluationError) throw error
+    throw new EvaluationError(`the evaluator failed: ${messageOf(error)}`, 'unavailable', { cause: error })
+  }
+}
+
+const actions: readonly string[] = ['allow', 'deny', 'escalate', 'clarify'] satisfies Evaluation['action'][]
+
+/** An evaluator bound in code may return an action outside its type. */
+function checked(evaluation: Evaluation): Evaluation {
+  if (actions.includes(evaluation.action)) return evaluation
+  throw new EvaluationError('the decision has an unknown action', 'invalid')
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    if (signal.aborted) reject(signal.reason)
+  })
+}

@@ -1,0 +1,150 @@
+// Redacts responses of the invoke protocol: JSON as a value, other text as text. Any other content is replaced.
+import {
+  type AnswerChunk,
+  type AnswerStream,
+  type Completed,
+  failed,
+  isRefusal,
+  type Outcome,
+} from '@svc/core'
+import { readEvent, SseSplitter } from '@svc/core/http'
+import { type OutputRule, redactJson, redactText, rulesFor } from './rule.js'
+
+/** A large streamed body is buffered up to this size and replaced beyond it. */
+const maxBuffered = 16 * 1024 * 1024
+const maxEventBytes = 1024 * 1024
+const eventType = /^[\w.-]{1,64}$/
+const removedEvent = Buffer.from(': withheld\n\n')
+
+/** Headers that describe the original body. */
+const originalBodyHeaders: ReadonlySet<string> = new Set([
+  'etag',
+  'content-disposition',
+  'content-length',
+  'digest',
+])
+
+export function redactInvokeBody(
+  answer: Completed,
+  body: Uint8Array,
+  requested: readonly OutputRule[],
+): Completed {
+  const rules = rulesFor(requested, body.byteLength)
+  const headers = keptHeaders(answer)
+  const { digest: _originalDigest, ...rest } = answer
+  const result = { ...rest, headers }
+  if (body.byteLength === 0) return result
+  const redacted = redactedBody(answer, body, rules)
+  if (redacted !== undefined) return { ...result, body: Buffer.from(redacted) }
+  const { 'content-encoding': _originalEncoding, ...others } = headers
+  return {
+    ...result,
+    headers: { ...others, 'content-type': 'application/json' },
+    body: replacementBody(rules),
+  }
+}
+
+/** Buffers a streamed body that is not an event stream, then redacts it. */
+export async function redactInvokeStream(
+  answer: Completed,
+  body: AnswerStream,
+  rules: readonly OutputRule[],
+): Promise<Outcome> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  try {
+    for await (const { bytes } of body) {
+      size += bytes.byteLength
+      if (size > maxBuffered) break
+      chunks.push(bytes)
+    }
+  } catch (error) {
+    if (isRefusal(error)) throw error
+    const message = 'The upstream closed the connection before its response was complete.'
+    return failed('UPSTREAM_UNREACHABLE', message, { sent: answer.sent, cause: error })
+  }
+  const headers = size <= maxBuffered ? answer.headers : { 'content-type': 'application/octet-stream' }
+  return redactInvokeBody({ ...answer, headers }, Buffer.concat(chunks), rules)
+}
+
+/**
+ * With rules that have only paths, each event is redacted as a separate value. A match of a pattern may span several
+ * events; then all events are removed, and one event with the replacement ends the stream.
+ */
+export function redactInvokeEvents(
+  answer: Completed,
+  body: AnswerStream,
+  rules: readonly OutputRule[],
+): Completed {
+  const hasOnlyPaths = rules.every(({ isAll, detectors }) => !isAll && detectors.length === 0)
+  const redact = hasOnlyPaths ? redactEach : removeAll
+  const redacted: AnswerStream = {
+    ...(body.drainWhenAbandoned === undefined ? {} : { drainWhenAbandoned: body.drainWhenAbandoned }),
+    [Symbol.asyncIterator]: () => redact(body, rules),
+  }
+  return { ...answer, headers: keptHeaders(answer), body: redacted }
+}
+
+function keptHeaders({ headers }: Completed): Completed['headers'] {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !originalBodyHeaders.has(name)))
+}
+
+async function* redactEach(body: AnswerStream, rules: readonly OutputRule[]): AsyncGenerator<AnswerChunk> {
+  const splitter = new SseSplitter(maxEventBytes)
+  for await (const chunk of body) {
+    for (const { bytes, isEvent } of splitter.push(chunk.bytes)) {
+      yield { bytes: isEvent ? redactedEvent(bytes, rules) : removedEvent }
+    }
+  }
+}
+
+async function* removeAll(body: AnswerStream, rules: readonly OutputRule[]): AsyncGenerator<AnswerChunk> {
+  for await (const _ of body) yield { bytes: removedEvent }
+  yield { bytes: Buffer.concat([Buffer.from('data: '), replacementBody(rules), Buffer.from('\n\n')]) }
+}
+
+function redactedEvent(bytes: Uint8Array, rules: readonly OutputRule[]): Uint8Array {
+  const { type, data } = readEvent(bytes)
+  const redacted = redactTextBy(rules, data)
+  const lines = redacted.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`)
+  return Buffer.from(`${eventType.test(type) ? `event: ${type}\n` : ''}${lines.join('')}\n`)
+}
+
+/** Undefined for content that cannot be redacted. */
+function redactedBody(answer: Completed, body: Uint8Array, rules: readonly OutputRule[]): string | undefined {
+  const { 'content-type': header, 'content-encoding': encoding = 'identity' } = answer.headers
+  if (encoding !== 'identity' || typeof header !== 'string') return undefined
+  const type = (header.split(';', 1)[0] ?? '').trim().toLowerCase()
+  const text = decodeUtf8(body)
+  if (text === undefined) return undefined
+  if (type === 'application/json' || type.endsWith('+json')) return redactedJson(text, rules)
+  if (!type.startsWith('text/')) return undefined
+  return redactTextBy(rules, text)
+}
+
+function redactTextBy(rules: readonly OutputRule[], text: string): string {
+  return rules.reduce((result, rule) => redactText(result, rule), text)
+}
+
+function redactedJson(text: string, rules: readonly OutputRule[]): string | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return JSON.stringify(rules.reduce((result, rule) => redactJson(result, rule), value))
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    if (error instanceof TypeError) return undefined
+    throw error
+  }
+}
+
+function replacementBody(rules: readonly OutputRule[]): Uint8Array {
+  return Buffer.from(JSON.stringify(rules[0]?.replacement ?? ''))
+}

@@ -1,0 +1,77 @@
+// Redacts responses of the MCP endpoint. A stream keeps only the event with the JSON-RPC response, redacted: progress, log
+// messages and requests of the server may contain what is redacted in the response.
+import { type AnswerChunk, type AnswerStream, type CallRequest, type Completed, failed } from '@svc/core'
+import { eventOf, readEvent, SseSplitter } from '@svc/core/http'
+import { redactResponse } from './json-rpc.js'
+import type { OutputRule } from './rule.js'
+
+/** Larger than any event that the MCP endpoint accepts. */
+const maxEventBytes = 256 * 1024 * 1024
+
+/** A comment in place of a removed event keeps the connection alive. */
+const removedEvent = Buffer.from(': withheld\n\n')
+
+export function redactMcpBody(
+  answer: Completed,
+  body: Uint8Array,
+  request: CallRequest,
+  rules: readonly OutputRule[],
+): Completed {
+  if (body.byteLength === 0) return answer
+  const redacted = redactResponse(Buffer.from(body).toString('utf8'), request, rules)
+  if (redacted === undefined) return { ...answer, body: new Uint8Array(), digest: null }
+  const error = answer.error ?? redacted.error
+  return {
+    ...answer,
+    body: Buffer.from(redacted.text),
+    digest: answer.status >= 400 ? null : redacted.digest,
+    ...(error === undefined ? {} : { error }),
+  }
+}
+
+export class RedactedMcpStream implements AnswerStream {
+  readonly drainWhenAbandoned: boolean
+  #body: AnswerStream
+  #request: CallRequest
+  #rules: readonly OutputRule[]
+  #splitter = new SseSplitter(maxEventBytes)
+
+  constructor(body: AnswerStream, request: CallRequest, rules: readonly OutputRule[]) {
+    this.drainWhenAbandoned = body.drainWhenAbandoned === true
+    this.#body = body
+    this.#request = request
+    this.#rules = rules
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<AnswerChunk> {
+    for await (const chunk of this.#body) {
+      if (chunk.answer !== undefined) yield this.#redactAnswer(chunk.bytes, chunk.answer)
+      else for (const { bytes } of this.#splitter.push(chunk.bytes)) yield { bytes: this.#redactEvent(bytes) }
+    }
+  }
+
+  #redactAnswer(bytes: Uint8Array, answer: NonNullable<AnswerChunk['answer']>): AnswerChunk {
+    const redacted = this.#redactResponse(bytes)
+    if (redacted !== undefined) {
+      // A stored answer must hold what the caller received.
+      const content = redacted.text
+      return { bytes: eventOf(content), answer: { ...answer, digest: redacted.digest, content } }
+    }
+    // The stream ended early. Without event ids the client cannot resume it, so it gets an error.
+    const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without a response.', {
+      sent: 'yes',
+    })
+    return { bytes: answer.instead(outcome), answer: { ...answer, digest: null } }
+  }
+
+  #redactEvent(bytes: Uint8Array): Uint8Array {
+    const redacted = this.#redactResponse(bytes)
+    return redacted === undefined ? removedEvent : eventOf(redacted.text)
+  }
+
+  /** Events lose their ids, because with an id a client could resume the stream unredacted. */
+  #redactResponse(bytes: Uint8Array): ReturnType<typeof redactResponse> {
+    const { data } = readEvent(bytes)
+    return data === '' ? undefined : redactResponse(data, this.#request, this.#rules)
+  }
+}

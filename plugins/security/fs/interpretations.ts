@@ -1,0 +1,61 @@
+// The paths that programs may derive from a text before they open it. The allowlist must allow all of them.
+import type { ScanCounter } from '../content/strings.js'
+import { trimmed } from '../content/text.js'
+import { PathError } from './normalize.js'
+
+/** In UTF-16 units: the longest path that Windows opens; Linux opens 4096 bytes. */
+export const MAX_PATH = 32_767
+
+/** Programs may decode a path this often before they open it. */
+const MAX_DECODINGS = 2
+
+/**
+ * The text as it is, trimmed, and percent-decoded once and twice; each also with compatibility characters, such as
+ * full-width dots and slashes, folded.
+ *
+ * @throws {PathError} for text that cannot be decoded, or that is encoded more than twice
+ */
+export function interpretationsOf(text: string, counter: ScanCounter): Set<string> {
+  if (text.length > MAX_PATH) throw new PathError('is too long for a path')
+  const found = new Set<string>()
+  addDecoded(text, found, counter)
+  const inner = trimmed(text, counter)
+  if (inner !== text) addDecoded(inner, found, counter)
+  return found
+}
+
+const ASCII = /^[\0-\x7f]*$/
+
+/** Normalizing a longer run takes quadratic time (UAX #15, "Stream-Safe Text Format"). */
+const MAX_MARKS = 30
+
+function hasTooManyMarks(text: string): boolean {
+  return text.match(/\p{M}+/gu)?.some((run) => run.length > MAX_MARKS) ?? false
+}
+
+function addDecoded(text: string, found: Set<string>, counter: ScanCounter): void {
+  let level = text
+  for (let decodings = 0; ; decodings++) {
+    counter.characters += level.length
+    found.add(level)
+    if (!ASCII.test(level)) {
+      if (hasTooManyMarks(level)) throw new PathError('has too many combining marks in a row')
+      found.add(level.normalize('NFKC'))
+    }
+    const next = decodeEscapes(level)
+    if (next === level) return
+    if (decodings === MAX_DECODINGS) throw new PathError('is percent-encoded more than twice')
+    level = next
+  }
+}
+
+/** Decodes percent-escapes. Throws for bytes that are not UTF-8, overlong forms included: decoders treat them differently. */
+export function decodeEscapes(text: string): string {
+  if (!text.includes('%')) return text
+  if (/%u[0-9A-Fa-f]{4}/i.test(text)) throw new PathError('has a %u escape, which decoders treat differently')
+  try {
+    return text.replace(/(?:%[0-9A-Fa-f]{2})+/g, decodeURIComponent)
+  } catch (cause) {
+    throw new PathError('has percent-escapes that are not UTF-8', { cause })
+  }
+}

@@ -1,0 +1,198 @@
+import { bind, type Call, type DecisionEvaluator, type Outcome, type Stage, tokens } from '@svc/core'
+import { runtimePlugin } from '@svc/plugin-runtime'
+import { expect } from 'chai'
+import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { makeCall } from '../../support/call.js'
+import { keepingLogger } from '../../support/logger.js'
+import { decide, RecordingMeter, respond, startSetup } from './gateway.js'
+
+const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+
+/** A stage whose evaluator fails until `recover()`. */
+class Trial {
+  readonly context: FakeContext = fakeContext('/')
+  readonly meter = new RecordingMeter()
+  readonly log = keepingLogger()
+  evaluations = 0
+  evaluate: DecisionEvaluator['evaluate'] = () => Promise.reject(new Error('connection lost'))
+  readonly stage: Stage
+
+  constructor() {
+    const { container } = this.context
+    const evaluator: DecisionEvaluator = {
+      evaluate: (request, signal) => {
+        this.evaluations++
+        return this.evaluate(request, signal)
+      },
+    }
+    bind(container, tokens.DecisionEvaluator, { useValue: evaluator })
+    bind(container, tokens.Meter, { useValue: this.meter })
+    bind(container, tokens.Logger, { useValue: this.log })
+    this.stage = this.create()
+  }
+
+  create(): Stage {
+    return createStage(runtimePlugin, {}, this.context)
+  }
+
+  async call(call: Call = makeCall()): Promise<Outcome> {
+    return this.stage.handle(call, async () => served)
+  }
+
+  recover(): void {
+    this.evaluate = async () => ({ action: 'allow' })
+  }
+
+  async fail(times: number): Promise<void> {
+    for (let i = 0; i < times; i++) expect(await this.call()).to.include({ code: 'RUNTIME_UNAVAILABLE' })
+  }
+
+  get isOpen(): number | undefined {
+    return this.meter.values.get('svc_runtime_circuit_open')
+  }
+}
+
+describe('the circuit breaker of a runtime', () => {
+  let trial: Trial
+
+  beforeEach(async () => {
+    trial = new Trial()
+    await trial.stage.start?.(new AbortController().signal)
+  })
+
+  afterEach(() => trial.stage.stop?.())
+
+  it('opens after five consecutive failures and then refuses calls without a request', async () => {
+    await trial.fail(5)
+    expect(trial.isOpen).to.equal(1)
+    await trial.fail(3)
+    expect(trial.evaluations).to.equal(5)
+    expect(trial.meter.values.get('svc_runtime_skipped_total')).to.equal(3)
+    expect(trial.meter.values.get('svc_runtime_failures_total')).to.equal(5)
+  })
+
+  it('stays closed when a success interrupts the failures', async () => {
+    await trial.fail(4)
+    trial.recover()
+    expect(await trial.call()).to.equal(served)
+    trial.evaluate = () => Promise.reject(new Error('again'))
+    await trial.fail(4)
+    expect(trial.evaluations).to.equal(9)
+    expect(trial.isOpen).to.equal(undefined)
+  })
+
+  it('probes after one second and closes on success', async () => {
+    await trial.fail(5)
+    trial.context.clock.advance(999)
+    await trial.fail(1)
+    expect(trial.evaluations).to.equal(5)
+    trial.context.clock.advance(1)
+    trial.recover()
+    expect(await trial.call()).to.equal(served)
+    expect(trial.isOpen).to.equal(0)
+    expect(await trial.call()).to.equal(served)
+  })
+
+  it('allows one probe at a time and refuses other calls meanwhile', async () => {
+    await trial.fail(5)
+    trial.context.clock.advance(1000)
+    let answer = (): void => undefined
+    trial.evaluate = () =>
+      new Promise((resolve) => {
+        answer = () => resolve({ action: 'allow' })
+      })
+    const probe = trial.call()
+    await trial.call()
+    await trial.fail(2)
+    expect(trial.evaluations).to.equal(6)
+    answer()
+    expect(await probe).to.equal(served)
+    trial.recover()
+    expect(await trial.call()).to.equal(served)
+  })
+
+  it('doubles the cooldown after each failed probe up to 30 seconds and reports it in Retry-After', async () => {
+    await trial.fail(5)
+    for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
+      trial.context.clock.advance(0)
+      expect(await trial.call()).to.have.deep.property('headers', { 'retry-after': String(seconds) })
+      trial.context.clock.advance(seconds * 1000)
+      await trial.fail(1)
+    }
+    expect(trial.evaluations).to.equal(5 + 7)
+    trial.context.clock.advance(30_000)
+    trial.recover()
+    await trial.call()
+    trial.evaluate = () => Promise.reject(new Error('once more'))
+    await trial.fail(5)
+    expect(await trial.call()).to.have.deep.property('headers', { 'retry-after': '1' })
+  })
+
+  it('does not count invalid responses, which cost no time', async () => {
+    trial.evaluate = async () => ({ action: 'allow', obligations: [{ type: 'sing' }] })
+    await trial.fail(9)
+    expect(trial.evaluations).to.equal(9)
+    expect(trial.isOpen).to.equal(undefined)
+  })
+
+  it('allows another probe when the caller of a probe leaves', async () => {
+    await trial.fail(5)
+    trial.context.clock.advance(1000)
+    trial.evaluate = () => new Promise(() => undefined)
+    const call = makeCall()
+    const probe = trial.call(call).then(
+      () => 'answered',
+      (reason: unknown) => reason,
+    )
+    await call.request()
+    call.abort('UPSTREAM_UNREACHABLE', 'The caller left.')
+    expect(await probe).to.have.property('message', 'The caller left.')
+    trial.recover()
+    expect(await trial.call()).to.equal(served)
+  })
+
+  it('survives a reload', async () => {
+    await trial.fail(5)
+    const next = trial.create()
+    await next.start?.(new AbortController().signal)
+    try {
+      expect(await next.handle(makeCall(), async () => served)).to.include({ code: 'RUNTIME_UNAVAILABLE' })
+      expect(trial.evaluations).to.equal(5)
+    } finally {
+      await next.stop?.()
+    }
+  })
+
+  it('logs when it opens and closes, not for every call', async () => {
+    await trial.fail(12)
+    trial.context.clock.advance(1000)
+    trial.recover()
+    for (let i = 0; i < 3; i++) await trial.call()
+    expect(trial.log.lines.map(({ level, message }) => `${level}: ${message}`)).to.deep.equal([
+      'warn: a call could not be evaluated',
+      'error: the circuit to the runtime is open after repeated failures',
+      'warn: the circuit to the runtime is closed again',
+    ])
+  })
+
+  it('is a warning in /readyz, which stays ready', async () => {
+    const clock = new FakeClock()
+    let isUp = false
+    await using setup = await startSetup({
+      clock,
+      remote: { maxRetries: 0 },
+      runtime: (response) => (isUp ? decide(response, { action: 'allow' }) : respond(response, 503, {})),
+    })
+    const ready = async () => (await fetch(`${setup.gateway.url}/readyz`)).json()
+    for (let i = 0; i < 7; i++) await setup.call()
+    expect(setup.runtimeRequests).to.have.length(5)
+    expect(await ready()).to.deep.equal({
+      status: 'ready',
+      warnings: ['runtime: the runtime failed 5 times in a row; calls are answered RUNTIME_UNAVAILABLE'],
+    })
+    isUp = true
+    clock.advance(1000)
+    expect((await setup.call()).status).to.equal(200)
+    expect(await ready()).to.deep.equal({ status: 'ready' })
+  })
+})
