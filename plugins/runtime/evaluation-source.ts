@@ -23,15 +23,9 @@ const defaultTimeoutMs = 2000
 /** Without an enforcement section every finding denies. */
 const denyAll: DenyRule = { mode: 'enforce' }
 
-interface Connection {
-  readonly evaluator: DecisionEvaluator
-  readonly breaker: CircuitBreaker
-  release(): Promise<void>
-}
-
 interface EvaluatorKind {
   readonly description: string
-  connect(): Connection
+  connect(): { evaluator: DecisionEvaluator; breaker: CircuitBreaker; release(): Promise<void> }
 }
 
 /** Undefined where the policy's own rule decides. */
