@@ -1,4 +1,4 @@
-// The same stages without the HTTP server, for those who embed them in their own.
+// The pipeline without the HTTP server, for programs that embed it.
 import { Call, callRequest, isCall, type Outcome, resolve, tokens } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { Dispatch, Pipeline } from '@svc/core/pipeline'
@@ -27,7 +27,7 @@ export interface EmbeddedPipeline {
    * broker is configured, the header in `call.get(credential)` goes with the request.
    */
   run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome>
-  /** Closes what `start` opened. */
+  /** Closes the keys, logs and stores that `start` opened. */
   stop(): Promise<void>
   readonly container: DependencyContainer
 }

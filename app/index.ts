@@ -1,4 +1,4 @@
-// What users of `svc-sdk` import.
+// The exports of `svc-sdk`.
 export { createPipeline, type EmbeddedPipeline, type ToolCall } from './embed.js'
 export {
   type GatewayHandle,

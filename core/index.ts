@@ -80,7 +80,6 @@ export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
 export { lateBound } from './plugin/late-bound.js'
 export type { Phase } from './plugin/order.js'
 export {
-  type Choice,
   type ConsolePanel,
   type DoctorCheck,
   definePlugin,

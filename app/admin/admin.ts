@@ -1,4 +1,4 @@
-// All that a policy with an `admin` part adds to a gateway: metrics of its calls, and the listener that shows them.
+// What a policy with an `admin` section adds to a gateway: metrics of its calls, and the admin listener.
 
 import { resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -34,7 +34,7 @@ export class Admin {
   #certificates: Certificates | undefined
   #reloads: Counter<'result'>
 
-  /** Once for a container: it registers the metrics of its gateway. */
+  /** Create it once per container: it registers the gateway's metrics. */
   constructor(config: AdminConfig, container: DependencyContainer, watched: Watched) {
     const metrics = resolve(container, gatewayMetrics)
     const registers = [metrics.registry]
@@ -69,7 +69,7 @@ export class Admin {
     }
   }
 
-  /** The address it then has. Rejects when that is taken or not ours, or its certificate will not do. */
+  /** Resolves to its URL. Rejects when the address is in use or not of this machine, or the certificate is not valid. */
   async listen(): Promise<string> {
     this.#certificates = await this.#openCertificates()
     this.#listener = new AdminListener(this.#config, this.#parts, this.#certificates)
@@ -90,12 +90,12 @@ export class Admin {
     }
   }
 
-  /** Looks at the files of its certificate now. Never rejects. */
+  /** Reads the certificate's files now. Never rejects. */
   async refresh(): Promise<void> {
     await this.#certificates?.refresh()
   }
 
-  /** What needs an operator. */
+  /** Conditions that an operator must repair. */
   warnings(): string[] {
     return (this.#certificates?.warnings() ?? []).map((warning) => `admin.${warning}`)
   }
@@ -104,7 +104,7 @@ export class Admin {
     this.#reloads.inc({ result })
   }
 
-  /** Lets requests end that are being answered. */
+  /** Waits for requests in progress. */
   async close(): Promise<void> {
     await this.#listener?.close()
   }

@@ -1,7 +1,7 @@
-// What the admin listener answers: health to anyone, metrics and escalations to those who show who they are.
+// Answers requests to the admin listener: health without a token, metrics and escalations with one.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Denied, type Ids, type Logger, Refusal, type Reviewer, services } from '@svc/core'
-import { Escalations, notFound } from '../escalations/reviewer-escalations.js'
+import { notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
 import { readVote } from '../escalations/vote.js'
 import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
 import { errorAnswer } from '../http/error-answer.js'
@@ -23,8 +23,8 @@ export interface AdminHandlerParts {
 /** RFC 6750 §2.1; the scheme's case does not matter. */
 const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
 
-/** Answers are about this moment and about people: nothing keeps them, and nothing takes them for another type. */
-const always = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+/** Answers hold current state and personal data: they must not be cached, nor sniffed as another type. */
+const fixedHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
 
 export class AdminHandler {
   #parts: AdminHandlerParts
@@ -43,9 +43,9 @@ export class AdminHandler {
     } catch (fault) {
       answer = errorAnswer(fault, { traceId, logger, realm: 'svc-admin' })
     }
-    // What was not read of a body would be taken for the next request.
+    // The unread rest of a body would be parsed as the next request.
     const closes = !message.complete || this.#parts.draining()
-    const headers = { ...answer.headers, ...always, ...(closes ? { connection: 'close' } : {}) }
+    const headers = { ...answer.headers, ...fixedHeaders, ...(closes ? { connection: 'close' } : {}) }
     writeWhole(response, { ...answer, headers })
   }
 
@@ -55,7 +55,7 @@ export class AdminHandler {
     if (route.kind === 'health') return json({ status: 'ok' })
     if (route.kind === 'none') throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
     const activePolicy = this.#parts.activePolicy()
-    // A reload must not stop what this request asks while it asks.
+    // A reload must not stop the stages while this request uses them.
     return activePolicy.hold(async () => {
       const { authorizer } = activePolicy
       if (authorizer === undefined) {
@@ -86,7 +86,7 @@ export class AdminHandler {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
     }
-    const escalations = new Escalations(service, authorizer, reviewer)
+    const escalations = new ReviewerEscalations(service, authorizer, reviewer)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
     const voted = await escalations.vote(route.id, await readVote(message))
@@ -94,7 +94,7 @@ export class AdminHandler {
   }
 }
 
-/** Pages from elsewhere have no business here, whatever they know. */
+/** Web pages of other origins are refused, even with a token. */
 function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
   if (origin === undefined || origin === `http://${host}` || origin === `https://${host}`) return
   throw new Refusal('TOOL_NOT_ALLOWED', 'A web page of this origin may not ask here.')
@@ -110,13 +110,13 @@ async function reviewerOf(
     throw new Refusal('UNAUTHENTICATED', 'Send "Authorization: Bearer <token>", your own or the admin token.')
   }
   if (await hasToken(message, authorizer)) return { kind: 'admin' }
-  // Without OIDC there is no token but this one, and what authn says of others would mislead.
+  // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
   const identify = authorizer.tokenVotes ? undefined : pipeline.offer(services.identify)
   const identity = await identify?.(message.headers)
   if (identity?.authenticated !== true) {
     const message =
       authorizer.token === undefined
-        ? 'Nobody can show here who they are: the policy has neither admin.tokenRef nor authn.oidc.'
+        ? 'No token is valid here: the policy has neither admin.tokenRef nor authn.oidc.'
         : 'This is not the admin token.'
     throw new Refusal('UNAUTHENTICATED', message)
   }

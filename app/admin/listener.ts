@@ -1,5 +1,4 @@
-// The admin listener: a server of its own beside the gateway's, so that what operators may do is on no port that
-// callers reach.
+// The admin listener: a server on a port of its own, so that callers of the gateway cannot reach the operators' API.
 import type { IncomingMessage } from 'node:http'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { InFlight } from '../http/in-flight.js'
@@ -24,12 +23,12 @@ export class AdminListener {
   #certificates: Certificates | undefined
   #requests = new InFlight<IncomingMessage>()
 
-  /** Without certificates it speaks plain HTTP; they are closed with it. */
+  /** Without certificates it serves plain HTTP. It closes the certificates. */
   constructor(config: AdminConfig, parts: AdminHandlerParts, certificates?: Certificates) {
     this.#certificates = certificates
     const handler = new AdminHandler(parts)
-    // For a policy that came by a reload and has no admin section any more.
-    const standard = new AllowedHosts(config)
+    // Used when a reload has removed the admin section.
+    const initialHosts = new AllowedHosts(config)
     this.#server = new HttpServer(
       { ...limits, host: config.host, port: config.port },
       async (message, response) => {
@@ -42,21 +41,21 @@ export class AdminListener {
       },
       parts.logger,
       {
-        allowsHost: (host) => (parts.activePolicy().authorizer?.hosts ?? standard).has(host),
+        allowsHost: (host) => (parts.activePolicy().authorizer?.hosts ?? initialHosts).has(host),
         hostsKey: 'admin.allowedHosts',
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
     )
   }
 
-  /** The address it then has. Rejects when that is taken or not ours. */
+  /** Resolves to its URL. Rejects when the address is in use or not of this machine. */
   async listen(): Promise<string> {
     const { url } = await this.#server.listen()
     this.#certificates?.watch((context) => this.#server.setSecureContext(context))
     return url
   }
 
-  /** Lets requests end that are being answered, and closes. */
+  /** Waits for requests in progress, then closes. */
   async close(): Promise<void> {
     this.#certificates?.close()
     this.#server.stopListening()

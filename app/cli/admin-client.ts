@@ -1,11 +1,11 @@
-// Asks a gateway's admin listener, for the commands that operators use. The token goes into a header and nowhere else.
+// HTTP client of the admin listener, for the operators' commands. The token is sent in a header only.
 import { isLoopbackHost } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { isKeyError, KeyReader } from '@svc/core/secret'
 
 const timeoutMs = 10_000
 
-/** What an operator is told in one line. */
+/** An error that the command prints in one line. */
 export class AdminError extends Error {
   override readonly name = 'AdminError'
 }
@@ -28,7 +28,7 @@ export class AdminClient {
     this.#token = token
   }
 
-  /** Rejects with `AdminError` where the address will not do or the token cannot be had. */
+  /** Rejects with `AdminError` when the address is not valid or the token cannot be read. */
   static async open(
     { url, tokenRef, insecureHttp = false }: AdminAddress,
     env: Readonly<Record<string, string | undefined>>,
@@ -83,7 +83,7 @@ function baseOf(url: string): URL {
   return base
 }
 
-/** A file may lie anywhere: who says where is who reads it. */
+/** The file may be anywhere, as the user of the command names it. */
 async function readToken(ref: string, env: Readonly<Record<string, string | undefined>>): Promise<string> {
   const place = { baseDir: process.cwd(), stateDir: process.cwd(), env }
   try {
@@ -96,7 +96,7 @@ async function readToken(ref: string, env: Readonly<Record<string, string | unde
   throw new AdminError('--token-ref: what is there is no token: it holds white space or worse')
 }
 
-/** fetch hides what happened in the cause. */
+/** fetch puts the reason into the cause. */
 function reasonOf(fault: unknown): string {
   const { cause } = fault instanceof Error ? fault : {}
   return cause instanceof Error

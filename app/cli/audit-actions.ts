@@ -1,4 +1,4 @@
-// What the `svc audit` commands do once their arguments are read.
+// The actions of the `svc audit` commands.
 
 import {
   type LogFilter,

@@ -1,4 +1,4 @@
-// `svc audit prove` and `check-proof`: one record's inclusion, for someone who has no copy of the log.
+// `svc audit prove` and `check-proof`: one record's inclusion, for a reader without a copy of the log.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { messageOf } from '@svc/core/json'

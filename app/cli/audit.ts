@@ -7,7 +7,7 @@ import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } 
 import { formats, type ShowOptions, show } from './audit-show.js'
 import { type CliIo, processIo } from './io.js'
 
-// The exit code for what cannot be done, as `audit verify` defines it for what cannot be judged.
+// The exit code of a command that cannot run, the same as when `audit verify` cannot judge a log.
 const CANNOT = 2
 const NOT_PROVEN = 1
 
@@ -82,7 +82,7 @@ function count(text: string): number {
   return number
 }
 
-/** What the log or the keys are at fault for becomes one line; a fault of ours stays a stack trace. */
+/** An error in the log or the keys becomes one line; an internal error keeps its stack trace. */
 async function guarded(io: CliIo, name: string, action: () => Promise<void>, code = CANNOT): Promise<void> {
   try {
     await action()

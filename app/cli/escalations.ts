@@ -1,4 +1,4 @@
-// `svc escalations`: what waits for a person, and votes, over the API of a gateway's admin listener.
+// `svc escalations`: lists escalations and votes on them, over the API of the admin listener.
 import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { AdminClient, AdminError } from './admin-client.js'
@@ -24,7 +24,7 @@ interface VoteFlags extends CommonFlags {
   readonly comment?: string
 }
 
-/** What is shown of an answer; the rest of it is the listener's business. */
+/** The fields of an answer that are shown. */
 const caseSchema = z.object({
   id: z.string(),
   status: z.string(),
@@ -185,7 +185,7 @@ async function print(
   await io.out(lines.map(([name, text]) => `${name.padEnd(9)} ${printable(text)}\n`).join(''))
 }
 
-/** What the listener refuses becomes one line; a fault of ours stays a stack trace. */
+/** A refusal of the listener becomes one line; an internal error keeps its stack trace. */
 async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
   try {
     await action()

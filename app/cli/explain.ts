@@ -36,7 +36,7 @@ export interface ExplainedCall {
 
 type Policy = EffectivePolicy<HostConfig>
 
-/** The explanation, a line each; the verdict is the last. Throws what a plugin's `create` throws. */
+/** The explanation as lines, the verdict last. Throws what a plugin's `create` throws. */
 export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir: string): Promise<string[]> {
   const lines: string[] = []
   const call = callFor(asked)
@@ -48,7 +48,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
     told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
   const { reference } = await call.request()
-  lines.unshift(`call: ${reference} for ${callerInWords(asked)}`)
+  lines.unshift(`call: ${reference} for ${describeCaller(asked)}`)
   const unknown = unknownServer(asked.server, policy.host)
   // As in a gateway, where such a call comes to no stage that judges it.
   const outcome = unknown ?? (await compose(stages, wouldBeSent)(call))
@@ -64,7 +64,7 @@ function unknownServer(server: string, { targets }: HostConfig): Outcome | undef
 
 class Explanation {
   readonly #lines: string[]
-  /** The innermost stage that refused, and the last thing it said: its rule. */
+  /** The innermost stage that refused, and its last line: the rule. */
   #decided: { stage: string; rule: string | undefined } | undefined
 
   constructor(lines: string[]) {
@@ -170,7 +170,7 @@ function identityOf({ tenant, user, roles }: ExplainedCall) {
   }
 }
 
-function callerInWords({ tenant, user, roles }: ExplainedCall): string {
+function describeCaller({ tenant, user, roles }: ExplainedCall): string {
   const who = user === undefined ? 'a caller without a user' : `user "${user}"`
   const as = roles.length === 0 ? '' : ` with the roles ${roles.join(', ')}`
   return `${who} of tenant "${tenant}"${as}`
@@ -186,5 +186,5 @@ function contextFor(policy: Policy, baseDir: string, warn: (message: string) => 
   return pluginContext(policy, { container, resources: new Resources(), baseDir, warn })
 }
 
-/** An explanation is its lines; the log and the meters hear nothing of it. */
+/** An explanation writes no log and counts no metrics. */
 const quiet = () => undefined

@@ -44,7 +44,7 @@ async function run(flags: GatewayFlags): Promise<void> {
       configure: (container) => bind<Logger>(container, tokens.Logger, { useValue: logger }),
     })
     const { url, adminUrl } = await gateway.ready()
-    // Whoever waits for the line may send a signal at once.
+    // A supervisor that waits for this line may send a signal at once, so the handlers must be installed.
     obeySignals(gateway, flags.policy, logger)
     logger.info({ url, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'listening')
   } catch (fault) {

@@ -1,11 +1,11 @@
-// Where commands write. Passed in, so that tests read what a user would see.
+// Output of commands, passed in so that tests can read it.
 
 export interface CliIo {
   /** Waits while the reader is slow. */
   out(text: string): Promise<void>
   err(text: string): void
   exit(code: number): void
-  /** Shows a line in place of the one shown before; absent where nobody watches. */
+  /** Replaces the line shown before; absent where the output is no terminal. */
   progress?(line: string): void
 }
 

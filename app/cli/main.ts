@@ -32,7 +32,7 @@ try {
   process.exitCode = 1
 }
 
-/** Whoever gets the options of a command wrong is told where they are listed. */
+/** An error in a command's options names the command's help. */
 function pointToHelp(command: Command, path: string): void {
   command.showHelpAfterError(`(${path} --help tells what it takes)`)
   for (const one of command.commands) pointToHelp(one, `${path} ${one.name()}`)

@@ -1,4 +1,4 @@
-// `svc policy`: check a policy, explain what it would do to a call, print its JSON Schema.
+// `svc policy`: check a policy, explain its decision on a call, print its JSON Schema.
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { messageOf } from '@svc/core/json'
@@ -18,7 +18,7 @@ import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts } from '../policy/facts.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 
-/** What the commands touch besides files: where lines go, the environment, the exit status. */
+/** The surroundings of a command: output, environment, exit status. */
 export interface PolicyConsole {
   /** Writes whole lines to standard output. */
   print(line: string): void
@@ -98,7 +98,7 @@ async function explain(file: string, options: ExplainOptions, io: PolicyConsole)
   for (const line of await explainCall(result.policy, call, baseDir)) io.print(line)
 }
 
-/** Prints what there is to tell; undefined, with exit status 1, when the policy has a mistake. */
+/** Prints warnings and mistakes; undefined, with exit status 1, when the policy has a mistake. */
 async function judged(file: string, io: PolicyConsole) {
   let text: string
   try {

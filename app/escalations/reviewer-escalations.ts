@@ -1,4 +1,4 @@
-// The admin API's part on escalations: who may see which, and votes.
+// Escalations as a reviewer of the admin API may list, read and vote on them.
 import {
   type Denied,
   denied,
@@ -16,15 +16,14 @@ import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.j
 import { reviewerView } from './view.js'
 import type { Vote } from './vote.js'
 
-/** Most that one answer lists. */
 const maxListed = 500
 const defaultListed = 100
-/** Escalations searched for those of a reviewer's sets, as the service filters by one tenant only. */
+/** A reviewer of approval sets sees several tenants, and the service filters by one only: this many are searched. */
 const maxSearched = 5000
 
 const statuses: readonly EscalationStatus[] = ['pending', 'approved', 'rejected']
 
-/** How the service's errors are answered: `denial_reason` tells those with the same code apart. */
+/** The answers to refused votes; `denial_reason` distinguishes those with the same code. */
 const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly reason: string }> = {
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
@@ -32,13 +31,13 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
   NOT_A_REVIEWER: { code: 'TOOL_NOT_ALLOWED', reason: 'not_a_reviewer' },
 }
 
-export class Escalations {
+export class ReviewerEscalations {
   #service: EscalationService
   #authorizer: AdminAuthorizer
   #reviewer: Reviewer
   #scope: VisibleScope
 
-  /** Throws `Refusal` for one who reviews nothing. */
+  /** Throws `Refusal` for a user who is no reviewer. */
   constructor(service: EscalationService, authorizer: AdminAuthorizer, reviewer: Reviewer) {
     this.#service = service
     this.#authorizer = authorizer
@@ -64,8 +63,8 @@ export class Escalations {
       }),
     )
     const seen = found.filter((one) => this.#mayRead(one) && (tenant === undefined || one.tenant === tenant))
-    const isCut = isSearch && found.length === maxSearched
-    return { escalations: seen.slice(0, limit).map(reviewerView), more: isCut || seen.length > limit }
+    const isIncomplete = isSearch && found.length === maxSearched
+    return { escalations: seen.slice(0, limit).map(reviewerView), more: isIncomplete || seen.length > limit }
   }
 
   async show(id: string): Promise<object> {
@@ -83,13 +82,13 @@ export class Escalations {
     } catch (fault) {
       if (!isVoteError(fault)) throw fault
       const { code, reason } = voteErrors[fault.code]
-      // As it is now: somebody else's vote may just have decided it.
+      // Another vote may just have decided it, so the current status is read.
       const now = fault.code === 'DECIDED' ? await asked(() => this.#service.find(id)) : undefined
       return denied(code, fault.message, refusalOf(id, now?.status ?? status, reason))
     }
   }
 
-  /** One that the reviewer may not see is not there. */
+  /** An escalation that the reviewer may not see is answered as if it did not exist. */
   async #find(id: string): Promise<Escalation> {
     const found = await asked(() => this.#service.find(id))
     if (found === undefined || !this.#mayRead(found)) throw notFound()
@@ -110,7 +109,7 @@ export function notFound(): Refusal {
   return new Refusal('TARGET_NOT_FOUND', 'There is no such escalation.')
 }
 
-/** Any other error of the service comes from its store. */
+/** Apart from refusals, the service rejects only when its store fails. */
 export async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask()

@@ -1,7 +1,7 @@
-// Escalations as JSON: all of one for those who decide, and what concerns a caller for callers.
+// Escalations as JSON: in full for reviewers, in part for callers.
 import type { Escalation } from '@svc/core'
 
-/** For reviewers: who voted what, and why, included. Times are ISO 8601. */
+/** For reviewers: all fields, votes and comments included. Times are ISO 8601. */
 export function reviewerView(escalation: Escalation): object {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
   const { reason, detail, args, severity, strategy, approvalSetId } = escalation
@@ -32,7 +32,7 @@ export function reviewerView(escalation: Escalation): object {
   }
 }
 
-/** For callers: nothing of who decides, or of who called, as anybody of the tenant may ask. */
+/** For callers: no reviewer and no principal, as every caller of the tenant may read it. */
 export function callerView(escalation: Escalation): object {
   const { id, status, reference, reason, severity } = escalation
   return { escalation_id: id, escalation_status: status, reference, reason, severity, ...outcome(escalation) }

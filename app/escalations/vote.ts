@@ -20,11 +20,11 @@ export async function readVote(message: IncomingMessage): Promise<Vote> {
     throw new Refusal('BAD_REQUEST', 'content-type: expected application/json.')
   }
   const body = parsed(await readBody(message, maxBodyBytes))
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw unfit()
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw badVote()
   const { vote, comment, ...rest } = body
-  if ((vote !== 'approve' && vote !== 'reject') || Object.keys(rest).length > 0) throw unfit()
+  if ((vote !== 'approve' && vote !== 'reject') || Object.keys(rest).length > 0) throw badVote()
   if (comment === undefined) return { vote }
-  if (typeof comment !== 'string') throw unfit()
+  if (typeof comment !== 'string') throw badVote()
   if (comment.length > maxComment) {
     throw new Refusal('BAD_REQUEST', `comment: expected at most ${maxComment} characters.`)
   }
@@ -39,6 +39,6 @@ function parsed(bytes: Uint8Array): JsonValue {
   }
 }
 
-function unfit(): Refusal {
+function badVote(): Refusal {
   return new Refusal('BAD_REQUEST', 'Expected {"vote": "approve" | "reject", "comment"?: string}.')
 }

@@ -26,7 +26,7 @@ import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts } from '../policy/facts.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
-import { type GatewayOptions, layersOf } from './options.js'
+import { bindGiven, type GatewayOptions, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
@@ -43,11 +43,11 @@ export class GatewayBuilder {
 
   /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
   constructor(options: GatewayOptions) {
-    this.#options = options
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
     options.configure?.(this.#bindings)
     this.#plugins = registeredPlugins(this.#bindings)
-    this.#layers = layersOf(options)
+    this.#options = bindGiven(options, this.#plugins, this.#bindings)
+    this.#layers = layersOf(this.#options)
     this.#first = this.#judge(this.#layers)
     bindDefaults(this.#bindings, this.#first.host.admin !== undefined)
   }

@@ -1,5 +1,5 @@
 // What code may say to start a gateway (contract.md §2.5 and §2.6): everything a policy file can, and more.
-import type { Plugin } from '@svc/core'
+import { bind, type Plugin } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
@@ -34,6 +34,30 @@ export interface GatewayOptions extends Partial<MiddlewareConfig> {
   configure?(container: DependencyContainer): void
   /** What `${env:NAME}` reads; the process's environment by default. */
   env?: Readonly<Record<string, string | undefined>>
+}
+
+/**
+ * Binds the implementations that code passes within a section, such as `quotas.adapter`, so that a policy's section
+ * does not replace them; returns the options without these. One that is bound already stays where it is: that is a
+ * mistake, which loading the policy reports.
+ */
+export function bindGiven(
+  options: GatewayOptions,
+  plugins: readonly Plugin[],
+  container: DependencyContainer,
+): GatewayOptions {
+  const rest: Record<string, unknown> = { ...options }
+  for (const { name, owns = [] } of plugins) {
+    for (const { token, given } of owns) {
+      const section = rest[name]
+      if (given === undefined || typeof section !== 'object' || section === null) continue
+      const value = given.bind(Reflect.get(section, given.key))
+      if (value === undefined || container.isRegistered(token, true)) continue
+      bind(container, token, { useValue: value })
+      rest[name] = Object.fromEntries(Object.entries(section).filter(([key]) => key !== given.key))
+    }
+  }
+  return rest
 }
 
 /** Sections from code below the policy's; port, tenant and state directory from code above them. */

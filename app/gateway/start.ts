@@ -22,12 +22,11 @@ export interface Listening {
 export interface GatewayHandle {
   /** Resolves when the gateway listens; rejects when it cannot. */
   ready(): Promise<Listening>
-  /** Stops listening, lets calls in flight end, closes the log. Safe twice. */
+  /** Stops listening, waits for calls in flight, closes the log. May be called twice. */
   close(): Promise<void>
   /**
-   * Takes up a new policy (YAML text or an object) for the calls that follow. A policy that is wrong or
-   * cannot start is refused, and the old one stays. What the server listens on does not change, but changed
-   * certificates are taken up.
+   * Puts a new policy (YAML text or an object) in force for the calls that follow. A policy that is not valid or cannot
+   * start is refused, and the old one stays. Changed certificates are read; ports and addresses do not change.
    */
   reload(policy: string | Record<string, unknown>): Promise<void>
   readonly container: DependencyContainer
@@ -35,7 +34,7 @@ export interface GatewayHandle {
 
 /**
  * Starts a gateway. Throws at once when the configuration of a built-in section is wrong (`PolicyError`
- * lists every mistake); what needs a module, a key or a store to be opened fails in `ready()`.
+ * lists every mistake); errors of modules, keys and stores reject `ready()`.
  */
 export function startGatewayServer(options: GatewayOptions): GatewayHandle {
   return new Gateway(new GatewayBuilder(options))

@@ -1,5 +1,5 @@
-// Under which names the gateway answers. A browser that a page has bound to the gateway's address by DNS sends the
-// page's name (DNS rebinding); an address in its place cannot be bound by anybody.
+// The Host names that the gateway answers to. After DNS rebinding, a browser sends the attacker's name to the gateway's
+// address, so unknown names are refused; an IP address in Host cannot be rebound.
 import { isIP } from 'node:net'
 import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
@@ -44,7 +44,7 @@ export class AllowedHosts {
     this.#suffixes = listed.filter((name) => name.startsWith('*.')).map((name) => name.slice(1))
   }
 
-  /** Whether a request with this Host header is for this gateway. */
+  /** Whether a request with this Host header is meant for this gateway. */
   has(header: string): boolean {
     if (header === this.#lastKnown) return true
     if (!this.#isAny && !this.#isListed(header.toLowerCase()) && !this.#isOwnAddress(header)) return false
@@ -58,7 +58,7 @@ export class AllowedHosts {
     return this.#suffixes.some((suffix) => (suffix.includes(':') ? header : name).endsWith(suffix))
   }
 
-  /** Who listens on loopback is reached from this machine only; elsewhere addresses are not known beforehand. */
+  /** On loopback only this machine's names count; on other addresses, the machine's addresses are not known beforehand. */
   #isOwnAddress(header: string): boolean {
     const url = `http://${header}`
     if (!URL.canParse(url)) return false

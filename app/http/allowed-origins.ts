@@ -1,5 +1,5 @@
-// Web pages: a browser lets any page send a POST here, and one whose name was bound to the gateway's address
-// (DNS rebinding) read the answer too.
+// The web pages that may call. A browser lets any page send a POST to the gateway, and after DNS rebinding the page can
+// read the answer too.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { Refusal } from '@svc/core'
 import { isLoopbackHost } from '@svc/core/http'
@@ -37,8 +37,8 @@ export class AllowedOrigins {
   }
 
   /**
-   * A page from elsewhere must not speak for the user of the machine (MCP, Streamable HTTP, "Security"). Where no
-   * origins are listed a bearer token shows that the caller is no such page. Throws `Refusal`.
+   * A page of another origin must not act for the user of the machine (MCP, Streamable HTTP, "Security"). Where no
+   * origins are listed, a bearer token shows that the caller is no such page. Throws `Refusal`.
    */
   check({ origin, authorization }: IncomingHttpHeaders): void {
     if (origin === undefined || this.#listed.has(origin) || origin === this.#own) return
@@ -51,20 +51,20 @@ export class AllowedOrigins {
   }
 
   /**
-   * Lets the browser hand the answer to the page, where the page is listed (Fetch, "CORS protocol"). True when the
-   * request was no more than the browser's asking (a preflight); it is then answered.
+   * Adds CORS headers for a listed origin (Fetch, "CORS protocol"). True when the request was a preflight; it is then
+   * answered.
    */
   answerBrowser({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
     const { origin } = headers
     if (origin === undefined || !this.#listed.has(origin)) return false
     response.setHeader('access-control-allow-origin', origin)
     response.setHeader('vary', 'origin')
-    // No cookies are let through, so that the asterisk means every header.
+    // The asterisk means every header only in answers without credentials; the gateway has no cookies.
     response.setHeader('access-control-expose-headers', '*')
     if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) return false
     response.writeHead(204, {
       'access-control-allow-methods': 'GET, POST, DELETE',
-      // The asterisk leaves out this one.
+      // The asterisk does not include authorization.
       'access-control-allow-headers': 'authorization, *',
       'access-control-max-age': '600',
     })

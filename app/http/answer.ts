@@ -23,7 +23,7 @@ export interface WholeAnswer {
   readonly body: string | Uint8Array
 }
 
-/** The error object of decisions.md §2 "Errors". */
+/** The error object of every refusal and failure. */
 export function errorObject(outcome: Denied | Failed, traceId: string): Record<string, unknown> {
   const { denial, escalation } = outcome.kind === 'denied' ? outcome : {}
   return {
@@ -54,7 +54,7 @@ export function refusalAnswer(outcome: Denied | Failed, traceId: string): WholeA
       ...(status === 503 || status === 429 ? { 'retry-after': '1' } : {}),
       ...outcome.headers,
     },
-    // The newline is for people at a terminal.
+    // The newline is for terminals.
     body: `${JSON.stringify(errorObject(outcome, traceId))}\n`,
   }
 }
@@ -66,7 +66,7 @@ export function writeRefusal(response: ServerResponse, refusal: Denied, traceId:
   writeWhole(response, answer)
 }
 
-/** Writes `outcome` for `call`. Resolves when the last byte is handed over or the client has gone. */
+/** Writes `outcome` for `call`. Resolves when the last byte is handed over or the client has disconnected. */
 export async function writeOutcome(
   response: ServerResponse,
   call: Call,
@@ -82,15 +82,15 @@ export async function writeOutcome(
   }
 }
 
-/** What `writeWhole` alone sets. */
-const ours: ReadonlySet<string> = new Set(['content-length', 'x-trace-id', 'x-span-id', 'traceparent'])
+/** Headers that only `writeWhole` sets. */
+const ownHeaders: ReadonlySet<string> = new Set(['content-length', 'x-trace-id', 'x-span-id', 'traceparent'])
 
 export function writeWhole(response: ServerResponse, answer: WholeAnswer, call?: Call): void {
   if (isDisconnected(response)) return
   const length = typeof answer.body === 'string' ? Buffer.byteLength(answer.body) : answer.body.byteLength
-  // As a list, which node:http writes as it is; an object it would copy and check header by header.
+  // node:http writes a list as it is; it would copy an object and check each header.
   const list: OutgoingHttpHeader[] = []
-  for (const name in answer.headers) if (!ours.has(name)) list.push(name, answer.headers[name] ?? '')
+  for (const name in answer.headers) if (!ownHeaders.has(name)) list.push(name, answer.headers[name] ?? '')
   if (!bodyless(answer.status)) list.push('content-length', length)
   if (call !== undefined) {
     const { traceId, spanId } = call.trace
@@ -120,47 +120,47 @@ async function writeStream(
     response.writeHead(outcome.status, headers)
     response.flushHeaders()
   }
-  // The call goes on to its end where its outcome is worth recording, until it has one.
-  const goesOn = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
-  // A stream may be silent for hours: the caller's leaving must end it without waiting for its next piece.
-  const leave = (): void => {
+  // A call whose outcome must be recorded is read to its end, until it has settled.
+  const mustDrain = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
+  // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.
+  const disconnect = (): void => {
     call.disconnect()
-    if (!goesOn()) call.abort('UPSTREAM_UNREACHABLE', 'The caller left before the answer was whole.')
+    if (!mustDrain())
+      call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer was complete.')
   }
-  const stay = onDisconnect(response, leave)
-  if (isDisconnected(response)) leave()
+  const stopListening = onDisconnect(response, disconnect)
+  if (isDisconnected(response)) disconnect()
   try {
     for await (const chunk of body) {
       if (isDisconnected(response)) {
-        if (goesOn()) continue
+        if (mustDrain()) continue
         return
       }
       if (!response.write(chunk.bytes)) await drained(response)
     }
   } catch (fault) {
-    // Nobody is there to be told.
     if (isDisconnected(response) && call.abortState.aborted) return
-    // What the gateway ends at its own wish is whole, and the client comes back for another.
-    if (!isClosing(call)) throw fault
+    // A stream that the drain ends is complete; the client opens a new one.
+    if (!isDraining(call)) throw fault
   } finally {
-    stay()
+    stopListening()
   }
   response.end()
 }
 
-function isClosing({ abortState }: Call): boolean {
+function isDraining({ abortState }: Call): boolean {
   return isRefusal(abortState.reason) && abortState.reason.code === 'DRAINING'
 }
 
-/** Resolves when more may be written, or nobody is there to write to. */
+/** Resolves when more may be written, or the client has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       response.off('drain', done)
-      stay()
+      stopListening()
       resolve()
     }
-    const stay = onDisconnect(response, done)
+    const stopListening = onDisconnect(response, done)
     response.once('drain', done)
   })
 }

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
 
-/** Rejects with `Refusal`: over the cap, cut off by the client, or in a coding that is not understood. */
+/** Rejects with `Refusal`: over the cap, incomplete, or in a content coding other than identity. */
 export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const coding = message.headers['content-encoding']
@@ -15,14 +15,14 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       reject(tooLarge())
       return
     }
-    // The client may have left while the stages before asked others; what is destroyed tells nobody any more.
+    // The client may have disconnected while earlier stages waited; a destroyed message emits no more events.
     if (message.destroyed) {
       reject(incompleteBody())
       return
     }
     const pieces: Buffer[] = []
     let size = 0
-    let isWhole = false
+    let isComplete = false
     message.on('data', (piece: Buffer) => {
       size += piece.byteLength
       if (size > maxBytes) {
@@ -34,49 +34,49 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       pieces.push(piece)
     })
     message.once('end', () => {
-      isWhole = true
+      isComplete = true
       const [only] = pieces
       resolve(pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces))
     })
     message.once('error', (cause) => reject(incompleteBody(cause)))
-    // Without `end` the rest will never be handed on, even if it had arrived.
+    // After `close` without `end` no more data is emitted.
     message.once('close', () => {
-      if (!isWhole) reject(incompleteBody())
+      if (!isComplete) reject(incompleteBody())
     })
   })
 }
 
 function incompleteBody(cause?: unknown): Refusal {
-  return new Refusal('BAD_REQUEST', 'The client went away before its request was whole.', { cause })
+  return new Refusal('BAD_REQUEST', 'The client disconnected before its request was complete.', { cause })
 }
 
-/** So much, and for so long, is let pass of a body that nobody reads. */
+/** Limits on reading and dropping a body that nobody needs. */
 const skipBytes = 1_048_576
 const skipMs = 1_000
 
 /**
- * Lets a body pass that nobody reads, as far as it is short and comes soon: a client that is still sending when the
- * connection closes may lose its answer (RFC 9112 §9.6). Resolves when it has passed, or is given up; never rejects.
+ * Reads and drops a body that nobody needs, if it is short and comes soon: a client that is still sending when the
+ * connection closes may lose its answer (RFC 9112 §9.6). Resolves at the end or at a limit; never rejects.
  */
 export function skipBody(message: IncomingMessage): Promise<void> {
   const { headers } = message
   const isExpected = headers.expect === undefined && Number(headers['content-length'] ?? 0) <= skipBytes
-  // Who has begun to read it has given it up for a reason.
+  // A reader that has begun has refused the rest.
   if (message.complete || message.destroyed || !isExpected || message.listenerCount('data') > 0) {
     return Promise.resolve()
   }
   return new Promise((resolve) => {
-    let left = skipBytes
-    const pass = (piece: Buffer): void => {
-      left -= piece.byteLength
-      if (left < 0) done()
+    let remaining = skipBytes
+    const drop = (piece: Buffer): void => {
+      remaining -= piece.byteLength
+      if (remaining < 0) done()
     }
     const done = (): void => {
       clearTimeout(timer)
-      message.off('data', pass).off('end', done).off('close', done).off('error', done)
+      message.off('data', drop).off('end', done).off('close', done).off('error', done)
       resolve()
     }
     const timer = setTimeout(done, skipMs)
-    message.on('data', pass).on('end', done).on('close', done).on('error', done)
+    message.on('data', drop).on('end', done).on('close', done).on('error', done)
   })
 }

@@ -1,5 +1,4 @@
-// The facts that a request's headers carry: trace, agent, idempotency key. Headers restrict and describe;
-// they grant nothing.
+// Reads the headers of a call: trace, agent, idempotency key. They describe and restrict; they grant nothing.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
@@ -11,7 +10,7 @@ const causeHeaders = [
   ['x-cause-trace', 32],
   ['x-cause-span', 16],
 ] as const
-/** Those that have one value. Of a repeated one, two readers on the way may take different values. */
+/** Headers with one value. Of a repeated one, two readers on the way may use different values. */
 const singletons = [
   'content-type',
   'origin',
@@ -78,7 +77,7 @@ function single(value: string | string[] | undefined): string | null {
 export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
   for (const name of singletons) {
     const value = message.headers[name]
-    // Repeated headers arrive joined; whether the comma is one's own is dearer to ask.
+    // Repeated headers arrive joined by a comma; only then the more expensive check is needed.
     if (value === undefined || !value.includes(',')) continue
     if ((message.headersDistinct[name]?.length ?? 0) > 1) {
       return new Refusal('BAD_REQUEST', `${name}: given more than once.`)
@@ -155,7 +154,7 @@ function isObjectOrNull(value: unknown): value is Record<string, unknown> | null
   return value === null || isObject(value)
 }
 
-/** The call's idempotency key; throws `Refusal` when the two headers disagree or the key is unfit. */
+/** The call's idempotency key; throws `Refusal` when the two headers differ or the key is not valid. */
 export function idempotencyKeyOf(headers: IncomingHttpHeaders): string | null {
   const plain = headers['idempotency-key']
   const prefixed = headers['x-idempotency-key']
@@ -172,7 +171,7 @@ const keyForm = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
 export const keyExpected = `expected one key of 1 to ${maxHeaderValue} printable ASCII characters.`
 
-/** Whether a header carries the key upstream as it is: nothing in it is trimmed, recoded or a line of its own. */
+/** Whether a header can carry the key unchanged: without trimming, recoding or line breaks. */
 export function isIdempotencyKey(key: unknown): key is string {
   return typeof key === 'string' && key.length <= maxHeaderValue && keyForm.test(key)
 }

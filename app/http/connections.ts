@@ -1,35 +1,35 @@
-// What one connection may do: how many requests, how many at a time, and how slowly it may take its answers.
+// Limits of one client connection: requests in all, requests at a time, and the rate at which it reads answers.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 /**
- * Requests that a client may have waiting on one connection (RFC 9112 §9.3.2). The parser hands on all it has read, and
- * the answer to each may be a mebibyte that the client does not take.
+ * Unanswered requests on one connection (pipelining, RFC 9112 §9.3.2). Each may have an answer of a mebibyte in memory
+ * that the client does not read.
  */
 const maxPending = 16
 
-/** What is written must be taken at this rate, once the time-out is over. */
+/** The rate at which a client must read its answer after the time-out. */
 const minBytesPerSec = 16 * 1024
 
 export interface ConnectionLimits {
   /** Requests served on one connection. */
   readonly maxRequestsPerConnection: number
-  /** Time a client has to take what was written, before the rate counts; milliseconds. */
+  /** Time a client has before the rate applies, in milliseconds. */
   readonly writeTimeoutMs: number
 }
 
 interface Connection {
   requests: number
-  /** Requests that are not answered to the end. */
-  waiting: number
-  /** To the latest request. */
+  /** Requests without a complete answer. */
+  pending: number
+  /** The answer to the latest request. */
   answer: Answer
   backlog: Backlog | undefined
 }
 
-/** What the client had not taken at some moment. */
+/** What the client had not read at some moment. */
 interface Backlog {
-  /** The connection has written this many bytes when it is gone. */
+  /** The backlog is read when the connection has sent this many bytes in all. */
   readonly upTo: number
   /** Milliseconds, monotonic. */
   readonly deadline: number
@@ -37,7 +37,7 @@ interface Backlog {
 
 type Answer = Pick<ServerResponse, 'headersSent'>
 
-/** The part of a socket that is looked at. */
+/** The part of a socket that is used. */
 type Written = Pick<Socket, 'bytesWritten' | 'writableLength'>
 
 export class Connections<S extends Written = Socket> {
@@ -49,21 +49,21 @@ export class Connections<S extends Written = Socket> {
   }
 
   /**
-   * Counts a request. `last`: the answer must close the connection. `none`: it must not be served, as the connection
-   * closes with an earlier answer. `flood`: the client does not wait for its answers.
+   * Counts a request. `last`: its answer must close the connection. `none`: it must not be served, as the connection
+   * closes with an earlier answer. `flood`: too many requests are pending.
    */
   begin(socket: S, answer: Answer): 'serve' | 'last' | 'none' | 'flood' {
     let connection = this.#open.get(socket)
     if (connection === undefined) {
-      connection = { requests: 0, waiting: 0, answer, backlog: undefined }
+      connection = { requests: 0, pending: 0, answer, backlog: undefined }
       this.#open.set(socket, connection)
     }
     const { maxRequestsPerConnection } = this.#limits
     if (connection.requests >= maxRequestsPerConnection) return 'none'
-    if (connection.waiting >= maxPending) return 'flood'
+    if (connection.pending >= maxPending) return 'flood'
     connection.answer = answer
     connection.requests++
-    connection.waiting++
+    connection.pending++
     return connection.requests === maxRequestsPerConnection ? 'last' : 'serve'
   }
 
@@ -73,28 +73,28 @@ export class Connections<S extends Written = Socket> {
     if (connection !== undefined) connection.requests = this.#limits.maxRequestsPerConnection
   }
 
-  /** An answer has been taken to its end. */
+  /** An answer has been sent completely. */
   end(socket: S): void {
     const connection = this.#open.get(socket)
-    if (connection !== undefined) connection.waiting--
+    if (connection !== undefined) connection.pending--
   }
 
-  /** Whether an answer is owed. */
+  /** Whether a request is pending. */
   isBusy(socket: S): boolean {
-    return (this.#open.get(socket)?.waiting ?? 0) > 0
+    return (this.#open.get(socket)?.pending ?? 0) > 0
   }
 
-  /** Whether the latest request is being answered, though not all of it may have come. */
+  /** Whether the answer to the latest request has begun, which may not have arrived completely. */
   isAnswering(socket: S): boolean {
     const connection = this.#open.get(socket)
-    return connection !== undefined && connection.waiting > 0 && connection.answer.headersSent
+    return connection !== undefined && connection.pending > 0 && connection.answer.headersSent
   }
 
   delete(socket: S): void {
     this.#open.delete(socket)
   }
 
-  /** The connections whose clients take their answers too slowly. To be asked every second or so. */
+  /** The connections whose clients read their answers too slowly; to be called about once a second. */
   *tooSlow(nowMs: number): Generator<S> {
     for (const [socket, connection] of this.#open) {
       const { bytesWritten, writableLength } = socket

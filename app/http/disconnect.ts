@@ -1,21 +1,21 @@
-// Whether the caller is still there. A response says so by itself only while it has the connection: one that is
-// queued behind another (HTTP/1.1 pipelining) never hears that the connection has closed.
+// Detects that the caller has disconnected. A response emits `close` only while it owns the connection: one that is
+// queued behind another (HTTP/1.1 pipelining) does not.
 import type { ServerResponse } from 'node:http'
 
 export function isDisconnected(response: ServerResponse): boolean {
   return response.destroyed || response.req.socket.destroyed
 }
 
-/** Runs `leave` when the caller goes; returns what takes that back. Not for one who has gone already. */
-export function onDisconnect(response: ServerResponse, leave: () => void): () => void {
-  response.once('close', leave)
-  if (response.socket !== null) return () => response.off('close', leave)
+/** Runs `listener` when the caller disconnects, not if it already has. Returns a function that removes the listener. */
+export function onDisconnect(response: ServerResponse, listener: () => void): () => void {
+  response.once('close', listener)
+  if (response.socket !== null) return () => response.off('close', listener)
   const { socket } = response.req
-  // As many as a caller queues, which is no leak.
+  // One listener per queued request is no leak.
   socket.setMaxListeners(0)
-  socket.once('close', leave)
+  socket.once('close', listener)
   return () => {
-    response.off('close', leave)
-    socket.off('close', leave)
+    response.off('close', listener)
+    socket.off('close', listener)
   }
 }

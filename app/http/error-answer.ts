@@ -1,4 +1,4 @@
-// Answers a request that became no call and could not be answered as it wished.
+// Answers a request outside any call with the error that was thrown.
 import { denied, isRefusal, type Logger } from '@svc/core'
 import { refusalAnswer, type WholeAnswer } from './answer.js'
 
@@ -9,7 +9,7 @@ export interface ErrorAnswerOptions {
   readonly realm: string
 }
 
-/** What is no refusal tells the caller nothing of the inside; the log has it, and what keeps a store from answering. */
+/** An internal error goes to the log and not to the caller, as does the cause of a failed store. */
 export function errorAnswer(fault: unknown, { traceId, logger, realm }: ErrorAnswerOptions): WholeAnswer {
   if (!isRefusal(fault)) {
     logger.error({ err: fault, trace_id: traceId }, 'a request could not be answered')

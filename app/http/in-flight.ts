@@ -1,8 +1,8 @@
-// What is still running, and a wait until nothing is.
+// The set of what is in progress, and a wait until it is empty.
 //
-// Not a Set: one that things pass through makes itself a new table again and again, and a dead table that the
-// garbage collector has moved to its old policy keeps alive what it held and all tables after it. Every
-// call of the gateway would live until the next full collection.
+// Not a Set: a Set with constant insertion and removal allocates new tables again and again, and a dead table in the
+// garbage collector's old generation keeps its entries and all later tables alive. Every call would live until the
+// next full collection.
 
 export class InFlight<T> implements Iterable<T> {
   #places: (T | undefined)[] = []
@@ -31,7 +31,7 @@ export class InFlight<T> implements Iterable<T> {
     return this.#places.length - this.#free.length
   }
 
-  /** Resolves when nothing runs, at the latest after `withinMs`. */
+  /** Resolves when it is empty, at the latest after `withinMs`. */
   idle(withinMs: number): Promise<void> {
     if (this.#size === 0) return Promise.resolve()
     return new Promise((resolve) => {

@@ -1,5 +1,5 @@
-// Under which URL clients reach this gateway: what the policy says, else what the connection, a trusted proxy and
-// the Host header say. Only the first may decide anything; the others are as good as whoever sent them.
+// The URL under which clients reach this gateway: the policy's, else one derived from the connection, a trusted proxy's
+// headers and Host. Only the policy's may decide anything; clients can forge the others.
 import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import { proxySchema, TrustedProxies } from './trusted-proxies.js'
@@ -27,13 +27,13 @@ function faultOf(text: string): string | undefined {
   const { protocol, hostname, username, password, search, hash } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'accepted is an http or https URL'
   if (username !== '' || password !== '') return 'must not hold a user or a password'
-  // It stands in quotes in headers.
+  // Headers quote it.
   if (hostname.includes('"')) return 'the host holds a quotation mark'
   if (search !== '' || hash !== '') return 'must not have a query or a fragment'
   return undefined
 }
 
-/** Canonical, and without a slash at its end. `text` as `publicUrlSchema` accepts it. */
+/** Canonical, and without a trailing slash. `text` as `publicUrlSchema` accepts it. */
 export function canonicalBase(text: string): string {
   return new URL(text).href.replace(/\/+$/, '')
 }
@@ -43,8 +43,8 @@ export interface PublicUrlConfig {
   readonly trustedProxies: readonly string[]
 }
 
-/** What a request shows of how it came; an `IncomingMessage` is one. */
-export interface Arrival {
+/** The part of an `IncomingMessage` that tells how the request arrived. */
+export interface RequestOrigin {
   readonly headers: IncomingHttpHeaders
   readonly socket: { readonly remoteAddress?: string | undefined }
 }
@@ -58,18 +58,21 @@ export class PublicUrl {
     this.#proxies = new TrustedProxies(trustedProxies)
   }
 
-  /** Without a slash at its end; undefined where it cannot be told. */
-  of({ socket, headers }: Arrival): string | undefined {
+  /** Without a trailing slash; undefined where it is not known. */
+  of({ socket, headers }: RequestOrigin): string | undefined {
     if (this.#fixed !== undefined) return this.#fixed
-    const asked = this.#proxies.has(socket.remoteAddress) ? this.#proxies.asked(headers) : {}
-    if (asked === undefined) return undefined
-    return originOf(asked.proto ?? ('encrypted' in socket ? 'https' : 'http'), asked.host ?? headers.host)
+    const forwarded = this.#proxies.has(socket.remoteAddress) ? this.#proxies.forwarded(headers) : {}
+    if (forwarded === undefined) return undefined
+    return originOf(
+      forwarded.proto ?? ('encrypted' in socket ? 'https' : 'http'),
+      forwarded.host ?? headers.host,
+    )
   }
 }
 
 function originOf(scheme: string, host: string | undefined): string | undefined {
   if (host === undefined || !/^https?$/.test(scheme)) return undefined
-  // Nothing but a host and a port: the URL parser would read a user, a path or spaces out of it.
+  // Only a host and a port: the URL parser would accept a user, a path or spaces.
   if (!/^(?:\[[0-9a-f:.]+\]|[0-9a-z.~_-]+)(?::\d{1,5})?$/i.test(host)) return undefined
   const text = `${scheme}://${host}`
   return URL.canParse(text) ? new URL(text).origin : undefined

@@ -1,5 +1,4 @@
-// The listening server: limits, in-flight bookkeeping, drain. What a request means is the handler's business.
-
+// The listening HTTP server: limits, requests in flight, drain. The handler interprets requests.
 import { randomBytes } from 'node:crypto'
 import {
   createServer,
@@ -20,7 +19,7 @@ import { InFlight } from './in-flight.js'
 import { listenError } from './listen-error.js'
 import { requestError } from './request-errors.js'
 
-/** What holds where `ServerLimits` leaves it open. */
+/** Defaults of `ServerLimits`. */
 export const defaultLimits = {
   maxHeaders: 100,
   maxConnections: 10_000,
@@ -46,20 +45,20 @@ export interface ServerLimits {
 export interface ServerParts {
   /** Whether a Host header names this server; absent: any will do. */
   readonly allowsHost?: (host: string) => boolean
-  /** Where the policy lists such names; `server.allowedHosts` where it is absent. */
+  /** The policy key that lists the names; `server.allowedHosts` by default. */
   readonly hostsKey?: string
-  /** Key, certificate and who may connect; absent: plain HTTP. */
+  /** Key, certificate and client authentication; absent: plain HTTP. */
   readonly tls?: TlsOptions
-  /** Counts what never became a request, so that an attack can be seen. */
+  /** Counts what became no call, so that an attack shows in metrics. */
   readonly meter?: Meter
 }
 
 export type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void>
 
-/** A client that has been told why its connection ends has this long to read it. */
+/** Time a client has to read its last answer before the connection closes. */
 const lingerMs = 1_000
-/** How often clients are looked at that send or read too slowly. */
-const lookMs = 1_000
+/** Interval of the check for clients that send or read too slowly. */
+const checkIntervalMs = 1_000
 
 export class HttpServer {
   #server: Server | TlsServer
@@ -69,7 +68,7 @@ export class HttpServer {
   #logger: Logger
   #inFlight = new InFlight<ServerResponse>()
   #connections: Connections
-  #looking: NodeJS.Timeout | undefined
+  #checkTimer: NodeJS.Timeout | undefined
   #onAnswered: (this: ServerResponse) => void
 
   constructor(limits: ServerLimits, handler: Handler, logger: Logger, parts: ServerParts = {}) {
@@ -89,7 +88,7 @@ export class HttpServer {
         ? createServer(options)
         : createTlsServer({ ...options, ...tls, handshakeTimeout: limits.headersTimeoutMs })
     this.#server.maxConnections = this.#limits.maxConnections
-    // One more than is accepted, so that it is seen: node drops those above without a word.
+    // One more than is accepted, so that the excess is seen: node drops further headers silently.
     this.#server.maxHeadersCount = this.#limits.maxHeaders + 1
     this.#server.timeout = this.#limits.writeTimeoutMs
     this.#listenToServer(tls === undefined ? 'connection' : 'secureConnection')
@@ -99,29 +98,29 @@ export class HttpServer {
     const server = this.#server as Server
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
     server.on('request', (message, response) => this.#serve(message, response))
-    // Not `100-continue`: the handler refuses it like any other header that is wrong.
+    // An expectation other than `100-continue`: refused like any other invalid header.
     server.on('checkExpectation', (message, response) => this.#serve(message, response))
     server.on('checkContinue', (message, response) => {
-      // Who is refused before the body is read need not send it.
+      // A caller that is refused before its body is read need not send the body.
       message.once('resume', () => {
         if (!response.headersSent) response.writeContinue()
       })
       this.#serve(message, response)
     })
-    // Without a listener node hangs up.
-    server.on('connect', (_message, socket) => this.#answerUnreadable(socket, 'CONNECT is not served here.'))
+    // Without a listener node closes the connection.
+    server.on('connect', (_message, socket) => this.#answerMalformed(socket, 'CONNECT is not served here.'))
     server.on('clientError', (error, socket) => {
-      const message = unreadable(error)
-      // What follows a request that is being answered must not be told as that request's answer, or in its midst.
+      const message = parserError(error)
+      // An error in what follows a request must not be written as that request's answer, or into it.
       if (message === undefined || this.#isRunning(socket)) socket.destroy()
       else if (this.#connections.isAnswering(socket as Socket)) endSoon(socket)
-      else this.#answerUnreadable(socket, message)
+      else this.#answerMalformed(socket, message)
     })
-    // Nothing came and nothing could be sent: a client that is idle, or that does not take its answer. One that waits
-    // for its answer is neither.
+    // Nothing was received or sent: the client is idle, or does not read its answer. A client that waits for its answer
+    // is neither.
     server.on('timeout', (socket) => {
       if (!this.#connections.isBusy(socket)) socket.destroy()
-      else if (socket.writableLength > 0) this.#closeConnection(socket, 'the client does not take its answer')
+      else if (socket.writableLength > 0) this.#closeConnection(socket, 'the client does not read its answer')
     })
   }
 
@@ -139,7 +138,7 @@ export class HttpServer {
     const refusal = this.#refusal(message)
     if (refusal !== undefined) {
       this.#parts.meter?.count('svc_http_refusals_total')
-      // What follows on the connection is as doubtful, and may have been read already.
+      // Requests that follow on the connection are as unsafe, and may have been parsed already.
       this.#connections.seal(socket)
       response.setHeader('connection', 'close')
       writeRefusal(response, denied('BAD_REQUEST', refusal), newTraceId())
@@ -148,8 +147,8 @@ export class HttpServer {
     const number = this.#inFlight.add(response)
     this.#handler(message, response)
       .catch((fault: unknown) => {
-        // Faults have become outcomes long before; what is left is an answer that broke off.
-        this.#logger.warn({ reason: messageOf(fault) }, 'answer broken off')
+        // Other errors have become outcomes before; here an answer was interrupted.
+        this.#logger.warn({ reason: messageOf(fault) }, 'answer interrupted')
         response.destroy()
       })
       .finally(() => {
@@ -168,14 +167,14 @@ export class HttpServer {
     return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in ${hostsKey}.`
   }
 
-  /** What the HTTP parser refuses never becomes a call: it is answered in the error shape and closed. */
-  #answerUnreadable(socket: Duplex, message: string): void {
+  /** What the HTTP parser rejects becomes no call: it is answered in the error shape, and the connection closes. */
+  #answerMalformed(socket: Duplex, message: string): void {
     if (!socket.writable) {
       socket.destroy()
       return
     }
     this.#parts.meter?.count('svc_http_refusals_total')
-    socket.write(unreadableAnswer(message))
+    socket.write(malformedAnswer(message))
     endSoon(socket)
   }
 
@@ -190,14 +189,14 @@ export class HttpServer {
     return false
   }
 
-  /** Rejects when the address is taken or not ours, with the `code` of the system's error. */
+  /** Rejects when the address is in use or not of this machine, with the `code` of the system's error. */
   listen(): Promise<{ port: number; url: string }> {
     return new Promise((resolve, reject) => {
       const refuse = (fault: NodeJS.ErrnoException): void => reject(listenError(fault, this.#limits))
       this.#server.once('error', refuse)
       this.#server.listen(this.#limits.port, this.#limits.host, () => {
         this.#server.off('error', refuse)
-        this.#looking = setInterval(() => this.#look(), lookMs).unref()
+        this.#checkTimer = setInterval(() => this.#closeSlow(), checkIntervalMs).unref()
         const address = this.#server.address()
         const port = typeof address === 'object' && address !== null ? address.port : this.#limits.port
         const host = this.#limits.host.includes(':') ? `[${this.#limits.host}]` : this.#limits.host
@@ -206,27 +205,27 @@ export class HttpServer {
     })
   }
 
-  #look(): void {
+  #closeSlow(): void {
     for (const socket of this.#connections.tooSlow(performance.now())) {
-      this.#closeConnection(socket, 'the client takes its answer too slowly')
+      this.#closeConnection(socket, 'the client reads its answer too slowly')
     }
   }
 
-  /** Key and certificate for the connections that follow; those that are open stay. Throws on unfit ones. */
+  /** Key and certificate for new connections; open ones are not affected. Throws when they are not valid. */
   setSecureContext(context: SecureContextOptions): void {
     if ('setSecureContext' in this.#server) this.#server.setSecureContext(context)
   }
 
-  /** Takes no more connections; those that are open may still be answered. */
+  /** Accepts no more connections; requests on open ones are still answered. */
   stopListening(): void {
     if (this.#server.listening) this.#server.close()
     this.#server.closeIdleConnections()
   }
 
-  /** Closes every connection and waits until the handlers know, for at most `withinMs`. */
+  /** Closes every connection and waits for the handlers to end, at most `withinMs`. */
   async close(withinMs: number): Promise<void> {
     this.stopListening()
-    clearInterval(this.#looking)
+    clearInterval(this.#checkTimer)
     this.#server.closeAllConnections()
     await this.#inFlight.idle(withinMs)
   }
@@ -239,16 +238,16 @@ function serverOptions(limits: Required<ServerLimits>): ServerOptions {
     headersTimeout: Math.min(headersTimeoutMs, requestTimeoutMs),
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
-    // Node looks for the two above twice a minute if it is not told.
+    // Node's default is to check the two above twice a minute.
     connectionsCheckingInterval: Math.min(
-      lookMs,
+      checkIntervalMs,
       Math.ceil(Math.min(headersTimeoutMs, requestTimeoutMs) / 2),
     ),
-    // Refused here, in the error shape.
+    // Checked by `requestError`, which answers in the error shape.
     requireHostHeader: false,
     // A repeated header must be seen, not dropped: two Authorization headers are refused.
     joinDuplicateHeaders: true,
-    // Whatever the command line says.
+    // Overrides the command line's --insecure-http-parser.
     insecureHTTPParser: false,
   }
 }
@@ -257,15 +256,15 @@ function newTraceId(): string {
   return randomBytes(16).toString('hex')
 }
 
-/** What to say of a request that the parser refuses; undefined where there is nobody to tell. */
-function unreadable(error: Error & { code?: string }): string | undefined {
+/** The message for a request that the parser rejects; undefined where no answer can be sent. */
+function parserError(error: Error & { code?: string }): string | undefined {
   const { code = '' } = error
   if (code === 'HPE_HEADER_OVERFLOW') return 'The request headers are too large.'
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request did not arrive in time.'
   return code.startsWith('HPE_') ? 'The request is not HTTP that can be read.' : undefined
 }
 
-function unreadableAnswer(message: string): string {
+function malformedAnswer(message: string): string {
   const traceId = newTraceId()
   const { body } = refusalAnswer(denied('BAD_REQUEST', message), traceId)
   return (
@@ -274,7 +273,7 @@ function unreadableAnswer(message: string): string {
   )
 }
 
-/** A client that does not close its half would have the connection for ever. */
+/** Ends the connection, also when the client does not close its half. */
 function endSoon(socket: Duplex): void {
   socket.end()
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref()

@@ -1,10 +1,10 @@
-// Which of those that connect are our own proxies, and what they say of the request as it came to them.
+// The trusted proxies in front of the gateway, and what their headers say about the request they received.
 import type { IncomingHttpHeaders } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
 
-/** What a client asked for, as far as a proxy says it. */
-export interface Asked {
+/** The scheme and host that a client used, as far as a proxy tells. */
+export interface Forwarded {
   readonly proto?: string
   readonly host?: string
 }
@@ -33,14 +33,14 @@ export class TrustedProxies {
   }
 
   /**
-   * What the outermost trusted proxy was asked for, of a request that a trusted one sent. Undefined where
-   * `forwarded` cannot be read, or says something other than `x-forwarded-*`: a proxy that sets the one and lets
-   * the other through would let its client choose.
+   * What the outermost trusted proxy received, for a request that a trusted proxy sent. Undefined where `forwarded` is
+   * malformed or contradicts `x-forwarded-*`: a proxy that sets the one and passes the other on would let its client
+   * choose.
    */
-  asked(headers: IncomingHttpHeaders): Asked | undefined {
+  forwarded(headers: IncomingHttpHeaders): Forwarded | undefined {
     const proto = last(headers['x-forwarded-proto'])?.toLowerCase()
     const host = last(headers['x-forwarded-host'])
-    const named: Asked = {
+    const named: Forwarded = {
       ...(proto === undefined ? {} : { proto }),
       ...(host === undefined ? {} : { host }),
     }
@@ -48,15 +48,15 @@ export class TrustedProxies {
     if (forwarded === undefined) return named
     const elements = forwardedElements(String(forwarded))
     if (elements === undefined) return undefined
-    const told = this.#outermost(elements)
+    const inForwarded = this.#outermost(elements)
     const agree = (['proto', 'host'] as const).every(
-      (key) => named[key] === undefined || told[key] === undefined || named[key] === told[key],
+      (key) => named[key] === undefined || inForwarded[key] === undefined || named[key] === inForwarded[key],
     )
-    return agree ? { ...named, ...told } : undefined
+    return agree ? { ...named, ...inForwarded } : undefined
   }
 
-  /** Each proxy adds its element at the end: those before the first stranger's are the stranger's own words. */
-  #outermost(elements: readonly ReadonlyMap<string, string>[]): Asked {
+  /** Each proxy appends its element: those before the first untrusted address may be forged. */
+  #outermost(elements: readonly ReadonlyMap<string, string>[]): Forwarded {
     let at = elements.length - 1
     while (at > 0 && this.has(addressOf(elements[at]?.get('for')))) at--
     const proto = elements[at]?.get('proto')?.toLowerCase()
@@ -75,7 +75,7 @@ function parsed(range: string): { address: string; prefix: number; family: 'ipv4
   return { address, prefix, family: version === 4 ? 'ipv4' : 'ipv6' }
 }
 
-/** The value of the proxy that is connected: what stands before it may be anybody's. */
+/** The value of the proxy that is connected; earlier values may be forged. */
 function last(value: string | string[] | undefined): string | undefined {
   const text = Array.isArray(value) ? value.at(-1) : value
   return text?.slice(text.lastIndexOf(',') + 1).trim()

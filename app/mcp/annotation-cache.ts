@@ -1,13 +1,13 @@
-// Learns from the lists that pass through which tools change something, in the words of their servers. Whether these
-// words count is the policy's to say.
+// Learns from the tool lists of servers which tools change something. Whether these annotations count is decided by the
+// policy.
 import type { Clock, ToolAnnotations } from '@svc/core'
 import { formatReference, ReferenceInputError } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
 import { isFields } from './listing.js'
 
-/** A server that takes a word back is believed no longer than this, in milliseconds. */
-const believedMs = 3_600_000
-/** Of one server; the one that was heard of longest ago goes first. */
+/** How long an annotation counts after the server last sent it, in milliseconds. */
+const annotationTtlMs = 3_600_000
+/** Per server; the tool listed longest ago is removed first. */
 const maxTools = 5000
 
 interface Learned {
@@ -27,7 +27,7 @@ export interface ListSource {
 
 export class AnnotationCache implements ToolAnnotations {
   #clock: Clock
-  #isWanted = false
+  #isUsed = false
   /** By the address of the server, then by the reference of the tool. */
   #known = new Map<string, Map<string, Learned>>()
 
@@ -36,7 +36,7 @@ export class AnnotationCache implements ToolAnnotations {
   }
 
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
-    this.#isWanted = true
+    this.#isUsed = true
     const addresses = new Map(
       Object.entries(targets).map(([server, target]) => [segmentOf(server), targetOf(target).url.href]),
     )
@@ -47,14 +47,14 @@ export class AnnotationCache implements ToolAnnotations {
     }
   }
 
-  /** The result of a `tools/list`, or one page of it: the last word on each tool counts. */
+  /** The result of a `tools/list`, or one page of it: the latest annotation of each tool counts. */
   learn({ server, upstream, version }: ListSource, result: unknown): void {
     const tools: unknown = isFields(result) ? result['tools'] : undefined
-    if (!this.#isWanted || !Array.isArray(tools)) return
+    if (!this.#isUsed || !Array.isArray(tools)) return
     const known = this.#known.get(upstream.href) ?? new Map<string, Learned>()
     this.#known.set(upstream.href, known)
-    const until = this.#clock.monotonic() + believedMs
-    for (const [name, changes] of saidIn(tools)) {
+    const until = this.#clock.monotonic() + annotationTtlMs
+    for (const [name, changes] of annotationsIn(tools)) {
       const reference = referenceOf(server, name, version)
       if (reference === undefined) continue
       known.delete(reference)
@@ -67,22 +67,22 @@ export class AnnotationCache implements ToolAnnotations {
   }
 }
 
-/** Of two tools of one name, the one that changes something counts: nobody knows which will be run. */
-function saidIn(tools: readonly unknown[]): Map<string, boolean | undefined> {
-  const said = new Map<string, boolean | undefined>()
+/** Of two tools of one name, the one that changes something counts, as the server may run either. */
+function annotationsIn(tools: readonly unknown[]): Map<string, boolean | undefined> {
+  const annotated = new Map<string, boolean | undefined>()
   for (const tool of tools) {
     const { name, annotations } = isFields(tool) ? tool : {}
     if (typeof name !== 'string') continue
     const changes = changesBy(annotations)
-    const isTwin = said.has(name) && said.get(name) !== changes
-    said.set(name, isTwin ? true : changes)
+    const isDuplicate = annotated.has(name) && annotated.get(name) !== changes
+    annotated.set(name, isDuplicate ? true : changes)
   }
-  return said
+  return annotated
 }
 
 /**
- * `destructiveHint` has a meaning only beside a `readOnlyHint` that is not true; where both are true, the server
- * contradicts itself, and the worse is believed. Undefined where neither decides.
+ * `destructiveHint` has a meaning only beside a `readOnlyHint` that is not true; where both are true, the more dangerous
+ * counts. Undefined where neither decides.
  */
 function changesBy(annotations: unknown): boolean | undefined {
   const { readOnlyHint, destructiveHint } = isFields(annotations) ? annotations : {}
@@ -92,13 +92,13 @@ function changesBy(annotations: unknown): boolean | undefined {
 
 const scheme = 'mcp://'
 
-/** The server as it stands in references. */
+/** The server's segment in references. */
 function segmentOf(server: string): string {
   const ofAny = formatReference({ server, tool: 'x', version: '1' })
   return ofAny.slice(scheme.length, ofAny.indexOf('/', scheme.length))
 }
 
-/** Undefined for a name that no call could carry. */
+/** Undefined for a name that can have no reference. */
 function referenceOf(server: string, tool: string, version: string): string | undefined {
   try {
     return formatReference({ server, tool, version })

@@ -1,5 +1,5 @@
-// A streamed answer: events pass as they come; the one that holds this call's response is marked, so that the
-// pipeline lets it out only when the call is recorded.
+// A streamed answer: events are passed on as they come; the one that holds this call's response is marked, so that the
+// pipeline sends it only when the call is recorded.
 import {
   type AnswerChunk,
   type AnswerStream,
@@ -28,27 +28,27 @@ export interface StreamParts {
   /** The request that waits for a response on this stream; undefined on a GET stream. */
   readonly id: RequestId | undefined
   /**
-   * True where the stream is itself what was asked for (GET, `subscriptions/listen`): the call is recorded
-   * when it opens, not when it ends.
+   * True where the request opens a stream of notifications (GET, `subscriptions/listen`): the call is recorded when
+   * it opens, not when it ends.
    */
   readonly isStanding: boolean
-  /** Whether the upstream works on when the caller leaves, so that the outcome is worth waiting for. */
+  /** Whether the upstream works on when the caller disconnects, so that the outcome must be read. */
   readonly drainWhenAbandoned: boolean
   readonly maxEventBytes: number
   readonly review: ResponseFilter
   /** A JSON-RPC error in place of the response. */
   encodeError(outcome: Denied | Failed): string
-  /** The response is kept back: it must not be had by coming back for it either. */
+  /** The response is withheld, also from a client that resumes the stream. */
   withhold(): void
-  /** What stands in place of a response that comes once more; undefined where that may be told. */
-  inPlaceOf(response: Fields): string | undefined
+  /** The error in place of a withheld response that is replayed; undefined for a response that was not withheld. */
+  replacementFor(response: Fields): string | undefined
 }
 
 export class McpAnswerStream implements AnswerStream {
   readonly drainWhenAbandoned: boolean
   #parts: StreamParts
   #splitter: SseSplitter
-  /** A client may take up a stream again whose events had ids. */
+  /** A client may resume a stream whose events have ids. */
   #isResumable = false
   #isAnswered = false
   #isUnrecorded = false
@@ -74,14 +74,14 @@ export class McpAnswerStream implements AnswerStream {
     } catch (fault) {
       isRead = true
       const outcome = failureOf(fault)
-      // An answer that was only interrupted is there to be come back for.
+      // A client may resume an answer that was only interrupted.
       if (isRefusal(fault) && !interruptions.has(fault.code)) this.#parts.withhold()
-      // A standing stream can only break off; a call that waits is told why.
+      // A stream of notifications can only be interrupted; a call that waits gets an error.
       if (!this.#isOpen) throw new Refusal(outcome.code, outcome.message, { cause: fault })
       yield this.#inPlace(outcome)
       return
     } finally {
-      // Whoever reads has broken the answer off.
+      // The reader stopped before the end.
       if (!isRead && this.#isOpen) this.#parts.withhold()
     }
     if (this.#isOpen) yield this.#unanswered()
@@ -108,7 +108,7 @@ export class McpAnswerStream implements AnswerStream {
     const isReplay = id === undefined
     if (!isReplay) checkResponse(message, id)
     if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
-    const other = isReplay ? this.#parts.inPlaceOf(message) : undefined
+    const other = isReplay ? this.#parts.replacementFor(message) : undefined
     if (other !== undefined) return { bytes: withData(bytes, other) }
     const reviewed = await review.response(message)
     const content = reviewed === message ? event.data : JSON.stringify(reviewed)
@@ -123,13 +123,13 @@ export class McpAnswerStream implements AnswerStream {
     return { bytes: shown, answer: { digest, ...(error === undefined ? {} : { error }), content, instead } }
   }
 
-  /** The last piece of a stream that ends without its response. */
+  /** The last chunk of a stream that ends without its response. */
   #unanswered(): AnswerChunk {
     const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without an answer.', {
       sent: 'yes',
     })
     if (!this.#isResumable) return this.#inPlace(outcome)
-    // 2025-11-25: a server may close and let the client come back for the rest. An answer of ours would end that.
+    // 2025-11-25: a server may close a stream that the client then resumes. An error from here would end the request.
     const instead = (unrecorded: Failed): Uint8Array => eventOf(this.#parts.encodeError(unrecorded))
     return { bytes: new Uint8Array(), answer: { digest: null, error: outcome.code, instead } }
   }
@@ -152,7 +152,7 @@ function read(bytes: Uint8Array): SseEvent {
   }
 }
 
-/** Only events of type `message` must hold one; clients pass over other types, and so may we. */
+/** Only events of type `message` must hold a message; clients ignore other types. */
 function messageIn(event: SseEvent): Fields | undefined {
   if (event.data === '') return undefined
   try {
@@ -163,7 +163,7 @@ function messageIn(event: SseEvent): Fields | undefined {
   }
 }
 
-/** What a fault after the answer's head means for the call. Rethrows faults of ours. */
+/** The outcome of an error after the answer's head. Rethrows internal errors. */
 export function failureOf(fault: unknown): Failed {
   const sent: Outcome['sent'] = 'yes'
   if (isRefusal(fault)) return failed(fault.code, fault.message, { sent, cause: fault.cause })

@@ -1,4 +1,4 @@
-// What an upstream's answer means for the call that waits for it.
+// Turns an upstream's answer into the outcome of the call.
 import type { Completed, Denied, Failed, Outcome } from '@svc/core'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
@@ -26,27 +26,27 @@ export interface AnswerLimits {
   readonly maxEventBytes: number
 }
 
-/** What was asked. */
+/** The request that an answer belongs to, and how its response is handled. */
 export interface ResponseContext {
   readonly method: 'POST' | 'GET' | 'DELETE'
-  /** The request that waits for a response; undefined where a message is only handed over. */
+  /** The id of the request that waits for a response; undefined for notifications and responses. */
   readonly id: RequestId | undefined
   readonly isStanding: boolean
   readonly drainWhenAbandoned: boolean
   readonly review: ResponseFilter
   encodeError(outcome: Denied | Failed): string
   withhold(): void
-  inPlaceOf(response: Fields): string | undefined
+  replacementFor(response: Fields): string | undefined
 }
 
-/** Never rejects but for faults of ours; an answer that breaks the protocol is a failure of the upstream's. */
+/** Rejects only for internal errors; an answer that breaks the protocol is a failure of the upstream. */
 export async function outcomeOf(
   answer: UpstreamAnswer,
-  question: ResponseContext,
-  caps: AnswerLimits,
+  context: ResponseContext,
+  limits: AnswerLimits,
 ): Promise<Outcome> {
   try {
-    return await read(answer, question, caps)
+    return await read(answer, context, limits)
   } catch (fault) {
     const outcome = failureOf(fault)
     await discard(answer.body)
@@ -54,54 +54,58 @@ export async function outcomeOf(
   }
 }
 
-async function read(answer: UpstreamAnswer, question: ResponseContext, caps: AnswerLimits): Promise<Outcome> {
+async function read(
+  answer: UpstreamAnswer,
+  context: ResponseContext,
+  limits: AnswerLimits,
+): Promise<Outcome> {
   const { status, headers, body } = answer
   if (status >= 300 && status < 400)
-    throw new ProtocolViolation('The upstream redirects; targets are not followed elsewhere.')
+    throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
   const coding = headers['content-encoding']
   if (coding !== undefined && coding !== 'identity')
-    throw new ProtocolViolation('The upstream sent a coding nobody asked for.')
-  if (status >= 400) return refusedByUpstream(answer, question, caps)
+    throw new ProtocolViolation('The upstream sent a content coding that was not requested.')
+  if (status >= 400) return refusedByUpstream(answer, context, limits)
   const type = mediaType(headers['content-type'])
-  if (question.id === undefined && question.method !== 'GET') {
-    // Handed over: 202 and no body by the protocol, so what else may come carries nothing the client waits for.
+  if (context.id === undefined && context.method !== 'GET') {
+    // The protocol answers notifications with 202 and no body, so a body has nothing that the client waits for.
     await discard(body)
     return completed(answer, new Uint8Array(), { digest: null }, false)
   }
-  if (type === EVENTS) return streamed(answer, question, caps)
-  if (question.id === undefined)
+  if (type === EVENTS) return streamed(answer, context, limits)
+  if (context.id === undefined)
     throw new ProtocolViolation('The upstream answered a GET with something other than events.')
   if (type !== JSON_TYPE) throw new ProtocolViolation('The upstream answered with neither JSON nor events.')
-  return answered(answer, question, question.id, caps)
+  return answered(answer, context, context.id, limits)
 }
 
 async function answered(
   answer: UpstreamAnswer,
-  question: ResponseContext,
+  context: ResponseContext,
   id: RequestId,
-  caps: AnswerLimits,
+  limits: AnswerLimits,
 ): Promise<Outcome> {
-  const bytes = await readWholeBody(answer.body, caps.maxAnswerBytes)
+  const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
   const message = readServerMessage(readText(bytes))
   checkResponse(message, id)
-  const reviewed = await question.review.response(message)
-  return completed(answer, shownAs(bytes, message, reviewed), verdictOf(reviewed))
+  const reviewed = await context.review.response(message)
+  return completed(answer, bodyOf(bytes, message, reviewed), verdictOf(reviewed))
 }
 
-/** 4xx and 5xx go on as they are, only never with a list that was not cut down. */
+/** 4xx and 5xx are passed on, with lists filtered. */
 async function refusedByUpstream(
   answer: UpstreamAnswer,
-  question: ResponseContext,
-  caps: AnswerLimits,
+  context: ResponseContext,
+  limits: AnswerLimits,
 ): Promise<Outcome> {
   const type = mediaType(answer.headers['content-type'])
   if (type === EVENTS) throw new ProtocolViolation('The upstream sent an error as a stream of events.')
-  const bytes = await readWholeBody(answer.body, caps.maxAnswerBytes)
+  const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
   if (type !== JSON_TYPE) return completed(answer, bytes, { digest: null, error: 'UPSTREAM' })
   const message = looseMessage(bytes)
   const reviewed =
-    message === undefined || !isResponse(message) ? message : await question.review.response(message)
-  const body = message === undefined || reviewed === undefined ? bytes : shownAs(bytes, message, reviewed)
+    message === undefined || !isResponse(message) ? message : await context.review.response(message)
+  const body = message === undefined || reviewed === undefined ? bytes : bodyOf(bytes, message, reviewed)
   return completed(answer, body, { digest: null, error: 'UPSTREAM' })
 }
 
@@ -114,23 +118,23 @@ function looseMessage(bytes: Uint8Array): Fields | undefined {
   }
 }
 
-function shownAs(bytes: Uint8Array, message: Fields, reviewed: Fields): Uint8Array {
+function bodyOf(bytes: Uint8Array, message: Fields, reviewed: Fields): Uint8Array {
   return reviewed === message ? bytes : Buffer.from(JSON.stringify(reviewed))
 }
 
-function streamed(answer: UpstreamAnswer, question: ResponseContext, caps: AnswerLimits): Completed {
+function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLimits): Completed {
   const { body } = answer
-  const { id, isStanding, drainWhenAbandoned, review } = question
+  const { id, isStanding, drainWhenAbandoned, review } = context
   const stream = new McpAnswerStream({
     body,
     id,
     isStanding,
     drainWhenAbandoned,
     review,
-    maxEventBytes: caps.maxEventBytes,
-    encodeError: (outcome) => question.encodeError(outcome),
-    withhold: () => question.withhold(),
-    inPlaceOf: (response) => question.inPlaceOf(response),
+    maxEventBytes: limits.maxEventBytes,
+    encodeError: (outcome) => context.encodeError(outcome),
+    withhold: () => context.withhold(),
+    replacementFor: (response) => context.replacementFor(response),
   })
   return completed(answer, stream, { digest: null })
 }

@@ -2,7 +2,7 @@
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { ProtocolViolation } from './rpc-response.js'
 
-/** Rejects with `ProtocolViolation` over `maxBytes`, with `UpstreamError` or the signal's reason when it breaks off. */
+/** Rejects with `ProtocolViolation` over `maxBytes`, with `UpstreamError` or the signal's reason when it is interrupted. */
 export async function readWholeBody(body: UpstreamAnswer['body'], maxBytes: number): Promise<Uint8Array> {
   const tooLarge = (): ProtocolViolation =>
     new ProtocolViolation(`The upstream's answer is over ${maxBytes} bytes.`)

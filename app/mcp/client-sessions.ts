@@ -68,7 +68,7 @@ export class ClientSessions {
     const body = JSON.stringify({ jsonrpc: '2.0', id: ID, method: 'initialize', params })
     const answer = await send({ method: 'POST', headers: {}, body })
     const revision = await revisionIn(answer)
-    // A server without sessions knows no `initialize`; what it then makes of the call is its answer.
+    // A server without sessions does not know `initialize`; its answer to the call then counts.
     if (revision === undefined) return { id: undefined, revision: STATELESS_REVISION }
     const { 'mcp-session-id': given } = answer.headers
     const session: ClientSession = { id: typeof given === 'string' ? given : undefined, revision }
@@ -83,7 +83,7 @@ export function sessionHeaders({ id, revision }: ClientSession): Record<string, 
   return { 'mcp-protocol-version': revision, ...(id === undefined ? {} : { 'mcp-session-id': id }) }
 }
 
-/** The revision that the server chose; undefined where it refuses to shake hands. */
+/** The revision that the server chose; undefined where it refuses the handshake. */
 async function revisionIn(answer: UpstreamAnswer): Promise<string | undefined> {
   try {
     if (answer.status === 401 || answer.status === 403 || answer.status >= 500) {

@@ -1,5 +1,5 @@
-// Refusals over MCP (decisions.md §2 "Errors"): HTTP where the client's transport must see them, a
-// JSON-RPC error where its caller waits for an answer.
+// Encodes refusals over MCP: as HTTP errors where the client's transport must see them, as JSON-RPC errors where its
+// caller waits for a response.
 import { type Denied, type Failed, statusOf } from '@svc/core'
 import { errorObject, refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import type { McpExchange } from './exchange.js'
@@ -13,7 +13,7 @@ export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, t
     const status = statusOfProtocolError(protocolError, exchange)
     return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError) }
   }
-  if (id === undefined || exchange.isForeignSession || isForTheTransport(outcome)) return plain
+  if (id === undefined || exchange.isForeignSession || isForTransport(outcome)) return plain
   return { ...plain, status: 200, body: rpcError(id, outcome, traceId) }
 }
 
@@ -28,8 +28,8 @@ export function rpcError(
   return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: outcome.message, data } })
 }
 
-/** What a client's OAuth flow needs to see as HTTP. */
-function isForTheTransport(outcome: Denied | Failed): boolean {
+/** The refusals that a client's OAuth flow needs as HTTP errors. */
+function isForTransport(outcome: Denied | Failed): boolean {
   const status = statusOf(outcome.code)
   return (
     status === 401 ||
@@ -37,7 +37,7 @@ function isForTheTransport(outcome: Denied | Failed): boolean {
   )
 }
 
-/** Bad params belong to the call that waits; what is no valid request at all is refused as HTTP. */
+/** Invalid params are answered to the call that waits; an invalid request is an HTTP error. */
 function statusOfProtocolError(code: RpcCode, exchange: McpExchange): number {
   if (exchange.id === undefined || code === rpcCodes.headerMismatch || code === rpcCodes.invalidRequest)
     return 400

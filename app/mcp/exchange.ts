@@ -1,4 +1,4 @@
-// One HTTP exchange over MCP: what the reading of a request learns and its answering needs.
+// One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Credential, slot } from '@svc/core'
 import type { Message, RequestId } from './message.js'
@@ -11,23 +11,23 @@ export interface McpExchange {
   readonly server: string
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
   readonly upstream: () => URL
-  /** What the gateway itself may show the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
+  /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: () => Promise<Credential | undefined>
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
   /** Known once the body was read. */
   message: Message | undefined
-  /** The id a refusal is answered under. */
+  /** The id of the JSON-RPC error in a refusal. */
   id: RequestId | undefined
-  /** Set where the request broke the protocol itself. */
+  /** Set where the request breaks the protocol. */
   protocolError: RpcCode | undefined
-  /** Set where the session is not the caller's: its client begins a new one when HTTP says 404. */
+  /** Set where the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
 }
 
 export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 
-/** An exchange of which nothing is known but its head. */
+/** An exchange before its body is read. */
 export function openExchange(
   head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'sessionTag'>,
 ): McpExchange {
@@ -35,8 +35,8 @@ export function openExchange(
 }
 
 /**
- * A GET has no other end than its caller's leaving. From 2026-07-28 on a client cancels a request by closing
- * its stream; before, leaving says nothing.
+ * Whether a disconnect ends the request. A GET ends in no other way. From 2026-07-28 on a client cancels a request by
+ * closing its stream; before, a disconnect has no meaning.
  */
 export function disconnectCancels({ method, headers }: McpExchange): boolean {
   const version = headers['mcp-protocol-version']

@@ -1,5 +1,5 @@
-// The headers that mirror a message must agree with it: whoever routes or counts by them and whoever runs the
-// body must see the same call (2026-07-28, Streamable HTTP, "Server Validation").
+// Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
+// (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
 import { McpRefusal } from './mcp-refusal.js'
 import { isObject, type Message } from './message.js'

@@ -1,17 +1,17 @@
-// Cuts lists down to what the caller may use. A list is known by its shape, not by the method that asked for
-// it: an answer replayed on a GET stream no longer says what the question was.
+// Filters lists down to what the caller may use. A list is recognised by its shape, not by the method of its request:
+// an answer replayed on a GET stream does not tell its request.
 import type { RequestKind } from '@svc/core'
 
 interface List {
   readonly member: string
   readonly kind: RequestKind
-  /** What names an entry. */
+  /** The member that names an entry. */
   readonly name: string
 }
 
 /**
- * A resource template is judged by its own text, as if it were the URI of a resource: a pattern as wide as the
- * template keeps it. A narrower one does not, and each read is judged by the URI that is really read.
+ * A resource template is judged by its own text, as if it were the URI of a resource: a pattern as wide as the template
+ * keeps it, a narrower one does not. Each read is judged by its own URI.
  */
 const lists: readonly List[] = [
   { member: 'tools', kind: 'tool', name: 'name' },
@@ -28,7 +28,7 @@ export function isListing(result: unknown): result is Fields {
   return isFields(result) && lists.some(({ member }) => Array.isArray(result[member]))
 }
 
-/** The same object when nothing is taken out. An entry without a name is taken out: it cannot be judged. */
+/** The same object when nothing is removed. An entry without a name cannot be judged and is removed. */
 export function filterListing(result: Fields, mayUse: MayUse): Fields {
   let filtered = result
   for (const { member, kind, name } of lists) {

@@ -1,5 +1,5 @@
-// One JSON-RPC message of a client's, in the one form that every server reads alike. Servers decode JSON in
-// many ways, some without regard to case; a message that two of them could read differently is refused.
+// Parses one JSON-RPC message of a client. Servers decode JSON in different ways, some ignoring case; a message that two
+// servers could read differently is refused.
 import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { confusableSkeleton } from './confusables.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
@@ -8,7 +8,7 @@ import { rpcCodes } from './protocol.js'
 export type RequestId = string | number
 
 interface Common {
-  /** As it was sent, parsed. */
+  /** The parsed message. */
   readonly whole: JsonObject
 }
 
@@ -33,12 +33,12 @@ export interface RpcResponse extends Common {
 
 export type Message = RpcRequest | RpcNotification | RpcResponse
 
-/** Records hold the name, whoever makes it up. */
+/** Records hold the name, so its length is limited. */
 const maxMethod = 256
 
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
-/** Params that decide what a call is, or what is judged of it. */
+/** Params that decide what a call is, or that stages judge. */
 const judged = new Set(['name', 'arguments', 'uri', 'ref', 'type', 'argument', '_meta', 'notifications'])
 const judgedSkeletons = new Set([...judged].map(confusableSkeleton))
 
@@ -52,7 +52,7 @@ export function parseBody(bytes: Uint8Array): JsonValue {
   }
 }
 
-/** The id to refuse a request under, as soon as the body is JSON; undefined where nobody waits for an answer. */
+/** The id for a refusal, as soon as the body is JSON; undefined for notifications and responses. */
 export function idOf(value: JsonValue): RequestId | undefined {
   return isObject(value) && 'method' in value && isRequestId(value['id']) ? value['id'] : undefined
 }
@@ -90,7 +90,7 @@ function readResponse(whole: JsonObject): RpcResponse {
   return { type: 'response', id, whole }
 }
 
-/** Refuses members that a lax decoder would take for one that is judged, such as `Name` or `argumentſ`. */
+/** Refuses members that a lenient decoder would read as a judged one, such as `Name` or `argumentſ`. */
 export function checkMembers(params: JsonObject): void {
   for (const name of Object.keys(params)) {
     if (judged.has(name) || !judgedSkeletons.has(confusableSkeleton(name))) continue

@@ -1,18 +1,18 @@
 // Names and numbers of the Model Context Protocol, revisions 2025-03-26 to 2026-07-28.
 
-/** JSON-RPC 2.0 §5.1, and what MCP adds (2026-07-28, "Error Codes"). */
+/** JSON-RPC 2.0 §5.1, and MCP (2026-07-28, "Error Codes"). */
 export const rpcCodes = {
   parseError: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
-  /** The MCP headers disagree with the body, or one that must be there is missing. */
+  /** The MCP headers disagree with the body, or a required one is missing. */
   headerMismatch: -32020,
 } as const
 
 export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
 
-/** The first revision without sessions: each request says its version in `_meta`, mirrored in headers. */
+/** The first revision without sessions: each request has its version in `_meta`, repeated in headers. */
 export const STATELESS_REVISION = '2026-07-28'
 
 /** The newest revision with the `initialize` handshake. */
@@ -23,13 +23,13 @@ export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 export const META_CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 export const META_CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 
-/** Where the idempotency key may travel in place of its header (decisions.md §2). */
+/** The idempotency key, in place of its header. */
 export const META_IDEMPOTENCY_KEY = 'svc/idempotency-key'
 
-/** Where the id of an escalation may travel in place of its header (decisions.md §2). */
+/** The id of an escalation, in place of its header. */
 export const META_ESCALATION_ID = 'svc/escalation-id'
 
-/** Revisions are dates, so their order is that of their text; drafts and nonsense are no revision. */
+/** Revisions are dates, so their order is that of their text; drafts and other text are no revision. */
 export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION
 }

@@ -1,4 +1,4 @@
-// The MCP endpoint: Model Context Protocol, Streamable HTTP, in front of servers that speak it too.
+// Proxies the Model Context Protocol (Streamable HTTP): reads requests, sends them upstream, filters the answers.
 import {
   type Call,
   type CallRequest,
@@ -30,21 +30,20 @@ import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
 import { WithheldResponses } from './withheld-responses.js'
 
-const answerWithheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
+const withheldError = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
   sent: 'yes',
 })
 
 export interface McpProxyOptions {
   readonly dispatcher: UpstreamDispatcher
   readonly clock: Clock
-  /** Learns from lists. */
   readonly annotations: AnnotationCache
   readonly limits: AnswerLimits
-  /** Who asks servers for their version. */
+  /** The name under which servers are asked for their version. */
   readonly client: { readonly name: string; readonly version: string }
-  /** For asking one server for its version, in milliseconds. */
+  /** Time limit for asking a server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
-  /** Asked when a session comes up; rejects where their key cannot be had. */
+  /** Called for the first request with a session; rejects where the key cannot be read. */
   sessions(): Promise<SessionBinding>
 }
 
@@ -72,12 +71,12 @@ export class McpProxy {
     })
   }
 
-  /** What the exchange asks for; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
+  /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
   read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
     return readRequest(call, exchange, bytes, this.#versions)
   }
 
-  /** The version that a server gives itself. Rejects with `Refusal`. */
+  /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
   async versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): Promise<string> {
     return this.#versions.of(upstream, credential)
   }
@@ -104,7 +103,11 @@ export class McpProxy {
     try {
       const sending = { method, path: pathOf(upstream), headers, ...body, signal: call.abortState }
       const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
-      const outcome = await outcomeOf(answer, this.#question(call, exchange, request), this.#parts.limits)
+      const outcome = await outcomeOf(
+        answer,
+        this.#responseContext(call, exchange, request),
+        this.#parts.limits,
+      )
       return await this.#withBoundSession(call, outcome)
     } catch (fault) {
       return outcomeOfFault(call, fault)
@@ -115,7 +118,7 @@ export class McpProxy {
     return encodeRefusal(exchange, outcome, traceId)
   }
 
-  #question(call: Call, exchange: McpExchange, request: CallRequest): ResponseContext {
+  #responseContext(call: Call, exchange: McpExchange, request: CallRequest): ResponseContext {
     const { method, message } = exchange
     const id = message?.type === 'request' ? message.id : undefined
     const isStanding = method === 'GET' || request.method === LISTEN_METHOD
@@ -131,11 +134,11 @@ export class McpProxy {
       }),
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
       withhold: () => id !== undefined && this.#withheld.add(exchange, id),
-      inPlaceOf: (response) => {
+      replacementFor: (response) => {
         const { id: replayed } = response
         return (typeof replayed === 'string' || typeof replayed === 'number') &&
           this.#withheld.has(exchange, replayed)
-          ? rpcError(replayed, answerWithheld, traceId)
+          ? rpcError(replayed, withheldError, traceId)
           : undefined
       },
     }

@@ -1,4 +1,4 @@
-// From the bytes of an exchange to the request that the stages judge.
+// Reads the request of an exchange, as the stages judge it.
 import { type Call, type CallRequest, callRequest, type RequestKind, requestReference } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
@@ -81,7 +81,7 @@ function subjectOfMethod(exchange: McpExchange): Subject {
   return { kind: 'protocol', method: null, name: exchange.method, args: {} }
 }
 
-/** The key in the header and in `_meta` are one and the same, or the request is refused. */
+/** The keys in the header and in `_meta` must be the same. */
 function keyOf(exchange: McpExchange): string | null {
   const inHeader = idempotencyKeyOf(exchange.headers)
   const inBody = inMeta(exchange.message, META_IDEMPOTENCY_KEY)
@@ -93,7 +93,7 @@ function keyOf(exchange: McpExchange): string | null {
   return inBody
 }
 
-/** Undefined where it is not in `_meta`; what the header says is read where it is asked for. */
+/** The id in `_meta`, undefined where there is none; the enforcement stage reads the header. */
 function escalationOf({ headers, message }: McpExchange): string | undefined {
   const inBody = inMeta(message, META_ESCALATION_ID)
   if (inBody === undefined) return undefined
@@ -107,7 +107,7 @@ function escalationOf({ headers, message }: McpExchange): string | undefined {
   return inBody
 }
 
-/** What a client sends again with the same arguments when it was asked for input (2026-07-28). */
+/** The members that a client adds when it repeats a request that asked for input (2026-07-28). */
 function roundOf(message: Message | undefined): string | undefined {
   if (message?.type !== 'request') return undefined
   const { inputResponses, requestState } = message.params
@@ -127,7 +127,7 @@ export function referenceOf(server: string, kind: RequestKind, name: string, ver
   return validName(request, () => requestReference(request))
 }
 
-/** What `build` makes of the name; throws `McpRefusal` for one that can have no reference. */
+/** The result of `build`; throws `McpRefusal` for a name that can have no reference. */
 function validName<T>({ kind, name }: Pick<CallRequest, 'kind' | 'name'>, build: () => T): T {
   if (kind === 'resource' && !isNormalUri(name)) {
     throw invalidParams(

@@ -1,5 +1,5 @@
-// URIs of resources, in the one spelling that servers read alike. Policies are patterns over their text, and a
-// server resolves `..` or decodes `%73` before it looks: such a URI would be judged as one thing and read as another.
+// Checks that URIs of resources are in normal form. Policies match their text, and a server resolves `..` or decodes
+// `%73` before it reads: such a URI would be judged as one resource and read as another.
 
 const path = /^[^?#]*/
 const dotSegment = /(?:^|[/\\])\.\.?(?:[/\\]|$)/

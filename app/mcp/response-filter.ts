@@ -1,4 +1,4 @@
-// What every response passes before the caller sees it: the server's version is learned, lists are cut down.
+// Filters each response before the caller gets it: the server's version is learned, lists are filtered.
 import type { Call, CallRequest } from '@svc/core'
 import type { AnnotationCache } from './annotation-cache.js'
 import type { McpExchange } from './exchange.js'
@@ -6,11 +6,11 @@ import { filterListing, isFields, isListing } from './listing.js'
 import { McpRefusal } from './mcp-refusal.js'
 import { referenceOf } from './request.js'
 import type { Fields } from './rpc-response.js'
-import { tellsVersion, versionIn } from './server-info.js'
+import { hasServerInfo, versionIn } from './server-info.js'
 import type { ServerVersions } from './server-versions.js'
 
-/** What is learned of servers from what they answer. */
-export interface LearnedFacts {
+/** The caches that learn from the answers of servers. */
+export interface LearningCaches {
   readonly versions: ServerVersions
   readonly annotations: AnnotationCache
 }
@@ -22,19 +22,19 @@ export class ResponseFilter {
   #versions: ServerVersions
   #annotations: AnnotationCache
 
-  constructor(call: Call, request: CallRequest, exchange: McpExchange, learning: LearnedFacts) {
+  constructor(call: Call, request: CallRequest, exchange: McpExchange, caches: LearningCaches) {
     this.#call = call
     this.#request = request
     this.#exchange = exchange
-    this.#versions = learning.versions
-    this.#annotations = learning.annotations
+    this.#versions = caches.versions
+    this.#annotations = caches.annotations
   }
 
-  /** The same object when nothing had to be taken out. Rejects with `Refusal` when no version can be had. */
+  /** The same object when nothing is removed. Rejects with `Refusal` when the server's version cannot be learned. */
   async response(message: Fields): Promise<Fields> {
     const { result } = message
-    if (tellsVersion(this.#request.method)) this.#learn(result)
-    // What a guarded method gives was judged by its reference and is its own affair.
+    if (hasServerInfo(this.#request.method)) this.#learn(result)
+    // The result of a guarded method was judged by its reference.
     if (this.#request.kind !== 'protocol' || !isListing(result)) return message
     const version = await this.#versions.of(this.#exchange.upstream())
     this.#refineTarget(version)
@@ -50,7 +50,7 @@ export class ResponseFilter {
     this.#refineTarget(version)
   }
 
-  /** From the answer to that question alone: others hold what they hold. */
+  /** Only from answers to `tools/list`. */
   #learnTools(version: string, result: unknown): void {
     if (this.#request.method !== 'tools/list') return
     const { server, upstream } = this.#exchange
@@ -63,13 +63,13 @@ export class ResponseFilter {
   }
 
   #mayRequest(kind: CallRequest['kind'], name: string, version: string): boolean {
-    const reference = nameable(this.#exchange.server, kind, name, version)
+    const reference = validReference(this.#exchange.server, kind, name, version)
     return reference !== undefined && this.#call.mayRequest(reference, kind)
   }
 }
 
-/** Undefined for a name that no call could carry: it is not listed either. */
-function nameable(
+/** Undefined for a name that can have no reference: it is not listed either. */
+function validReference(
   server: string,
   kind: CallRequest['kind'],
   name: string,

@@ -1,4 +1,4 @@
-// The one response in an answer of an MCP server's, for what the gateway asks itself.
+// Reads the one response in an MCP server's answer, for requests of the gateway itself.
 import { readEvent, SseSplitter } from '@svc/core/http'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { readWholeBody } from './body.js'

@@ -1,6 +1,5 @@
-// Reads what an upstream answers. Unlike a caller's message it is read as its clients will read it: a number
-// that a double does not carry is legal here, and the bytes go on as they came.
-
+// Reads JSON-RPC messages of an upstream. Unlike a caller's message, they are read as clients will read them: a number
+// that a double cannot represent is legal here, and the bytes are passed on unchanged.
 import type { ErrorCode } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { isFields } from './listing.js'
@@ -24,7 +23,7 @@ export function readServerMessage(text: string): Fields {
   if (Array.isArray(value))
     throw new ProtocolViolation('The upstream sent a batch; batches are not supported yet.')
   if (!isFields(value)) throw new ProtocolViolation('The upstream sent JSON that is no message.')
-  // A client may read it as the response that it was not judged as.
+  // A client could read it as a response, and it was not judged as one.
   if ('method' in value && ('result' in value || 'error' in value))
     throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')
   return value
@@ -43,7 +42,7 @@ export function isResponse(message: Fields): boolean {
   return !('method' in message) && ('result' in message || 'error' in message)
 }
 
-/** Throws `ProtocolViolation` for anything but the one response to `id`. */
+/** Throws `ProtocolViolation` for anything but the response to `id`. */
 export function checkResponse(message: Fields, id: RequestId): void {
   if (!isResponse(message) || ('result' in message && 'error' in message)) {
     throw new ProtocolViolation('The upstream sent no JSON-RPC response.')
@@ -52,7 +51,7 @@ export function checkResponse(message: Fields, id: RequestId): void {
     throw new ProtocolViolation('The upstream answered with the id of another request.')
 }
 
-/** What the record says of a response. A tool's own failure (`isError`) counts as one of the upstream. */
+/** The record's fields for a response. A tool's own failure (`isError`) counts as one of the upstream. */
 export interface Verdict {
   /** SHA-256 of the canonical `result`; null for an error. */
   readonly digest: string | null

@@ -1,10 +1,10 @@
-// The version a server gives itself. It names tools in references, so it is learned before any is judged.
+// The version in a server's `serverInfo`. References contain it, so it must be known before a tool is judged.
 import { isFields } from './listing.js'
 import { META_SERVER_INFO } from './protocol.js'
 
 const maxLength = 256
 
-/** From the result of `initialize` or `server/discover`; undefined where it names none that can be used. */
+/** From the result of `initialize` or `server/discover`; undefined where it has no usable one. */
 export function versionIn(result: unknown): string | undefined {
   if (!isFields(result)) return undefined
   const meta = result['_meta']
@@ -13,13 +13,13 @@ export function versionIn(result: unknown): string | undefined {
   return typeof version === 'string' && isUsable(version) ? version : undefined
 }
 
-/** Whether the version can stand in a reference. */
+/** Whether a reference can contain the version. */
 function isUsable(version: string): boolean {
   if (version === '' || version === '.' || version === '..') return false
   return version.length <= maxLength && version.isWellFormed() && !/\p{Cc}/u.test(version)
 }
 
-/** Methods whose results say who the server is. */
-export function tellsVersion(method: string | null): boolean {
+/** Whether the results of a method contain `serverInfo`. */
+export function hasServerInfo(method: string | null): boolean {
   return method === 'initialize' || method === 'server/discover'
 }

@@ -1,10 +1,10 @@
-// Which version each target has: learned from answers that pass through, else asked for once.
+// The version of each target: learned from answers that pass through, else requested once.
 import type { Clock, Credential } from '@svc/core'
 
 /** In place of the version of a server that names none. */
 export const UNVERSIONED = 'unversioned'
 
-/** How long a server that named no version is left in peace, in milliseconds. */
+/** Time until a server that named no version is asked again, in milliseconds. */
 const ASK_AGAIN_MS = 60_000
 
 interface Known {
@@ -13,7 +13,7 @@ interface Known {
   readonly askAgainAt: number
 }
 
-/** The version in the server's own words, undefined where it answers without. Rejects with `Refusal`. */
+/** The version in the server's answer, undefined where it names none. Rejects with `Refusal`. */
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
 
 export class ServerVersions {
@@ -27,19 +27,19 @@ export class ServerVersions {
     this.#clock = clock
   }
 
-  /** What an answer that passed through said. The last word counts: a server may be updated. */
+  /** Stores the version in an answer that passed through. The latest counts, as a server may be updated. */
   learn(upstream: URL, version: string): void {
     this.#known.set(upstream.href, { version, askAgainAt: Number.POSITIVE_INFINITY })
   }
 
-  /** Without asking. */
+  /** The known version, without a request. */
   known(upstream: URL): string | undefined {
     return this.#known.get(upstream.href)?.version
   }
 
   /**
-   * Asks the server where nothing is known; many callers wait for one answer. `credential` fetches what to
-   * show it, once it is asked. Rejects with `Refusal`.
+   * Asks the server where its version is not known; concurrent callers share one request. `credential` is called only
+   * for that request. Rejects with `Refusal`.
    */
   of(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
     const { href } = upstream
@@ -56,7 +56,7 @@ export class ServerVersions {
     const before = this.#known.get(upstream.href)
     const held = credential === undefined ? undefined : await credential()
     const version = await this.#probe(upstream, held)
-    // What passed through in the meantime is fresher than the probe.
+    // A version that passed through in the meantime is newer than the probe's.
     const now = this.#known.get(upstream.href)
     if (now !== undefined && now !== before) return now.version
     if (version === undefined) {

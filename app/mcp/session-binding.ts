@@ -40,7 +40,7 @@ export class SessionBinding {
     return given.length === expected.length && timingSafeEqual(given, expected)
   }
 
-  /** The id as the client gets it. */
+  /** The id for the client. */
   bind(call: Call, id: string): string {
     return `${this.#tagOf(call, id)}.${id}`
   }

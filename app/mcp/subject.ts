@@ -1,6 +1,5 @@
-// What a message asks for, so that it can be judged: the tool, prompt or resource of a guarded method, or
-// the open part of the protocol.
-
+// The subject of a message, which stages judge: the tool, prompt or resource of a guarded method, or the open part of
+// the protocol.
 import type { RequestKind } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import { methodSkeleton } from './confusables.js'
@@ -13,13 +12,13 @@ export interface Subject {
   /** The MCP method; null for a client's response. */
   readonly method: string | null
   readonly name: string
-  /** What the rules on content judge and the record hashes. */
+  /** The arguments that stages judge and the record hashes. */
   readonly args: JsonValue
 }
 
 type Guarded = (params: JsonObject) => Omit<Subject, 'method'>
 
-/** The methods that need an allowed reference (decisions.md §2 "MCP endpoint"). Names are matched exactly. */
+/** The methods that need an allowed reference. Names are matched exactly. */
 const guarded: Readonly<Record<string, Guarded>> = {
   'tools/call': (params) => ({ kind: 'tool', name: named(params, 'name'), args: argumentsOf(params) }),
   'prompts/get': (params) => ({ kind: 'prompt', name: named(params, 'name'), args: argumentsOf(params) }),
@@ -32,19 +31,19 @@ const guarded: Readonly<Record<string, Guarded>> = {
 /** Opens a stream of notifications; the resources it names are guarded like subscriptions to them. */
 export const LISTEN_METHOD = 'subscriptions/listen'
 
-const lookAlikes = new Set([...Object.keys(guarded), LISTEN_METHOD].map(methodSkeleton))
+const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD].map(methodSkeleton))
 
-/** What a reference takes too; a refused name stands in the record. */
+/** The same limit as in references; the record contains refused names. */
 const maxName = 4096
 
 /** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
 export function subjectOf(message: Message): Subject {
   if (message.type === 'response')
-    return { kind: 'protocol', method: null, name: 'response', args: answered(message.whole) }
+    return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
   const { method, params } = message
   const read = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (read === undefined) {
-    if (method !== LISTEN_METHOD && lookAlikes.has(methodSkeleton(method))) {
+    if (method !== LISTEN_METHOD && guardedSkeletons.has(methodSkeleton(method))) {
       throw new McpRefusal(rpcCodes.methodNotFound, 'No such method; method names are matched exactly.')
     }
     if (method === LISTEN_METHOD) resourceSubscriptions(params)
@@ -60,11 +59,11 @@ export function resourceSubscriptions(params: JsonObject): string[] {
   const filter = params['notifications']
   if (filter === undefined) return []
   if (!isObject(filter)) throw invalidParams('notifications: expected an object.')
-  const [twin] = Object.keys(filter).filter(
+  const [confusable] = Object.keys(filter).filter(
     (name) => name !== SUBSCRIPTIONS && methodSkeleton(name) === methodSkeleton(SUBSCRIPTIONS),
   )
   const uris = filter[SUBSCRIPTIONS] ?? []
-  if (twin !== undefined || !Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) {
+  if (confusable !== undefined || !Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) {
     throw invalidParams('notifications.resourceSubscriptions: expected an array of URIs.')
   }
   return uris
@@ -106,7 +105,7 @@ function argumentsOf(params: JsonObject): JsonObject {
   return args
 }
 
-function answered(whole: JsonObject): JsonObject {
+function responseArguments(whole: JsonObject): JsonObject {
   const { result, error } = whole
   return result === undefined ? { error: error ?? null } : { result }
 }

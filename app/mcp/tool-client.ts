@@ -1,4 +1,4 @@
-// A call of the invoke protocol to an MCP server: the tool's reference in, a `tools/call` out, its result as the answer.
+// Calls the tools of MCP servers for callers of the invoke protocol: sends a `tools/call` and answers with its result.
 import {
   type Call,
   type CallRequest,
@@ -73,7 +73,7 @@ export interface McpToolClientOptions {
   readonly dispatcher: UpstreamDispatcher
   readonly client: ClientInfo
   readonly maxAnswerBytes: number
-  /** For each request that opens a session, in milliseconds. */
+  /** Time limit of each request that opens a session, in milliseconds. */
   readonly timeoutMs: number
 }
 
@@ -91,18 +91,18 @@ export class McpToolClient {
     const late = call.get(lateFinding)
     if (late !== undefined) return denialOf(late)
     const owner = ownerOf(call, upstream)
-    const shake = this.#asking(call, upstream)
+    const send = this.#handshakeSend(call, upstream)
     try {
-      const session = await orStopped(call, this.#sessions.of(owner, shake))
+      const session = await orAborted(call, this.#sessions.of(owner, send))
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
       const answer = await this.#send(call, upstream, request, session)
-      // By this, a server says that it knows the session no longer, and so has not run the tool.
+      // With 404 a server says that it no longer has the session, so it has not run the tool.
       if (answer.status !== 404 || session.id === undefined) return await this.#outcomeOf(answer)
       await discard(answer.body)
       await this.#sessions.drop(owner, session)
       call.retries++
-      const fresh = await orStopped(call, this.#sessions.of(owner, shake))
+      const fresh = await orAborted(call, this.#sessions.of(owner, send))
       return await this.#outcomeOf(await this.#send(call, upstream, request, fresh))
     } catch (fault) {
       return outcomeOfFault(call, fault)
@@ -133,8 +133,8 @@ export class McpToolClient {
     return sendCall(call, this.#parts.dispatcher, upstream, sending)
   }
 
-  /** For the handshake: nothing of it is the call, and other calls may wait for it. */
-  #asking(call: Call, upstream: URL): Send {
+  /** Sends the requests of a handshake. They are no part of the call, as other calls may wait for them. */
+  #handshakeSend(call: Call, upstream: URL): Send {
     const { dispatcher, timeoutMs } = this.#parts
     return (head) => {
       const signal = AbortSignal.timeout(timeoutMs)
@@ -147,7 +147,7 @@ export class McpToolClient {
       const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), signal }
       const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
       return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
-        // Whatever became of the handshake, the call itself did not leave.
+        // Whatever the handshake's error, the call itself was not sent.
         if (isUpstreamError(fault)) throw new UpstreamError(fault.message, 'no', { cause: fault.cause })
         if (signal.aborted) throw new UpstreamError('The MCP server opened no session in time.', 'no')
         throw fault
@@ -169,18 +169,18 @@ export class McpToolClient {
     const { status, headers, body } = answer
     const { maxAnswerBytes } = this.#parts
     if (status >= 300 && status < 400)
-      throw new ProtocolViolation('The upstream redirects; targets are not followed elsewhere.')
+      throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
     if (status >= 400)
-      return passedOn(status, headers['content-type'], await readWholeBody(body, maxAnswerBytes))
+      return completedWith(status, headers['content-type'], await readWholeBody(body, maxAnswerBytes))
     const message = await responseIn(answer, maxAnswerBytes)
     if (message === undefined) {
       return failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.', { sent: 'yes' })
     }
     checkResponse(message, ID)
-    // What the record could not hold is refused here as over MCP.
+    // Throws for a result that the record cannot hold, as over MCP.
     const { error } = verdictOf(message)
     const shown = JSON.stringify(message['result'] ?? message['error'])
-    return passedOn(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))
+    return completedWith(error === undefined ? 200 : 502, 'application/json', Buffer.from(shown))
   }
 }
 
@@ -189,8 +189,8 @@ function denialOf({ reason, stage, level = 'gateway', detail = '' }: Finding): D
   return denied(codeOfReason(reason), message, { denial: { level, type: stage, reason } })
 }
 
-/** What is waited for, unless the call has to stop. */
-async function orStopped<T>({ abortState }: Call, awaited: Promise<T>): Promise<T> {
+/** Rejects with the abort's reason when the call is aborted first. */
+async function orAborted<T>({ abortState }: Call, awaited: Promise<T>): Promise<T> {
   let stop = (): void => undefined
   const stopped = new Promise<never>((_resolve, reject) => {
     stop = () => reject(abortState.reason)
@@ -204,13 +204,13 @@ async function orStopped<T>({ abortState }: Call, awaited: Promise<T>): Promise<
   }
 }
 
-function passedOn(status: number, type: string | string[] | undefined, body: Uint8Array): Completed {
+function completedWith(status: number, type: string | string[] | undefined, body: Uint8Array): Completed {
   const headers = typeof type === 'string' ? { 'content-type': type } : {}
   const error = status >= 400 ? { error: 'UPSTREAM' as const } : {}
   return { kind: 'completed', sent: 'yes', status, headers, body, ...error }
 }
 
-/** Who a session belongs to: a caller at one server, as the server and the gateway know it. */
+/** The owner of a session: one caller at one server. */
 function ownerOf(call: Call, upstream: URL): string {
   const { tenant, user, userId, clientId } = call.get(identity) ?? {}
   const shown = call.get(credential)
@@ -234,5 +234,5 @@ function headerText(name: string): string {
 }
 
 function uncounted(): void {
-  // Nothing counts a handshake, or waits for the moment at which it leaves.
+  // A handshake is not counted as a send.
 }

@@ -1,4 +1,4 @@
-// Asks a server for its version: `initialize`, and for servers without sessions `server/discover`.
+// Asks a server for its version: with `initialize`, and servers without sessions with `server/discover`.
 import { Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
 import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
@@ -19,7 +19,7 @@ import type { Probe } from './server-versions.js'
 
 export interface ProbeParts {
   readonly dispatcher: UpstreamDispatcher
-  /** Who is asking, as the protocol wants to know. */
+  /** `clientInfo` of the protocol. */
   readonly client: { readonly name: string; readonly version: string }
   /** For the whole probe, in milliseconds. */
   readonly timeoutMs: number
@@ -34,7 +34,7 @@ export function versionProbe(parts: ProbeParts): Probe {
     const signal = AbortSignal.timeout(parts.timeoutMs)
     const send: Send = (head) => {
       const request = { ...head, path: pathOf(upstream), signal }
-      return sendWith(credential, request, (it) => parts.dispatcher.send(upstream, it, noted), noted)
+      return sendWith(credential, request, (it) => parts.dispatcher.send(upstream, it, uncounted), uncounted)
     }
     try {
       return (await initialize(parts, send)) ?? (await discover(parts, send))
@@ -47,7 +47,7 @@ export function versionProbe(parts: ProbeParts): Probe {
   }
 }
 
-/** Sends to the server that is asked, with the credential, within the time. */
+/** Sends to the server with the credential, within the time limit. */
 type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
 
 async function initialize(parts: ProbeParts, send: Send): Promise<string | undefined> {
@@ -57,7 +57,7 @@ async function initialize(parts: ProbeParts, send: Send): Promise<string | undef
   const session = answer.headers['mcp-session-id']
   if (typeof session === 'string') {
     const headers = { 'mcp-session-id': session, 'mcp-protocol-version': HANDSHAKE_REVISION }
-    // A server need not allow it (405); the session then ends by itself.
+    // A server need not allow it (405); the session then expires.
     await discard((await send({ method: 'DELETE', headers })).body)
   }
   return version
@@ -86,8 +86,8 @@ function post(
   })
 }
 
-function noted(): void {
-  // Nothing counts a probe, or waits for the moment at which it leaves.
+function uncounted(): void {
+  // A probe is not counted as a send.
 }
 
 async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<string | undefined> {
@@ -95,7 +95,7 @@ async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<stri
     const message = await responseIn(answer, maxBytes)
     return message === undefined ? undefined : versionIn(message['result'])
   } catch (fault) {
-    // It answered, only not in the protocol: a server without a version.
+    // An answer outside the protocol counts as a server without a version.
     if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) return undefined
     throw fault
   } finally {

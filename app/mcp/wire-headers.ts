@@ -1,14 +1,14 @@
-// The MCP part of the headers, in both directions. Named headers only: nothing else crosses.
+// The MCP headers in both directions. Only named headers are passed on.
 import type { AnswerHeaders } from '@svc/core'
 import type { McpExchange } from './exchange.js'
 
-/** Checked against the body where they mirror it, then passed on as they came. */
+/** Checked against the body where they repeat it, then passed on unchanged. */
 const toUpstream = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'last-event-id']
 
-/** Mirrors of tool parameters; whoever does not know them must pass them on (2026-07-28, "Custom Headers"). */
+/** Headers that repeat tool parameters; intermediaries must pass them on (2026-07-28, "Custom Headers"). */
 const paramPrefix = 'mcp-param-'
 
-/** Those that speak of the message itself; `content-length` is the HTTP layer's. */
+/** Headers about the message itself; the HTTP layer sets `content-length`. */
 const toClient = [
   'content-type',
   'cache-control',

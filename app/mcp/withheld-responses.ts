@@ -1,29 +1,29 @@
-// The answers that were kept back from their callers: a server that keeps events for clients to come back for would
-// tell them all the same when the client takes up its stream again (Last-Event-ID).
+// Remembers responses that were withheld from their callers: a server that stores events would send them again when the
+// client resumes the stream (Last-Event-ID).
 import type { McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 
-const HALF = 5_000
+const SET_SIZE = 5_000
 
-/** Bounded, by two generations: the oldest are forgotten. Requests without a session have no id to be known by. */
+/** Bounded: of two sets the older is dropped. Requests without a session cannot be identified and are not stored. */
 export class WithheldResponses {
-  #young = new Set<string>()
-  #old = new Set<string>()
+  #recent = new Set<string>()
+  #older = new Set<string>()
 
   add(exchange: McpExchange, id: RequestId): void {
     const key = keyOf(exchange, id)
     if (key === undefined) return
-    if (this.#young.size >= HALF) {
-      this.#old = this.#young
-      this.#young = new Set()
+    if (this.#recent.size >= SET_SIZE) {
+      this.#older = this.#recent
+      this.#recent = new Set()
     }
-    this.#young.add(key)
+    this.#recent.add(key)
   }
 
   has(exchange: McpExchange, id: unknown): boolean {
-    if (this.#young.size === 0 && this.#old.size === 0) return false
+    if (this.#recent.size === 0 && this.#older.size === 0) return false
     const key = keyOf(exchange, id)
-    return key !== undefined && (this.#young.has(key) || this.#old.has(key))
+    return key !== undefined && (this.#recent.has(key) || this.#older.has(key))
   }
 }
 

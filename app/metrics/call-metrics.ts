@@ -1,5 +1,5 @@
-// What becomes of calls, in metrics: how many by outcome, how long they took, how many are under way. All are plain
-// numbers and become Prometheus's when it asks, as every call passes here.
+// Metrics of calls: count by outcome, duration, calls in flight. They are plain numbers until Prometheus scrapes them,
+// as this code runs for every call.
 import { type Call, type Clock, type Settlement, verdict } from '@svc/core'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { DurationHistogram } from './duration-histogram.js'
@@ -7,9 +7,9 @@ import { ownMetrics } from './metric-table.js'
 
 const DURATION = 'svc_call_duration_seconds'
 
-/** For servers that no target names: what callers write must not become labels. */
+/** For servers that are no target: text of callers must not become a label. */
 const UNKNOWN = 'unknown'
-/** The code of a call that has none. */
+/** The code of a call without an error. */
 const OK = 'OK'
 
 type Decision = 'allow' | 'deny'
@@ -26,7 +26,7 @@ export interface Servers {
 export class CallMetrics {
   #clock: Clock
   #servers = new Map<string, ServerMetrics>()
-  #underWay = 0
+  #inFlight = 0
 
   constructor(registry: Registry, clock: Clock) {
     this.#clock = clock
@@ -45,20 +45,20 @@ export class CallMetrics {
         }
       },
     })
-    const underWay = new Gauge({
+    const inFlight = new Gauge({
       name: 'svc_calls_in_flight',
       help: ownMetrics.svc_calls_in_flight.help,
       registers,
       collect: () => {
-        underWay.set(this.#underWay)
+        inFlight.set(this.#inFlight)
       },
     })
   }
 
-  /** `servers` are those that the policy names; `isListening` tells a call that ends when its caller wishes. */
+  /** `servers` are the policy's targets; `isListening` is true for a call that ends only when its caller wants. */
   begin(call: Call, servers: Servers, isListening: (call: Call) => boolean): void {
     const began = this.#clock.monotonic()
-    this.#underWay++
+    this.#inFlight++
     call.onSettle((settlement) => {
       const metrics = this.#of(servers.has(call.target.server) ? call.target.server : UNKNOWN)
       const outcomes = metrics.outcomes[decisionOf(call, settlement)]
@@ -70,7 +70,7 @@ export class CallMetrics {
 
   /** Once for each `begin`. */
   end(): void {
-    this.#underWay--
+    this.#inFlight--
   }
 
   /** The durations in the text format; the rest is in the registry. */
@@ -89,7 +89,7 @@ export class CallMetrics {
   }
 }
 
-/** As the record of the call has it. */
+/** The same as in the record of the call. */
 function decisionOf(call: Call, { outcome }: Settlement): Decision {
   if (outcome.kind === 'denied') return 'deny'
   return call.findings.some(({ reason }) => call.get(verdict)?.effectOf(reason) === 'deny') ? 'deny' : 'allow'

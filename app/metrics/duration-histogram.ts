@@ -1,11 +1,11 @@
-// How long calls took, as a Prometheus histogram by server. Every call passes here: prom-client's own looks its labels
-// up by a hash each time, which costs several times as much as all of this.
+// A Prometheus histogram of call durations by server. prom-client's own looks up its labels by a hash for each call,
+// which costs several times as much.
 
 /** Upper bounds of the buckets, in seconds. */
 const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
 export class DurationHistogram {
-  /** The last is for what is longer than every bound. */
+  /** The last bucket is for values above every bound. */
   #counts = new Array<number>(bounds.length + 1).fill(0)
   #sum = 0
 
@@ -16,7 +16,7 @@ export class DurationHistogram {
     this.#sum += seconds
   }
 
-  /** The samples of one server in the text format (version 0.0.4): buckets hold all that is not longer. */
+  /** The samples of one server in the text format (version 0.0.4): buckets are cumulative. */
   samples(name: string, server: string): string {
     const labels = `server="${escaped(server)}"`
     let count = 0

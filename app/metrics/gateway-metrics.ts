@@ -1,9 +1,9 @@
-// What the gateway counts, as Prometheus reads it: the metrics of stages, of calls, and of the process.
+// All metrics in the Prometheus text format: of stages, of calls, and of the process.
 import { type Logger, type Meter, type MetricEntry, type Token, token } from '@svc/core'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { ownMetrics } from './metric-table.js'
 
-/** Names beyond ours: stages of one's own may bring some, and none may bring one for every caller. */
+/** Limit on the names of custom stages, so that none can add a metric for each caller. */
 const maxNames = 200
 const metricName = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
 
@@ -12,7 +12,7 @@ export class GatewayMetrics implements Meter {
   #counters = new Map<string, Counter>()
   #gauges = new Map<string, Gauge>()
   #refused = new Set<string>()
-  #more: (() => string)[] = []
+  #sources: (() => string)[] = []
   #logger: Logger
 
   constructor(logger: Logger) {
@@ -20,60 +20,64 @@ export class GatewayMetrics implements Meter {
     processMetrics()
   }
 
-  /** Shows, at 0, what the stages of a policy count; what another has named is left as it is. */
+  /** Registers the metrics of a policy's stages with the value 0; a registered name stays as it is. */
   declare(metrics: Readonly<Record<string, MetricEntry>>): void {
     for (const [name, { kind, help }] of Object.entries(metrics)) {
-      if (this.#fits(name)) this.#register(name, kind, help)
+      if (this.#isAvailable(name)) this.#register(name, kind, help)
     }
   }
 
-  /** Nothing here throws: a stage that counts must not fail by it. */
+  /** Never throws: a metric must not make a stage fail. */
   count(name: string, by = 1): void {
-    const counter = this.#counters.get(name) ?? this.#made(name, 'counter', this.#counters)
+    const counter = this.#counters.get(name) ?? this.#registerOnFirstUse(name, 'counter', this.#counters)
     if (by >= 0 && Number.isFinite(by)) counter?.inc(by)
   }
 
   gauge(name: string, value: number): void {
-    const gauge = this.#gauges.get(name) ?? this.#made(name, 'gauge', this.#gauges)
+    const gauge = this.#gauges.get(name) ?? this.#registerOnFirstUse(name, 'gauge', this.#gauges)
     gauge?.set(value)
   }
 
   /** Adds families that are no part of the registry, in the text format. */
   add(text: () => string): void {
-    this.#more.push(text)
+    this.#sources.push(text)
   }
 
   /** In the text format (version 0.0.4). */
   async text(): Promise<string> {
     const registered = [await this.registry.metrics(), await processMetrics().metrics()]
-    return [...registered, ...this.#more.map((text) => text())].join('\n')
+    return [...registered, ...this.#sources.map((text) => text())].join('\n')
   }
 
   get contentType(): string {
     return this.registry.contentType
   }
 
-  #made<T>(name: string, kind: 'counter' | 'gauge', made: ReadonlyMap<string, T>): T | undefined {
+  #registerOnFirstUse<T>(
+    name: string,
+    kind: 'counter' | 'gauge',
+    metrics: ReadonlyMap<string, T>,
+  ): T | undefined {
     if (this.#refused.has(name)) return undefined
-    if (this.#fits(name)) {
-      this.#register(name, kind, 'Of a stage of your own.')
-      return made.get(name)
+    if (this.#isAvailable(name)) {
+      this.#register(name, kind, 'Metric of a custom stage.')
+      return metrics.get(name)
     }
     if (this.#refused.size < maxNames) {
       this.#refused.add(name)
       this.#logger.warn(
         { metric: name.slice(0, 100) },
-        'a metric is not shown: its name is unfit, taken or one too many',
+        'a metric is not shown: its name is not valid, already in use, or beyond the limit',
       )
     }
     return undefined
   }
 
-  #fits(name: string): boolean {
-    const isTaken =
+  #isAvailable(name: string): boolean {
+    const isInUse =
       Object.hasOwn(ownMetrics, name) ||
       [this.registry, processMetrics()].some((registry) => registry.getSingleMetric(name) !== undefined)
-    return metricName.test(name) && !isTaken && this.#counters.size + this.#gauges.size < maxNames
+    return metricName.test(name) && !isInUse && this.#counters.size + this.#gauges.size < maxNames
   }
 
   #register(name: string, kind: 'counter' | 'gauge', help: string): void {
@@ -85,7 +89,7 @@ export class GatewayMetrics implements Meter {
 
 let ofProcess: Registry | undefined
 
-/** One for all gateways of the process: what observes it is never taken back. */
+/** One for all gateways of the process, as prom-client's process collectors cannot be removed. */
 function processMetrics(): Registry {
   if (ofProcess === undefined) {
     ofProcess = new Registry()
@@ -94,5 +98,5 @@ function processMetrics(): Registry {
   return ofProcess
 }
 
-/** Bound where the policy has an admin listener to show them. */
+/** Bound where the policy has an admin section. */
 export const gatewayMetrics: Token<GatewayMetrics> = token('GatewayMetrics')

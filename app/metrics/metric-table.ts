@@ -1,5 +1,4 @@
-// The metrics that the gateway itself has; each plugin names those of its stage. docs/reference/metrics.md is made from
-// them all.
+// The gateway's own metrics; each plugin lists those of its stage. docs/reference/metrics.md is generated from all.
 import type { MetricEntry } from '@svc/core'
 
 interface OwnMetric extends Omit<MetricEntry, 'kind'> {
@@ -11,15 +10,15 @@ export const ownMetrics = {
   svc_calls_total: {
     kind: 'counter',
     labels: ['server', 'decision', 'code'],
-    help: 'Calls that ended: the server (unknown for one that no target names), the decision (allow or deny), the error code (OK without one).',
+    help: 'Completed calls by server (unknown for a server that is no target), decision (allow or deny) and error code (OK without one).',
   },
   svc_call_duration_seconds: {
     kind: 'histogram',
     labels: ['server'],
-    help: 'Time from the arrival of a call to the end of its answer, in seconds; streams that only listen are left out.',
+    help: 'Time from the arrival of a call to the end of its answer, in seconds; without streams of notifications.',
   },
-  svc_calls_in_flight: { kind: 'gauge', help: 'Calls under way, open streams included.' },
-  svc_ready: { kind: 'gauge', help: '1 when the gateway can serve calls, as /readyz says; else 0.' },
+  svc_calls_in_flight: { kind: 'gauge', help: 'Calls in flight, open streams included.' },
+  svc_ready: { kind: 'gauge', help: '1 when the gateway can serve calls, like /readyz; else 0.' },
   svc_policy_reloads_total: {
     kind: 'counter',
     labels: ['result'],

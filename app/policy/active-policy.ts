@@ -1,4 +1,4 @@
-// One policy in force: its pipeline and targets. A reload makes the next one; calls end where they began.
+// One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
 import { type Call, type Outcome, Refusal } from '@svc/core'
 import type { Pipeline } from '@svc/core/pipeline'
 import { AllowedHosts } from '../http/allowed-hosts.js'
@@ -12,11 +12,11 @@ import { type Target, targetOf } from '../upstream/target.js'
 import type { AdminAuthorizer } from './admin-authorizer.js'
 import type { HostConfig } from './config.js'
 
-/** Longest wait for the records and answers of calls that were broken off. */
-const breakOffMs = 5_000
+/** Longest wait for the records and answers of aborted calls. */
+const abortedMs = 5_000
 
-/** What an admin listener needs of a policy; nothing where there is none. */
-export interface Watch {
+/** The parts for an admin listener; empty where there is none. */
+export interface AdminParts {
   readonly authorizer?: AdminAuthorizer | undefined
   readonly calls?: CallMetrics | undefined
 }
@@ -26,17 +26,17 @@ export class ActivePolicy {
   readonly publicUrl: PublicUrl
   readonly hosts: AllowedHosts
   readonly origins: AllowedOrigins
-  /** Who may do what on the admin listener; undefined where the policy has none. */
+  /** Undefined where the policy has no admin section. */
   readonly authorizer: AdminAuthorizer | undefined
   readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, Target>
   #calls = new InFlight<Call>()
-  #asking = new InFlight<true>()
+  #requests = new InFlight<true>()
 
   constructor(
     pipeline: Pipeline,
     { targets, server }: Pick<HostConfig, 'targets' | 'server'>,
-    { authorizer, calls }: Watch = {},
+    { authorizer, calls }: AdminParts = {},
   ) {
     this.pipeline = pipeline
     this.publicUrl = new PublicUrl(server)
@@ -54,7 +54,7 @@ export class ActivePolicy {
     return target
   }
 
-  /** Runs a call and keeps this policy in use until `answer` has written the outcome to its end. */
+  /** Runs a call; the stages do not stop before `answer` has written the outcome. */
   async serve(call: Call, answer: (outcome: Outcome) => Promise<void>): Promise<void> {
     const place = this.#calls.add(call)
     this.#metrics?.begin(call, this.#targets, isListening)
@@ -66,19 +66,19 @@ export class ActivePolicy {
     }
   }
 
-  /** Keeps this policy in use while something that is no call asks its stages. */
+  /** Runs a request that is no call; the stages do not stop before it ends. */
   async hold<T>(ask: () => Promise<T>): Promise<T> {
-    const place = this.#asking.add(true)
+    const place = this.#requests.add(true)
     try {
       return await ask()
     } finally {
-      this.#asking.delete(place)
+      this.#requests.delete(place)
     }
   }
 
   /**
-   * Ends the streams on which callers only listen, as they never end of themselves and clients open them anew, and the
-   * waiting for people, who take their time.
+   * Ends streams of notifications, which do not end by themselves and which clients open again, and calls that wait for
+   * a person's decision.
    */
   endStreams(): void {
     for (const call of this.#calls) {
@@ -87,7 +87,7 @@ export class ActivePolicy {
     }
   }
 
-  /** Waits for calls to end, breaks off those still running after `drainMs`, and waits for their records. */
+  /** Waits for calls to end, aborts those still running after `drainMs`, and waits for their records. */
   async drain(drainMs: number): Promise<void> {
     await this.#calls.idle(drainMs)
     for (const call of this.#calls) {
@@ -96,7 +96,7 @@ export class ActivePolicy {
         'The gateway stopped waiting for the upstream; the call may have run.',
       )
     }
-    await Promise.all([this.#calls.idle(breakOffMs), this.#asking.idle(breakOffMs)])
+    await Promise.all([this.#calls.idle(abortedMs), this.#requests.idle(abortedMs)])
   }
 }
 

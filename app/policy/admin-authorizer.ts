@@ -1,12 +1,12 @@
-// Who may do what on the admin listener, as the policy in force says it.
+// Decides what a request to the admin listener may do, by the policy in force.
 import type { Identity, PolicyFacts, Reviewer, Reviewers } from '@svc/core'
 import type { AllowedHosts } from '../http/allowed-hosts.js'
 import type { AdminToken } from './admin-token.js'
 
 export class AdminAuthorizer {
-  /** Absent: the listener is open to whoever reaches it, as far as a token alone would let them in. */
+  /** Undefined: what needs only the admin token is open to every client that reaches the listener. */
   readonly token: AdminToken | undefined
-  /** The names that the listener answers to. */
+  /** The Host names that the listener answers to. */
   readonly hosts: AllowedHosts
   readonly #reviewers: Reviewers | undefined
   readonly #hasOidc: boolean
@@ -18,12 +18,12 @@ export class AdminAuthorizer {
     this.#hasOidc = hasOidc
   }
 
-  /** Where people can show who they are, votes are theirs: the token is nobody's name (decisions.md §6). */
+  /** With OIDC, only users vote: the token does not identify a person. */
   get tokenVotes(): boolean {
     return !this.#hasOidc
   }
 
-  /** What there is for a reviewer to see; undefined for one who is none. */
+  /** The escalations that a reviewer may see; undefined for a user who is no reviewer. */
   scopeOf(reviewer: Reviewer): VisibleScope | undefined {
     if (reviewer.kind === 'admin') return { isAll: true, tenant: undefined, sets: new Set() }
     const { identity } = reviewer
@@ -36,7 +36,7 @@ export class AdminAuthorizer {
   }
 }
 
-/** Which escalations somebody may read: those of a tenant, and those that name one of the sets. */
+/** The escalations that a reviewer may read: those of a tenant, and those that name one of the approval sets. */
 export interface VisibleScope {
   readonly isAll: boolean
   readonly tenant: string | undefined

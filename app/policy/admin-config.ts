@@ -1,4 +1,4 @@
-// The `admin` part of a policy: where operators and reviewers reach the gateway, and who they are.
+// The `admin` section of a policy: the admin listener, its token and its reviewers.
 import { z } from 'zod'
 import { allowedHostsSchema, isLocalAddress } from '../http/allowed-hosts.js'
 import { tlsSchema } from '../tls/config.js'
@@ -8,9 +8,9 @@ const names = z.array(z.string().min(1))
 const approvalSetSchema = z
   .strictObject({
     users: names.default([]).describe("Its members by name: the token's user or subject."),
-    roles: names.default([]).describe('Whoever has one of these roles is a member.'),
+    roles: names.default([]).describe('Roles whose users are members.'),
   })
-  .describe('Some reviewers, of any tenant.')
+  .describe('An approval set: reviewers of any tenant.')
 
 export const adminSchema = z
   .strictObject({
@@ -21,7 +21,7 @@ export const adminSchema = z
       .default('127.0.0.1')
       .describe('Address to listen on; one that is not loopback needs tokenRef.'),
     allowedHosts: allowedHostsSchema.describe(
-      'Names under which it is reached, beside its addresses; *.example.com means subdomains, * any name.',
+      'Host names that the listener answers to, beside its addresses; *.example.com means subdomains, * any name.',
     ),
     tls: tlsSchema.describe('TLS on the port of this listener; absent: plain HTTP.'),
     tokenRef: z
@@ -31,14 +31,12 @@ export const adminSchema = z
       .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
     reviewer_roles: names
       .optional()
-      .describe(
-        "Roles that a reviewer has one of; reviewers vote on their tenant's escalations. Absent: no user does.",
-      ),
+      .describe("Roles of reviewers, who vote on their tenant's escalations. Absent: no user may vote."),
     approval_sets: z
       .record(z.string().min(1), approvalSetSchema)
       .default({})
       .describe(
-        'Reviewers of any tenant, who alone vote where an escalation names their set (approval_set_id).',
+        'Approval sets by id: only the members of a set vote on escalations that name it (approval_set_id).',
       ),
   })
   .superRefine(({ host, tokenRef }, context) => {
@@ -48,7 +46,7 @@ export const adminSchema = z
     }
     if (tokenRef === undefined && !isLocalAddress(host)) {
       const message =
-        'not a loopback address, and there is no tokenRef: whoever reaches it could read what is there; set tokenRef or listen on 127.0.0.1'
+        'not a loopback address, and there is no tokenRef: every client could read metrics and escalations; set tokenRef or listen on 127.0.0.1'
       context.addIssue({ code: 'custom', path: ['host'], message })
     }
   })

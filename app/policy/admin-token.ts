@@ -1,14 +1,14 @@
-// The admin token: read through its key reference, so that it can be changed without a restart, and compared in
-// a time that tells nothing of it.
+// The admin token: read through its key reference, so that it can be changed without a restart, and compared in constant
+// time.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@svc/core'
 import { KeyError, type KeyReader } from '@svc/core/secret'
 
-/** A changed token is seen after this; requests with wrong ones shall not keep the disk busy. */
-const readAgainMs = 1000
+/** How long a token is cached, so that requests with wrong tokens cause no disk reads. */
+const cacheMs = 1000
 const minLength = 16
-/** RFC 6750 §2.1, `b64token`: what a client can send. */
-const sendable = /^[A-Za-z0-9\-._~+/]+=*$/
+/** RFC 6750 §2.1: the characters of a bearer token. */
+const b64token = /^[A-Za-z0-9\-._~+/]+=*$/
 
 export class AdminToken {
   #ref: string
@@ -22,7 +22,7 @@ export class AdminToken {
     this.#clock = clock
   }
 
-  /** Rejects with `KeyError` when there is no token behind the reference, or none that will do. */
+  /** Rejects with `KeyError` when the reference has no valid token. */
   async check(): Promise<void> {
     await this.#digest()
   }
@@ -35,7 +35,7 @@ export class AdminToken {
   #digest(): Promise<Buffer> {
     const now = this.#clock.monotonic()
     if (this.#read === undefined || now >= this.#read.until) {
-      this.#read = { digest: this.#load(), until: now + readAgainMs }
+      this.#read = { digest: this.#load(), until: now + cacheMs }
     }
     return this.#read.digest
   }
@@ -45,7 +45,7 @@ export class AdminToken {
     if (token.length < minLength) {
       throw new KeyError('key_malformed', `the token has fewer than ${minLength} characters`)
     }
-    if (!sendable.test(token)) {
+    if (!b64token.test(token)) {
       throw new KeyError('key_malformed', 'the token holds more than letters, digits, - . _ ~ + / and =')
     }
     return digestOf(token)

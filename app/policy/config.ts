@@ -1,4 +1,4 @@
-// What a policy says besides the sections of plugins: who and where the gateway is, its targets and caps.
+// The schema of a policy without the sections of plugins: tenant, targets, server, admin.
 import { z } from 'zod'
 import { allowedHostsSchema } from '../http/allowed-hosts.js'
 import { allowedOriginsSchema } from '../http/allowed-origins.js'
@@ -20,14 +20,14 @@ const count = (defaultValue: number, what: string) =>
 const targetSchema = z
   .string()
   .superRefine((target, context) => {
-    const message = faultOfTarget(target)
+    const message = targetMistake(target)
     if (message !== undefined) context.addIssue({ code: 'custom', message })
   })
   .describe(
     'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke protocol reaches too.',
   )
 
-function faultOfTarget(target: string): string | undefined {
+function targetMistake(target: string): string | undefined {
   const address = addressOf(target)
   if (!URL.canParse(address)) return 'not a URL; accepted is an http or https URL'
   const { protocol, username, password, search, hash } = new URL(address)
@@ -67,7 +67,7 @@ const serverSchema = z
     writeTimeoutMs: milliseconds(
       1,
       defaultLimits.writeTimeoutMs,
-      'Time a client has to take what is sent to it, and a second more for each 16 KiB',
+      'Time a client has to read its answer, and a second more for each 16 KiB',
     ),
     keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
@@ -117,5 +117,5 @@ export const hostSchema = z.strictObject({
 })
 
 export type HostConfig = z.output<typeof hostSchema>
-/** The host part as code may write it. */
+/** The host part as options may have it. */
 export type HostOptions = z.input<typeof hostSchema>

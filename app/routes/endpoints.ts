@@ -24,7 +24,7 @@ import { dispatchInvoke } from '../upstream/invoke.js'
 import { type Invocation, readA2a, readInvoke, type ToolName } from './invoke.js'
 import type { Route } from './route.js'
 
-/** How a request becomes a call: what its head tells, and how to read, send and refuse it. */
+/** A request as a call: the facts in its head, and how to read, send and refuse it. */
 export interface Endpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders

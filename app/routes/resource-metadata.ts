@@ -1,17 +1,20 @@
 // Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
-
 import { Refusal, services } from '@svc/core'
 import { resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
 import type { WholeAnswer } from '../http/answer.js'
-import type { Arrival } from '../http/public-url.js'
+import type { RequestOrigin } from '../http/public-url.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
 /**
  * The document for what follows the well-known part of the path: `''` for the gateway, `/mcp/<server>` for one of
  * its servers; a path of the public URL's own may stand before it. Throws `Refusal`.
  */
-export function resourceMetadata(message: Arrival, path: string, activePolicy: ActivePolicy): WholeAnswer {
+export function resourceMetadata(
+  message: RequestOrigin,
+  path: string,
+  activePolicy: ActivePolicy,
+): WholeAnswer {
   const describe = activePolicy.pipeline.offer(services.describeResource)
   if (describe === undefined) {
     throw new Refusal('TARGET_NOT_FOUND', 'No issuer of tokens is configured for this gateway.')
@@ -26,7 +29,7 @@ export function resourceMetadata(message: Arrival, path: string, activePolicy: A
   if (server !== undefined) activePolicy.target(server)
   return {
     status: 200,
-    // What was asked for under another name, or through another proxy, is another document.
+    // The document differs by the host name and the proxy of the request.
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
     body: JSON.stringify({ resource: resourceUrl(base, server), ...describe(server) }),
   }

@@ -1,7 +1,7 @@
-// How many calls each tenant has in flight: one tenant must not take the gateway, or its upstreams, from the others.
+// Limits the calls that each tenant has in flight, so that no tenant uses up the gateway or its upstreams.
 import { type Call, identity, Refusal, slot } from '@svc/core'
 
-/** Under which tenant a call is counted. */
+/** The tenant that a call is counted for. */
 const countedFor = slot<string>('svc-sdk/countedFor')
 
 export class TenantCallLimit {
@@ -15,7 +15,7 @@ export class TenantCallLimit {
     this.#defaultTenant = defaultTenant
   }
 
-  /** Counts the call, once it is known who makes it. Throws `Refusal` (`RATE_LIMITED`). */
+  /** Counts the call, once its caller is known. Throws `Refusal` (`RATE_LIMITED`). */
   acquire(call: Call): void {
     const tenant = call.get(identity)?.tenant ?? this.#defaultTenant
     const running = this.#running.get(tenant) ?? 0
@@ -26,7 +26,7 @@ export class TenantCallLimit {
     call.set(countedFor, tenant)
   }
 
-  /** Takes back what `enter` counted, if it did. To be told of every call once, when its answer has ended. */
+  /** Undoes `acquire`, if it counted the call. To be called once for each call, after its answer. */
   release(call: Call): void {
     const tenant = call.get(countedFor)
     if (tenant === undefined) return

@@ -1,5 +1,5 @@
-// Keeps the gateway's key and certificates up to date with their files. A change that is wrong leaves what was in
-// force and is told until it is mended.
+// Reloads the gateway's key and certificates when their files change. After an invalid change the old ones stay in use,
+// with a warning until the files are repaired.
 import type { SecureContextOptions, TlsOptions } from 'node:tls'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -10,8 +10,8 @@ import { type Material, materialOf, type PemTexts } from './material.js'
 /** A bundle of roots is larger than a key. */
 const maxBytes = 1_048_576
 const dayMs = 86_400_000
-/** So long before its end a certificate is warned of. */
-const soonMs = 7 * dayMs
+/** Time before a certificate's end from which it is warned of. */
+const warnBeforeMs = 7 * dayMs
 
 export interface CertificateParts {
   readonly reader: Pick<KeyReader, 'read'>
@@ -24,8 +24,8 @@ export class Certificates {
   #parts: CertificateParts
   #texts: PemTexts
   #material: Material
-  #trouble: string | undefined
-  #take: ((context: SecureContextOptions) => void) | undefined
+  #error: string | undefined
+  #apply: ((context: SecureContextOptions) => void) | undefined
   #timer: NodeJS.Timeout | undefined
   #refreshing: Promise<void> = Promise.resolve()
 
@@ -36,29 +36,29 @@ export class Certificates {
     this.#material = materialOf(texts, config.minVersion)
   }
 
-  /** Rejects when a file cannot be read or its content is of no use. */
+  /** Rejects when a file cannot be read or its content is not valid. */
   static async open(config: TlsConfig, parts: CertificateParts): Promise<Certificates> {
     return new Certificates(config, parts, await readTexts(config, parts.reader))
   }
 
-  /** For the server, when it is made. */
+  /** For the creation of the server. */
   get serverOptions(): TlsOptions {
-    const mustShow = this.#config.clientCa !== undefined
-    return { ...this.#material.context, requestCert: mustShow, rejectUnauthorized: mustShow }
+    const requiresClient = this.#config.clientCa !== undefined
+    return { ...this.#material.context, requestCert: requiresClient, rejectUnauthorized: requiresClient }
   }
 
-  /** Hands each new key and certificate to `take`, until `close`. */
-  watch(take: (context: SecureContextOptions) => void): void {
-    this.#take = take
+  /** Calls `apply` with each new key and certificate, until `close`. */
+  watch(apply: (context: SecureContextOptions) => void): void {
+    this.#apply = apply
     this.#timer = setInterval(() => void this.refresh(), this.#config.checkIntervalMs).unref()
   }
 
   close(): void {
     clearInterval(this.#timer)
-    this.#take = undefined
+    this.#apply = undefined
   }
 
-  /** Looks at the files now. Never rejects: what is wrong is logged, once, and told by `warnings`. */
+  /** Reads the files now. Never rejects: an error is logged once, and is in `warnings`. */
   refresh(): Promise<void> {
     this.#refreshing = this.#refreshing.then(() => this.#refresh())
     return this.#refreshing
@@ -67,33 +67,33 @@ export class Certificates {
   async #refresh(): Promise<void> {
     try {
       const texts = await readTexts(this.#config, this.#parts.reader)
-      if (!isSame(texts, this.#texts)) this.#takeUp(texts)
-      this.#trouble = undefined
+      if (!isSame(texts, this.#texts)) this.#update(texts)
+      this.#error = undefined
     } catch (fault) {
       const reason = messageOf(fault)
-      if (reason === this.#trouble) return
-      this.#trouble = reason
-      this.#parts.logger.error({ reason }, 'certificate not taken up; the old one stays in force')
+      if (reason === this.#error) return
+      this.#error = reason
+      this.#parts.logger.error({ reason }, 'certificate not updated; the old one stays in use')
     }
   }
 
-  #takeUp(texts: PemTexts): void {
+  #update(texts: PemTexts): void {
     const material = materialOf(texts, this.#config.minVersion)
-    this.#take?.(material.context)
+    this.#apply?.(material.context)
     this.#texts = texts
     this.#material = material
     const expires = new Date(material.expiresAt).toISOString()
-    this.#parts.logger.info({ expires }, 'certificate taken up')
+    this.#parts.logger.info({ expires }, 'certificate updated')
   }
 
-  /** What needs an operator. */
+  /** Conditions that an operator must repair. */
   warnings(): string[] {
     const warnings: string[] = []
-    if (this.#trouble !== undefined) warnings.push(`${this.#trouble}; the old one stays in force`)
+    if (this.#error !== undefined) warnings.push(`${this.#error}; the old one stays in use`)
     const { expiresAt } = this.#material
-    const left = expiresAt - this.#parts.clock.now()
-    if (left < soonMs) {
-      const verb = left < 0 ? 'has expired' : 'expires'
+    const remaining = expiresAt - this.#parts.clock.now()
+    if (remaining < warnBeforeMs) {
+      const verb = remaining < 0 ? 'has expired' : 'expires'
       warnings.push(`tls.cert: the certificate ${verb} at ${new Date(expiresAt).toISOString()}`)
     }
     return warnings

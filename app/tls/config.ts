@@ -1,4 +1,4 @@
-// The gateway's own TLS: where key and certificates lie, and who may connect.
+// The configuration of TLS: key, certificates and client authentication.
 import { z } from 'zod'
 
 const refSchema = (what: string) =>
@@ -12,25 +12,25 @@ const refSchema = (what: string) =>
 export const tlsSchema = z
   .strictObject({
     key: refSchema('The private key'),
-    cert: refSchema('The certificate, and those that lead to its root behind it'),
+    cert: refSchema('The certificate, followed by its chain'),
     clientCa: refSchema(
-      'The roots of client certificates; with it only clients that show one may connect',
+      'The roots of client certificates; with it only clients with such a certificate may connect',
     ).optional(),
     minVersion: z
       .enum(['TLSv1.2', 'TLSv1.3'])
       .default('TLSv1.2')
-      .describe('The oldest version of TLS that is spoken.'),
+      .describe('The oldest TLS version that is accepted.'),
     dirs: z
       .array(z.string().min(1))
       .min(1)
       .optional()
-      .describe("Directories that these files may lie in; the policy's own and sec0Dir by default."),
+      .describe("Directories that may contain these files; the policy's own and sec0Dir by default."),
     checkIntervalMs: z
       .int()
       .min(10)
       .max(86_400_000)
       .default(10_000)
-      .describe('How often the files are looked at for changes, in milliseconds.'),
+      .describe('Interval of the check for changed files, in milliseconds.'),
   })
   .optional()
   .describe('TLS on the port of the gateway; absent: plain HTTP.')

@@ -1,4 +1,4 @@
-// Key and certificates as they were read, proven to belong together before a connection depends on them.
+// Parses key and certificates, and checks that they belong together.
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import { messageOf } from '@svc/core/json'
@@ -12,25 +12,25 @@ export interface PemTexts {
 
 export interface Material {
   readonly context: SecureContextOptions
-  /** When the certificate of the gateway ends; milliseconds since the epoch. */
+  /** When the certificate expires; milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
 const block = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/** Throws when the texts are no key and certificates, or do not belong together. The message quotes none of them. */
+/** Throws when key or certificates are not valid, or do not belong together. The message quotes none of them. */
 export function materialOf({ key, cert, clientCa }: PemTexts, minVersion: 'TLSv1.2' | 'TLSv1.3'): Material {
   const [own] = certificatesIn('cert', cert)
   if (!own.checkPrivateKey(privateKeyIn(key)))
-    throw new Error('tls.cert: the certificate is not that of tls.key')
-  // OpenSSL passes over what it cannot read here, and would trust nobody.
+    throw new Error('tls.cert: the certificate does not belong to tls.key')
+  // OpenSSL ignores what it cannot parse here, and would trust no client.
   if (clientCa !== undefined) certificatesIn('clientCa', clientCa)
   const context: SecureContextOptions = {
     key,
     cert,
     ...(clientCa === undefined ? {} : { ca: clientCa }),
     minVersion,
-    // A handshake costs the server more than the client, who could ask for one after the other.
+    // Renegotiation costs the server more than the client, which could repeat it without end.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   }
   try {

@@ -1,4 +1,4 @@
-// What comes back from an upstream, before any protocol reads meaning into it.
+// Requests to an upstream and its answers, as HTTP.
 import { type Abortable, type AnswerHeaders, brand, hasBrand, type Sent } from '@svc/core'
 
 export interface UpstreamRequest {
@@ -15,7 +15,7 @@ export interface UpstreamAnswer {
   readonly status: number
   /** Names in lower case. */
   readonly headers: AnswerHeaders
-  /** Whole when it is no event stream and small enough; else its pieces as they come. */
+  /** Complete when it is small and no event stream; else its chunks as they come. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array>
 }
 

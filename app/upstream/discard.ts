@@ -1,4 +1,4 @@
-// Lets go of a body that nobody will read, so that its connection is free.
+// Discards a body that is not needed, so that its connection is free.
 import type { UpstreamAnswer } from './answer.js'
 
 export async function discard(body: UpstreamAnswer['body']): Promise<void> {

@@ -1,4 +1,5 @@
-// The dispatcher of one call. Whoever creates a call knows where it goes; the pipeline only calls what is there.
+// The slot with a call's dispatcher. The endpoint that creates a call knows its upstream, so that the pipeline need not
+// decide it again.
 import { slot } from '@svc/core'
 import type { Dispatch } from '@svc/core/pipeline'
 

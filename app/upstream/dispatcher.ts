@@ -1,4 +1,4 @@
-// The port through which calls leave the gateway. Users may bind their own.
+// The interface through which calls are sent upstream. Users may bind their own.
 import { type Token, token } from '@svc/core'
 import type { UpstreamAnswer, UpstreamRequest } from './answer.js'
 

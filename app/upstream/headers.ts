@@ -1,12 +1,12 @@
-// What travels upstream with a call: named headers only, so that nothing of the caller's slips through.
+// The headers of a call upstream: only named ones, so that no other header of the caller is passed on.
 import type { Call, CallRequest } from '@svc/core'
 
-/** Passed on as they came. */
-const passed = ['x-node-id', 'x-agent-ref', 'x-agent-state', 'x-agent-parent-ref', 'baggage'] as const
+/** Passed on unchanged. */
+const forwarded = ['x-node-id', 'x-agent-ref', 'x-agent-state', 'x-agent-parent-ref', 'baggage'] as const
 
 /**
- * Headers of ours on every request upstream: trace, cause, coding, agent and idempotency headers (decisions.md §2).
- * Never `authorization`, cookies or hop-by-hop headers.
+ * The gateway's headers on every request upstream: trace, cause, coding, agent and idempotency headers. Never
+ * `authorization`, cookies or hop-by-hop headers.
  */
 export function upstreamHeaders(call: Call, request: CallRequest): Record<string, string> {
   const { trace } = call
@@ -14,12 +14,12 @@ export function upstreamHeaders(call: Call, request: CallRequest): Record<string
     traceparent: traceparentOf(call),
     'x-cause-trace': trace.traceId,
     'x-cause-span': trace.spanId,
-    // Answers are judged and hashed as what they say, and the caller was not asked what it can decode.
+    // Answers are judged and hashed by their content, and the caller may not support another coding.
     'accept-encoding': 'identity',
   }
-  // Only of a trace that is continued: beside a new traceparent the old state would be another trace's.
+  // Only for a continued trace: the state belongs to its traceparent.
   if (trace.state !== null) headers['tracestate'] = trace.state
-  for (const name of passed) {
+  for (const name of forwarded) {
     const value = call.headers[name]
     if (typeof value === 'string') headers[name] = value
   }

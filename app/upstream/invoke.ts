@@ -6,8 +6,8 @@ import type { UpstreamDispatcher } from './dispatcher.js'
 import { upstreamHeaders } from './headers.js'
 import { sendCall } from './send.js'
 
-/** Of the upstream's headers, those that say something of the body; the rest is the hop's. */
-const kept = [
+/** The upstream's headers about the body; the others belong to the hop. */
+const bodyHeaders = [
   'content-type',
   'content-encoding',
   'content-language',
@@ -38,13 +38,13 @@ export async function dispatchInvoke(
   }
 }
 
-/** Path of the tool below its target (decisions.md §2 "Invoke face"). */
+/** Path of the tool below its target. */
 function invokePath(target: URL, { name, version }: CallRequest): string {
   const base = target.pathname.endsWith('/') ? target.pathname.slice(0, -1) : target.pathname
   return `${base}/invoke/${formatToolSegment({ tool: name, version })}${target.search}`
 }
 
-/** What a fault on the way upstream means for the call. */
+/** The outcome of an error while a call is sent. */
 export function outcomeOfFault(call: Call, fault: unknown): Outcome {
   if (isUpstreamError(fault)) {
     call.sent = fault.sent
@@ -56,7 +56,7 @@ export function outcomeOfFault(call: Call, fault: unknown): Outcome {
 
 function completed(answer: UpstreamAnswer): Outcome {
   const headers: Record<string, string | string[]> = {}
-  for (const name of kept) {
+  for (const name of bodyHeaders) {
     const value = answer.headers[name]
     if (value !== undefined) headers[name] = value
   }

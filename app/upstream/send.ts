@@ -1,11 +1,10 @@
-// Sends upstream with the credential of a broker: the one way out for both protocols and for what the gateway
-// itself asks.
+// Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
 import { type Call, type Credential, credential } from '@svc/core'
 import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
-/** Keeps `call.sent` true to what happened, and counts a repetition. Rejects like the dispatcher. */
+/** Updates `call.sent`, and counts a repetition. Rejects like the dispatcher. */
 export function sendCall(
   call: Call,
   upstream: UpstreamDispatcher,
@@ -25,9 +24,8 @@ export function sendCall(
 }
 
 /**
- * Sends `request` with the credential in place of whatever else wanted to stand under its header's name. Where
- * the answer refuses the credential and the broker has another, it is sent once more and the first answer is
- * dropped; `onRepeat` runs before that.
+ * Sends `request` with the credential, which replaces any header of its name. Where the answer refuses the credential
+ * and the broker has another, the request is sent once more and the first answer is discarded; `onRepeat` runs before.
  */
 export async function sendWith(
   first: Credential | undefined,
@@ -36,25 +34,25 @@ export async function sendWith(
   onRepeat: () => void,
 ): Promise<UpstreamAnswer> {
   if (first === undefined) return send(request)
-  const answer = await send(carrying(request, first))
+  const answer = await send(withCredential(request, first))
   const second = await first.answered?.(answer)
   if (second === undefined || request.signal.aborted) return answer
   await discard(answer.body)
   onRepeat()
   try {
-    const last = await send(carrying(request, second))
+    const last = await send(withCredential(request, second))
     await second.answered?.(last)
     return last
   } catch (fault) {
-    throw isUpstreamError(fault) && fault.sent === 'no' ? askedBefore(fault) : fault
+    throw isUpstreamError(fault) && fault.sent === 'no' ? sentBefore(fault) : fault
   }
 }
 
-function carrying(request: UpstreamRequest, { header, value }: Credential): UpstreamRequest {
+function withCredential(request: UpstreamRequest, { header, value }: Credential): UpstreamRequest {
   return { ...request, headers: { ...request.headers, [header]: value } }
 }
 
-/** The repetition did not leave, but the upstream was asked the first time. */
-function askedBefore(fault: UpstreamError): UpstreamError {
+/** The repetition was not sent, but the first request was. */
+function sentBefore(fault: UpstreamError): UpstreamError {
   return new UpstreamError(fault.message, 'yes', { cause: fault.cause })
 }

@@ -1,4 +1,4 @@
-// Where a target of the policy leads. `mcp+http(s)://…` is an MCP server that the invoke protocol reaches too.
+// Parses the targets of a policy. `mcp+http(s)://…` is an MCP server that the invoke protocol reaches too.
 
 export interface Target {
   readonly url: URL
@@ -8,7 +8,7 @@ export interface Target {
 
 const prefix = /^mcp\+(?=https?:)/i
 
-/** The URL that the target stands for, whether or not it is one. */
+/** The target without its `mcp+` prefix; it need not be a valid URL. */
 export function addressOf(target: string): string {
   return target.replace(prefix, '')
 }

@@ -7,11 +7,11 @@ import type { UpstreamDispatcher } from './dispatcher.js'
 
 export interface UndiciOptions {
   readonly connectTimeoutMs: number
-  /** Until the head of the answer. */
+  /** Time limit for the head of the answer. */
   readonly headersTimeoutMs: number
-  /** Between two pieces of an answer; a GET stream may stay silent. */
+  /** Time limit between two chunks of an answer; a GET stream may stay silent. */
   readonly idleTimeoutMs: number
-  /** An answer up to this many bytes is handed on whole. */
+  /** An answer up to this many bytes is collected; a larger one is streamed. */
   readonly wholeUpToBytes: number
 }
 
@@ -54,7 +54,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
     return pool
   }
 
-  /** Ends idle connections at once and busy ones with their exchanges aborted. */
+  /** Closes all connections and aborts their exchanges. */
   async close(): Promise<void> {
     const pools = [...this.#pools.values()]
     this.#pools.clear()
@@ -137,7 +137,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#signal.removeEventListener('abort', this.#onAbort)
-    const reason = this.#signal.aborted ? this.#signal.reason : faultOf(error, this.#sent)
+    const reason = this.#signal.aborted ? this.#signal.reason : errorOf(error, this.#sent)
     if (this.#stream !== undefined) this.#stream.destroy(asError(reason))
     else this.#listener.reject(reason)
   }
@@ -148,12 +148,12 @@ class Exchange implements Dispatcher.DispatchHandler {
       highWaterMark: 256 * 1024,
       read: () => controller?.resume(),
       destroy: (error, done) => {
-        // Nobody reads on: the upstream need not write on.
+        // The reader has stopped, so the upstream's answer is aborted.
         controller?.abort(error ?? new Error('the reader has left'))
         done(error)
       },
     })
-    // Whoever reads is told by the iteration; a stream broken off before anyone reads must not end the process.
+    // A reader gets the error from the iteration; without a reader, the event must not end the process.
     stream.on('error', () => stream.destroy())
     this.#stream = stream
     for (const piece of this.#pieces.splice(0)) stream.push(piece)
@@ -161,12 +161,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-function faultOf(error: Error, sent: boolean): UpstreamError {
+function errorOf(error: Error, sent: boolean): UpstreamError {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  return new UpstreamError(sentence(code), sent ? 'unknown' : 'no', { cause: error })
+  return new UpstreamError(messageFor(code), sent ? 'unknown' : 'no', { cause: error })
 }
 
-function sentence(code: string | undefined): string {
+function messageFor(code: string | undefined): string {
   switch (code) {
     case 'ECONNREFUSED':
       return 'The upstream refuses connections.'
@@ -182,7 +182,7 @@ function sentence(code: string | undefined): string {
     case 'UND_ERR_SOCKET':
     case 'ECONNRESET':
     case 'EPIPE':
-      return 'The upstream closed the connection before its answer was whole.'
+      return 'The upstream closed the connection before its answer was complete.'
     default:
       return 'The upstream could not be reached or broke the protocol.'
   }

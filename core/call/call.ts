@@ -1,4 +1,4 @@
-// One call on its way through the gateway: the request's facts, slots, findings, holds and settlement.
+// One call through the gateway: the request's facts, slots, findings, holds and settlement.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
 import { brand, hasBrand } from './contract.js'
@@ -9,20 +9,20 @@ import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, Reque
 import type { Slot } from './slot.js'
 import { verdict } from './slots.js'
 
-/** Something taken for this call that must be spent only if the call is sent. */
+/** Something reserved for this call that is used up only if the call is sent. */
 export interface Hold {
   /** Directly before the first byte goes upstream; a `Denied` stops the call. */
   commit(): Promise<Denied | undefined> | Denied | undefined
   /** The call was not sent. */
   release(): Promise<void> | void
-  /** Commits after all others, wherever its stage stands: nothing may refuse the call any more. */
+  /** Commits after all others, wherever its stage is: nothing may refuse the call afterwards. */
   readonly isLast?: true
 }
 
 /** How a call ended, after its last byte. */
 export interface Settlement {
   readonly outcome: Outcome
-  /** HTTP status as answered over the invoke protocol. */
+  /** HTTP status of the answer over the invoke protocol. */
   readonly status: number
   readonly sent: Sent
   /** Bytes of the answer's body. */
@@ -34,7 +34,7 @@ export interface Settlement {
 
 type SettleHandler = (settlement: Settlement) => Promise<void> | void
 
-/** Whether a reference may be used: a finding when a rule speaks against it. */
+/** Whether a reference may be used: a finding when it may not. */
 export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
 
 export interface CallInit {
@@ -60,7 +60,7 @@ export class Call {
   readonly receivedAt: number
   /** Set when the first byte goes upstream. */
   sent: Sent = 'no'
-  /** Repeated sends of the gateway's own. */
+  /** Sends that the gateway repeated. */
   retries = 0
 
   #target: CallTarget
@@ -101,8 +101,8 @@ export class Call {
   }
 
   /**
-   * The request, read on first use and remembered. Rejects with `Refusal` when it cannot be understood;
-   * a stage lets that pass, the pipeline answers it.
+   * The request, read on first use and cached. Rejects with `Refusal` when it is not valid; a stage does not catch that,
+   * the pipeline answers it.
    */
   request(): Promise<CallRequest> {
     this.#request ??= this.#readOnce()
@@ -184,7 +184,7 @@ export class Call {
     return value === empty ? undefined : (value as T | undefined)
   }
 
-  /** Throws where nobody filled the slot; the order check at load makes that a fault, not a condition. */
+  /** Throws where the slot is empty; the order check at load makes that an internal error. */
   need<T>(slot: Slot<T>): T {
     const value = this.get(slot)
     if (value === undefined) throw new Error(`slot ${slot.name} is empty`)
@@ -211,28 +211,28 @@ export class Call {
     this.#rules.push(rule)
   }
 
-  /** True when no rule's finding stands in the way of the reference under the verdict in force. */
+  /** True when no rule's finding denies or escalates the reference under the verdict in force. */
   mayUse(reference: string, kind: RequestKind): boolean {
     const effect = this.#effectOn(reference, kind)
     return effect !== 'deny' && effect !== 'escalate'
   }
 
-  /** True for what may be used, and for what may be once people have decided. */
+  /** True for what may be used, at once or after a person's approval. */
   mayRequest(reference: string, kind: RequestKind): boolean {
     return this.#effectOn(reference, kind) !== 'deny'
   }
 
-  /** The hardest that any rule's finding has. */
+  /** The strictest effect of any rule's finding. */
   #effectOn(reference: string, kind: RequestKind): Effect {
-    let hardest: Effect = 'reported'
+    let strictest: Effect = 'reported'
     for (const rule of this.#rules) {
       const finding = rule(reference, kind)
       if (finding === undefined) continue
       const effect = this.get(verdict)?.effectOf(finding.reason) ?? 'deny'
       if (effect === 'deny') return effect
-      if (effect === 'escalate') hardest = effect
+      if (effect === 'escalate') strictest = effect
     }
-    return hardest
+    return strictest
   }
 
   hold(hold: Hold): void {
@@ -250,7 +250,7 @@ export class Call {
     return undefined
   }
 
-  /** For the pipeline, when the outcome says that nothing was sent. Every hold is tried; faults are joined. */
+  /** For the pipeline, when nothing was sent. Every hold is released; errors are joined. */
   async releaseHolds(): Promise<void> {
     const faults: unknown[] = []
     for (const hold of this.#holds.splice(0).reverse()) {
@@ -267,40 +267,39 @@ export class Call {
     return this.#holds.length > 0
   }
 
-  /** Runs once, inside out (the stage that registered first is told last), when the answer has ended. */
+  /** Runs `handler` once, when the answer has ended. The stage that registered first runs last. */
   onSettle(handler: SettleHandler): void {
     this.#settle.push(handler)
   }
 
   /**
-   * Runs once, when every settle handler has been told, the record's among them, and before the last piece of the
-   * answer leaves: told the same, with what a fault of theirs made of the call as its error.
+   * Runs `handler` once, after every settle handler, the record's among them, and before the last chunk of the answer is
+   * sent. An error in those handlers is the error of its settlement.
    */
   afterSettle(handler: SettleHandler): void {
     this.#settle.unshift(handler)
   }
 
-  /** Whether the answer has come: what a stream may still bring is no part of the outcome. */
+  /** Whether the answer has come: what a stream still brings is no part of the outcome. */
   get isSettled(): boolean {
     return this.#isSettled
   }
 
   /**
-   * For the pipeline. Every handler is told, whatever those before it did, as no fault of a stage may cost the
-   * record; what the first fault makes of the call is told from there on as its error. Rejects with that fault,
-   * which keeps the answer back.
+   * For the pipeline. Every handler runs, even after an error, so that no stage can prevent the record; later handlers
+   * get the first error as the settlement's. Rejects with that error, and the answer is withheld.
    */
   async settle(settlement: Settlement): Promise<void> {
     this.#isSettled = true
     const handlers = this.#settle.splice(0)
-    let told = settlement
+    let current = settlement
     let first: { readonly fault: unknown } | undefined
     for (let i = handlers.length - 1; i >= 0; i--) {
       try {
-        await handlers[i]?.(told)
+        await handlers[i]?.(current)
       } catch (fault) {
         first ??= { fault }
-        told = { ...settlement, error: isRefusal(first.fault) ? first.fault.code : 'INTERNAL' }
+        current = { ...settlement, error: isRefusal(first.fault) ? first.fault.code : 'INTERNAL' }
       }
     }
     if (first !== undefined) throw first.fault

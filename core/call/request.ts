@@ -5,7 +5,7 @@ import { formatReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 
-/** What kind of thing a request asks for. `protocol` is the open part of MCP: initialize, lists, ping, … */
+/** What a request is for. `protocol` is the open part of MCP: initialize, lists, ping, … */
 export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
 
 /** A request that was read and is valid. */
@@ -25,13 +25,13 @@ export interface CallRequest {
   /** Size in bytes of what the caller sent. */
   readonly bytes: number
   readonly idempotencyKey: string | null
-  /** The escalation that an MCP request comes back with in `_meta`, where its header does not say it. */
+  /** The escalation that an MCP request names in `_meta`, where its header does not. */
   readonly escalationId?: string
-  /** The id under which an MCP request is answered (JSON-RPC 2.0 §4). */
+  /** The JSON-RPC id of an MCP request. */
   readonly rpcId?: string | number
   /**
-   * Canonical JSON of what makes this a further round of an MCP request that asked for input (2026-07-28,
-   * `input_required`): each round is a request of its own under the same arguments.
+   * Canonical JSON of the members of a further round of an MCP request that asked for input (2026-07-28,
+   * `input_required`): each round is a request of its own with the same arguments.
    */
   readonly round?: string
 }
@@ -58,7 +58,7 @@ export function requestReference(request: Pick<CallRequest, 'kind' | 'server' | 
   return ofAnyTool.slice(0, ofAnyTool.lastIndexOf('/') + 1)
 }
 
-/** Where the call stands in a distributed trace (W3C Trace Context). */
+/** The call's place in a distributed trace (W3C Trace Context). */
 export interface CallTrace {
   /** 32 lower-case hex digits. */
   readonly traceId: string
@@ -71,7 +71,7 @@ export interface CallTrace {
   readonly causeSpanId: string | null
 }
 
-/** What the caller says of the agent behind it. It restricts, it never grants. */
+/** The agent as its caller describes it, which may restrict a call but grants nothing. */
 export interface CallAgent {
   readonly nodeId: string | null
   readonly agentRef: string | null

@@ -4,9 +4,13 @@
 export function jsonObjectIn(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
+    return isJsonObject(value) ? value : undefined
   } catch (fault) {
     if (fault instanceof SyntaxError) return undefined
     throw fault
   }
+}
+
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -3,9 +3,9 @@ import type { StoreLifecycle } from './store-lifecycle.js'
 
 /** One call's attempt to be the one that runs under its key. */
 export interface DedupeClaim {
-  /** Of fixed length: what the key is made of is hashed. */
+  /** A hash, of fixed length. */
   readonly key: string
-  /** Of what was asked under the key: another one is another request. */
+  /** Hash of the request: another one under the same key is another request. */
   readonly fingerprint: string
   /** Of this attempt alone, and not to be guessed. */
   readonly owner: string
@@ -15,7 +15,7 @@ export interface DedupeClaim {
   readonly ttlMs: number
 }
 
-/** How a claim finds its key. */
+/** The state of the key that a claim was made for. */
 export type DedupeClaimResult =
   /** It is the claim's now. */
   | { readonly state: 'claimed' }
@@ -23,7 +23,7 @@ export type DedupeClaimResult =
   | { readonly state: 'in_flight' }
   /** A call has run under it; null where its answer was not kept. */
   | { readonly state: 'answered'; readonly answer: Uint8Array | null }
-  /** A call was sent under it, and what became of it cannot be told. */
+  /** A call was sent under it, and its outcome is unknown. */
   | { readonly state: 'unknown' }
   /** It stands for a request with another fingerprint. */
   | { readonly state: 'reused' }
@@ -31,7 +31,7 @@ export type DedupeClaimResult =
 /**
  * A key is free, claimed, sent, answered or unknown. A claim that lapses is free again; one that lapses after it was
  * marked as sent is unknown. Every operation is atomic, and those that take a claim do nothing for one that does not
- * own its key. Operations reject when the store cannot be asked: the call is refused then, never let through.
+ * own its key. Operations reject when the store cannot be asked; the call is then refused.
  */
 export interface DedupeStore extends StoreLifecycle {
   /** Claims a free key; otherwise says how it stands, and changes nothing. The owner of a claim gets it again. */
@@ -47,6 +47,6 @@ export interface DedupeStore extends StoreLifecycle {
    * key. False: it is another's.
    */
   complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean>
-  /** The call was sent, and nobody knows what came of it; as `complete`. */
+  /** As `complete`: the call was sent, and its outcome is unknown. */
   markUnknown(claim: DedupeClaim): Promise<boolean>
 }

@@ -10,21 +10,21 @@ export interface EscalationEntry {
   readonly isPending: boolean
   /** Milliseconds since the epoch, all three. */
   readonly createdAt: number
-  /** When a pending one is decided by its time. */
+  /** When a pending one expires. */
   readonly dueAt: number
-  /** When nobody needs it any longer. */
+  /** When the entry may be deleted. */
   readonly forgetAt: number
-  /** One more with each change, from 1 on. */
+  /** Starts at 1 and rises by one with each change. */
   readonly version: number
   readonly body: string
 }
 
 export interface OpenConditions {
-  /** The id that is the newest under the fingerprint, as far as its opener knows. */
+  /** The newest id under the fingerprint that the opener has read. */
   readonly replaces: string | undefined
   /** How many a principal may have pending. */
   readonly maxPending: number
-  /** Milliseconds since the epoch; those whose time is over are not counted. */
+  /** Milliseconds since the epoch; expired ones are not counted. */
   readonly now: number
 }
 
@@ -38,12 +38,12 @@ export interface EscalationStore extends StoreLifecycle {
   get(id: string): Promise<EscalationEntry | undefined>
   /** The newest under the fingerprint. */
   latest(fingerprint: string): Promise<EscalationEntry | undefined>
-  /** Puts the entry in the place of the version before it; false where that is not what is kept. */
+  /** Stores the entry in place of the version before it; false where another version is stored. */
   replace(entry: EscalationEntry): Promise<boolean>
-  /** Forgets this very version; false where another is kept. */
+  /** Deletes this version; false where another is stored. */
   remove(entry: EscalationEntry): Promise<boolean>
-  /** Pending ones whose time is over, the longest first. Also forgets some that nobody needs any longer. */
+  /** Pending ones that have expired, the earliest first. Also deletes some that may be deleted. */
   due(now: number, limit: number): Promise<readonly EscalationEntry[]>
-  /** Newest first, those of the same millisecond by id backwards; from behind `after` on. */
+  /** The entries after `after`: newest first, those of one millisecond by descending id. */
   page(after: EscalationEntry | undefined, limit: number): Promise<readonly EscalationEntry[]>
 }

@@ -41,19 +41,16 @@ export interface PluginContext {
   warn(message: string): void
 }
 
-/** A key of a section by which a policy chooses what a token resolves to. */
-export interface Choice {
-  /** From the section down, in the schema's spelling: `['remote', 'endpoint']`. */
-  readonly path: readonly string[]
-  /** The value that agrees with a binding made in code; any other, and any where it is absent, contradicts it. */
-  readonly agrees?: string
-}
-
 /** A token whose default a plugin binds. */
 export interface OwnedToken {
   readonly token: Token<unknown>
-  /** Where the policy may ask for an implementation: together with a binding made in code, that is a mistake. */
-  readonly chosenBy?: readonly Choice[]
+  /** A key of the section that holds an implementation where code passes the section: it counts as a binding. */
+  readonly given?: { readonly key: string; readonly bind: (value: unknown) => unknown }
+  /**
+   * Keys by which a policy chooses an implementation, from the section down in the schema's spelling, such as
+   * `['remote', 'endpoint']`: together with a binding made in code, they are a mistake.
+   */
+  readonly chosenBy?: readonly (readonly string[])[]
 }
 
 /** What `svc doctor` says of one thing that only opening can tell. */

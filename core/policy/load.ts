@@ -8,7 +8,7 @@ import { policyDigest } from './digest.js'
 import { withoutSecrets } from './environment.js'
 import { type Judged, judge } from './judge.js'
 import { mergeLayers, type Sections } from './layers.js'
-import type { MapEntry, MapNode, PolicyNode } from './node.js'
+import type { MapEntry, MapNode } from './node.js'
 import { notAvailable } from './not-yet.js'
 import { orderStages } from './order.js'
 import { placeIn } from './place.js'
@@ -130,10 +130,9 @@ class Loading<Host> {
     return owns
       .filter(({ token }) => this.#isBound(token))
       .flatMap(({ token, chosenBy = [] }) =>
-        chosenBy.flatMap(({ path, agrees }) => {
+        chosenBy.flatMap((path) => {
           const found = placeIn(entries, root, [section, ...path])
-          if (found.node === undefined || (agrees !== undefined && scalarText(found.node) === agrees))
-            return []
+          if (found.node === undefined) return []
           const message = `chooses an implementation, and code binds its own ${contractName(token)}; remove one of the two`
           return [mistakeAt(found.origin, found.path, message)]
         }),
@@ -237,8 +236,4 @@ class Loading<Host> {
       values.set(name, this.#judge(nothing, plugin.schema, { origin: root, path: name }).value)
     }
   }
-}
-
-function scalarText(node: PolicyNode): string | undefined {
-  return node.kind === 'scalar' && typeof node.value === 'string' ? node.value : undefined
 }

@@ -1,11 +1,11 @@
-// Makes directories and always comes to an end: Node's own recursive mkdir tries for ever where a file system
-// says of a directory that is there that it does not exist, as /proc does.
+// Makes directories recursively. Node's own recursive mkdir loops for ever on file systems such as /proc, which report
+// an existing directory as missing.
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 /**
- * Makes `path` and what is missing above it. Returns the first directory that was made, undefined where all
- * were there. Throws the system's error.
+ * Makes `path` and its missing parents. Returns the first directory that was made, undefined where all existed.
+ * Throws the system's error.
  */
 export function makeDirectories(path: string, mode: number): string | undefined {
   return make(resolve(path), mode)

@@ -1,5 +1,6 @@
-// What stores share, whatever keeps their data.
+// What all stores share; `/lmdb` and `/redis` have the clients.
 
+export { bindStore } from './bind.js'
 export { makeDirectories } from './directories.js'
 export type { Operations } from './guard.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'

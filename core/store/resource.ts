@@ -10,7 +10,7 @@ import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { type GuardOptions, guarded } from './guard.js'
 import type { RedisConnectionOptions } from './redis/connection.js'
 
-/** What a section says of its store. */
+/** A section's settings of its store. */
 export interface StoreSettings {
   /** Directory of a store on disk, from the policy's directory. */
   readonly dir?: string | undefined
@@ -42,7 +42,7 @@ export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
   readonly kind: string
   readonly kinds: Readonly<Record<string, StoreKind<T>>>
   readonly settings: StoreSettings
-  /** A store that the user made: it is used in place of every kind, and closing it is up to the user. */
+  /** A store that the user made: it is used in place of every kind, and the user closes it. */
   readonly instance?: { readonly name: string; readonly store: T } | undefined
   /** The gateway starts though the store cannot be reached. */
   readonly isOptional?: boolean
@@ -54,7 +54,7 @@ export class StoreResource<T extends StoreLifecycle> {
   #context: PluginContext
   #key: string
   #running: T | undefined
-  /** Released last to first: what is attached to the store ends before it. */
+  /** Released last to first, so that what is attached to the store closes before it. */
   #leases: { release(): Promise<void> }[] = []
 
   /** @throws {Error} where `kinds` has no such kind */
@@ -72,6 +72,10 @@ export class StoreResource<T extends StoreLifecycle> {
     const configured =
       redisUrl === undefined ? { dir: this.#dir } : { redisUrl, redis: { ...redis }, namespace, timeoutMs }
     this.#key = `${section}:${instance?.name ?? `${kind} ${sha256Hex(canonicalize(configured))}`}`
+  }
+
+  get name(): string {
+    return this.#options.name
   }
 
   /** The kind, or the name of the user's store. */
@@ -111,7 +115,7 @@ export class StoreResource<T extends StoreLifecycle> {
     }
   }
 
-  /** Closes what nobody else holds. Safe twice, and without a start. */
+  /** Closes the store unless another generation uses it. Safe twice, and without a start. */
   async stop(): Promise<void> {
     this.#running = undefined
     for (const lease of this.#leases.splice(0).reverse()) await lease.release()
@@ -122,7 +126,7 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
   }
 
-  /** What belongs to the store and survives reloads as it does, after the start. `name` holds all that configures it. */
+  /** After the start: acquires what survives reloads together with the store. `name` holds all that configures it. */
   attach<A>(name: string, make: () => { value: A; close(): Promise<void> | void }): A {
     const lease = this.#context.resources.acquire(`${this.#key} ${name}`, make)
     this.#leases.push(lease)
@@ -140,7 +144,7 @@ export class StoreResource<T extends StoreLifecycle> {
         clock: this.clock,
       })
       if (opening === undefined) throw new Error(`there is no store named "${kind}"`)
-      // One that did not open has nothing to close; who opens it hears why.
+      // A store that did not open has nothing to close; `start` rejects with the cause.
       const close = () =>
         opening.then(
           (store) => store.close?.(),

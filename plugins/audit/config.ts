@@ -52,7 +52,7 @@ export const auditSchema = z
     retention: z.string().min(1).default('standard').describe('Retention class in records.'),
     dir: z.string().min(1).optional().describe('Directory of the log; `<sec0Dir>/audit` by default.'),
     retentionDays: z.number().int().min(1).default(365).describe('Days that daily files are kept.'),
-    min_free_mb: z
+    minFreeMb: z
       .number()
       .min(0)
       .default(512)
@@ -71,7 +71,7 @@ export const auditSchema = z
       })
       .optional()
       .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),
-    checkpoint_interval_ms: z
+    checkpointIntervalMs: z
       .number()
       .int()
       .min(100)
@@ -95,7 +95,7 @@ export const auditSchema = z
       .boolean()
       .default(false)
       .describe('Also records redacted previews of requests and responses. Needs `presign`.'),
-    raw_preview_bytes: z
+    rawPreviewBytes: z
       .number()
       .int()
       .min(16)

@@ -85,8 +85,8 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
 function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const { keyId } = signer
-  const { retentionDays, checkpoint_interval_ms: intervalMs } = config
-  const minFreeBytes = config.min_free_mb * 1_048_576
+  const { retentionDays, checkpointIntervalMs: intervalMs } = config
+  const minFreeBytes = config.minFreeMb * 1_048_576
   const presign = presignOf(config)
   const signingThread = config.signer?.thread ?? 'auto'
   const logger = resolve(context.container, tokens.Logger)

@@ -17,10 +17,11 @@ export const auditPlugin = definePlugin({
   presence: 'required',
   metrics,
   owns: [
-    { token: tokens.Signer, chosenBy: [{ path: ['signer', 'keyRef'] }] },
+    { token: tokens.Signer, chosenBy: [['signer', 'keyRef']] },
     {
       token: tokens.SvcAppender,
-      chosenBy: [{ path: ['append'] }, { path: ['signer'] }, { path: ['presign'] }],
+      given: { key: 'append', bind: (append) => (typeof append === 'function' ? { append } : undefined) },
+      chosenBy: [['append'], ['signer'], ['presign']],
     },
   ],
 
@@ -43,7 +44,7 @@ export const auditPlugin = definePlugin({
       meter: resolve(container, tokens.Meter),
       failureMode: config.failure_mode,
       intent: config.intent,
-      ...(config.raw_payloads ? { rawPreviewBytes: config.raw_preview_bytes } : {}),
+      ...(config.raw_payloads ? { rawPreviewBytes: config.rawPreviewBytes } : {}),
       recordContext: {
         environment: config.environment,
         clientName: config.clientName ?? config.gatewayName,

@@ -11,7 +11,7 @@ const redis = z
       .max(10)
       .default(0)
       .describe(
-        'Replicas that must know of a call before it is sent (WAIT); with fewer it is refused. 0 waits for none.',
+        'Replicas that must have the mark of a call before it is sent (WAIT); with fewer the call is refused. 0 waits for none.',
       ),
   })
   .superRefine(checkRedisSettings)
@@ -24,14 +24,12 @@ export const dedupeSchema = z
     duplicatePolicy: z
       .enum(['replay', 'reject'])
       .default('replay')
-      .describe(
-        'What a duplicate gets: the stored answer again, which it waits for while the first call runs, or a refusal.',
-      ),
+      .describe('What a duplicate gets: the answer of the first call, which it waits for, or a refusal.'),
     ttlSec: z
       .int()
       .default(86_400)
       .describe(
-        'How long a key is remembered once its outcome is known, in seconds; taken as 1 at least and 30 days (2592000) at most.',
+        'Seconds that a key is remembered after its outcome is known; clamped to between 1 and 2592000 (30 days).',
       ),
     namespace: z
       .string()
@@ -63,19 +61,21 @@ export const dedupeSchema = z
       .min(1)
       .max(300)
       .default(15)
-      .describe('Seconds after which the claim of a gateway that has died ends.'),
+      .describe('Seconds after which the claim of a gateway that died ends.'),
     waitSec: z
       .int()
       .min(0)
       .max(3600)
       .default(60)
-      .describe('Seconds that a duplicate waits at most for the first call to end.'),
+      .describe('The longest wait of a duplicate for the first call, in seconds.'),
     maxAnswerKb: z
       .int()
       .min(1)
       .max(1024)
       .default(64)
-      .describe('Kilobytes of an answer that are kept at most; of a larger one is kept only that it was.'),
+      .describe(
+        'The largest answer that is kept, in kilobytes; of a larger one only the fact that the call ran.',
+      ),
   })
   .superRefine(({ redisUrl, redis, dir }, context) => {
     const mistake = (key: string, message: string) =>

@@ -1,5 +1,16 @@
 // Lets one call run for each idempotency key.
-import { definePlugin, identity, type PluginContext, resolveOptional, type Stage, tokens } from '@svc/core'
+import {
+  type DedupeStore,
+  definePlugin,
+  identity,
+  type PluginContext,
+  resolve,
+  resolveOptional,
+  type Stage,
+  token,
+  tokens,
+} from '@svc/core'
+import { bindStore, type StoreResource } from '@svc/core/store'
 import { type DedupeConfig, dedupeSchema } from './config.js'
 import { DisabledStage } from './disabled-stage.js'
 import { metrics } from './metrics.js'
@@ -9,6 +20,8 @@ import { dedupeStore } from './stores.js'
 /** Seconds: 30 days. A repeat after that is no retry, and stored answers may hold what must be deleted. */
 const MAX_TTL_SEC = 2_592_000
 
+const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
+
 export const dedupePlugin = definePlugin({
   name: 'dedupe',
   version: '0.1.0',
@@ -17,6 +30,14 @@ export const dedupePlugin = definePlugin({
   phase: 'idempotency',
   metrics,
   uses: [identity],
+  owns: [{ token: tokens.DedupeStore, chosenBy: [['redisUrl'], ['dir']] }],
+
+  register(config, context) {
+    if (!config.enabled) return
+    const resource = dedupeStore(config, context)
+    bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore })
+  },
+
   create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
 })
 
@@ -30,5 +51,5 @@ function stageOf(config: DedupeConfig, context: PluginContext): Stage {
     ttlMs: ttlSec * 1000,
   }
   const meter = resolveOptional(context.container, tokens.Meter)
-  return new DedupeStage(config, dedupeStore(config, context), rule, meter)
+  return new DedupeStage(config, resolve(context.container, dedupeResource), rule, meter)
 }

@@ -16,7 +16,7 @@ export const enforcementSchema = z
       .array(z.string().min(1))
       .optional()
       .describe(
-        'Reason tokens that put the call to people, whether or not `deny_on` names them; needs `security.side_effects.approve_high_risk`.',
+        'Reason tokens that escalate the call to reviewers, whether or not `deny_on` names them; needs `security.side_effects.approve_high_risk`.',
       ),
     escalations: escalationsSchema,
   })

@@ -2,15 +2,20 @@
 import {
   type Contradiction,
   definePlugin,
+  type EscalationStore,
   escalation,
   identity,
   judgement,
   type PluginContext,
   type PolicyFacts,
   redactor,
+  resolve,
   sideEffects,
+  token,
+  tokens,
   verdict,
 } from '@svc/core'
+import { bindStore, type StoreResource } from '@svc/core/store'
 import { type EnforcementConfig, enforcementSchema } from './config.js'
 import { describeEscalation, describeRule } from './describe.js'
 import { Escalations } from './escalation/escalations.js'
@@ -20,6 +25,8 @@ import { deniedReasons, isKnownReason, nearestReason } from './reasons.js'
 import { EnforcementStage } from './stage.js'
 import { escalationStore } from './stores.js'
 import { compileVerdict } from './verdict.js'
+
+const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
 
 export const enforcementPlugin = definePlugin({
   name: 'enforcement',
@@ -37,14 +44,27 @@ export const enforcementPlugin = definePlugin({
     denies: { mode, ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }) },
   }),
 
+  owns: [
+    {
+      token: tokens.EscalationStore,
+      chosenBy: ['adapter', 'redisUrl', 'dir'].map((key) => ['escalations', key]),
+    },
+  ],
+
+  register({ escalations }, context) {
+    if (context.facts.escalation === undefined) return
+    const resource = escalationStore(escalations, context)
+    bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
+  },
+
   create(config, context) {
     warnOfUnknown('deny_on', config.deny_on ?? [], context)
     warnOfUnknown('escalate_on', config.escalate_on ?? [], context)
     const { escalation: rule } = context.facts
     const compiled = compileVerdict(config, rule !== undefined)
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
-    const store = escalationStore(config.escalations, context)
-    const maxWaitMs = config.escalations.max_wait_sec * 1000
+    const store = resolve(context.container, escalationResource)
+    const maxWaitMs = config.escalations.maxWaitSec * 1000
     const escalations = new Escalations(rule, store, maxWaitMs, context)
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, { rule, escalations })

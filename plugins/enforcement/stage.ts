@@ -77,7 +77,7 @@ export class EnforcementStage implements Stage {
     const [first] = escalating(call.findings, rule)
     if (first === undefined) return next()
     const { rule: escalationRule } = this.#escalation
-    say(`would be put to people: ${describeStrategy(escalationRule)}`)
+    say(`would escalate: ${describeStrategy(escalationRule)}`)
     if (escalationRule.strategy === 'auto_allow') return next()
     return denied('ESCALATION_PENDING', 'A person would have to decide.', { denial: denialOf(first) })
   }

@@ -9,22 +9,23 @@ const adapter = z
     z.string().min(1).describe('the name of an adapter (memory, lmdb, redis, or a registered one)'),
     z.custom<QuotaAdapter>(isQuotaAdapter).describe('in code a QuotaAdapter'),
   ])
+  .optional()
   .describe(
-    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey; or a registered adapter.',
+    'Where calls are counted: `memory`, forgotten when the process ends; `lmdb`, on disk and shared by the processes of one host; `redis`, shared by all that use one Redis or Valkey; or a registered adapter. Required, unless code binds one.',
   )
 
 const redis = z
   .strictObject({
     ...redisSettings,
-    keyPrefix: z.string().default('svc:quotas:').describe('Before every key.'),
+    keyPrefix: z.string().default('svc:quotas:').describe('Prefix of every key.'),
     lease: z
       .strictObject({
-        calls: z.number().int().min(2).max(1000).describe('Calls taken at once at most.'),
-        ms: z.number().int().min(10).max(60_000).default(1000).describe('Milliseconds that they are held.'),
+        calls: z.number().int().min(2).max(1000).describe('The most calls per batch.'),
+        ms: z.number().int().min(10).max(60_000).default(1000).describe('Milliseconds that a batch is held.'),
       })
       .optional()
       .describe(
-        'Calls are taken ahead in batches, of a tenth of what is left at most, so that most need no round trip.',
+        'Takes calls from the server in batches, each a tenth of what is left at most, so that most calls need no round trip.',
       ),
   })
   .superRefine(checkRedisSettings)
@@ -66,7 +67,7 @@ export const quotasSchema = z
 
 export type QuotasConfig = z.infer<typeof quotasSchema>
 
-function isQuotaAdapter(given: unknown): boolean {
+export function isQuotaAdapter(given: unknown): boolean {
   if (typeof given !== 'object' || given === null) return false
   const { incrDaily, takeToken } = given as Partial<Record<keyof QuotaAdapter, unknown>>
   return typeof incrDaily === 'function' && typeof takeToken === 'function'

@@ -1,4 +1,4 @@
-// The daily counts taken for one call, given back when it is not sent.
+// The daily counts taken for one call, refunded when it is not sent.
 import type { Hold } from '@svc/core'
 
 export class DailyHold implements Hold {
@@ -8,7 +8,7 @@ export class DailyHold implements Hold {
     this.#refunds.push(refund)
   }
 
-  /** Nothing to do: it was counted when it was taken. */
+  /** Nothing to do: the count was stored when it was taken. */
   commit(): undefined {
     return undefined
   }
@@ -19,7 +19,7 @@ export class DailyHold implements Hold {
     if (faults.length > 0) {
       throw new AggregateError(
         faults.map(({ reason }) => reason),
-        'daily counts could not be given back',
+        'daily counts could not be refunded',
       )
     }
   }

@@ -39,7 +39,7 @@ export class LimitCounter {
     return this.#count<Count>(
       async () => {
         const answer = await this.#store.incrDaily(tenant, key, limit)
-        // Counting goes on from here when the store goes down.
+        // When the store goes down, the local count continues from here.
         this.#local?.observe(tenant, key, Math.min(answer.count, limit))
         if (this.#store.refundDaily === undefined) return answer
         return { ...answer, refund: () => this.#refund(tenant, key, answer.resetAt - 1) }

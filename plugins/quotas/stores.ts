@@ -17,10 +17,7 @@ const whileDown = {
   local: 'limited calls are counted in this process alone',
 } as const
 
-/**
- * An object in the configuration wins, then a registered name, then what `tokens.QuotaAdapter` is bound to (in place
- * of memory), then what ships. Throws for a name that nobody registered.
- */
+/** @throws {Error} for a name that is not registered */
 export function quotaStore(config: QuotasConfig, context: PluginContext): StoreResource<QuotaAdapter> {
   const { adapter, failure_mode } = config
   return new StoreResource<QuotaAdapter>(
@@ -52,8 +49,8 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
 }
 
 function instanceOf(adapter: QuotasConfig['adapter'], { container }: PluginContext) {
-  if (typeof adapter !== 'string') return { name: 'a QuotaAdapter given in code', store: adapter }
-  const bound = adapter === 'memory' ? resolveOptional(container, tokens.QuotaAdapter) : undefined
+  if (typeof adapter === 'object') return { name: 'a QuotaAdapter given in code', store: adapter }
+  const bound = resolveOptional(container, tokens.QuotaAdapter)
   return bound && { name: 'the bound QuotaAdapter', store: bound }
 }
 

@@ -1,4 +1,4 @@
-// What one call used up of its limits, and the response fields that tell it: x-rate-*, x-quota-* and the RateLimit
+// What one call used of its limits, and the response fields that report it: x-rate-*, x-quota-* and the RateLimit
 // fields of draft-ietf-httpapi-ratelimit-headers-10 (structured fields, RFC 9651).
 import type { AnswerHeaders, Limit, Sent } from '@svc/core'
 
@@ -11,12 +11,12 @@ interface Used {
   readonly unit: 'rate' | 'day'
   readonly name: string
   readonly quota: number
-  /** Seconds in which the quota is given. */
+  /** Seconds that the quota is for. */
   readonly window: number
   readonly remaining: number
   /** Milliseconds since the epoch. */
   readonly resetAt: number
-  /** Counted, and given back when the call is not sent. */
+  /** Counted, and refunded when the call is not sent. */
   readonly refundable: boolean
 }
 
@@ -52,7 +52,7 @@ export class Usage {
     })
   }
 
-  /** `now` in milliseconds since the epoch; what is not sent is given back, so it is not told as used. */
+  /** `now` in milliseconds since the epoch. A call that is not sent is refunded, so it is not reported as used. */
   headers(now: number, sent: Sent): AnswerHeaders {
     const headers: AnswerHeaders = {}
     let tightestRate = Number.POSITIVE_INFINITY
@@ -83,7 +83,7 @@ export class Usage {
     return headers
   }
 
-  /** Names of policies are told apart where a caller has several limits of one kind, such as one for each role. */
+  /** Numbered where a caller has several limits of one kind, such as one for each role. */
   #nameOf({ level }: Limit, unit: Used['unit']): string {
     const name = `${level.replace(/[^a-z0-9_-]/gi, '-')}-${unit}`
     if (this.#used.length === 0) return name
@@ -92,15 +92,15 @@ export class Usage {
   }
 }
 
-/** Whole seconds, rounded up, so that whoever waits them waits long enough. */
+/** Whole seconds, rounded up, so that a caller who waits for them waits long enough. */
 export function secondsUntil(instant: number, now: number): number {
   return Math.ceil((instant - now) / 1000)
 }
 
-// Days end for all calls alike, so the text is made once a day.
-let lastTold = { instant: Number.NaN, text: '' }
+// All calls of a day share its end, so the text is formatted once a day.
+let lastFormatted = { instant: Number.NaN, text: '' }
 
 function isoTime(instant: number): string {
-  if (instant !== lastTold.instant) lastTold = { instant, text: new Date(instant).toISOString() }
-  return lastTold.text
+  if (instant !== lastFormatted.instant) lastFormatted = { instant, text: new Date(instant).toISOString() }
+  return lastFormatted.text
 }

@@ -1,5 +1,5 @@
 // The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
-import { definePlugin, identity, judgement, redactor, sideEffects } from '@svc/core'
+import { definePlugin, identity, judgement, redactor, sideEffects, tokens } from '@svc/core'
 import { runtimeSchema } from './config.js'
 import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
@@ -12,6 +12,15 @@ export const runtimePlugin = definePlugin({
   schema: runtimeSchema,
   phase: 'evaluation',
   metrics,
+  owns: [
+    {
+      token: tokens.DecisionEvaluator,
+      chosenBy: [
+        ['enforcement', 'mode'],
+        ['enforcement', 'remote', 'endpoint'],
+      ],
+    },
+  ],
   uses: [identity, redactor, sideEffects],
   provides: [judgement],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),

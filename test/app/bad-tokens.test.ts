@@ -136,7 +136,7 @@ describe('a gateway that is shown a bad token', () => {
     })
   }
 
-  it('lets a good one in, with roles as a string', async () => {
+  it('accepts a valid one, with roles as a string', async () => {
     const response = await gateway.invoke(
       path,
       {},

@@ -1,9 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bind, tokens } from '@svc/core'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { recordingTo, startTestGateway, type TestGateway } from '../support/gateway.js'
 import { type RedisServer, startRedis, until } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
 
@@ -90,7 +89,7 @@ describe('idempotency keys in Redis', () => {
     expect(slow.calls).to.have.lengthOf(1)
   })
 
-  it('do not let the gateway start without it, and never tell its password', async () => {
+  it('keep the gateway from starting without it, and never show its password', async () => {
     await redis.kill('SIGKILL')
     const [start_] = await Promise.allSettled([start()])
     const reason = String(start_?.status === 'rejected' && start_.reason)
@@ -99,7 +98,7 @@ describe('idempotency keys in Redis', () => {
       .and.not.include(PASSWORD)
   })
 
-  it('tell its password and the answers nowhere: not in refusals, logs or records', async () => {
+  it('never contain its password or the answers: not in refusals, logs or records', async () => {
     await using gateway = await start({ timeoutMs: 1_000 })
     await gateway.invoke(PAY, { card: '4111-secret' }, key)
     await redis.send('ACL', 'SETUSER', 'gateway', '>another', `<${PASSWORD}`)
@@ -156,7 +155,7 @@ describe('idempotency keys on disk', () => {
       sec0Dir: home,
       targets: { shop: upstream.url },
       dedupe: {},
-      configure: (container) => bind(container, tokens.SvcAppender, { useValue: { append } }),
+      ...recordingTo({ append }),
     }))
     const errorOf = async (response: Response) => ((await response.json()) as { error: string }).error
     expect(await errorOf(await gateway.invoke(PAY, {}, key))).to.equal('OUTCOME_UNRECORDED')

@@ -163,7 +163,7 @@ describe('calls with an idempotency key', () => {
       expect(upstream.calls).to.have.lengthOf(1)
     })
 
-    it('stop waiting when their caller leaves', async () => {
+    it('stop waiting when their caller disconnects', async () => {
       await using gateway = await start()
       const first = gateway.invoke(READ, {}, key)
       await until(async () => held.length > 0)
@@ -298,7 +298,7 @@ describe('calls with an idempotency key', () => {
       expect(upstream.calls).to.have.lengthOf(1)
     })
 
-    it('read it to its end when the caller leaves, for when it comes back', async () => {
+    it('read it to its end when the caller disconnects, for its retry', async () => {
       let open: ServerResponse | undefined
       answer = (response) => {
         response.writeHead(200, EVENTS).write('data: 1\n\n')
@@ -321,7 +321,7 @@ describe('calls with an idempotency key', () => {
       expect(upstream.calls).to.have.lengthOf(1)
     })
 
-    it('read it no further than it can be kept when the caller leaves', async () => {
+    it('read it no further than it can be stored when the caller disconnects', async () => {
       let open: ServerResponse | undefined
       let isClosed = false
       answer = (response) => {

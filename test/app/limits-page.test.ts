@@ -6,7 +6,7 @@ import { startUpstream } from '../support/upstream.js'
 const page = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8')
 
 describe('docs/limits.md', () => {
-  it('tells what its policy does', async () => {
+  it('describes its policy', async () => {
     const [, policy = ''] = /```yaml\n(tenant:[\s\S]*?)```/.exec(page) ?? []
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway((home) => ({

@@ -120,7 +120,7 @@ describe('gateways that share a Redis', () => {
     expect(clients.match(/user=gateway/g)).to.have.lengthOf(1)
   })
 
-  it('do not start without Redis, and never tell its password', async () => {
+  it('do not start without Redis, and never show its password', async () => {
     await redis.kill('SIGKILL')
     const [start] = await Promise.allSettled([startTestGateway(options({ calls_per_day: 5 }))])
     expect(String(start?.status === 'rejected' && start.reason)).to.match(
@@ -137,7 +137,7 @@ describe('gateways that share a Redis', () => {
     expect(log).to.include('Redis cannot be reached').and.not.include(PASSWORD)
   })
 
-  it('tell the password nowhere: not in answers, logs or records', async () => {
+  it('never contain the password: not in answers, logs or records', async () => {
     await using gateway = await startTestGateway(options({ calls_per_day: 1 }, { timeoutMs: 1_000 }))
     const told: string[] = []
     const call = async () => {

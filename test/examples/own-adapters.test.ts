@@ -54,7 +54,7 @@ describe('the example of own parts', () => {
             targets: { billing: tools.url },
             audit: { gatewayName: 'test', gatewayVersion: '1.0.0' },
             authn: { allowUnauthenticated: true },
-            quotas: { adapter: 'memory' },
+            quotas: {},
             entitlements: {
               default_plan: 'free',
               plans: { free: { calls_per_day: 2 } },

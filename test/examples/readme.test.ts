@@ -66,6 +66,7 @@ describe('the links of the README and the docs', () => {
     'README.md',
     'app/README.md',
     'core/README.md',
+    'control-plane/README.md',
     ...docs.filter((page) => page.endsWith('.md')).map((page) => join('docs', page)),
     ...plugins.map((plugin) => join('plugins', plugin, 'README.md')),
   ]

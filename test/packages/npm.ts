@@ -16,7 +16,6 @@ export interface Manifest {
   readonly name: string
   readonly version: string
   readonly private?: boolean
-  readonly exports?: Readonly<Record<string, unknown>>
 }
 
 export function manifestIn(folder: string): Manifest {

@@ -1,6 +1,6 @@
 // The packages as people get them: published to a registry, installed from there into an empty project, and used on
 // every version of Node that is supported.
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, posix } from 'node:path'
 import { checkPackage, createPackageFromTarballData, type Package } from '@arethetypeswrong/core'
@@ -23,13 +23,14 @@ describe('the published packages', function () {
   let home: string
   let project: string
   let registry: Registry
+  let npm: Npm
   let warnings: string[]
 
   before(async () => {
     home = await mkdtemp(join(tmpdir(), 'svc-packages-'))
     project = join(home, 'project')
     registry = await startRegistry(join(home, 'registry'))
-    const npm = new Npm(registry.url, join(home, 'cache'))
+    npm = new Npm(registry.url, join(home, 'cache'))
     warnings = await npm.publish(publishedFolders())
     await cp(join(root, 'test/fixtures/consumer'), project, { recursive: true })
     await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
@@ -75,7 +76,7 @@ describe('the published packages', function () {
 
       it('has types that agree with its modules', async () => {
         // Packages are ESM alone; Node 20.19 and later `require` that too.
-        const { problems } = (await checkPackage(files)) as {
+        const { problems } = (await checkPackage(files, { excludeEntrypoints: [/\.yaml$/] })) as {
           problems: { kind: string; resolutionKind?: string }[]
         }
         const found = problems.filter(
@@ -112,6 +113,27 @@ describe('the published packages', function () {
     expect(paths.filter((path) => path.endsWith('@svc/core/package.json'))).to.deep.equal([
       '@svc/core/package.json',
     ])
+  })
+
+  it('install no AWS SDK, and under 30 MB where optional dependencies are left out', async () => {
+    const lean = join(home, 'lean')
+    await mkdir(lean)
+    await writeFile(join(lean, 'package.json'), '{ "private": true }')
+    await npm.install(lean, 'svc-sdk', '--omit=optional')
+    // With them 61 MB: sodium-native and lmdb bring binaries for other platforms and versions too.
+    expect(await megabytesIn(join(project, 'node_modules'))).to.be.below(65)
+    expect(await megabytesIn(join(lean, 'node_modules'))).to.be.below(30)
+    expect(await readdir(join(project, 'node_modules'))).not.to.include('@aws-sdk')
+  })
+
+  it('carry the documentation and the examples that it cites', async () => {
+    const pages = [
+      'docs/writing-a-stage.md',
+      'docs/reference/policy.md',
+      'examples/custom-stage/change-freeze.ts',
+    ]
+    const carried = await readdir(join(project, 'node_modules/svc-sdk'), { recursive: true })
+    expect(carried).to.include.members(pages)
   })
 
   it('bring a command that tells its own name', async () => {
@@ -153,6 +175,15 @@ describe('the published packages', function () {
     })
   }
 })
+
+async function megabytesIn(folder: string): Promise<number> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = entries.filter((entry) => entry.isFile())
+  const sizes = await Promise.all(
+    files.map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).size),
+  )
+  return sizes.reduce((sum, size) => sum + size, 0) / 2 ** 20
+}
 
 function mapsToSource(files: Package, path: string): boolean {
   const { sources, sourcesContent } = JSON.parse(files.readFile(path)) as {

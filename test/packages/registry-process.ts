@@ -18,8 +18,6 @@ const config = {
   auth: {},
   web: { enable: false },
   log: { type: 'stdout', format: 'json', level: 'fatal' },
-  // Else a token that nobody issued is refused, and npm publishes with no other.
-  security: { api: { legacy: true } },
 }
 
 const server: Server = await runServer(config)

@@ -1,5 +1,5 @@
 // One package of the workspace as `npm install --omit=optional --omit=peer` leaves it.
-import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -13,7 +13,9 @@ export function installRequired(home: string, name: string): string {
   mkdirSync(target, { recursive: true })
   const text = readFileSync(join(source, 'package.json'), 'utf8')
   const { dependencies, files }: { dependencies: object; files: string[] } = JSON.parse(text)
-  for (const part of ['package.json', ...files.filter((file) => !file.startsWith('!'))]) {
+  // Documentation is copied into the package only while it is packed.
+  const parts = files.filter((file) => !file.startsWith('!') && existsSync(join(source, file)))
+  for (const part of ['package.json', ...parts]) {
     cpSync(join(source, part), join(target, part), { recursive: true })
   }
   for (const dependency of Object.keys(dependencies)) {

@@ -1,4 +1,4 @@
-// LMDB maps whatever the file holds, and a file that is no database ends the process: it is looked at first.
+// Checks a file before LMDB maps it: a file that is no database would crash the process.
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -9,15 +9,15 @@ import { makeDirectories } from '../directories.js'
 import { checkHeader } from './header.js'
 
 export interface LmdbStoreOptions {
-  /** On a local filesystem; made where it is missing, for nobody else to read. */
+  /** On a local filesystem; made with mode 0700 where it is missing. */
   readonly dir: string
-  /** What faults call it, such as `the quota store`. */
+  /** What errors call it, such as `the quota store`. */
   readonly name: string
-  /** Whether its files, too, are for nobody else: in a directory that others may read, they may read the rest. */
+  /** Whether its files get mode 0600, as the directory may exist with a mode that lets others read. */
   readonly isSecret?: boolean
 }
 
-/** What an operation changed is visible to every process when it resolves, and flushed to the disk right after. */
+/** A change is visible to every process when its operation resolves, and flushed to the disk right after. */
 export class LmdbStore<K extends Key> {
   /** To read and write in `transact` alone. */
   readonly db: Database<Buffer, K>
@@ -36,7 +36,7 @@ export class LmdbStore<K extends Key> {
         path: dir,
         noSubdir: false,
         encoding: 'binary',
-        // The batch of an event turn has a promise that nobody holds: a commit that fails would end the process.
+        // A batched commit that fails rejects a promise that nobody handles, which would end the process.
         eventTurnBatching: false,
       })
       if (isSecret) for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(dir, file), 0o600)
@@ -54,7 +54,7 @@ export class LmdbStore<K extends Key> {
     } catch (fault) {
       const { commitError } = fault as { commitError?: Promise<never> }
       if (commitError === undefined) throw fault
-      // What went wrong comes as a promise of its own, which nobody else takes.
+      // The cause is a promise of its own, which has to be handled here.
       const cause = await commitError.catch((reason: unknown) => reason)
       throw new Error(`${this.#name} could not be written: ${messageOf(cause)}`, { cause })
     } finally {

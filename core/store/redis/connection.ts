@@ -1,5 +1,5 @@
 // The connection to Redis: one server, a Sentinel's primary, or a cluster. A command is never repeated, as it may have
-// been carried out, and never kept for later: who asks while there is no connection is told so at once.
+// been carried out, and never queued: without a connection it rejects at once.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { messageOf } from '../../json/message.js'
 import type { Script } from './script.js'
@@ -14,7 +14,7 @@ export interface RedisConnectionOptions {
   /** Further nodes of the cluster, or Sentinels, as `host:port`. */
   readonly nodes?: readonly string[] | undefined
   readonly connectTimeoutMs?: number | undefined
-  /** A connection on which nothing is heard for so long, while something is asked, is made anew. */
+  /** A connection that is silent for so long while a command waits is closed and opened again. */
   readonly socketTimeoutMs?: number | undefined
 }
 
@@ -23,17 +23,17 @@ type Argument = string | number
 export class RedisConnection {
   #client: Redis | Cluster
   #connectTimeoutMs: number
-  #lastFault = 'no connection yet'
+  #lastError = 'no connection yet'
 
   constructor(options: RedisConnectionOptions) {
     this.#connectTimeoutMs = options.connectTimeoutMs ?? 2000
     this.#client = clientFor(options, this.#connectTimeoutMs)
     this.#client.on('error', (fault: unknown) => {
-      this.#lastFault = plain(fault)
+      this.#lastError = safeMessage(fault)
     })
   }
 
-  /** Resolves when commands can be sent; rejects after the time for it. The connection goes on trying. Safe twice. */
+  /** Resolves when commands can be sent; rejects after `connectTimeoutMs` and goes on trying. Safe twice. */
   async connect(signal: AbortSignal): Promise<void> {
     if (this.#client.status === 'ready') return
     const over = AbortSignal.any([signal, AbortSignal.timeout(this.#connectTimeoutMs)])
@@ -43,8 +43,8 @@ export class RedisConnection {
     try {
       await Promise.race([this.#connected(), aborted])
     } catch {
-      // What `connect` rejects with only says that there is none; why was told before.
-      throw new Error(`Redis cannot be reached: ${this.#lastFault}`)
+      // The client's `connect` does not say why it failed; its `error` event did.
+      throw new Error(`Redis cannot be reached: ${this.#lastError}`)
     }
   }
 
@@ -53,14 +53,14 @@ export class RedisConnection {
     return new Promise((resolve) => this.#client.once('ready', resolve))
   }
 
-  /** Why nothing can be asked now. */
+  /** Why no command can be sent now. */
   ready(): string | undefined {
-    return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastFault}`
+    return this.#client.status === 'ready' ? undefined : `Redis is not connected: ${this.#lastError}`
   }
 
   /**
-   * The keys lie on one node. Rejects with an error that holds neither arguments nor credentials, and with what
-   * `read` throws. Reading here spares every command a promise.
+   * The keys lie on one node. Rejects with an error without arguments and credentials, or with what `read` throws.
+   * `read` runs here to spare every command a promise.
    */
   run(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown>
   run<T>(
@@ -79,13 +79,13 @@ export class RedisConnection {
     return this.#client
       .evalsha(script.sha, ...asked)
       .then(read, async (fault: unknown) =>
-        read(await unlessUnknown(fault, () => this.#client.eval(script.text, ...asked))),
+        read(await loadUnknown(fault, () => this.#client.eval(script.text, ...asked))),
       )
   }
 
   /**
-   * As `run`, and waits until so many replicas have what the script wrote (WAIT, on the same connection), or the time
-   * is over: `replicas` says how many have it. The script may run more than once.
+   * As `run`, and waits (WAIT, on the same connection) until so many replicas have what the script wrote or the time is
+   * over: `replicas` says how many have it. The script may run more than once.
    */
   async runReplicated(
     script: Script,
@@ -101,20 +101,20 @@ export class RedisConnection {
         .wait(replicas, timeoutMs)
         .exec()
     let results = await both()
-    if (isElsewhere(results?.[0]?.[0])) {
-      // By this the server gets the text, or the cluster's client learns where the key lies.
+    if (needsLoading(results?.[0]?.[0])) {
+      // This gives the server the script, or tells the cluster's client where the key lies.
       await this.run(script, keys, args)
       results = await both()
     }
     const [[fault, answer], [waitFault, count]] = [results?.[0] ?? [noAnswer], results?.[1] ?? [noAnswer]]
-    if (fault ?? waitFault) throw new Error(`Redis: ${plain(fault ?? waitFault)}`)
+    if (fault ?? waitFault) throw new Error(`Redis: ${safeMessage(fault ?? waitFault)}`)
     return { answer, replicas: Number(count) }
   }
 
-  /** What INFO says in a section, by name; of a cluster, what one of its nodes says. */
+  /** The fields of a section of INFO; in a cluster, of one of its nodes. */
   async info(section: string): Promise<ReadonlyMap<string, string>> {
     const text = await this.#client.info(section).catch((fault: unknown) => {
-      throw new Error(`Redis: ${plain(fault)}`)
+      throw new Error(`Redis: ${safeMessage(fault)}`)
     })
     const lines = text.split('\r\n').filter((line) => line.includes(':'))
     return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
@@ -125,19 +125,19 @@ export class RedisConnection {
   }
 }
 
-/** A server that does not know the script gets its text. */
-async function unlessUnknown(fault: unknown, load: () => Promise<unknown>): Promise<unknown> {
-  if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${plain(fault)}`)
+/** Runs `load` where the server does not know the script; rejects with any other error. */
+async function loadUnknown(fault: unknown, load: () => Promise<unknown>): Promise<unknown> {
+  if (!messageOf(fault).startsWith('NOSCRIPT')) throw new Error(`Redis: ${safeMessage(fault)}`)
   try {
     return await load()
   } catch (fault) {
-    throw new Error(`Redis: ${plain(fault)}`)
+    throw new Error(`Redis: ${safeMessage(fault)}`)
   }
 }
 
 const noAnswer = new Error('no answer')
 
-function isElsewhere(fault: Error | null | undefined): boolean {
+function needsLoading(fault: Error | null | undefined): boolean {
   return /^(NOSCRIPT|MOVED|ASK) /.test(fault?.message ?? '')
 }
 
@@ -152,11 +152,11 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
     connectTimeout,
     socketTimeout: options.socketTimeoutMs ?? 2000,
-    // So long a connection that is given up has to end, and a process that ends waits for it.
+    // Milliseconds for a closed connection to end; a process that exits waits for it.
     disconnectTimeout: 100,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    // A primary that has become a replica: the address may lead to the new one by now.
+    // The primary has become a replica: its address may lead to the new primary by now.
     reconnectOnError: (fault: Error) => fault.message.startsWith('READONLY'),
   } satisfies RedisOptions
   if (options.cluster) {
@@ -165,7 +165,7 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
       lazyConnect: true,
       enableOfflineQueue: false,
       enableAutoPipelining: true,
-      clusterRetryStrategy: again,
+      clusterRetryStrategy: retryDelay,
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       slotsRefreshInterval: 1000,
@@ -177,11 +177,11 @@ function clientFor(options: RedisConnectionOptions, connectTimeout: number): Red
     lazyConnect: true,
     enableOfflineQueue: false,
     enableAutoPipelining: true,
-    retryStrategy: again,
+    retryStrategy: retryDelay,
     db,
   } satisfies RedisOptions
   if (options.sentinel === undefined) return new Redis({ ...single, ...first })
-  const sentinelRetryStrategy = again
+  const sentinelRetryStrategy = retryDelay
   return new Redis({ ...single, sentinels: nodes, name: options.sentinel, sentinelRetryStrategy })
 }
 
@@ -194,12 +194,12 @@ function nodeAt(address: string): { host: string; port: number } {
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) }
 }
 
-/** Milliseconds until the next attempt: soon at first, a second at most, not all gateways at once. */
-function again(attempt: number): number {
+/** Milliseconds until the next attempt: exponential up to a second, with jitter. */
+function retryDelay(attempt: number): number {
   return Math.min(1000, 25 * 2 ** Math.min(attempt, 6)) * (0.5 + Math.random() / 2)
 }
 
-/** Redis repeats the arguments of a command that it does not know. */
-function plain(fault: unknown): string {
+/** The message without the arguments, which Redis repeats for an unknown command. */
+function safeMessage(fault: unknown): string {
   return messageOf(fault).replace(/,? with args beginning with:.*/s, '')
 }

@@ -1,3 +1,3 @@
-// A subpath of its own: who needs no Redis does not load its client.
+// A subpath of its own, so that the client is loaded only where it is used.
 export { RedisConnection, type RedisConnectionOptions } from './connection.js'
 export { type Script, script } from './script.js'

@@ -1,4 +1,4 @@
-// What a policy says of a Redis or Valkey, in the same words in every section that has a store there.
+// The settings of a Redis or Valkey, the same in every section that has a store there.
 import { z } from 'zod'
 
 export const redisUrl = z
@@ -23,7 +23,7 @@ export const redisSettings = {
     .min(1)
     .max(60_000)
     .default(2000)
-    .describe('Milliseconds within which a connection has to be made.'),
+    .describe('Milliseconds within which a connection has to be established.'),
 }
 
 interface RedisSettings {
@@ -45,7 +45,7 @@ export function checkRedisSettings(
   }
 }
 
-/** What goes with which adapter, for a section that lets one choose `lmdb`, `redis` or another. */
+/** For `superRefine`: checks which keys go with the chosen adapter. */
 export function checkStoreChoice(chosen: StoreChoice, context: z.core.$RefinementCtx): void {
   const { adapter, dir, redisUrl, redis } = chosen
   const mistake = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
@@ -59,7 +59,7 @@ export function checkStoreChoice(chosen: StoreChoice, context: z.core.$Refinemen
 }
 
 interface StoreChoice {
-  /** A name, or what code gives in its place. */
+  /** A name, or an object given in code. */
   readonly adapter?: unknown
   readonly dir?: unknown
   readonly redisUrl?: unknown

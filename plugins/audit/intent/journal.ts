@@ -3,14 +3,20 @@
 
 import { join } from 'node:path'
 import { messageOf } from '@svc/core/json'
-import { DIRECTORY_MODE, type FileSystem, READ, syncDirectorySync } from '../log/files/file-system.js'
+import {
+  DIRECTORY_MODE,
+  type FileSystem,
+  sizeOf,
+  syncDirectory,
+  syncDirectorySync,
+} from '../log/files/file-system.js'
 import { requireLocal } from '../log/files/local-file-system.js'
 import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
-import { AuditError, systemCode } from '../log/format/errors.js'
+import { AuditError } from '../log/format/errors.js'
 import { dailyLog, INTENTS_FOLDER } from '../log/format/paths.js'
 import { FIRST_LINE, type Intent, intentLine, outcomeLine } from './entry.js'
-import { Segment, syncNames } from './segment.js'
+import { Segment } from './segment.js'
 
 /** From this size on a journal is truncated, or its open intents are copied to a new one. */
 const SEGMENT_BYTES = 4_194_304
@@ -149,7 +155,7 @@ export class IntentJournal {
     try {
       segment.write(FIRST_LINE + [...this.#open.values()].map(({ line }) => line).join(''))
       await segment.sync()
-      await syncNames(this.#port, folder)
+      await syncDirectory(this.#port, folder)
     } catch (error) {
       segment.remove()
       throw error
@@ -195,24 +201,9 @@ export class IntentJournal {
     const day = utcDayOf(ts) ?? ''
     const known = this.#sizes.get(day)
     if (known !== undefined) return known
-    const size = Math.max(0, sizeOf(this.#port, join(this.#dir, dailyLog(day))) - SIZE_MARGIN)
+    const size = Math.max(0, (sizeOf(this.#port, join(this.#dir, dailyLog(day))) ?? 0) - SIZE_MARGIN)
     this.#sizes.set(day, size)
     return size
-  }
-}
-
-function sizeOf(port: FileSystem, path: string): number {
-  let fd: number
-  try {
-    fd = port.openSync(path, READ)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return 0
-    throw error
-  }
-  try {
-    return port.fstatSync(fd).size
-  } finally {
-    port.closeSync(fd)
   }
 }
 

@@ -3,10 +3,9 @@
 
 import { join } from 'node:path'
 import type { Logger } from '@svc/core'
-import { FILE_MODE, type FileSystem, READ_WRITE_CREATE } from '../log/files/file-system.js'
+import { FILE_MODE, type FileSystem, openExisting, READ_WRITE_CREATE } from '../log/files/file-system.js'
 import { tryLock } from '../log/files/kernel-lock.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
-import { systemCode } from '../log/format/errors.js'
 import { INTENTS_FOLDER } from '../log/format/paths.js'
 import { type Intent, OUTCOME_UNKNOWN, readJournal } from './entry.js'
 import { Segment } from './segment.js'
@@ -38,7 +37,8 @@ export class IntentRecovery {
   /** Recovers the journals of dead processes. Resolves with the number of records written. */
   async recover(): Promise<number> {
     const { port } = this.#parts
-    const lock = this.#openLock()
+    // Without the folder no process has written an intent here.
+    const lock = openExisting(port, join(this.#folder, LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
     if (lock === undefined) return 0
     try {
       // Another process is recovering.
@@ -97,16 +97,6 @@ export class IntentRecovery {
       error: OUTCOME_UNKNOWN,
       output_sha256: null,
       ...(keyId === null ? {} : { key_id: keyId }),
-    }
-  }
-
-  #openLock(): number | undefined {
-    try {
-      return this.#parts.port.openSync(join(this.#folder, LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
-    } catch (error) {
-      // No folder: no process has written an intent here.
-      if (systemCode(error) === 'ENOENT') return undefined
-      throw error
     }
   }
 }

@@ -7,13 +7,12 @@ import {
   CREATE_APPEND_NEW,
   FILE_MODE,
   type FileSystem,
-  READ,
+  fromCallback,
+  openExisting,
   READ_WRITE,
   writeFully,
 } from '../log/files/file-system.js'
 import { tryLock } from '../log/files/kernel-lock.js'
-import { fromCallback } from '../log/files/log-file.js'
-import { systemCode } from '../log/format/errors.js'
 
 const SUFFIX = '.journal'
 
@@ -43,13 +42,8 @@ export class Segment {
   /** Opens the file if its writer is dead and no other process has claimed it. */
   static claim(port: FileSystem, folder: string, name: string): Segment | undefined {
     const path = join(folder, name)
-    let fd: number
-    try {
-      fd = port.openSync(path, READ_WRITE)
-    } catch (error) {
-      if (systemCode(error) === 'ENOENT') return undefined
-      throw error
-    }
+    const fd = openExisting(port, path, READ_WRITE)
+    if (fd === undefined) return undefined
     if (tryLock(fd) && port.fstatSync(fd).nlink > 0) return new Segment(path, port, fd)
     port.closeSync(fd)
     return undefined
@@ -105,15 +99,5 @@ export class Segment {
   /** Releases the lock: another process may then claim the file. */
   close(): void {
     this.#port.closeSync(this.#fd)
-  }
-}
-
-/** Makes the names in `folder` durable. */
-export async function syncNames(port: FileSystem, folder: string): Promise<void> {
-  const fd = port.openSync(folder, READ)
-  try {
-    await fromCallback((done) => port.fsync(fd, done))
-  } finally {
-    port.closeSync(fd)
   }
 }

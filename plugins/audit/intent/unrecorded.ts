@@ -5,7 +5,7 @@ import { linesOf } from '../log/files/lines.js'
 import { utcDayOf } from '../log/format/day.js'
 import { systemCode } from '../log/format/errors.js'
 import { dailyLog } from '../log/format/paths.js'
-import { objectOf, textOf } from '../log/format/stored-record.js'
+import { objectIn } from '../log/format/stored-record.js'
 import type { Intent } from './entry.js'
 
 const SPAN_MEMBER = Buffer.from('"span_id":"')
@@ -52,6 +52,6 @@ function spanOf(line: Buffer): string | undefined {
 }
 
 function isOf({ record }: Intent, line: Buffer): boolean {
-  const found = objectOf(textOf(line) ?? '')
+  const found = objectIn(line)
   return found !== undefined && found['trace_id'] === record.trace_id && found['span_id'] === record.span_id
 }

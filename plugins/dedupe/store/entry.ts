@@ -48,13 +48,13 @@ export function ended(claim: DedupeClaim, now: number, answer: Uint8Array | null
   return { ...owned(claim), phase, leaseUntil: now, expiresAt: now + claim.ttlMs, answer: answer ?? null }
 }
 
-/** Whether the call of this claim is under way, by what the store has. */
+/** Whether the call of this claim is running, according to the store. */
 export function isRunning(entry: Entry | undefined, { owner }: DedupeClaim, now: number): entry is Entry {
   if (entry?.owner !== owner || now >= entry.expiresAt) return false
   return entry.phase === 'claimed' || entry.phase === 'sent'
 }
 
-/** Whether the outcome of this claim may be written over what the store has. */
+/** Whether the outcome of this claim may replace what the store has. */
 export function mayEnd(entry: Entry | undefined, { owner }: DedupeClaim, now: number): boolean {
   return entry === undefined || entry.owner === owner || now >= entry.expiresAt
 }

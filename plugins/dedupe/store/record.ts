@@ -1,4 +1,4 @@
-// What an entry looks like on the disk: a line of JSON, then the answer's bytes.
+// An entry on disk: a line of JSON, then the answer's bytes.
 import { type Entry, phases } from './entry.js'
 
 const LINE_FEED = 10

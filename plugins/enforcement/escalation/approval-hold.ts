@@ -84,7 +84,7 @@ export function alreadyUsed({ id, status, use }: StoredEscalation, { denial, key
   const again = isByKey ? 'Under another idempotency key' : 'Without x-escalation-id'
   return denied(
     'ESCALATION_REJECTED',
-    `The approval was for one call, and has been used or has lapsed. ${again} the call is put to people again.`,
+    `The approval was for one call, and has been used or has lapsed. ${again} the call escalates again.`,
     { ...denial, escalation: { id, status } },
   )
 }

@@ -25,7 +25,7 @@ export const escalationsSchema = z
     redis: z
       .strictObject({
         ...redisSettings,
-        keyPrefix: z.string().default('svc:escalations:').describe('Before every key.'),
+        keyPrefix: z.string().default('svc:escalations:').describe('Prefix of every key.'),
       })
       .superRefine(checkRedisSettings)
       .optional()
@@ -36,15 +36,15 @@ export const escalationsSchema = z
       .max(60_000)
       .default(1000)
       .describe('Milliseconds within which the store has to answer; after them it is down.'),
-    max_wait_sec: z
+    maxWaitSec: z
       .int()
       .min(0)
       .max(600)
       .default(60)
-      .describe('Seconds that a caller may wait for a decision with `x-escalation-wait` at most.'),
+      .describe('The longest wait of a caller with `x-escalation-wait`, in seconds.'),
   })
   .superRefine(checkStoreChoice)
   .prefault({})
-  .describe('Where calls that wait for people are kept; which calls do, `security.side_effects` says.')
+  .describe('Where escalations are kept. `security.side_effects` says how they are decided.')
 
 export type EscalationsConfig = z.infer<typeof escalationsSchema>

@@ -130,7 +130,7 @@ export class EscalationHandler {
   async #wait(found: StoredEscalation, waitMs: number, call: Call): Promise<StoredEscalation> {
     const { service, repository } = this.#parts
     const unsubscribe = call.onDisconnect(() => {
-      call.abort('UPSTREAM_UNREACHABLE', 'The caller left before a person had decided.')
+      call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the decision.')
     })
     const resume = call.pauseTimeout()
     try {

@@ -1,4 +1,4 @@
-// Days are UTC's, told by their number since the epoch.
+// Days in UTC, by their number since the epoch.
 
 export const DAY_MS = 86_400_000
 

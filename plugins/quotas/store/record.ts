@@ -1,4 +1,4 @@
-// What a count and a bucket look like on the disk: little-endian doubles.
+// A count and a bucket on disk: little-endian doubles.
 import { TokenBucket } from './token-bucket.js'
 
 const DOUBLE = 8

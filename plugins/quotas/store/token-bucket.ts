@@ -1,10 +1,10 @@
 // One token bucket: filled at a steady rate up to its size, one token a call.
 
-/** The latest instant a Date can tell, in milliseconds since the epoch. */
+/** The latest instant of a Date, in milliseconds since the epoch. */
 const END_OF_TIME = 8.64e15
 
-// Refilling multiplies and divides, so a token that is exactly due may come out a hair below one. What is taken
-// on credit here is paid back by the next refill, so the hairs never add up to a token.
+// Refilling multiplies and divides, so a token that is exactly due may be slightly below one. The difference is taken
+// on credit and settled by the next refill, so that it never adds up to a token.
 const ROUNDING = 1e-9
 
 /** @throws {RangeError} when no bucket can have such a rate or size */
@@ -34,14 +34,14 @@ export class TokenBucket {
     this.fullAt = at
   }
 
-  /** What it held, and when: enough to make it again. */
+  /** The tokens at an instant: enough to restore the bucket. */
   get state(): { tokens: number; at: number } {
     return { tokens: this.#tokens, at: this.#at }
   }
 
   /**
-   * Takes one token. Below zero: refused, nothing was taken, and `resetAt` is when there will be one; else what is
-   * left, and `resetAt` is when the bucket is full. Time that runs backwards earns nothing.
+   * Takes one token. `tokens` below zero: refused, and `resetAt` is when there will be one. Otherwise the tokens left,
+   * and `resetAt` is when the bucket is full. A clock that is set back adds nothing.
    */
   take(ratePerSec: number, size: number, now: number): { tokens: number; resetAt: number } {
     const at = Math.max(now, this.#at)
@@ -49,7 +49,7 @@ export class TokenBucket {
     if (available < 1 - ROUNDING) {
       return { tokens: available - 1, resetAt: refilledAt(at, 1 - available, ratePerSec) }
     }
-    // Only a take moves the bucket on: refused calls, however many, cannot gather rounding errors.
+    // Only a take changes the bucket, so that refused calls cannot accumulate rounding errors.
     this.#tokens = available - 1
     this.#at = at
     this.fullAt = refilledAt(at, size - this.#tokens, ratePerSec)

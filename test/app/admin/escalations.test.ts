@@ -133,7 +133,7 @@ describe('escalations on the admin listener', () => {
       expect(json).to.include({ denial_reason: 'decided', escalation_status: 'rejected' })
     })
 
-    it('tell as status what another vote has just made of them', async () => {
+    it('have the status that another vote has just given them', async () => {
       rig.service.open('E1')
       const vote = rig.service.vote.bind(rig.service)
       rig.service.vote = async (...cast) => {
@@ -192,7 +192,7 @@ describe('escalations on the admin listener', () => {
       }
     })
 
-    it('are unavailable while their store is down, and nothing is told of it', async () => {
+    it('are unavailable while their store is down, without details of the store', async () => {
       rig.service.open('E1')
       rig.service.isDown = true
       for (const answer of [
@@ -345,7 +345,7 @@ describe('escalations on the admin listener', () => {
     })
   })
 
-  it('are for nobody without a token where calls need none', async () => {
+  it('need a token even where calls need none', async () => {
     await using rig = await startAdminRig({
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['x'] },
     })

@@ -19,7 +19,7 @@ function raw(url: string, text: string): Promise<string> {
   })
 }
 
-describe('the admin listener, to whoever has no token', () => {
+describe('the admin listener, without a token', () => {
   let rig: AdminRig
 
   beforeEach(async () => {
@@ -54,7 +54,7 @@ describe('the admin listener, to whoever has no token', () => {
     fc.base64String({ maxLength: 60 }).map((token) => `Bearer ${token}`),
   )
 
-  it('tells no more than health, on any path and by any method', async () => {
+  it('serves only health, on any path and by any method', async () => {
     await fc.assert(
       fc.asyncProperty(path, method, authorization, async (target, by, bearer) => {
         const headers = { authorization: bearer, 'content-type': 'application/json' }

@@ -132,7 +132,7 @@ describe('the admin listener', () => {
     }
 
     for (const host of ['localhost', 'localhost:1', '127.0.0.1', '[::1]:9090']) {
-      it(`and lets in those who call it ${host}`, async () => {
+      it(`and accepts requests for ${host}`, async () => {
         await using rig = await startAdminRig()
         const authorization = `Bearer ${adminToken}`
         expect((await rig.admin('/metrics', { headers: { host, authorization } })).status).to.equal(200)
@@ -160,7 +160,7 @@ describe('the admin listener', () => {
       expect((await rig.admin('/api/escalations', { headers })).status).to.equal(200)
     })
 
-    it('and tells no browser that they may read', async () => {
+    it('and sends no CORS header', async () => {
       await using rig = await startAdminRig()
       const { headers } = await rig.admin('/api/escalations', {
         headers: { origin: rig.adminUrl, authorization: `Bearer ${adminToken}` },
@@ -179,14 +179,14 @@ describe('the admin listener', () => {
       expect((await faultOf(start({}))).message).to.match(/^admin\.tokenRef: .*SVC_ADMIN is not set/)
     })
 
-    it('the token is long enough, and does not tell it', async () => {
+    it('the token is long enough, and does not show it', async () => {
       const { message } = await faultOf(start({ SVC_ADMIN: 'hunter2' }))
       expect(message)
         .to.match(/^admin\.tokenRef: .*16 characters/)
         .and.not.contain('hunter2')
     })
 
-    it('the token can be sent, and does not tell it', async () => {
+    it('the token can be sent, and does not show it', async () => {
       const { message } = await faultOf(start({ SVC_ADMIN: 'fünfzehn zeichen und mehr' }))
       expect(message)
         .to.match(/^admin\.tokenRef: /)
@@ -242,7 +242,7 @@ describe('the admin listener', () => {
       expect((await rig.admin('/metrics')).text).to.match(/^svc_policy_reloads_total\{result="refused"\} 1$/m)
     })
 
-    it('to one without an admin section, and then tells no more than that it is alive', async () => {
+    it('to one without an admin section, and then serves only health', async () => {
       const admin = { port: 0, tokenRef: 'env:SVC_ADMIN' }
       await using rig = await startAdminRig({ admin: undefined, policyObject: { admin } })
       expect((await rig.admin('/metrics')).status).to.equal(200)
@@ -260,7 +260,7 @@ describe('the admin listener', () => {
       expect(warned.map(({ fields }) => fields)).to.deep.include({ settings: ['admin.port'] })
     })
 
-    it('and lets a request end on the policy that it began on', async () => {
+    it('and completes a request under the policy that it began with', async () => {
       const seen = { stopped: 0 }
       const service = new TestEscalationService()
       service.open('E1')
@@ -304,7 +304,7 @@ describe('the admin listener', () => {
       expect(await faultOf(rig.admin('/healthz'))).to.have.property('code', 'ECONNREFUSED')
     })
 
-    it('tells metrics until the last call has ended', async () => {
+    it('serves metrics until the last call has ended', async () => {
       const asked = signal()
       const answer = signal()
       await using upstream = await startUpstream((_call, response) => {
@@ -326,7 +326,7 @@ describe('the admin listener', () => {
     })
   })
 
-  it('tells nothing of a fault of its own', async () => {
+  it('hides internal errors', async () => {
     const broken = definePlugin({
       name: 'broken',
       version: '1.0.0',

@@ -111,7 +111,7 @@ describe('the metrics', () => {
     expect(families.get('svc_calls_total')?.samples).to.have.length(2)
   })
 
-  it('tell nobody who calls', async () => {
+  it('contain no identity of a caller', async () => {
     const issuer = await TestIssuer.start()
     try {
       await using upstream = await startUpstream()
@@ -159,7 +159,7 @@ describe('the metrics', () => {
     expect(sampled(families, 'svc_audit_append_failures_total')).to.equal(1)
   })
 
-  it('leave the meter that you bound to you', async () => {
+  it('do not use a meter that the user bound', async () => {
     const counted: string[] = []
     const meter: Meter = { count: (name) => void counted.push(name) }
     await using rig = await startAdminRig({
@@ -211,7 +211,7 @@ describe('the meter behind them', () => {
     expect(log.lines.length).to.be.within(1, 200)
   })
 
-  it('keeps the meaning that was told first, through every reload', async () => {
+  it('keeps its first description through every reload', async () => {
     const metrics = new GatewayMetrics(keepingLogger())
     metrics.declare({ a_total: { kind: 'counter', help: 'First.' } })
     metrics.count('a_total')

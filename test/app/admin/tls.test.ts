@@ -83,7 +83,7 @@ describe('TLS on the admin listener', () => {
     expect(await codeOf(ask(rig.adminUrl.replace('https', 'http'), '/healthz', {}))).not.to.equal('none')
   })
 
-  it('lets in only those with a client certificate, where it has an authority for them', async () => {
+  it('accepts only clients with a certificate, where it has an authority for them', async () => {
     copyFileSync(authority.root.certFile, join(home, 'clients.crt'))
     await using rig = await startAdminRig({ admin: admin({ clientCa: `file://${home}/clients.crt` }) })
     const { key, cert } = authority.client()
@@ -91,7 +91,7 @@ describe('TLS on the admin listener', () => {
     expect(await codeOf(seen(rig, '/metrics'))).not.to.equal('none')
   })
 
-  it('takes up a certificate that has changed, on a reload', async () => {
+  it('reloads a changed certificate on a policy reload', async () => {
     await using rig = await startAdminRig({ admin: admin() })
     expect((await seen(rig, '/healthz')).peer.subject.CN).to.equal('first')
     install(authority.server('second'))
@@ -114,7 +114,7 @@ describe('TLS on the admin listener', () => {
     expect(fault.message).to.match(/^admin\.tls/)
   })
 
-  it('is what svc escalations speaks, with an authority of your own in NODE_EXTRA_CA_CERTS', async () => {
+  it('is used by svc escalations, with a private authority in NODE_EXTRA_CA_CERTS', async () => {
     await using rig = await startAdminRig({ admin: admin() })
     rig.service.open('E1')
     const env = { ...process.env, SVC_ADMIN_URL: rig.adminUrl, SVC_ADMIN_TOKEN: adminToken }

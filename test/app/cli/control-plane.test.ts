@@ -25,14 +25,14 @@ describe('svc control-plane', () => {
     const owner = '--tenant acme --environment prod --client-name edge --client-version 1'.split(' ')
     expect(run(svc, 'add-key', '--keys', file, ...owner).stdout).to.match(/^svck_[\w-]{43}\n$/)
     expect(JSON.parse(readFileSync(file, 'utf8')).keys[0]).to.include({ tenant: 'acme', clientVersion: '1' })
-    expect(run(svc, '--help').stdout).to.match(/^Usage: svc control-plane \[options\] \[command\]\n/)
+    expect(run(svc, '--help').stdout).to.match(/^Usage: svc-sdk control-plane \[options\] \[command\]\n/)
   })
 
   it('reports errors under its own name, with exit status 1', () => {
     expect(run(svc)).to.deep.equal({
       status: 1,
       stdout: '',
-      stderr: 'svc control-plane: --bucket <name> and --keys <file> are required\n',
+      stderr: 'svc-sdk control-plane: --bucket <name> and --keys <file> are required\n',
     })
   })
 
@@ -47,7 +47,7 @@ describe('svc control-plane', () => {
     expect(said).to.deep.equal({
       status: 1,
       stdout: '',
-      stderr: 'svc: control-plane needs a package of its own: npm install @svc/control-plane\n',
+      stderr: 'svc-sdk: control-plane needs a package of its own: npm install @svc/control-plane\n',
     })
   })
 })

@@ -115,7 +115,7 @@ describe('svc escalations', () => {
     expect((await run(['show', id], env)).out).to.match(/^status +approved by votes at .*, used$/m)
   })
 
-  it('lets an operator turn it down', async () => {
+  it('lets an operator reject it', async () => {
     await start()
     const id = await held()
     const { out, code } = await run(['reject', id], env)
@@ -127,7 +127,7 @@ describe('svc escalations', () => {
     expect(upstream.calls).to.have.length(0)
   })
 
-  it('answers a caller who waits, when it is approved', async () => {
+  it('answers a waiting caller when it is approved', async () => {
     await start()
     const id = await held()
     const waiting = call({ 'x-escalation-id': id, 'x-escalation-wait': '30' })
@@ -159,7 +159,7 @@ describe('svc escalations', () => {
     expect(shown).to.include({ id, status: 'pending', used: false })
   })
 
-  it('votes as the person whose token it is given, where OIDC says who that is', async () => {
+  it('votes as the user of the token, with OIDC', async () => {
     const issuer = await TestIssuer.start()
     try {
       await start({ authn: { oidc: issuer.oidc } })

@@ -46,7 +46,7 @@ describe('svc gateway', () => {
     ).to.equal(true)
   })
 
-  it('says where operators reach it, and tells them metrics', async () => {
+  it('reports the admin URL, and serves metrics there', async () => {
     writeFileSync(join(home, 'token'), 'the-token-of-this-one-test', { mode: 0o600 })
     const admin = 'admin: { port: 0, tokenRef: file://token }\n'
     writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}${admin}`)
@@ -59,7 +59,7 @@ describe('svc gateway', () => {
     expect(await gateway.exit).to.equal(0)
   })
 
-  it('takes up a changed certificate on SIGHUP, for clients that trust its authority by NODE_EXTRA_CA_CERTS', async () => {
+  it('reloads a changed certificate on SIGHUP, for clients that trust its authority by NODE_EXTRA_CA_CERTS', async () => {
     const authority = new TestAuthority(home)
     const other = new TestAuthority(home, 'Other Root')
     const install = ({ key, cert }: Certificate): void => {
@@ -85,7 +85,7 @@ describe('svc gateway', () => {
     expect(await healthTo(other)).to.equal('{"status":"ok"}')
   })
 
-  it('takes up the policy anew on SIGHUP, and keeps the old one when it is wrong', async () => {
+  it('reloads the policy on SIGHUP, and keeps the old one when it is not valid', async () => {
     await using upstream = await startUpstream()
     writeFileSync(policy, policyOf('http://127.0.0.1:1'))
     await using gateway = new Running(['--policy', policy, '--port', '0'])
@@ -110,7 +110,7 @@ describe('svc gateway', () => {
     expect(gateway.stderr).to.contain(`${policy}:7:1 bogus: `)
   })
 
-  it('tells whoever gets the options wrong where they are listed', async () => {
+  it('names the help when an option is wrong', async () => {
     await using gateway = new Running([])
     expect(await gateway.exit).to.equal(1)
     expect(gateway.stderr).to.contain("required option '--policy <file>' not specified")

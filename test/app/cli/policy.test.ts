@@ -9,7 +9,7 @@ function namesIn(folder: string): string[] {
 }
 
 describe('svc policy check', () => {
-  describe('tells the mistake of', () => {
+  describe('reports the mistake of', () => {
     for (const name of namesIn('invalid')) {
       it(name, async () => {
         const { lines, exit } = await policy('check', `${fixtures}invalid/${name}.yaml`)
@@ -119,7 +119,7 @@ describe('svc policy explain', () => {
     )
   })
 
-  it('tells that no target has the name of the server, whatever the stages would say', async () => {
+  it('says that no target has the name of the server, whatever the stages would decide', async () => {
     const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
     const { lines } = await policy(...asked)
     expect(lines).to.have.length(2)
@@ -136,7 +136,7 @@ describe('svc policy explain', () => {
     expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
-  it('tells of a server that no target names', async () => {
+  it('counts a server that is no target as unknown', async () => {
     const { lines } = await policy(
       ...['explain', `${fixtures}valid/environment.yaml`, '--tenant', 'acme'],
       ...['--server', 'bills', '--tool', 'list'],

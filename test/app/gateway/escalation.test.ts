@@ -60,7 +60,7 @@ async function refusalOf(response: Response) {
 const steps = (records: readonly SignedEnvelope[]) =>
   records.map(({ tool, status, policy: { decision } }) => `${tool} ${status} ${decision}`)
 
-describe('a call that people decide of', () => {
+describe('a call that needs approval', () => {
   let upstream: TestUpstream
 
   beforeEach(async () => {
@@ -233,7 +233,7 @@ describe('a call that people decide of', () => {
     await before[Symbol.asyncDispose]()
   })
 
-  it('stays held when the policy is taken up anew, and is decided under the rule it came under', async () => {
+  it('stays pending through a reload, and is decided under the rule that opened it', async () => {
     await using gateway = await start()
     const { escalation_id: id } = await refusalOf(await gateway.invoke(...fetchEvil))
     await gateway.handle.reload({
@@ -279,7 +279,7 @@ describe('a call that people decide of', () => {
     })
   })
 
-  it('is refused at load where nobody could approve it', () => {
+  it('is refused at load where no reviewer could approve it', () => {
     const options = {
       ...holding({ targets: { files: upstream.url } })('/nowhere'),
       tenant: 'acme',
@@ -296,7 +296,7 @@ describe('a call that people decide of', () => {
   })
 })
 
-describe('an MCP call that people decide of', () => {
+describe('an MCP call that needs approval', () => {
   it('is a JSON-RPC error until it is approved, and names its escalation in _meta', async () => {
     const { upstream } = await serverOf((message, response) => json(response, result(message)))
     await using _ = upstream
@@ -336,7 +336,7 @@ describe('an MCP call that people decide of', () => {
     expect(sent).to.have.length(1)
   })
 
-  it('is listed, where only people stand in its way', async () => {
+  it('is listed where it needs approval', async () => {
     const tools = [{ name: 'echo' }, { name: 'held' }, { name: 'banned' }].map((tool) => ({
       ...tool,
       inputSchema: { type: 'object' },

@@ -360,7 +360,7 @@ describe('the invoke protocol', () => {
       expect(await errorOf(response)).to.include({ error: 'BAD_REQUEST' })
     }))
 
-  it('tells that it is alive and ready', () =>
+  it('reports that it is alive and ready', () =>
     withGateway(async (gateway) => {
       expect((await fetch(`${gateway.url}/healthz`)).status).to.equal(200)
       expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
@@ -417,7 +417,7 @@ describe('the invoke protocol', () => {
       expect(gateway.records()[0]).to.include({ error: 'UNAUTHENTICATED' })
     }))
 
-  it('stops reading an answer that waits for its turn on the connection when the caller leaves', async () => {
+  it('stops reading an answer that is queued on the connection when the caller disconnects', async () => {
     let flowing: (() => void) | undefined
     let ended: (() => void) | undefined
     const upstreamFlows = new Promise<void>((resolve) => {
@@ -447,7 +447,7 @@ describe('the invoke protocol', () => {
     )
   })
 
-  it('stops reading a long answer when its caller leaves, and records the call', async () => {
+  it('stops reading a long answer when its caller disconnects, and records the call', async () => {
     let ended: (() => void) | undefined
     const upstreamEnded = new Promise<void>((resolve) => {
       ended = resolve

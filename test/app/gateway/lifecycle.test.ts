@@ -271,7 +271,7 @@ async function finished(socket: Socket, rest: string): Promise<string> {
 }
 
 describe('drain', () => {
-  it('lets a call in flight end, refuses new ones and then closes', async () => {
+  it('completes calls in flight, refuses new ones and then closes', async () => {
     const held = heldUpstream()
     await using upstream = await startUpstream(held.answer)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
@@ -366,7 +366,7 @@ describe('drain', () => {
 })
 
 describe('reload', () => {
-  it('takes up the new policy for the calls that follow', async () => {
+  it('uses the new policy for the calls that follow', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({ targets: { files: 'http://127.0.0.1:1' } })
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(502)
@@ -382,7 +382,7 @@ describe('reload', () => {
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
   })
 
-  it('lets a call end on the policy it began with', async () => {
+  it('completes a call under the policy it began with', async () => {
     const held = heldUpstream()
     await using upstream = await startUpstream(held.answer)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })

@@ -39,7 +39,7 @@ describe('readBody', () => {
       expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'BAD_REQUEST')
     }))
 
-  it('refuses it also when all of it had arrived', () =>
+  it('refuses it also when it had arrived completely', () =>
     afterLeaving('content-length: 2\r\n\r\n{}', async (message) => {
       expect(await refusalOf(readBody(message, 100))).to.have.property('code', 'BAD_REQUEST')
     }))

@@ -80,7 +80,7 @@ describe('Connections', () => {
       expect(secondOfCut(10 * 16 * 1024, 1)).to.equal(12)
     })
 
-    it('at a modem’s pace: is let be', () => {
+    it("at a modem's rate: is kept open", () => {
       expect(secondOfCut(64 * 1024 * 1024, 16 * 1024)).to.equal(undefined)
     })
   })

@@ -33,7 +33,7 @@ describe('InFlight', () => {
     expect(isIdle).to.equal(true)
   })
 
-  it('waits no longer than it is told', async () => {
+  it('waits no longer than its limit', async () => {
     const clock = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const running = new InFlight<string>()
     running.add('a')

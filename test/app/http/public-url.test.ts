@@ -30,7 +30,7 @@ describe('the URL under which clients reach the gateway', () => {
     expect(reached({ host: '[::1]:8787' })).to.equal('http://[::1]:8787')
   })
 
-  it('cannot be told from a Host header that is no host', () => {
+  it('is unknown with a Host header that is no host', () => {
     const hosts = [
       '',
       'a b',
@@ -72,7 +72,7 @@ describe('the URL under which clients reach the gateway', () => {
       expect(reached({ forwarded })).to.equal('https://gw.example')
     })
 
-    it('cannot be told where Forwarded is malformed', () => {
+    it('is unknown where Forwarded is malformed', () => {
       const values = [
         '',
         'host',
@@ -88,7 +88,7 @@ describe('the URL under which clients reach the gateway', () => {
       for (const forwarded of values) expect(reached({ forwarded }), forwarded).to.equal(undefined)
     })
 
-    it('cannot be told where Forwarded and x-forwarded-* disagree', () => {
+    it('is unknown where Forwarded and x-forwarded-* disagree', () => {
       const forwarded = 'proto=https;host=evil.example'
       expect(reached({ forwarded, 'x-forwarded-host': 'gw.example' })).to.equal(undefined)
       expect(reached({ forwarded, 'x-forwarded-proto': 'http' })).to.equal(undefined)
@@ -97,14 +97,14 @@ describe('the URL under which clients reach the gateway', () => {
       )
     })
 
-    it('cannot be told from another scheme, or from what is no host', () => {
+    it('is unknown with another scheme, or without a valid host', () => {
       expect(reached({ 'x-forwarded-proto': 'javascript' })).to.equal(undefined)
       expect(reached({ 'x-forwarded-host': 'evil.example/path' })).to.equal(undefined)
       expect(reached({ forwarded: 'host="evil.example\\"x"' })).to.equal(undefined)
     })
   })
 
-  it('is not what strangers say', () => {
+  it('is not what untrusted clients say', () => {
     const said = {
       'x-forwarded-proto': 'https',
       'x-forwarded-host': 'evil.example',

@@ -44,7 +44,7 @@ describe('an upstream that misbehaves over MCP', () => {
     ['only accepts', (_message, response) => response.writeHead(202).end()],
     ['redirects', (_message, response) => response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end()],
     [
-      'sends a coding nobody asked for',
+      'sends a content coding that was not requested',
       (_message, response) =>
         response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end('x'),
     ],
@@ -157,7 +157,7 @@ describe('an upstream that misbehaves over MCP', () => {
     await proxy[Symbol.asyncDispose]()
   })
 
-  it('is given up when it does not tell its version in time', async () => {
+  it('is given up when it does not answer with its version in time', async () => {
     const upstream = await startUpstream((_call, response) => {
       // Hangs until the connection is closed.
       response.on('close', () => response.destroy())

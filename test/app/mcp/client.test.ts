@@ -266,7 +266,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     await client.callTool({ name: 'toggle-subscriber-updates', arguments: {} })
   })
 
-  it('takes a broken stream up again from its last event, and lists replayed there are cut down too', async () => {
+  it('resumes an interrupted stream from its last event, and lists replayed there are filtered too', async () => {
     const raw = rawClient(`${gateway.url}/mcp/everything`)
     const params = {
       protocolVersion: '2025-11-25',
@@ -302,7 +302,7 @@ describe('a client of the MCP SDK through the gateway to the reference server', 
     expect(client.getServerVersion()).to.have.property('version', '2.0.0')
   })
 
-  it('is told that a server does not exist', async () => {
+  it('learns that a server does not exist', async () => {
     const fault = await connect(transportTo('nowhere')).then(
       () => undefined,
       (reason: unknown) => reason,

@@ -49,7 +49,7 @@ describe('a refusal over MCP', () => {
     })
   })
 
-  it('keeps the headers that tell when to come back', () => {
+  it('keeps the retry headers', () => {
     const answer = encodeRefusal(
       exchange(),
       denied('RATE_LIMITED', 'Slow.', { headers: { 'retry-after': '3' } }),

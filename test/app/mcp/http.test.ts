@@ -61,7 +61,7 @@ describe('the MCP endpoint over HTTP', () => {
       })
     }))
 
-  it('answers who is not known with HTTP 401, before it reads the body', () =>
+  it('answers an unauthenticated caller with HTTP 401, before it reads the body', () =>
     withGateway(
       fine,
       async ({ post, calls }) => {
@@ -153,7 +153,7 @@ describe('the MCP endpoint over HTTP', () => {
       { server: { upstreamTimeoutMs: 1_000 } },
     ))
 
-  it('ends a silent GET stream upstream when its caller leaves', async () => {
+  it('ends a silent GET stream upstream when its caller disconnects', async () => {
     const left = signalled()
     await withGateway(
       (_message, response) => {
@@ -196,7 +196,7 @@ describe('the MCP endpoint over HTTP', () => {
       },
     ],
   ] as const) {
-    it(`of 2026-07-28 cancels upstream when the caller leaves the answer ${when}`, async () => {
+    it(`of 2026-07-28 cancels upstream when the caller disconnects from the answer ${when}`, async () => {
       const left = signalled()
       const asked = signalled()
       await withGateway(
@@ -247,7 +247,7 @@ describe('the MCP endpoint over HTTP', () => {
     )
   })
 
-  it('ends a stream that its server leaves open after the answer, when the caller leaves', async () => {
+  it('ends a stream that its server keeps open after the answer, when the caller disconnects', async () => {
     const left = signalled()
     await withGateway(
       (message, response) => {

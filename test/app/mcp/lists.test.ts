@@ -10,7 +10,7 @@ describe('lists over MCP', () => {
     reference === 'mcp://files/echo@2.0.0' ? undefined : { reason: 'tool_not_in_allowlist', stage: 'test' }
   const echoOnly = { tools: [{ name: 'echo' }], nextCursor: 'n' }
 
-  it('are cut down in JSON, and the record hashes what the caller got', async () => {
+  it('are filtered in JSON, and the record hashes what the caller got', async () => {
     await withProxy(
       (message, response) => json(response, result(message, tools)),
       async (proxy) => {
@@ -23,7 +23,7 @@ describe('lists over MCP', () => {
     )
   })
 
-  it('are cut down in events, whose ids stay', async () => {
+  it('are filtered in events, whose ids stay', async () => {
     await withProxy(
       (message, response) => events(response, `id: 9\n${event(result(message, tools))}`),
       async (proxy) => {
@@ -35,7 +35,7 @@ describe('lists over MCP', () => {
     )
   })
 
-  it('are cut down when a GET stream replays them, and under a method that only this server knows', async () => {
+  it('are filtered when a GET stream replays them, and under a method that only this server knows', async () => {
     await withProxy(
       (message, response, call) => {
         if (call.method === 'GET') events(response, event({ jsonrpc: '2.0', id: 1, result: tools }))
@@ -54,7 +54,7 @@ describe('lists over MCP', () => {
     )
   })
 
-  it('are cut down in errors too', async () => {
+  it('are filtered in errors too', async () => {
     await withProxy(
       (message, response) => json(response, result(message, tools), 500),
       async (proxy) => {

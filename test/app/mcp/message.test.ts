@@ -34,7 +34,7 @@ describe('a message of an MCP client', () => {
     expect(read('{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}').type).to.equal('response')
   })
 
-  it('is refused as a batch, with the words that tell why', () => {
+  it('is refused as a batch, with the reason', () => {
     const refusal = refused(() => read('[{"jsonrpc":"2.0","id":1,"method":"ping"}]'))
     expect(refusal).to.include({ code: 'BAD_REQUEST', rpcCode: rpcCodes.invalidRequest })
     expect(refusal.message).to.equal('batches are not supported yet')
@@ -80,7 +80,7 @@ describe('a message of an MCP client', () => {
     })
   }
 
-  it('is answered under its id only when somebody waits for an answer', () => {
+  it('is answered with its id only when a caller waits for a response', () => {
     expect(idOf(parseBody(Buffer.from('{"id":7,"method":"x","extra":1}')))).to.equal(7)
     expect(idOf(parseBody(Buffer.from('{"id":7,"result":{}}')))).to.equal(undefined)
     expect(idOf(parseBody(Buffer.from('{"id":{},"method":"x"}')))).to.equal(undefined)

@@ -33,7 +33,7 @@ describe("a server's version", () => {
     expect(asked.count).to.equal(1)
   })
 
-  it('is not asked for once an answer that passed through has told it, and the last word counts', async () => {
+  it('is not requested after an answer that passed through had it, and the latest counts', async () => {
     const asked = new Asked()
     expect(asked.versions.known(target)).to.equal(undefined)
     asked.versions.learn(target, '1.0.0')

@@ -81,7 +81,7 @@ describe('MCP sessions', function () {
     return { client, session: transport.sessionId ?? '' }
   }
 
-  it('serve whoever began them, with any token of that caller', async () => {
+  it('serve the caller that began them, with any of its tokens', async () => {
     const { client, session } = await begun()
     const { content } = await client.callTool({ name: 'echo', arguments: { message: 'hi' } })
     expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
@@ -90,7 +90,7 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
-  it('serve nobody else: not of the tenant, nor of another, nor without a token', async () => {
+  it('serve no other caller: not of the tenant, nor of another, nor without a token', async () => {
     const { client, session } = await begun()
     for (const [who, headers] of Object.entries({
       bob: await bob(),
@@ -133,7 +133,7 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
-  it('refused are recorded with who tried', async () => {
+  it('refused are recorded with their caller', async () => {
     const { client, session } = await begun()
     await post(session, await bob())
     const record = gateway.records().findLast(({ principal }) => principal?.user === 'bob@example.com')
@@ -141,7 +141,7 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
-  describe('of an upstream that tells what it was shown', () => {
+  describe('of an upstream that echoes its headers', () => {
     let upstream: TestUpstream
     before(async () => {
       upstream = await startUpstream((call, response) => {
@@ -171,7 +171,7 @@ describe('MCP sessions', function () {
       return response.headers.get('mcp-session-id') ?? ''
     }
 
-    it('survive the gateway, by a key that is kept for nobody else to read', async () => {
+    it('survive a restart, by a stored key that only its owner can read', async () => {
       const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
       try {
         const same = options({ targets: { everything: upstream.url }, sec0Dir: home })
@@ -188,7 +188,7 @@ describe('MCP sessions', function () {
       }
     })
 
-    it('live as long as the gateway where its key cannot be kept, which the log tells', async () => {
+    it('live as long as the gateway where its key cannot be stored, which is logged', async () => {
       const targets = { everything: upstream.url }
       await using here = await startTestGateway(options({ targets, sec0Dir: '/dev/null/state' }))
       const session = await begin(here)
@@ -196,7 +196,7 @@ describe('MCP sessions', function () {
       expect(JSON.stringify(here.log.lines)).to.include('the key of MCP sessions cannot be kept')
     })
 
-    it('keep the gateway from starting when the key that the policy names is not to be had', async () => {
+    it('keep the gateway from starting when the key that the policy names cannot be read', async () => {
       for (const env of [{}, { KEY: 'short' }]) {
         const server = { sessionKeyRef: 'env:KEY' }
         const fault = await startTestGateway(options({ server, env })).catch((reason: unknown) => reason)

@@ -9,7 +9,7 @@ describe('a streamed answer over MCP', () => {
     params: { progressToken: 1, progress: 1 },
   }
 
-  it('passes byte for byte, and the response settles the call before it is let out', async () => {
+  it('passes byte for byte, and the response settles the call before it is sent', async () => {
     let finish: (() => void) | undefined
     await withProxy(
       (message, response) => {
@@ -61,7 +61,7 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
-  it('is drained when its caller leaves, unless leaving means to cancel', async () => {
+  it('is drained when its caller disconnects, unless a disconnect cancels it', async () => {
     const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'echo' }
     const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
     await withProxy(
@@ -78,7 +78,7 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
-  it('ends without its answer as an error, which the client is told unless it may come back for the rest', async () => {
+  it('ends without its response as an error, which the client gets unless it may resume the stream', async () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),
       async (proxy) => {
@@ -97,7 +97,7 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
-  it('that breaks off is ended with an error for the caller who waits', async () => {
+  it('that is interrupted ends with an error for the waiting caller', async () => {
     await withProxy(
       (_message, response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -129,7 +129,7 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
-  it('of a GET is recorded when it opens, and ends upstream when its caller leaves', async () => {
+  it('of a GET is recorded when it opens, and ends upstream when its caller disconnects', async () => {
     let left: (() => void) | undefined
     const gone = new Promise<void>((resolve) => {
       left = resolve
@@ -157,7 +157,7 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
-  it('of a GET is not let out when its opening cannot be recorded', async () => {
+  it('of a GET is not sent when its opening cannot be recorded', async () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),
       async (proxy) => {
@@ -176,7 +176,7 @@ describe('a streamed answer over MCP', () => {
     }
     const resume = { method: 'GET', headers: { ...session, 'last-event-id': '0' } } as const
 
-    it('tells that it is withheld, where its record failed', async () => {
+    it('is withheld, where its record failed', async () => {
       await withProxy(keeping, async (proxy) => {
         const first = await proxy.answer({ body: callEcho, headers: session, unrecordable: true })
         expect(first.text).to.include('OUTCOME_UNRECORDED').and.not.include('secret')
@@ -193,7 +193,7 @@ describe('a streamed answer over MCP', () => {
       response.write(`id: 0\n${event(progress)}`)
     }
 
-    it('tells that it is withheld, where it was broken off for its size', async () => {
+    it('is withheld, where it was broken off for its size', async () => {
       await withProxy(slow, async (proxy) => {
         const { outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
@@ -204,7 +204,7 @@ describe('a streamed answer over MCP', () => {
       })
     })
 
-    it('tells that it is withheld, where it took too long', async () => {
+    it('is withheld, where it took too long', async () => {
       await withProxy(slow, async (proxy) => {
         const { call, outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
@@ -216,7 +216,7 @@ describe('a streamed answer over MCP', () => {
       })
     })
 
-    it('tells an answer that was only interrupted', async () => {
+    it('replays an answer that was only interrupted', async () => {
       await withProxy(slow, async (proxy) => {
         const { call, outcome } = await proxy.ask({ body: callEcho, headers: session })
         const chunks = chunksOf(outcome)
@@ -227,7 +227,7 @@ describe('a streamed answer over MCP', () => {
       })
     })
 
-    it('tells the answers of other sessions and requests', async () => {
+    it('replays the answers of other sessions and requests', async () => {
       await withProxy(keeping, async (proxy) => {
         await proxy.answer({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
         await proxy.answer({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })

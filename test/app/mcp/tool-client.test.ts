@@ -85,7 +85,7 @@ describe('the invoke protocol in front of a real MCP server', () => {
     }
   })
 
-  it('leaves the MCP endpoint of the same server as it is', async () => {
+  it('does not change the MCP endpoint of the same server', async () => {
     const params = {
       protocolVersion: '2025-11-25',
       capabilities: {},
@@ -276,7 +276,7 @@ describe('the invoke protocol in front of an MCP server', () => {
       })
   })
 
-  it('says that nothing was sent where no session can be had', async () => {
+  it('says that nothing was sent where no session can be opened', async () => {
     let shakes = 0
     await using server = await startUpstream((call, response) => {
       const { id, method } = JSON.parse(call.body || '{}') as Message

@@ -20,7 +20,7 @@ function settlement(outcome: Outcome): Settlement {
   return { outcome, status, sent: outcome.sent, bytes: 0, digest: null, error }
 }
 
-describe('the metrics of calls', () => {
+describe('call metrics', () => {
   const servers = new Set(['files'])
   let clock: FakeClock
   let registry: Registry
@@ -80,12 +80,12 @@ describe('the metrics of calls', () => {
     expect(sampled(families, 'svc_calls_total', { server: odd })).to.equal(1)
   })
 
-  it('tell the same however often they are asked for', async () => {
+  it('are the same however often they are scraped', async () => {
     await run(makeCall(), completed, 1)
     expect(await metrics()).to.deep.equal(await metrics())
   })
 
-  it('tell what the record of the call says, where that could not be written', async () => {
+  it("count the call's outcome, where its record could not be written", async () => {
     const call = makeCall()
     calls.begin(call, servers, () => false)
     // The audit stage is outermost, so that its handler comes after.

@@ -3,7 +3,7 @@ import { TestIssuer } from '../../support/issuer.js'
 import { startAdminRig, trusting } from '../admin/rig.js'
 
 describe("GET /escalations/<id> on the gateway's own port", () => {
-  it('tells a caller what became of it, and nothing of who decides', async () => {
+  it('gives a caller its status, and nothing about reviewers', async () => {
     await using rig = await startAdminRig()
     rig.service.open('E1', {
       status: 'rejected',
@@ -42,7 +42,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     expect({ ...foreign.json, trace_id: '' }).to.deep.equal({ ...absent.json, trace_id: '' })
   })
 
-  it('asks who is asking before it looks', async () => {
+  it('authenticates the caller before it looks', async () => {
     await using issuer = await disposable(TestIssuer.start())
     await using rig = await startAdminRig(trusting(issuer.it))
     rig.service.open('E1')
@@ -58,7 +58,7 @@ describe("GET /escalations/<id> on the gateway's own port", () => {
     )
   })
 
-  it('tells the holder of a token for one server of what is on that server', async () => {
+  it('gives the holder of a token for one server the escalations on that server', async () => {
     await using issuer = await disposable(TestIssuer.start())
     const publicUrl = 'https://gateway.example.com'
     await using rig = await startAdminRig({ ...trusting(issuer.it), server: { publicUrl } })

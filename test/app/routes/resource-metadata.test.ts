@@ -133,7 +133,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     )
   })
 
-  it('have no name that a stranger gives', async () => {
+  it('ignore forwarded names of untrusted clients', async () => {
     const { url } = await start()
     const headers = {
       'x-forwarded-proto': 'https',

@@ -84,7 +84,7 @@ describe('calls of a tenant in flight', () => {
       }
     }))
 
-  it('of one tenant leave those of another alone', () =>
+  it('of one tenant do not affect those of another', () =>
     withGateway(1, async (gateway, room, issuer) => {
       const as = async (org: string) => ({ authorization: `Bearer ${await issuer.sign({ org })}` })
       const running = [call(gateway, await as('one'))]
@@ -96,7 +96,7 @@ describe('calls of a tenant in flight', () => {
       expect((await Promise.all(running)).map(({ status }) => status)).to.deep.equal([200, 200])
     }))
 
-  it('are those let in: who is refused at the door takes no place', () =>
+  it('are those with a known caller: an unauthenticated call is not counted', () =>
     withGateway(1, async (gateway, room) => {
       const running = call(gateway)
       await room.until(1)

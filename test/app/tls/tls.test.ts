@@ -162,7 +162,7 @@ describe('TLS on the port of the gateway', () => {
       )
     }))
 
-  it('speaks 1.2 and 1.3 and nothing older', () =>
+  it('accepts 1.2 and 1.3 and nothing older', () =>
     withSite({}, async ({ gateway }) => {
       for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
         const socket = await shake(gateway, { minVersion: version, maxVersion: version })
@@ -176,7 +176,7 @@ describe('TLS on the port of the gateway', () => {
       )
     }))
 
-  it('speaks only 1.3 where it is told', () =>
+  it('accepts only 1.3 where the policy says so', () =>
     withSite({ minVersion: 'TLSv1.3' }, async ({ gateway }) => {
       expect(await statusOf(gateway)).to.equal(200)
       expect(await faultOf(shake(gateway, { maxVersion: 'TLSv1.2' }))).to.have.property(
@@ -235,12 +235,12 @@ describe('TLS on the port of the gateway', () => {
   describe('with a client authority', () => {
     const clientCa = 'file://set-by-the-site'
 
-    it('lets in whoever shows a certificate of it', () =>
+    it('accepts clients with a certificate of it', () =>
       withSite({ clientCa }, async ({ gateway }) => {
         expect(await statusOf(gateway, { key: client.key, cert: client.cert })).to.equal(200)
       }))
 
-    it('lets nobody else in: no certificate, one of another authority, one of a server', () =>
+    it('refuses others: no certificate, one of another authority, one of a server', () =>
       withSite({ clientCa }, async ({ gateway }) => {
         const stranger = new TestAuthority(mkdtempSync(join(home, 'other-')), 'Other Root').client()
         const shown: ConnectionOptions[] = [
@@ -277,7 +277,7 @@ describe('TLS on the port of the gateway', () => {
       }))
   })
 
-  describe('takes up changed files', () => {
+  describe('reloads changed files', () => {
     it('on a reload', () =>
       withSite({}, async ({ gateway, install }) => {
         expect(await nameShown(gateway)).to.equal('first')
@@ -290,7 +290,7 @@ describe('TLS on the port of the gateway', () => {
       withSite({ checkIntervalMs: 10 }, async ({ gateway, install }) => {
         install(second)
         while ((await nameShown(gateway)) !== 'second');
-        expect(gateway.log.lines.at(-1)).to.include({ level: 'info', message: 'certificate taken up' })
+        expect(gateway.log.lines.at(-1)).to.include({ level: 'info', message: 'certificate updated' })
       }))
 
     it('and keeps open connections', () =>
@@ -339,7 +339,7 @@ describe('TLS on the port of the gateway', () => {
       }))
   })
 
-  describe('keeps what is in force, says so in /readyz and mends itself, when a changed file is wrong:', () => {
+  describe('keeps the certificate in use, warns in /readyz and recovers, when a changed file is not valid:', () => {
     const wrongs: readonly (readonly [
       title: string,
       certificate: () => Pick<Certificate, 'key' | 'cert'>,
@@ -348,7 +348,7 @@ describe('TLS on the port of the gateway', () => {
       [
         'key and certificate that do not belong together',
         () => ({ key: first.key, cert: second.cert }),
-        'tls.cert: the certificate is not that of tls.key',
+        'tls.cert: the certificate does not belong to tls.key',
       ],
       [
         'a key that is none',
@@ -379,7 +379,7 @@ describe('TLS on the port of the gateway', () => {
           expect(await nameShown(gateway)).to.equal('first')
           const { status, warnings } = await readiness(gateway)
           expect(status).to.equal('ready')
-          expect(warnings?.join()).to.include(message).and.include('the old one stays in force')
+          expect(warnings?.join()).to.include(message).and.include('the old one stays in use')
           const told = gateway.log.lines.filter(({ level }) => level === 'error')
           expect(told).to.have.length(1)
           expect(JSON.stringify(told)).to.include(message).and.not.include('PRIVATE KEY')
@@ -435,7 +435,7 @@ describe('TLS on the port of the gateway', () => {
 
     it('with a certificate of another key', async () => {
       expect((await start({ key: `file://${second.keyFile}` })).message).to.contain(
-        'the certificate is not that of tls.key',
+        'the certificate does not belong to tls.key',
       )
     })
 
@@ -456,7 +456,7 @@ describe('TLS on the port of the gateway', () => {
     })
   })
 
-  it('is told by the request that needs no dispatcher: node’s own https', () =>
+  it("is reported for a request without a dispatcher: node's own https", () =>
     withSite({}, async ({ gateway }) => {
       const status = await new Promise((resolve, reject) => {
         httpsRequest(`${gateway.url}/healthz`, { ca: authority.root.cert, agent: false }, (response) => {

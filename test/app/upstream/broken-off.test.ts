@@ -4,7 +4,7 @@ import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
 import { startUpstream } from '../../support/upstream.js'
 
 describe('a stream from upstream', () => {
-  it('that is broken off before anyone reads it ends upstream and tells whoever reads it then', async () => {
+  it('that is interrupted before it is read ends upstream, and its reader gets the error', async () => {
     let gone: (() => void) | undefined
     const left = new Promise<void>((resolve) => {
       gone = resolve

@@ -40,7 +40,7 @@ describe('a redirect by an upstream', () => {
     expect(upstream.calls).not.to.have.length(0)
   })
 
-  it('of a name in the path does not leave the target', async () => {
+  it('of a name in the path does not escape the target', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({ targets: { files: `${upstream.url}/base` } })
     for (const name of ['%2F%2Fevil.example%2Fx', '%40evil.example', '%3Fq', '%23f', '%5c%5cevil.example']) {

@@ -81,12 +81,12 @@ function logOn({ fileSystem }: SmallDisk, dir: string) {
   let given: SvcAppender | undefined
   const options = (home: string): Omit<GatewayOptions, 'targets'> => {
     const keyRef = `file://${join(home, 'key')}`
-    const identity = { gatewayName: 'gw', gatewayVersion: '1.0.0', min_free_mb: 0 }
+    const identity = { gatewayName: 'gw', gatewayVersion: '1.0.0', minFreeMb: 0 }
     const base = { port: 0, tenant: 'acme', quotas: { adapter: 'memory' as const } }
     if (fileSystem === undefined) {
       return {
         ...base,
-        audit: { ...identity, dir, signer: { keyRef }, checkpoint_interval_ms: 100 },
+        audit: { ...identity, dir, signer: { keyRef }, checkpointIntervalMs: 100 },
       }
     }
     return {

@@ -1,5 +1,6 @@
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
 
 function mistakes(section: object): string[] {
@@ -9,7 +10,7 @@ function mistakes(section: object): string[] {
 
 function warningsFor(...denyOn: string[]): string[] {
   const context = makeContext()
-  enforcementPlugin.create(enforcementPlugin.schema.parse({ deny_on: denyOn }), context)
+  createStage(enforcementPlugin, { deny_on: denyOn }, context)
   return context.warnings
 }
 
@@ -17,7 +18,7 @@ describe('enforcement: configuration', () => {
   it('enforces by default', () => {
     expect(enforcementPlugin.schema.parse({})).to.deep.equal({
       mode: 'enforce',
-      escalations: { adapter: 'lmdb', timeoutMs: 1000, max_wait_sec: 60 },
+      escalations: { adapter: 'lmdb', timeoutMs: 1000, maxWaitSec: 60 },
     })
   })
 
@@ -58,7 +59,7 @@ describe('enforcement: configuration', () => {
 
   it('warns of such a token in escalate_on too', () => {
     const context = makeContext()
-    enforcementPlugin.create(enforcementPlugin.schema.parse({ escalate_on: ['fs_violatoin'] }), context)
+    createStage(enforcementPlugin, { escalate_on: ['fs_violatoin'] }, context)
     expect(context.warnings).to.deep.equal([
       'enforcement.escalate_on[0]: no built-in stage reports "fs_violatoin"; did you mean "fs_violation"?',
     ])

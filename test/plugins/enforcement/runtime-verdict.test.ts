@@ -1,6 +1,7 @@
 import { type Call, type Finding, type Judgement, judgement, type Outcome, verdict } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { idOf, startRig } from './escalation/rig.js'
@@ -9,7 +10,7 @@ const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: 
 const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
 
 async function handle(section: object, judged: Judgement, ...findings: Finding[]) {
-  const stage = enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
+  const stage = createStage(enforcementPlugin, section, makeContext())
   const call: Call = makeCall()
   for (const finding of findings) call.addFinding(finding)
   call.set(judgement, judged)

@@ -1,7 +1,7 @@
 import { bind, type Call, denied, type Finding, type Outcome, services, tokens, verdict } from '@svc/core'
 import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { FakeClock } from 'svc-sdk/testing'
+import { createStage, FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { risky, rule, startRig } from './escalation/rig.js'
@@ -15,7 +15,7 @@ function callWith(...findings: Finding[]): Call {
 }
 
 function stageOf(section: object) {
-  return enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
+  return createStage(enforcementPlugin, section, makeContext())
 }
 
 async function handle(section: object, call: Call): Promise<Outcome> {
@@ -169,7 +169,7 @@ describe('enforcement', () => {
           'mode enforce: every finding denies (deny_on is absent)',
           `escalates instead for egress_violation: ${words}`,
           'escalate: egress_violation (security, gateway): args.url is at evil.example',
-          `would be put to people: ${words}`,
+          `would escalate: ${words}`,
         ])
         expect(outcome).to.deep.include({
           code: 'ESCALATION_PENDING',
@@ -179,7 +179,7 @@ describe('enforcement', () => {
 
       it('says that nobody would be asked', async () => {
         const { lines, outcome } = await explained({ strategy: 'auto_allow' })
-        expect(lines.at(-1)).to.equal('would be put to people: auto_allow, approved at once and recorded')
+        expect(lines.at(-1)).to.equal('would escalate: auto_allow, approved at once and recorded')
         expect(outcome).to.equal(served)
       })
 
@@ -187,7 +187,7 @@ describe('enforcement', () => {
         const rule = { strategy: 'single_approver', approvalSetId: 'sec', timeoutAction: 'auto_approve' }
         const { lines } = await explained(rule)
         expect(lines.at(-1)).to.equal(
-          'would be put to people: single_approver, one vote of the approval set "sec" decides; undecided after 900 s it is approved',
+          'would escalate: single_approver, one vote of the approval set "sec" decides; undecided after 900 s it is approved',
         )
       })
 
@@ -200,10 +200,7 @@ describe('enforcement', () => {
 
   it('opens nothing and offers no service where nothing escalates', async () => {
     const context = makeContext({ stateDir: '/nowhere/at/all' })
-    const stage = enforcementPlugin.create(
-      enforcementPlugin.schema.parse({ escalate_on: ['egress_violation'] }),
-      context,
-    )
+    const stage = createStage(enforcementPlugin, { escalate_on: ['egress_violation'] }, context)
     await stage.start?.(new AbortController().signal)
     expect(stage.ready?.()).to.equal(undefined)
     expect(stage.offer?.(services.escalations)).to.equal(undefined)
@@ -236,7 +233,7 @@ describe('enforcement', () => {
       redisUrl: 'redis://:secret-word@127.0.0.1:1',
       redis: { connectTimeoutMs: 200 },
     }
-    const stage = enforcementPlugin.create(enforcementPlugin.schema.parse({ escalations }), context)
+    const stage = createStage(enforcementPlugin, { escalations }, context)
     const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
     expect(start)
       .to.have.nested.property('reason.message')
@@ -247,7 +244,7 @@ describe('enforcement', () => {
 
   it('does not start where nobody records what people decide', async () => {
     const context = makeContext({ facts: { escalation: rule } })
-    const stage = enforcementPlugin.create(enforcementPlugin.schema.parse({}), context)
+    const stage = createStage(enforcementPlugin, {}, context)
     const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
     expect(start).to.have.nested.property(
       'reason.message',

@@ -2,12 +2,13 @@ import { reasons, verdict } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 
 async function effectOf(section: object, reason: string): Promise<string> {
   const call = makeCall()
-  const stage = enforcementPlugin.create(enforcementPlugin.schema.parse(section), makeContext())
+  const stage = createStage(enforcementPlugin, section, makeContext())
   await stage.handle(call, async () => ({ kind: 'failed', sent: 'no', code: 'INTERNAL', message: '' }))
   return call.need(verdict).effectOf(reason)
 }

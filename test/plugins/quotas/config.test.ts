@@ -2,11 +2,12 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { bind, type QuotaAdapter, tokens } from '@svc/core'
+import { bind, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
+import { createStage } from 'svc-sdk/testing'
 import { makeContext } from '../../support/context.js'
-import { countOne } from './count-one.js'
+import { countOne } from './rig.js'
 
 function mistakes(section: object): string[] {
   const { error } = quotasPlugin.schema.safeParse(section)
@@ -14,9 +15,10 @@ function mistakes(section: object): string[] {
 }
 
 describe('quotas: configuration', () => {
-  it('is required', () => {
+  it('is required, and so is an adapter where code binds none', () => {
     expect(quotasPlugin.presence).to.equal('required')
-    expect(mistakes({})).to.have.lengthOf(1)
+    const { message } = quotasPlugin.check?.(quotasPlugin.schema.parse({}), {}, () => false)[0] ?? {}
+    expect(message).to.match(/^is missing; accepted is memory, lmdb, redis/)
   })
 
   it('takes memory, a name, and in code an adapter', () => {
@@ -115,51 +117,47 @@ describe('quotas: choice of the adapter', () => {
     }
   }
 
-  async function use(adapter: QuotaAdapter | string, context = makeContext(), more: object = {}) {
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter, ...more }), context)
+  async function use(section: object, context = makeContext()) {
+    const stage = createStage(quotasPlugin, section, context)
     await stage.start?.(new AbortController().signal)
     await countOne(stage)
     await stage.stop?.()
   }
 
-  it('prefers an object over what is bound', async () => {
-    const [given, bound] = [new Named(), new Named()]
-    const context = makeContext()
-    bind(context.container, tokens.QuotaAdapter, { useValue: bound })
-    await use(given, context)
-    expect([given.asked, bound.asked]).to.deep.equal([1, 0])
+  it('takes an adapter that is given in the section', async () => {
+    const adapter = new Named()
+    await use({ adapter })
+    expect(adapter.asked).to.equal(1)
   })
 
-  it('prefers what is bound over memory, and leaves it open', async () => {
+  it('takes what is bound, and leaves it open', async () => {
     const bound = new Named()
     const context = makeContext()
     bind(context.container, tokens.QuotaAdapter, { useValue: bound })
-    await use('memory', context)
+    await use({}, context)
     expect(bound).to.include({ asked: 1, closed: 0 })
   })
 
-  it('prefers a registered name over what is bound, and closes what it made', async () => {
-    const [made, bound] = [new Named(), new Named()]
+  it('takes what is registered under the name, and closes what it made', async () => {
+    const made = new Named()
     const context = makeContext()
-    bind(context.container, tokens.QuotaAdapter, { useValue: bound })
     bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => made]]) })
-    await use('ours', context)
+    await use({ adapter: 'ours' }, context)
     expect(made).to.include({ asked: 1, closed: 1 })
-    expect(bound.asked).to.equal(0)
   })
 
   it('fails at load for a name that nobody registered, naming those it knows', () => {
     const context = makeContext()
     bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
     const section = quotasPlugin.schema.parse({ adapter: 'theirs' })
-    expect(() => quotasPlugin.create(section, context)).to.throw(
+    expect(() => createStage(quotasPlugin, section, context)).to.throw(
       'quotas.adapter: no adapter named "theirs" is registered; known are memory, lmdb, redis, ours',
     )
   })
 
   it('opens nothing before the start, and lets go once on stop', async () => {
     const context = makeContext()
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter: 'memory' }), context)
+    const stage = createStage(quotasPlugin, { adapter: 'memory' }, context)
     await stage.stop?.()
     expect(context.resources.size).to.equal(0)
     await stage.start?.(new AbortController().signal)
@@ -173,8 +171,8 @@ describe('quotas: choice of the adapter', () => {
     const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
     try {
       const context = makeContext({ baseDir: home, stateDir: join(home, 'state') })
-      await use('lmdb', context)
-      await use('lmdb', context, { dir: 'counts' })
+      await use({ adapter: 'lmdb' }, context)
+      await use({ adapter: 'lmdb', dir: 'counts' }, context)
       expect(existsSync(join(home, 'state', 'quotas', 'data.mdb'))).to.equal(true)
       expect(existsSync(join(home, 'counts', 'data.mdb'))).to.equal(true)
       expect(context.resources.size).to.equal(0)
@@ -203,7 +201,7 @@ describe('quotas: choice of the adapter', () => {
     try {
       writeFileSync(join(home, 'quotas'), '')
       const context = makeContext({ stateDir: home })
-      const [start] = await Promise.allSettled([use('lmdb', context)])
+      const [start] = await Promise.allSettled([use({ adapter: 'lmdb' }, context)])
       expect(start).to.have.nested.property('reason.message').that.includes('cannot be opened')
       expect(context.resources.size).to.equal(0)
     } finally {
@@ -215,10 +213,10 @@ describe('quotas: choice of the adapter', () => {
     const context = makeContext()
     const section = quotasPlugin.schema.parse({ adapter: 'memory' })
     const { signal } = new AbortController()
-    const old = quotasPlugin.create(section, context)
+    const old = createStage(quotasPlugin, section, context)
     await old.start?.(signal)
     expect(await countOne(old, { callsPerDay: 1 })).to.have.property('kind', 'completed')
-    const next = quotasPlugin.create(section, context)
+    const next = createStage(quotasPlugin, section, context)
     await next.start?.(signal)
     await old.stop?.()
     expect(await countOne(next, { callsPerDay: 1 })).to.have.property('code', 'QUOTA_EXCEEDED')

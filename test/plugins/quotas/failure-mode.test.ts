@@ -12,10 +12,11 @@ import { Pipeline } from '@svc/core/pipeline'
 import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 import { keepingLogger } from '../../support/logger.js'
-import { countOne } from './count-one.js'
+import { countOne } from './rig.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
 const KEY = 'mcp://files/echo@1.0.0'
@@ -72,7 +73,7 @@ describe('quotas: while the store is down', () => {
       useValue: { count: (name: string, by = 1) => counted.set(name, (counted.get(name) ?? 0) + by) },
     })
     const section = quotasPlugin.schema.parse({ adapter: store, failure_mode, timeoutMs: 200 })
-    const stage = quotasPlugin.create(section, context)
+    const stage = createStage(quotasPlugin, section, context)
     await stage.start?.(new AbortController().signal)
     return stage
   }

@@ -1,70 +1,31 @@
 import {
-  bind,
   type Call,
   type Completed,
   denied,
   failed,
   identity,
-  type Limit,
   limits,
-  type Outcome,
   type QuotaAdapter,
   type Stage,
-  tokens,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
-import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
+import { quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import sinon from 'sinon'
+import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
-import { served } from './count-one.js'
-
-const NOON = Date.UTC(2026, 5, 15, 12)
-const KEY = 'mcp://files/echo@1.0.0'
+import { KEY, limited, QuotasRig, run, served } from './rig.js'
 
 describe('quotas', () => {
-  let now: number
-  let memory: MemoryQuotaAdapter
+  let rig: QuotasRig
 
   beforeEach(() => {
-    now = NOON
-    memory = new MemoryQuotaAdapter({ now: () => now })
+    rig = new QuotasRig()
   })
 
-  async function started(adapter: QuotaAdapter = memory): Promise<Stage> {
-    const context = makeContext()
-    bind(context.container, tokens.Clock, { useValue: { now: () => now, monotonic: () => now } })
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter }), context)
-    await stage.start?.(new AbortController().signal)
-    return stage
-  }
-
-  function limited(...apply: Partial<Limit>[]): Call {
-    const call = makeCall()
-    call.set(
-      limits,
-      apply.map((limit) => ({ key: KEY, level: 'tenant', ...limit })),
-    )
-    return call
-  }
-
-  /** As the gateway runs it: with holds given back. */
-  async function run(stage: Stage, call: Call, upstream: Outcome = served): Promise<Outcome> {
-    return new Pipeline([{ name: 'quotas', stage }], async () => upstream).run(call)
-  }
-
-  /** How many calls of a day's 100 are left. */
-  async function remaining(key: string): Promise<number> {
-    let left = 0
-    while ((await memory.incrDaily('acme', key, 100)).count <= 100) left++
-    for (let i = 0; i < left; i++) await memory.refundDaily('acme', key)
-    return left
-  }
-
   it('returns the outcome untouched when no limit applies', async () => {
-    const stage = await started()
+    const stage = await rig.started()
     expect(await stage.handle(makeCall(), async () => served)).to.equal(served)
     expect(await stage.handle(limited(), async () => served)).to.equal(served)
   })
@@ -72,11 +33,11 @@ describe('quotas', () => {
   it('does not count protocol requests', async () => {
     const call = makeCall({ request: { kind: 'protocol' } })
     call.set(limits, [{ key: KEY, level: 'tenant', callsPerDay: 0 }])
-    expect(await run(await started(), call)).to.equal(served)
+    expect(await run(await rig.started(), call)).to.equal(served)
   })
 
   it('refuses the call after the last of the day, until midnight UTC', async () => {
-    const stage = await started()
+    const stage = await rig.started()
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.have.property('kind', 'completed')
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.deep.equal(
       denied(
@@ -94,12 +55,12 @@ describe('quotas', () => {
         },
       ),
     )
-    now = Date.UTC(2026, 5, 16)
+    rig.now = Date.UTC(2026, 5, 16)
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.have.property('kind', 'completed')
   })
 
   it('refuses the call that finds the bucket empty, until a token is there', async () => {
-    const stage = await started()
+    const stage = await rig.started()
     const limit = { ratePerSec: 0.5, burst: 2, level: 'user' }
     for (let call = 0; call < 2; call++) await run(stage, limited(limit))
     expect(await run(stage, limited(limit))).to.deep.equal(
@@ -117,12 +78,12 @@ describe('quotas', () => {
         },
       ),
     )
-    now += 2000
+    rig.now += 2000
     expect(await run(stage, limited(limit))).to.have.property('kind', 'completed')
   })
 
   it('tells at least one second to wait', async () => {
-    const stage = await started()
+    const stage = await rig.started()
     await run(stage, limited({ ratePerSec: 100, burst: 1 }))
     const outcome = await run(stage, limited({ ratePerSec: 100, burst: 1 }))
     expect(outcome.headers).to.have.property('retry-after', '1')
@@ -131,7 +92,7 @@ describe('quotas', () => {
   it('tells what is left on an answer, and leaves the answer itself alone', async () => {
     const answer: Completed = { ...(served as Completed), headers: { 'x-own': '1' } }
     const outcome = await run(
-      await started(),
+      await rig.started(),
       limited(
         { callsPerDay: 10, ratePerSec: 1, burst: 5 },
         { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 3 },
@@ -152,7 +113,7 @@ describe('quotas', () => {
 
   it('tells limits of one level apart', async () => {
     const outcome = await run(
-      await started(),
+      await rig.started(),
       limited(
         { key: `${KEY}#role:a`, level: 'role', callsPerDay: 3 },
         { key: `${KEY}#role:b`, level: 'role', callsPerDay: 4 },
@@ -162,15 +123,15 @@ describe('quotas', () => {
   })
 
   it('asks the bucket before it counts', async () => {
-    const stage = await started()
+    const stage = await rig.started()
     await run(stage, limited({ callsPerDay: 100, ratePerSec: 1, burst: 1 }))
     const outcome = await run(stage, limited({ callsPerDay: 100, ratePerSec: 1, burst: 1 }))
     expect(outcome).to.have.property('code', 'RATE_LIMITED')
-    expect(await remaining(KEY)).to.equal(99)
+    expect(await rig.remaining(KEY)).to.equal(99)
   })
 
   it('tells of the part of a limit that is used up', async () => {
-    const outcome = await run(await started(), limited({ callsPerDay: 0, ratePerSec: 5 }))
+    const outcome = await run(await rig.started(), limited({ callsPerDay: 0, ratePerSec: 5 }))
     expect(outcome).to.have.property(
       'message',
       "Today's calls are used up: limit of the tenant: 0 calls per day. Try again in 43200 s.",
@@ -179,7 +140,7 @@ describe('quotas', () => {
 
   it('counts no call that a later limit refuses', async () => {
     const outcome = await run(
-      await started(),
+      await rig.started(),
       limited({ callsPerDay: 100 }, { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 0 }),
     )
     expect(outcome).to.include({ kind: 'denied', code: 'QUOTA_EXCEEDED' })
@@ -187,44 +148,44 @@ describe('quotas', () => {
       'ratelimit',
       '"tenant-day";r=100;t=43200, "user-day";r=0;t=43200',
     )
-    expect(await remaining(KEY)).to.equal(100)
+    expect(await rig.remaining(KEY)).to.equal(100)
   })
 
   it('counts no call that was not sent, and does not tell it as used', async () => {
     const outcome = await run(
-      await started(),
+      await rig.started(),
       limited({ callsPerDay: 100 }),
       failed('BROKER_UNAVAILABLE', 'no key'),
     )
     expect(outcome).to.include({ kind: 'failed', code: 'BROKER_UNAVAILABLE' })
     expect(outcome.headers).to.have.property('x-quota-remaining', '100')
-    expect(await remaining(KEY)).to.equal(100)
+    expect(await rig.remaining(KEY)).to.equal(100)
   })
 
   it('counts no call whose holds were committed and that still was not sent', async () => {
-    const stage = await started()
+    const stage = await rig.started()
     await new Pipeline([{ name: 'quotas', stage }], async (call) => {
       await call.commitHolds()
       return failed('UPSTREAM_UNREACHABLE', 'connection refused')
     }).run(limited({ callsPerDay: 100 }))
-    expect(await remaining(KEY)).to.equal(100)
+    expect(await rig.remaining(KEY)).to.equal(100)
   })
 
   it('counts a call that may have been sent', async () => {
     await run(
-      await started(),
+      await rig.started(),
       limited({ callsPerDay: 100 }),
       failed('UPSTREAM_UNREACHABLE', 'gone', { sent: 'unknown' }),
     )
-    expect(await remaining(KEY)).to.equal(99)
+    expect(await rig.remaining(KEY)).to.equal(99)
   })
 
   it('gives a call back to the day it was counted in', async () => {
-    const stage = await started()
-    now = Date.UTC(2026, 5, 16) - 1
+    const stage = await rig.started()
+    rig.now = Date.UTC(2026, 5, 16) - 1
     const overMidnight: Stage = {
       handle: async (_call, next) => {
-        now += 2
+        rig.now += 2
         return next()
       },
     }
@@ -235,29 +196,29 @@ describe('quotas', () => {
       ],
       async () => failed('BROKER_UNAVAILABLE', 'no key'),
     ).run(limited({ callsPerDay: 1 }))
-    expect((await memory.incrDaily('acme', KEY, 1, Date.UTC(2026, 5, 16) - 1)).count).to.equal(1)
+    expect((await rig.memory.incrDaily('acme', KEY, 1, Date.UTC(2026, 5, 16) - 1)).count).to.equal(1)
   })
 
   it('works with an adapter that cannot give back', async () => {
     const adapter: QuotaAdapter = {
-      incrDaily: (...args) => memory.incrDaily(...args),
-      takeToken: (...args) => memory.takeToken(...args),
+      incrDaily: (...args) => rig.memory.incrDaily(...args),
+      takeToken: (...args) => rig.memory.takeToken(...args),
     }
     const outcome = await run(
-      await started(adapter),
+      await rig.started(adapter),
       limited({ callsPerDay: 100 }),
       failed('DRAINING', 'bye'),
     )
     expect(outcome.headers).to.have.property('x-quota-remaining', '99')
-    expect(await remaining(KEY)).to.equal(99)
+    expect(await rig.remaining(KEY)).to.equal(99)
   })
 
   it('counts for the tenant of the token', async () => {
     const call = limited({ callsPerDay: 1 })
     call.set(identity, { tenant: 'globex', authenticated: true, roles: [] })
-    await run(await started(), call)
-    expect((await memory.incrDaily('globex', KEY, 1)).count).to.equal(2)
-    expect((await memory.incrDaily('acme', KEY, 1)).count).to.equal(1)
+    await run(await rig.started(), call)
+    expect((await rig.memory.incrDaily('globex', KEY, 1)).count).to.equal(2)
+    expect((await rig.memory.incrDaily('acme', KEY, 1)).count).to.equal(1)
   })
 
   it('never serves more calls than the limits, whatever is sent, refused or failed in between', async () => {
@@ -270,7 +231,7 @@ describe('quotas', () => {
         fc.integer({ min: 0, max: 5 }),
         async (steps, ofTenant, ofUser) => {
           const key = `${KEY}${runs++}`
-          const stage = await started()
+          const stage = await rig.started()
           const used = { tenant: 0, ada: 0, bob: 0 }
           await Promise.all(
             steps.map(async ({ user, sent }) => {
@@ -287,81 +248,21 @@ describe('quotas', () => {
           expect(used.tenant).to.be.at.most(ofTenant)
           expect(Math.max(used.ada, used.bob)).to.be.at.most(ofUser)
           // Nothing but what was served stays counted.
-          expect(await remaining(key)).to.equal(100 - used.tenant)
+          expect(await rig.remaining(key)).to.equal(100 - used.tenant)
         },
       ),
     )
   })
 
-  describe('when the store fails', () => {
-    const answers = {
-      'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },
-      'incrDaily throws': { incrDaily: sinon.stub().throws(new Error('disk gone')) },
-      'takeToken rejects': { takeToken: sinon.stub().rejects(new Error('disk gone')) },
-      'the count is no number': { incrDaily: sinon.stub().resolves({ count: Number.NaN, resetAt: NOON }) },
-      'the count is none': { incrDaily: sinon.stub().resolves({ count: 0, resetAt: NOON }) },
-      'the count is text': { incrDaily: sinon.stub().resolves({ count: '1', resetAt: NOON }) },
-      'there is no answer': { incrDaily: sinon.stub().resolves(undefined) },
-      'the reset is no instant': { incrDaily: sinon.stub().resolves({ count: 1, resetAt: 1e300 }) },
-      'the tokens are no number': { takeToken: sinon.stub().resolves({ tokens: undefined, resetAt: NOON }) },
-      'the reset of the bucket is missing': { takeToken: sinon.stub().resolves({ tokens: 1 }) },
-    }
-    for (const [fault, broken] of Object.entries(answers)) {
-      it(`sends nothing: ${fault}`, async () => {
-        const adapter = {
-          incrDaily: memory.incrDaily.bind(memory),
-          takeToken: memory.takeToken.bind(memory),
-          ...broken,
-        } as QuotaAdapter
-        const upstream = sinon.fake.resolves(served)
-        const stage = await started(adapter)
-        const call = limited({ callsPerDay: 5, ratePerSec: 1 })
-        const outcome = await new Pipeline([{ name: 'quotas', stage }], upstream).run(call)
-        expect(outcome).to.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
-        expect(outcome).to.have.property('cause').that.is.instanceOf(Error)
-        expect(outcome.headers).to.have.property('retry-after', '1')
-        expect(upstream.called).to.equal(false)
-      })
-    }
-
-    it('says so when a count cannot be given back', async () => {
-      const adapter: QuotaAdapter = {
-        incrDaily: (...args) => memory.incrDaily(...args),
-        takeToken: (...args) => memory.takeToken(...args),
-        refundDaily: sinon.stub().rejects(new Error('disk gone')),
-      }
-      const outcome = await run(
-        await started(adapter),
-        limited({ callsPerDay: 5 }),
-        failed('DRAINING', 'bye'),
-      )
-      expect(outcome).to.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
-    })
-
-    it('gives back the counts of the limits before the one that failed', async () => {
-      const incrDaily = sinon.stub().callsFake((...args: Parameters<QuotaAdapter['incrDaily']>) => {
-        if (args[1] !== KEY) throw new Error('disk gone')
-        return memory.incrDaily(...args)
-      })
-      const adapter: QuotaAdapter = {
-        incrDaily,
-        takeToken: (...args) => memory.takeToken(...args),
-        refundDaily: (...args) => memory.refundDaily(...args),
-      }
-      await run(await started(adapter), limited({ callsPerDay: 100 }, { key: 'other', callsPerDay: 1 }))
-      expect(await remaining(KEY)).to.equal(100)
-    })
-  })
-
   it('is a fault, not an open door, without a start', async () => {
-    const stage = quotasPlugin.create(quotasPlugin.schema.parse({ adapter: memory }), makeContext())
+    const stage = createStage(quotasPlugin, { adapter: rig.memory }, makeContext())
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
   describe('explain', () => {
     async function explain(call: Call): Promise<string[]> {
       const lines: string[] = []
-      const stage = await started()
+      const stage = await rig.started()
       expect(
         await stage.explain?.(
           call,
@@ -381,7 +282,7 @@ describe('quotas', () => {
         `limit of the user: 3 calls per day, counted by a QuotaAdapter given in code as acme ${KEY}#user:ada`,
         'nothing is counted for an explanation',
       ])
-      expect(memory.size).to.equal(0)
+      expect(rig.memory.size).to.equal(0)
     })
 
     it('says that no limit applies, or that none would', async () => {

@@ -2,6 +2,7 @@
 
 import * as fs from 'node:fs'
 import { makeDirectories } from '@svc/core/directories'
+import { systemCode } from '../format/errors.js'
 
 type Callback = (error: NodeJS.ErrnoException | null) => void
 
@@ -56,46 +57,93 @@ export const APPEND_CREATE = O_RDWR | O_CREAT | O_APPEND
 export const CREATE_APPEND_NEW = O_RDWR | O_CREAT | O_APPEND | O_EXCL
 export const CREATE_NEW = O_WRONLY | O_CREAT | O_EXCL
 
-/** Writes all bytes, in several calls where needed; throws system errors. */
+/**
+ * Writes `bytes[start, end)`, in several calls where needed: at `position`, or at the end of a file that is open for
+ * appending. Throws system errors.
+ */
 export function writeFully(
   port: FileSystem,
   fd: number,
   bytes: Uint8Array,
   start = 0,
   end = bytes.length,
+  position: number | null = null,
 ): void {
   let at = start
   while (at < end) {
-    const written = port.writeSync(fd, bytes, at, end - at, null)
+    const written = port.writeSync(fd, bytes, at, end - at, position === null ? null : position + at - start)
     if (written <= 0)
       throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
     at += written
   }
 }
 
-/** As `writeFully`, at `position` of a file that was not opened for appending. */
-export function writeFullyAt(port: FileSystem, fd: number, bytes: Uint8Array, position: number): void {
-  for (let at = 0; at < bytes.length; ) {
-    const written = port.writeSync(fd, bytes, at, bytes.length - at, position + at)
-    if (written <= 0)
-      throw Object.assign(new Error('the file system accepted no more bytes'), { code: 'ENOSPC' })
-    at += written
-  }
+/** Returns a promise for a function that takes a Node callback. */
+export function fromCallback(start: (done: Callback) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    start((error) => (error === null || error === undefined ? resolve() : reject(error)))
+  })
 }
 
 /** Resolves when all of the file is on disk (`fsync`). */
 export function syncFile(port: FileSystem, fd: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    port.fsync(fd, (error) => (error ? reject(error) : resolve()))
-  })
+  return fromCallback((done) => port.fsync(fd, done))
 }
 
 /** Makes the entries of a directory durable: a new file is lost in a power cut unless its name is synced. */
-export function syncDirectorySync(port: FileSystem, path: string): void {
+export async function syncDirectory(port: FileSystem, path: string): Promise<void> {
   const fd = port.openSync(path, READ)
   try {
-    port.fsyncSync(fd)
+    await syncFile(port, fd)
   } finally {
     port.closeSync(fd)
+  }
+}
+
+export function syncDirectorySync(port: FileSystem, path: string): void {
+  withFile(port, port.openSync(path, READ), (fd) => port.fsyncSync(fd))
+}
+
+/** Opens the file; undefined where it does not exist. */
+export function openExisting(
+  port: FileSystem,
+  path: string,
+  flags: number,
+  mode?: number,
+): number | undefined {
+  try {
+    return port.openSync(path, flags, mode)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** What `read` returns for the open file; undefined where the file does not exist. */
+export function readExisting<T>(port: FileSystem, path: string, read: (fd: number) => T): T | undefined {
+  const fd = openExisting(port, path, READ)
+  return fd === undefined ? undefined : withFile(port, fd, read)
+}
+
+function withFile<T>(port: FileSystem, fd: number, use: (fd: number) => T): T {
+  try {
+    return use(fd)
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+/** Bytes of the file; undefined where it does not exist. */
+export function sizeOf(port: FileSystem, path: string): number | undefined {
+  return readExisting(port, path, (fd) => port.fstatSync(fd).size)
+}
+
+/** The names in a directory; none where there is no such directory. */
+export function namesIn(port: FileSystem, path: string): string[] {
+  try {
+    return port.readdirSync(path)
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '')) return []
+    throw error
   }
 }

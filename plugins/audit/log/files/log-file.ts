@@ -3,14 +3,15 @@
 import { dirname } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { AuditError } from '../format/errors.js'
+import { AuditError, systemCode } from '../format/errors.js'
 import {
   APPEND_CREATE,
   CREATE_NEW,
   DIRECTORY_MODE,
   FILE_MODE,
   type FileSystem,
-  READ,
+  fromCallback,
+  syncDirectory,
   syncDirectorySync,
   writeFully,
 } from './file-system.js'
@@ -70,7 +71,7 @@ export class LogFile {
     try {
       await fromCallback((done) => this.#port.fdatasync(fd, done))
       if (!this.#nameSynced) {
-        await this.#syncName()
+        await syncDirectory(this.#port, dirname(this.path))
         this.#nameSynced = true
       }
     } catch (cause) {
@@ -90,15 +91,6 @@ export class LogFile {
   #open(): number {
     this.#fd ??= openCreating(this.#port, this.path)
     return this.#fd
-  }
-
-  async #syncName(): Promise<void> {
-    const fd = this.#port.openSync(dirname(this.path), READ)
-    try {
-      await fromCallback((done) => this.#port.fsync(fd, done))
-    } finally {
-      this.#port.closeSync(fd)
-    }
   }
 
   /** Returns the size of the file, which then ends in a newline. */
@@ -134,7 +126,7 @@ export class LogFile {
       try {
         fd = this.#port.openSync(path, CREATE_NEW, FILE_MODE)
       } catch (error) {
-        if (isCode(error, 'EEXIST')) continue
+        if (systemCode(error) === 'EEXIST') continue
         throw error
       }
       try {
@@ -168,7 +160,7 @@ export function openCreating(port: FileSystem, path: string): number {
   try {
     return port.openSync(path, APPEND_CREATE, FILE_MODE)
   } catch (error) {
-    if (!isCode(error, 'ENOENT')) throw error
+    if (systemCode(error) !== 'ENOENT') throw error
     const first = port.mkdirSync(dirname(path), { recursive: true, mode: DIRECTORY_MODE })
     if (first !== undefined) {
       for (let made = dirname(path); made.length >= first.length; made = dirname(made)) {
@@ -194,17 +186,4 @@ export function endOfLastLine(port: FileSystem, fd: number, size: number): numbe
     end = start
   }
   return 0
-}
-
-/** Returns a promise for a function that takes a Node callback. */
-export function fromCallback(
-  start: (done: (error: NodeJS.ErrnoException | null) => void) => void,
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    start((error) => (error === null || error === undefined ? resolve() : reject(error)))
-  })
-}
-
-function isCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

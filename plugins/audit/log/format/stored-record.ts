@@ -1,5 +1,6 @@
 // Parses a stored line as far as readers need it.
 
+import { isJsonObject, jsonObjectIn } from '@svc/core/json'
 import type { SignedEnvelope } from './envelope.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -14,20 +15,10 @@ export function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** The JSON object in `text`, or undefined where it holds none. */
-export function objectOf(text: string): Record<string, unknown> | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
-  return isObject(value) ? value : undefined
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+/** The JSON object in a line, or undefined where it holds none. */
+export function objectIn(line: Uint8Array): Record<string, unknown> | undefined {
+  const text = textOf(line)
+  return text === undefined ? undefined : jsonObjectIn(text)
 }
 
 /** Whether the members that all readers use are present. */
@@ -39,7 +30,7 @@ export function isEnvelope(
       (name) => typeof record[name] === 'string',
     ) &&
     typeof record['latency_ms'] === 'number' &&
-    isObject(record['policy']) &&
+    isJsonObject(record['policy']) &&
     typeof record['policy']['decision'] === 'string'
   )
 }

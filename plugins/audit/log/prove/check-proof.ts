@@ -1,6 +1,6 @@
 // Checks an inclusion proof with the public keys alone.
 
-import { objectOf, textOf } from '../format/stored-record.js'
+import { objectIn } from '../format/stored-record.js'
 import type { Verifier } from '../keys/public-key.js'
 import { verifyInclusion } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
@@ -45,7 +45,7 @@ export function checkProof(text: string, keys: Iterable<Verifier>): ProofJudgeme
   }
   const failure = checkLine(record, day, new Map(known.map((key) => [key.keyId, key])))
   if (failure !== undefined) return invalid(`the record is at fault: ${failure.kind}: ${failure.message}`)
-  const fields = objectOf(textOf(record) ?? '') ?? {}
+  const fields = objectIn(record) ?? {}
   return { valid: true, record: fields, day, line: index + 1, size, keyId: judged.key.keyId }
 }
 

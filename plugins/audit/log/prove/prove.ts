@@ -6,7 +6,7 @@ import { nodeFileSystem } from '../files/file-system.js'
 import { linesOf } from '../files/lines.js'
 import { AuditError } from '../format/errors.js'
 import { checkpointFile } from '../format/paths.js'
-import { objectOf, textOf } from '../format/stored-record.js'
+import { objectIn } from '../format/stored-record.js'
 import { CompactRange } from '../merkle/compact-range.js'
 import { inclusionRanges, RangeRoots } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
@@ -70,7 +70,7 @@ async function find(dir: string, { traceId, spanId }: RecordIds): Promise<Match>
     for await (const { bytes, number: line } of linesOf(join(dir, file.name))) {
       // Most lines are skipped without being parsed.
       if (!bytes.includes(traceId)) continue
-      const record = objectOf(textOf(bytes) ?? '')
+      const record = objectIn(bytes)
       if (record?.['trace_id'] !== traceId) continue
       if (spanId !== undefined && record['span_id'] !== spanId) continue
       matches.push({ file, line, record: Buffer.from(bytes), spanId: record['span_id'] })

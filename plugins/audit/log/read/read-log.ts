@@ -5,7 +5,7 @@ import { dailyFiles } from '../files/daily-files.js'
 import { linesOf } from '../files/lines.js'
 import type { SignedEnvelope } from '../format/envelope.js'
 import { AuditError } from '../format/errors.js'
-import { isEnvelope, objectOf, textOf } from '../format/stored-record.js'
+import { isEnvelope, objectIn } from '../format/stored-record.js'
 import { compileFilter, type LogFilter } from './filter.js'
 
 export interface ReadOptions {
@@ -77,7 +77,7 @@ function parseRecord(
   place: { file: string; line: number },
   { onBadLine }: ReadOptions,
 ): SignedEnvelope | undefined {
-  const record = objectOf(textOf(bytes) ?? '')
+  const record = objectIn(bytes)
   if (record !== undefined && isEnvelope(record)) return record
   if (onBadLine === undefined)
     throw new AuditError('read_failed', `${place.file}:${place.line} is not a record`)

@@ -9,12 +9,11 @@ import {
   APPEND_CREATE,
   FILE_MODE,
   type FileSystem,
-  READ,
+  readExisting,
   syncDirectorySync,
   syncFile,
   writeFully,
 } from '../files/file-system.js'
-import { systemCode } from '../format/errors.js'
 import { type NotePiece, notePieces } from './note-file.js'
 
 // Enough for many notes; longer ones are read in steps.
@@ -30,18 +29,7 @@ interface NoteTail {
 
 /** Undefined where there is no such file. */
 export function noteTail(port: FileSystem, path: string): NoteTail | undefined {
-  let fd: number
-  try {
-    fd = port.openSync(path, READ)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error
-  }
-  try {
-    return tailOf(port, fd)
-  } finally {
-    port.closeSync(fd)
-  }
+  return readExisting(port, path, (fd) => tailOf(port, fd))
 }
 
 export interface NoteFileParts {

@@ -1,8 +1,7 @@
 // Reads the signed statements of removal.
 
 import { join } from 'node:path'
-import { type FileSystem, READ } from '../files/file-system.js'
-import { systemCode } from '../format/errors.js'
+import { type FileSystem, readExisting } from '../files/file-system.js'
 import { REMOVALS_FILE } from '../format/paths.js'
 import { type Head, parseRemoval, type Removal } from './checkpoint.js'
 import type { Note } from './note.js'
@@ -19,22 +18,14 @@ interface RemovalPiece {
 
 /** The statements of the log at `dir` in order, with unverified signatures; none where there is no file. */
 export function readRemovals(port: FileSystem, dir: string): RemovalPiece[] {
-  let fd: number
-  try {
-    fd = port.openSync(join(dir, REMOVALS_FILE), READ)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return []
-    throw error
-  }
-  try {
+  const pieces = readExisting(port, join(dir, REMOVALS_FILE), (fd) => {
     const bytes = Buffer.alloc(port.fstatSync(fd).size)
     const got = port.readSync(fd, bytes, 0, bytes.length, 0)
-    return notePieces(bytes.subarray(0, got)).map(({ line, torn, note }) => {
-      return { line, torn, note, removal: note === undefined ? undefined : parseRemoval(note.text) }
-    })
-  } finally {
-    port.closeSync(fd)
-  }
+    return notePieces(bytes.subarray(0, got))
+  })
+  return (pieces ?? []).map(({ line, torn, note }) => {
+    return { line, torn, note, removal: note === undefined ? undefined : parseRemoval(note.text) }
+  })
 }
 
 /** The first day of the first statement; undefined while there is none. */

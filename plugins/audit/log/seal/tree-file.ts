@@ -5,7 +5,7 @@
 // interior nodes that it completes. An entry is the 32-byte hash and, as 8 bytes little-endian, the offset in the
 // log after the newline of the node's last line.
 
-import { type FileSystem, writeFullyAt } from '../files/file-system.js'
+import { type FileSystem, writeFully } from '../files/file-system.js'
 import { CompactRange, subtreesOf } from '../merkle/compact-range.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes } from '../merkle/tree-hash.js'
 
@@ -56,7 +56,7 @@ export class TreeWriter {
   }
 
   flush(): void {
-    writeFullyAt(this.#port, this.#fd, this.#buffer.subarray(0, this.#filled), this.#position)
+    writeFully(this.#port, this.#fd, this.#buffer, 0, this.#filled, this.#position)
     this.#position += this.#filled
     this.#filled = 0
   }

@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import { jsonObjectIn, messageOf } from '@svc/core/json'
+import { isJsonObject, jsonObjectIn, messageOf } from '@svc/core/json'
 import { UploadError } from './error.js'
 import { HttpClient, type HttpResponse } from './http.js'
 import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
@@ -179,12 +179,8 @@ function excerpt(body: string): string {
   return text === '' ? '' : `: ${text}`
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isHeaders(value: unknown): value is Record<string, string> {
-  return isObject(value) && Object.values(value).every((held) => typeof held === 'string')
+  return isJsonObject(value) && Object.values(value).every((held) => typeof held === 'string')
 }
 
 function nonEmptyStrings(fields: Record<string, unknown>): Partial<UploadMetadata> {

@@ -1,9 +1,9 @@
 // Finds the files of a log. There can be thousands of agent files, so usually only the days that may have grown
 // are scanned.
 
-import { lstatSync, readdirSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { nodeFileSystem } from '../files/file-system.js'
+import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
 import { REMOVALS_FILE } from '../format/paths.js'
 import { firstRemovedDay } from '../seal/removals.js'
@@ -18,11 +18,14 @@ const ORDER = ['audit', 'checkpoint', 'raw', 'agent'] as const
 
 /** Every file of every dataset: the log first, older days first. `days` limits the agents' files. */
 export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
-  const paths = [...names(dir), ...names(join(dir, 'raw')).map((name) => `raw/${name}`)]
-  for (const node of names(join(dir, 'agents'))) {
-    for (const day of days ?? names(join(dir, 'agents', node))) {
+  const paths = [
+    ...namesIn(nodeFileSystem, dir),
+    ...namesIn(nodeFileSystem, join(dir, 'raw')).map((name) => `raw/${name}`),
+  ]
+  for (const node of namesIn(nodeFileSystem, join(dir, 'agents'))) {
+    for (const day of days ?? namesIn(nodeFileSystem, join(dir, 'agents', node))) {
       const folder = `agents/${node}/${day}`
-      for (const name of names(join(dir, folder))) paths.push(`${folder}/${name}`)
+      for (const name of namesIn(nodeFileSystem, join(dir, folder))) paths.push(`${folder}/${name}`)
     }
   }
   const found: FoundFile[] = []
@@ -48,16 +51,6 @@ function sizeOf(path: string): number | undefined {
     return stat.isFile() ? stat.size : undefined
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
-    throw error
-  }
-}
-
-function names(path: string): string[] {
-  try {
-    return readdirSync(path)
-  } catch (error) {
-    const code = systemCode(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return []
     throw error
   }
 }

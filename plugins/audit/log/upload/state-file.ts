@@ -3,7 +3,7 @@
 
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core/json'
+import { isJsonObject, jsonObjectIn, messageOf } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
 
@@ -134,14 +134,8 @@ export class UploadState {
 
 /** Undefined for a state that no release has written completely. */
 function parse(text: string, path: string): Map<string, Progress> | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
-  if (!isObject(value)) return undefined
+  const value = jsonObjectIn(text)
+  if (value === undefined) return undefined
   const { version, files } = value
   if (typeof version === 'number' && version !== VERSION) {
     throw new UploadError(
@@ -150,7 +144,7 @@ function parse(text: string, path: string): Map<string, Progress> | undefined {
         'release that wrote it, or move it away to upload everything again',
     )
   }
-  if (version !== VERSION || !isObject(files)) return undefined
+  if (version !== VERSION || !isJsonObject(files)) return undefined
   const known = new Map<string, Progress>()
   for (const [name, progress] of Object.entries(files)) {
     if (!isProgress(progress)) return undefined
@@ -160,7 +154,7 @@ function parse(text: string, path: string): Map<string, Progress> | undefined {
 }
 
 function isProgress(value: unknown): value is Progress {
-  if (!isObject(value)) return false
+  if (!isJsonObject(value)) return false
   const { offset, pending, updatedAt } = value
   const isOrdered = pending === undefined || (isSize(pending) && isSize(offset) && pending > offset)
   return isSize(offset) && isOrdered && typeof updatedAt === 'string'
@@ -168,8 +162,4 @@ function isProgress(value: unknown): value is Progress {
 
 function isSize(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

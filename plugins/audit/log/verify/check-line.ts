@@ -7,9 +7,10 @@ import {
   fromBase64,
   joinCut,
   joinCutWith,
+  jsonObjectIn,
 } from '@svc/core/json'
 import { utcDayOf } from '../format/day.js'
-import { objectOf, textOf } from '../format/stored-record.js'
+import { textOf } from '../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import type { Verifier } from '../keys/public-key.js'
 import type { FailureKind } from './report.js'
@@ -36,7 +37,7 @@ export function checkLine(
 ): LineFailure | undefined {
   const text = textOf(bytes)
   if (text === undefined) return { kind: 'not_json', message: 'not UTF-8' }
-  const stored = objectOf(text)
+  const stored = jsonObjectIn(text)
   if (stored === undefined) return { kind: 'not_json', message: 'not a JSON object' }
   const signed = cutSignature(bytes, stored)
   if (

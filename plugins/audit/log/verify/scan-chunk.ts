@@ -3,7 +3,7 @@
 
 import { readSync } from 'node:fs'
 import { MAX_LINE_BYTES } from '../files/lines.js'
-import { objectOf, textOf } from '../format/stored-record.js'
+import { objectIn } from '../format/stored-record.js'
 import type { Verifier } from '../keys/public-key.js'
 import { DIGEST_BYTES, leafHashWithin } from '../merkle/tree-hash.js'
 import { checkLine, type LineFailure } from './check-line.js'
@@ -72,7 +72,7 @@ export function scanChunk(fd: number, chunk: Chunk, keys: ReadonlyMap<string, Ve
 
 /** A writer that dies leaves the start of a line. A complete record with more bytes was edited instead. */
 function mayBeTorn(tail: Buffer): boolean {
-  return objectOf(textOf(tail.subarray(0, -1)) ?? '') === undefined
+  return objectIn(tail.subarray(0, -1)) === undefined
 }
 
 /** The lines of a chunk, in a buffer whose first byte is spare, as `leafHashWithin` requires. */

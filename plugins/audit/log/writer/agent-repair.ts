@@ -2,7 +2,8 @@
 // took bytes that were not synced. Works in slices; each slice holds the lock once.
 
 import { join } from 'node:path'
-import { type FileSystem, READ, writeFully } from '../files/file-system.js'
+import { jsonObjectIn } from '@svc/core/json'
+import { type FileSystem, readExisting, writeFully } from '../files/file-system.js'
 import { agentLog, dailyLog } from '../format/paths.js'
 import type { AgentFiles } from './agent-files.js'
 
@@ -34,20 +35,11 @@ export class AgentRepair {
 
   /** Compares the next slice of the daily log; true when the whole log is compared. Call under the lock. */
   step(): boolean {
-    let fd: number
-    try {
-      fd = this.#port.openSync(join(this.#dir, dailyLog(this.day)), READ)
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return true
-      throw error
-    }
-    try {
-      const { size } = this.#port.fstatSync(fd)
-      // The log can grow between two slices, so the end counts only when it is read under the lock.
-      if (!this.#slice(fd, size)) return false
-    } finally {
-      this.#port.closeSync(fd)
-    }
+    // The log can grow between two slices, so the end counts only when it is read under the lock.
+    const isEnd = readExisting(this.#port, join(this.#dir, dailyLog(this.day)), (fd) =>
+      this.#slice(fd, this.#port.fstatSync(fd).size),
+    )
+    if (isEnd !== true) return isEnd === undefined
     for (const [path, matched] of this.#matched) this.#truncate(path, matched)
     return true
   }
@@ -93,17 +85,7 @@ export class AgentRepair {
 }
 
 function agentPathOf(line: Buffer, day: string): string | undefined {
-  let record: unknown
-  try {
-    record = JSON.parse(line.toString('utf8'))
-  } catch (error) {
-    // Verification reports lines that are not JSON.
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
-  if (typeof record !== 'object' || record === null) return undefined
-  if (!('nodeId' in record) || !('agentRef' in record)) return undefined
-  const { nodeId, agentRef } = record
+  const { nodeId, agentRef } = jsonObjectIn(line.toString('utf8')) ?? {}
   return typeof nodeId === 'string' && typeof agentRef === 'string'
     ? agentLog(nodeId, day, agentRef)
     : undefined

@@ -50,7 +50,7 @@ export class SvcAppender {
   readonly #disk: DiskMonitor
   readonly #uploader: Uploader | undefined
   // Records whose signature is pending and that are in no batch yet.
-  readonly #signing = new Set<Promise<void>>()
+  readonly #signing = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
 
@@ -257,9 +257,10 @@ export class SvcAppender {
     // The upper bound counts as pending until the record is in a batch, where its exact length is known.
     this.#status.addPending(room)
     const placed = this.#signAndPlace(cut, day, agent, room)
-    const settledSoon = placed.then(ignore, ignore)
-    this.#signing.add(settledSoon)
-    void settledSoon.then(() => this.#signing.delete(settledSoon))
+    // The returned promise reports the error.
+    const settled = Promise.allSettled([placed])
+    this.#signing.add(settled)
+    void settled.then(() => this.#signing.delete(settled))
     return placed.then(
       (batch) => batch.settled,
       (error: unknown) => this.#reject(error),
@@ -346,8 +347,4 @@ function agentPathOf(envelope: AuditEnvelope, day: string): string | undefined {
 
 function closedError(): AuditError {
   return new AuditError('closed', 'the audit log is closed')
-}
-
-function ignore(): void {
-  // The promise that `append` returned reports the error.
 }

@@ -1,8 +1,7 @@
 // Warns when the disk has little free space, before a full one stops every call that must be recorded.
 
 import type { Logger, Meter } from '@svc/core'
-import type { FileSystem } from '../files/file-system.js'
-import { fromCallback } from '../files/log-file.js'
+import { type FileSystem, fromCallback } from '../files/file-system.js'
 
 const CHECK_INTERVAL_MS = 30_000
 const MIB = 1_048_576

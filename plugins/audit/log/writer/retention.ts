@@ -1,18 +1,18 @@
 // Removes files whose day is older than the retention allows. Call under the lock.
 
 import { join } from 'node:path'
-import { type FileSystem, READ } from '../files/file-system.js'
+import { type FileSystem, namesIn, sizeOf } from '../files/file-system.js'
 import { daysBetween } from '../format/day.js'
 import { dailyLog, dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, dayOfTreeFile } from '../format/paths.js'
 
 /** Paths, relative to `dir`, of files more than `retentionDays` days older than `today`. */
 export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {
   const old = (day: string | undefined) => day !== undefined && daysBetween(day, today) > retentionDays
-  const paths = entries(port, dir).filter((name) => old(dayOfDailyLog(logOf(name))))
-  for (const name of entries(port, join(dir, 'raw')))
+  const paths = namesIn(port, dir).filter((name) => old(dayOfDailyLog(logOf(name))))
+  for (const name of namesIn(port, join(dir, 'raw')))
     if (old(dayOfRawLog(logOf(name)))) paths.push(`raw/${name}`)
-  for (const node of entries(port, join(dir, 'agents'))) {
-    for (const day of entries(port, join(dir, 'agents', node))) {
+  for (const node of namesIn(port, join(dir, 'agents'))) {
+    for (const day of namesIn(port, join(dir, 'agents', node))) {
       if (/^\d{4}-\d\d-\d\d$/.test(day) && old(day)) paths.push(`agents/${node}/${day}`)
     }
   }
@@ -28,7 +28,7 @@ export function uploadedOnly(
 ): string[] {
   const isWhole = (path: string) =>
     path.startsWith('agents/')
-      ? entries(port, join(dir, path)).every(
+      ? namesIn(port, join(dir, path)).every(
           (name) => uploaded(`${path}/${name}`) === sizeOf(port, join(dir, path, name)),
         )
       : uploaded(path) === sizeOf(port, join(dir, path))
@@ -49,15 +49,6 @@ function isUploaded(path: string): boolean {
   return path === logOf(path) || dayOfCheckpointFile(path) !== undefined
 }
 
-function sizeOf(port: FileSystem, path: string): number {
-  const fd = port.openSync(path, READ)
-  try {
-    return port.fstatSync(fd).size
-  } finally {
-    port.closeSync(fd)
-  }
-}
-
 export function remove(port: FileSystem, dir: string, paths: readonly string[]): void {
   for (const path of paths) {
     port.rmSync(join(dir, path), { recursive: path.startsWith('agents/'), force: true })
@@ -67,16 +58,6 @@ export function remove(port: FileSystem, dir: string, paths: readonly string[]):
   )
   for (const node of nodes) {
     const folder = join(dir, 'agents', node)
-    if (entries(port, folder).length === 0) port.rmdirSync(folder)
-  }
-}
-
-function entries(port: FileSystem, path: string): string[] {
-  try {
-    return port.readdirSync(path)
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
-      return []
-    throw error
+    if (namesIn(port, folder).length === 0) port.rmdirSync(folder)
   }
 }

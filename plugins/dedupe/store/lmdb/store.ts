@@ -11,10 +11,10 @@ export interface LmdbDedupeOptions {
   readonly now?: () => number
 }
 
-/** An entry, or the note of when it is to be forgotten: those come in the order of their time. */
+/** An entry, or an index record by expiry, in the order of time. */
 type Key = ['key', key: string] | ['until', expiresAt: number, key: string]
 
-/** Old entries that a new one clears away: more than one, so that clearing gains on writing. */
+/** Expired entries that each new one deletes: more than one, so that their number falls. */
 const SWEPT = 4
 
 const NOTHING = Buffer.alloc(0)
@@ -49,7 +49,7 @@ export class LmdbDedupeStore implements DedupeStore {
       this.#put(claim.key, entry, sent(claim, now))
       return true
     })
-    // A mark that the next power failure takes back would let a second call out.
+    // A mark that a power failure reverts would let a second call be sent.
     if (isOurs) await this.#store.db.flushed
     return isOurs
   }

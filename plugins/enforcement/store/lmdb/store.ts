@@ -3,7 +3,7 @@ import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core
 import { LmdbStore } from '@svc/core/lmdb'
 import { decodeEntry, encodeEntry } from '../entry.js'
 
-/** An entry, the newest of a fingerprint, and four orders: of those that are pending, by principal and by time; by age; by when they may be forgotten. */
+/** An entry, the newest of a fingerprint, and four indexes: pending by principal, pending by expiry, age, deletion. */
 type Key =
   | ['entry', id: string]
   | ['newest', fingerprint: string]
@@ -14,8 +14,8 @@ type Key =
 
 /** Sorts behind every id. */
 const LAST = '\uffff'
-/** What a new entry clears away: more than one, so that clearing gains on writing. */
-const FORGOTTEN = 4
+/** Entries that each new one deletes: more than one, so that their number falls. */
+const SWEPT = 4
 
 const NOTHING = Buffer.alloc(0)
 
@@ -115,13 +115,13 @@ export class LmdbEscalationStore implements EscalationStore {
   #put(entry: EscalationEntry): void {
     const { db } = this.#store
     db.put(['entry', entry.id], Buffer.from(encodeEntry(entry)))
-    for (const key of ordersOf(entry)) db.put(key, NOTHING)
+    for (const key of indexesOf(entry)) db.put(key, NOTHING)
   }
 
   #take(entry: EscalationEntry): void {
     const { db } = this.#store
     db.remove(['entry', entry.id])
-    for (const key of ordersOf(entry)) db.remove(key)
+    for (const key of indexesOf(entry)) db.remove(key)
   }
 
   #drop(entry: EscalationEntry): void {
@@ -132,12 +132,12 @@ export class LmdbEscalationStore implements EscalationStore {
 
   #forget(now: number): void {
     const range = { start: ['forget', 0, ''] satisfies Key, end: ['forget', now, LAST] satisfies Key }
-    const keys = this.#store.db.getKeys({ ...range, limit: FORGOTTEN })
+    const keys = this.#store.db.getKeys({ ...range, limit: SWEPT })
     for (const entry of this.#entries([...keys].map((key) => String(key[2])))) this.#drop(entry)
   }
 }
 
-function ordersOf(entry: EscalationEntry): Key[] {
+function indexesOf(entry: EscalationEntry): Key[] {
   const { id, principal, isPending, dueAt, forgetAt } = entry
   const always: Key[] = [ageOf(entry), ['forget', forgetAt, id]]
   return isPending ? [...always, ['pending', principal, dueAt, id], ['due', dueAt, id]] : always

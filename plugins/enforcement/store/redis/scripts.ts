@@ -1,5 +1,5 @@
 // One script an operation, so that it is atomic. All keys of a prefix lie on one node of a cluster: the entries, the
-// newest of each fingerprint, and the orders of those that are pending, by age, and by when they may be forgotten.
+// newest of each fingerprint, and the indexes of pending ones, by age, and by when they may be deleted.
 import { script } from '@svc/core/redis'
 
 /** KEYS[1] is the prefix, with the hash tag in it. An entry is a hash: version, bookkeeping, JSON. */

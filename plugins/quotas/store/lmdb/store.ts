@@ -1,4 +1,4 @@
-// Counts on this host's disk: several processes share a directory, and a restart forgets nothing.
+// Counts on this host's disk, shared by its processes; they survive a restart.
 import type { QuotaAdapter } from '@svc/core'
 import { LmdbStore } from '@svc/core/lmdb'
 import { checkDailyLimit, DAY_MS, dayOf } from '../day.js'
@@ -9,17 +9,16 @@ import { checkedSize, TokenBucket } from '../token-bucket.js'
 export interface LmdbQuotaOptions {
   /** On a local filesystem; made where it is missing. */
   readonly dir: string
-  /** Milliseconds since the epoch, for operations that are told no time. */
+  /** Milliseconds since the epoch, for operations without `now`. */
   readonly now?: () => number
 }
 
-/** A day's count, or a bucket. The first element keeps them apart and, among the counts, old days in front. */
+/** A day's count, or a bucket. Counts are ordered by day. */
 type Key = ['count', day: number, key: string] | ['bucket', key: string]
 
-/** Old records that a new one clears away: more than one, so that clearing gains on writing. */
+/** Old records that each new one deletes: more than one, so that their number falls. */
 const SWEPT = 2
 
-/** The counts are visible to every process when an operation resolves, and flushed to the disk right after. */
 export class LmdbQuotaAdapter implements QuotaAdapter {
   #now: () => number
   #store: LmdbStore<Key>
@@ -82,7 +81,7 @@ export class LmdbQuotaAdapter implements QuotaAdapter {
     for (const key of [...old]) this.#store.db.remove(key)
   }
 
-  // A bucket that is full again equals a new one. Each process goes round by itself.
+  // A bucket that is full again equals a new one. Each process sweeps from its own position.
   #forgetFullBuckets(now: number): void {
     const range = {
       start: this.#sweepFrom,

@@ -1,4 +1,4 @@
-// Counts per key and day, the day being UTC's.
+// Counts per key and UTC day.
 import { DAY_MS, dayOf } from '../day.js'
 
 export class DailyCounts {
@@ -14,7 +14,7 @@ export class DailyCounts {
     return this.#days.get(dayOf(now))?.has(key) ?? false
   }
 
-  /** Counts one unless the limit is reached; then the count is over the limit and nothing was counted. */
+  /** Counts one call unless the limit is reached; `count` is over the limit where it was not counted. */
   increment(key: string, limit: number, now: number): { count: number; resetAt: number } {
     const day = dayOf(now)
     const counts = this.#days.get(day) ?? this.#begin(day)
@@ -30,7 +30,7 @@ export class DailyCounts {
     if (count > (counts.get(key) ?? 0)) counts.set(key, count)
   }
 
-  /** Takes one back; never below none. */
+  /** Subtracts one; never below zero. */
   decrement(key: string, now: number): void {
     const counts = this.#days.get(dayOf(now))
     const count = counts?.get(key)
@@ -39,7 +39,7 @@ export class DailyCounts {
     else counts.delete(key)
   }
 
-  // The days on either side stay, for calls that began before midnight and for clocks that step back over it.
+  // The neighbouring days stay, for calls that began before midnight and for clocks that are set back.
   #begin(day: number): Map<string, number> {
     for (const other of this.#days.keys()) if (Math.abs(other - day) > 1) this.#days.delete(other)
     const counts = new Map<string, number>()

@@ -1,4 +1,4 @@
-// Counts in this process alone: for tests, throw-away runs, and gateways that are one process.
+// Counts in the memory of this process, for tests and for gateways of one process: they are lost when it ends.
 import type { QuotaAdapter } from '@svc/core'
 import { checkDailyLimit } from '../day.js'
 import { keyOf } from '../key.js'
@@ -6,13 +6,13 @@ import { checkedSize, TokenBucket } from '../token-bucket.js'
 import { DailyCounts } from './daily-counts.js'
 
 export interface MemoryQuotaOptions {
-  /** Milliseconds since the epoch, for operations that are told no time. */
+  /** Milliseconds since the epoch, for operations without `now`. */
   readonly now?: () => number
-  /** Buckets, and counts, that are kept at most; a further one is refused. 1,000,000 each where not given. */
+  /** The most buckets, and the most counts; further ones are refused. 1,000,000 each by default. */
   readonly maxKeys?: number
 }
 
-/** A bucket that is full again equals a new one, and is forgotten; so are days other than today and its neighbours. */
+/** Deletes buckets that are full again, as they equal new ones, and days other than today and its neighbours. */
 export class MemoryQuotaAdapter implements QuotaAdapter {
   readonly inProcess = true
   #now: () => number
@@ -55,15 +55,15 @@ export class MemoryQuotaAdapter implements QuotaAdapter {
     this.#counts.decrement(keyOf(tenant, tool), now)
   }
 
-  /** Counts on from `count`, where another store had come to it; what is counted here already stays. */
+  /** Raises the count to `count`, the last one of another store; never lowers it. */
   observe(tenant: string, tool: string, count: number, now = this.#now()): void {
     const key = keyOf(tenant, tool)
     if (this.#counts.size < this.#maxKeys || this.#counts.has(key, now)) this.#counts.raise(key, count, now)
   }
 
-  // Two looks for at most one new bucket: the sweeper gains on the callers and comes round again and again.
+  // Checks two buckets for at most one new one, so that the sweep passes all of them again and again.
   #sweep(now: number): void {
-    for (let looks = 0; looks < 2; looks++) {
+    for (let checks = 0; checks < 2; checks++) {
       const { done, value } = this.#sweeper.next()
       if (done) {
         this.#sweeper = this.#buckets.entries()
@@ -74,7 +74,7 @@ export class MemoryQuotaAdapter implements QuotaAdapter {
     }
   }
 
-  // Forgetting a live count would let calls through that are over their limit.
+  // Deleting a live count would let calls through that are over their limit.
   #full(): Error {
     return new Error(`the memory quota store holds ${this.#maxKeys} keys and takes no more`)
   }

@@ -1,5 +1,4 @@
-// The Redis adapter with batches. A count that was taken ahead and not used is given back; a token is not, as the
-// bucket fills again by itself.
+// The Redis adapter with batches. Unused counts are refunded; unused tokens are not, as the bucket refills.
 import type { QuotaAdapter } from '@svc/core'
 import { dayOf } from '../day.js'
 import { keyOf } from '../key.js'
@@ -7,7 +6,7 @@ import { type Batch, Leases } from './leases.js'
 import type { RedisQuotaAdapter } from './store.js'
 
 export interface LeaseOptions {
-  /** Calls taken at once at most; never more than a tenth of what is left. */
+  /** The most calls per batch; never more than a tenth of what is left. */
   readonly calls: number
   /** Milliseconds that they are held. */
   readonly ms: number
@@ -17,14 +16,14 @@ export interface LeaseOptions {
   readonly monotonic?: () => number
 }
 
-/** Operations that are told the time go to the store, one by one. */
+/** Operations with `now` bypass the batches. */
 export class LeasedQuotaAdapter implements QuotaAdapter {
   #store: RedisQuotaAdapter
   #calls: number
   #now: () => number
   #counts: Leases
   #tokens: Leases
-  #givingBack = new Set<Promise<void>>()
+  #refunds = new Set<Promise<void>>()
   #sweeper: NodeJS.Timeout
 
   /** Closes `store` when it is closed. */
@@ -37,7 +36,7 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     this.#now = now
     this.#counts = new Leases(ms, monotonic)
     this.#tokens = new Leases(ms, monotonic)
-    this.#sweeper = setInterval(() => this.giveUp(), ms).unref()
+    this.#sweeper = setInterval(() => this.endBatches(), ms).unref()
   }
 
   connect(signal: AbortSignal): Promise<void> {
@@ -53,7 +52,7 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     const key = `${limit} ${dayOf(this.#now())} ${keyOf(tenant, tool)}`
     const fetch = async (): Promise<Batch> => {
       const { count, resetAt, taken } = await this.#store.countDaily(tenant, tool, limit, this.#calls)
-      const unused = (left: number) => this.#giveBack(this.#store.refundDays(tenant, tool, left, resetAt - 1))
+      const unused = (left: number) => this.#track(this.#store.refundDays(tenant, tool, left, resetAt - 1))
       return { level: count, resetAt, taken, unused }
     }
     const { level, resetAt, left } = await this.#counts.take(key, fetch)
@@ -75,22 +74,22 @@ export class LeasedQuotaAdapter implements QuotaAdapter {
     return this.#store.refundDaily(tenant, tool, now)
   }
 
-  /** Gives up the batches that were held long enough, or all of them. Resolves when they were given back. */
-  async giveUp(all = false): Promise<void> {
-    this.#counts.giveUp(all)
-    this.#tokens.giveUp(all)
-    await Promise.all(this.#givingBack)
+  /** Ends the batches whose time is over, or all. Resolves when their unused counts are refunded. */
+  async endBatches(all = false): Promise<void> {
+    this.#counts.endBatches(all)
+    this.#tokens.endBatches(all)
+    await Promise.all(this.#refunds)
   }
 
   async close(): Promise<void> {
     clearInterval(this.#sweeper)
-    await this.giveUp(true)
+    await this.endBatches(true)
     await this.#store.close()
   }
 
-  // One that cannot be given back stays counted: too few calls come through, not too many.
-  #giveBack(giving: Promise<void>): void {
-    const settled = giving.catch(() => undefined).finally(() => this.#givingBack.delete(settled))
-    this.#givingBack.add(settled)
+  // A refund that fails leaves the calls counted: too few are let through, not too many.
+  #track(refund: Promise<void>): void {
+    const settled = refund.catch(() => undefined).finally(() => this.#refunds.delete(settled))
+    this.#refunds.add(settled)
   }
 }

@@ -1,13 +1,13 @@
-// Calls taken ahead from the store in small batches, so that most need no round trip.
+// Batches of calls taken from the store in advance, so that most calls need no round trip.
 
 export interface Batch {
-  /** How many calls were taken; none: refused. */
+  /** How many calls were taken; 0 where the store refused. */
   readonly taken: number
-  /** What the store told with it: tokens left, or the count with the whole batch in it. */
+  /** The store's answer: tokens left, or the count including the whole batch. */
   readonly level: number
   /** Milliseconds since the epoch. */
   readonly resetAt: number
-  /** Told how many were not used when the batch is given up. */
+  /** Called with the number of unused calls when the batch ends. */
   readonly unused?: (left: number) => void
 }
 
@@ -31,8 +31,8 @@ export class Leases {
   }
 
   /**
-   * One call, from the batch at hand or a new one; those who come while one is fetched wait for it. `left` are still
-   * held after it. `key` tells everything that `fetch` depends on.
+   * One call, from the current batch or a new one; calls that arrive during a fetch wait for it. `left` remain in the
+   * batch. `key` contains everything that `fetch` depends on.
    */
   async take(key: string, fetch: () => Promise<Batch>): Promise<Batch & { left: number }> {
     for (;;) {
@@ -46,8 +46,8 @@ export class Leases {
     }
   }
 
-  /** Gives up batches that were held long enough, or all of them. */
-  giveUp(all = false): void {
+  /** Ends the batches whose time is over, or all. */
+  endBatches(all = false): void {
     for (const [key, held] of this.#held) if (all || this.#isOver(held)) this.#drop(key, held)
   }
 

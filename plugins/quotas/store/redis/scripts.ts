@@ -1,5 +1,5 @@
-// One script a decision, so that it is atomic; each touches one key. Without `now` the server's clock decides, which
-// all gateways share. A batch (for leases) never takes more than a tenth of what is left, so that it ends in ones.
+// One atomic script per operation, on one key. Without `now` the server's clock is used, which all gateways share. A
+// batch (for leases) takes a tenth of what is left at most, so that the last calls are taken one by one.
 import { script } from '@svc/core/redis'
 
 const clock = `
@@ -39,7 +39,7 @@ end
 local taken = batch(want, available)
 local left = available - taken
 local full = refilled(size - left)
--- Time that was given need not run as the server's does: such a bucket stays a while longer.
+-- A given time may differ from the server's: such a bucket is kept longer.
 local keep = math.min(1e12, full - now + (ARGV[3] == '' and 1000 or 172800000))
 redis.call('SET', KEYS[1], string.format('%.17g %.17g', left, from), 'PX', string.format('%.0f', keep))
 return string.format('%.17g %.0f %.0f', math.max(0, left), full, taken)

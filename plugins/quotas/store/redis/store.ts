@@ -1,4 +1,4 @@
-// Counts in Redis or Valkey: all gateways that share a server share its limits.
+// Counts in Redis or Valkey, shared by all gateways that use the same server.
 import type { QuotaAdapter } from '@svc/core'
 import { RedisConnection, type RedisConnectionOptions } from '@svc/core/redis'
 import { checkDailyLimit } from '../day.js'
@@ -7,11 +7,11 @@ import { checkedSize } from '../token-bucket.js'
 import { countDaily, refundDaily, takeTokens } from './scripts.js'
 
 export interface RedisQuotaOptions extends RedisConnectionOptions {
-  /** Before every key; `svc:quotas:` where not given. */
+  /** Prefix of every key; `svc:quotas:` by default. */
   readonly keyPrefix?: string | undefined
 }
 
-/** A Redis number is a double: this is as good as no limit, and one that Lua can read. */
+/** Numbers in Lua are doubles: the largest exact integer stands for no limit. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER
 
 export class RedisQuotaAdapter implements QuotaAdapter {
@@ -44,12 +44,12 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     return this.refundDays(tenant, tool, 1, now)
   }
 
-  /** Counts up to `want` calls at once, all of them included in `count`; `taken` is 0 when the limit is reached. */
+  /** Counts up to `want` calls, all included in `count`; `taken` is 0 where the limit is reached. */
   countDaily(tenant: string, tool: string, limit: number, want: number) {
     return this.#count(tenant, tool, { limit, want }, daysOf)
   }
 
-  /** Takes up to `want` tokens at once; `tokens` are left, and below zero when not one was there. */
+  /** Takes up to `want` tokens; `tokens` are left, below zero where there was none. */
   takeTokens(tenant: string, tool: string, ratePerSec: number, burst: number | undefined, want: number) {
     return this.#take(tenant, tool, { ratePerSec, burst, want }, bucketsOf)
   }
@@ -78,7 +78,7 @@ export class RedisQuotaAdapter implements QuotaAdapter {
     })
   }
 
-  /** What is counted for one tenant and tool lies on one node of a cluster. */
+  /** The hash tag keeps the keys of one tenant and tool on one node of a cluster. */
   #key(what: 'count' | 'bucket', tenant: string, tool: string): string {
     return `${this.#prefix}{${keyOf(tenant, tool)}}:${what}`
   }
@@ -99,7 +99,7 @@ interface Take {
 
 type Reading<T> = (answer: unknown) => T
 
-/** What an async function would do, without the promise that it makes beside the one it returns. */
+/** Turns a throw into a rejection, as an async function does, without its extra promise. */
 function rejecting<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return ask()
@@ -121,7 +121,7 @@ function dayOf(answer: unknown) {
   return { count, resetAt }
 }
 
-/** Tokens have fractions, which Redis would cut off a number: they come as text. */
+/** Text, as Redis truncates the fractions of numbers. */
 function bucketsOf(answer: unknown) {
   const [tokens, resetAt, taken] = String(answer).split(' ').map(Number)
   if (tokens === undefined || resetAt === undefined || taken === undefined) {

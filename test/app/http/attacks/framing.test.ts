@@ -83,7 +83,7 @@ describe('framing', () => {
     })
   }
 
-  it('tells under which trace it refused what the parser cannot read', async () => {
+  it('has a trace id in the refusal of what the parser cannot read', async () => {
     const { text } = await sendRaw(gateway.url, `${start}content-length: +2\r\n\r\n{}`)
     const [, inHeader] = /\r\nx-trace-id: ([0-9a-f]{32})\r\n/.exec(text) ?? []
     const [, inBody] = /"trace_id":"([0-9a-f]{32})"/.exec(text) ?? []
@@ -125,7 +125,7 @@ describe('framing', () => {
     expect(upstream.calls).to.have.length(0)
   })
 
-  it('sends on a body of its own making, with one length', async () => {
+  it('sends a body that it serialises anew, with one length', async () => {
     await sendRaw(gateway.url, `${start}connection: close\r\n${chunked}\r\n9\r\n{ "a": 1}\r\n0\r\n\r\n`)
     expect(upstream.calls[0]?.body).to.equal('{"a":1}')
     expect(upstream.calls[0]?.headers).to.include({ 'content-length': '7' })

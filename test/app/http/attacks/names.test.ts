@@ -109,7 +109,7 @@ describe('the names a gateway answers to', () => {
       expect(await statusFor(gateway, 'gateway.internal')).to.equal(400)
     }))
 
-  it('are told, with what to set, to whoever asks for another', () =>
+  it('are named, with the key to set, in the refusal of another Host', () =>
     withGateway({}, async (gateway) => {
       const response = await gateway.invoke('/mcp/files/read@1', {}, { host: 'gateway.internal' })
       expect(response.status).to.equal(400)
@@ -174,7 +174,7 @@ describe('web pages', () => {
       },
     })
 
-  it('that are listed are let through by the browser: preflight and answer carry CORS headers', () =>
+  it('that are listed may read answers: preflight and answer have CORS headers', () =>
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
       const asked = await preflight(gateway, app)
       expect(asked.status).to.equal(204)

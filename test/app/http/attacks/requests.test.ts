@@ -138,7 +138,7 @@ describe('strange requests', () => {
     })
   }
 
-  it('tells the trace of what it does not find', async () => {
+  it('has a trace id for what it does not find', async () => {
     const response = await fetch(`${gateway.url}/nosuch`)
     expect(response.status).to.equal(404)
     const { trace_id } = (await response.json()) as { trace_id: string }

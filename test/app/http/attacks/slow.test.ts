@@ -123,7 +123,7 @@ describe('a client that never reads its answer', () => {
     const socket = (await dial(gateway.url)).pause()
     socket.on('error', () => undefined)
     socket.write(call)
-    expect(await cut).to.equal('the client does not take its answer')
+    expect(await cut).to.equal('the client does not read its answer')
     await closed
     await gateway.handle.close()
     expect(gateway.records()).to.have.length(1)
@@ -142,7 +142,7 @@ describe('a client that never reads its answer', () => {
     socket.on('error', () => undefined)
     // More than the buffers of both sides hold.
     for (let i = 0; i < 16; i++) socket.write(call)
-    expect(await closed).to.equal('the client does not take its answer')
+    expect(await closed).to.equal('the client does not read its answer')
     socket.destroy()
   })
 
@@ -263,7 +263,7 @@ async function statusOnceFree(url: string): Promise<number> {
 }
 
 describe('what a gateway counts of clients that it gives no call', () => {
-  it('is each request that is none, and each connection that it cuts', async () => {
+  it('is each malformed request, and each connection that it closes', async () => {
     const counts = new Map<string, number>()
     const count = (name: string): void => void counts.set(name, (counts.get(name) ?? 0) + 1)
     await using upstream = await startUpstream(() => undefined)

@@ -140,8 +140,8 @@ describe('raw payloads', () => {
     ])
   })
 
-  it('are cut to raw_preview_bytes, and say so', async () => {
-    const { payloads, run, stop } = await rig({ raw_preview_bytes: 20 })
+  it('are cut to rawPreviewBytes, and say so', async () => {
+    const { payloads, run, stop } = await rig({ rawPreviewBytes: 20 })
     await run(makeCall({ args: { text: 'é'.repeat(5_000) } }), answered('x'.repeat(21)))
     await stop()
     expect(

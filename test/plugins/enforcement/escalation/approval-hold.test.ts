@@ -124,7 +124,7 @@ describe('an approval', () => {
       const call = rig.make({ request })
       expect(await rig.through(call, send(call)))
         .to.have.property('message')
-        .that.matches(/Under another idempotency key the call is put to people again\.$/)
+        .that.matches(/Under another idempotency key the call escalates again\.$/)
       const headers = { 'x-escalation-id': id }
       const other = await rig.call({ request: { idempotencyKey: 'k-2' }, headers })
       expect(other).to.have.deep.property('denial', {
@@ -134,7 +134,7 @@ describe('an approval', () => {
       })
       expect(other)
         .to.have.property('message')
-        .that.matches(/Without x-escalation-id the call is put to people again\.$/)
+        .that.matches(/Without x-escalation-id the call escalates again\.$/)
       expect(summaryOf(await rig.call({ request: { idempotencyKey: 'k-2' } }))).to.include({
         code: 'ESCALATION_PENDING',
       })

@@ -23,7 +23,7 @@ import {
   tokens,
 } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
-import { FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../../support/call.js'
 
 export const MINUTE = 60_000
@@ -135,7 +135,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     escalations: options.context?.stateDir === undefined ? { adapter: 'memory' } : {},
     ...options.section,
   }
-  const stage = enforcementPlugin.create(enforcementPlugin.schema.parse(section), context)
+  const stage = createStage(enforcementPlugin, section, context)
   await stage.start?.(new AbortController().signal)
   const service = stage.offer?.(services.escalations)
   if (service === undefined) throw new Error('enforcement offers no service')

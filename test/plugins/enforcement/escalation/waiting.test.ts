@@ -148,14 +148,14 @@ describe('a caller who waits', () => {
     })
 
     it('waits no longer than the policy lets it', async () => {
-      expect(await waited('999999999', { escalations: { adapter: 'memory', max_wait_sec: 3 } })).to.be.within(
+      expect(await waited('999999999', { escalations: { adapter: 'memory', maxWaitSec: 3 } })).to.be.within(
         3000,
         3050,
       )
     })
 
     it('does not wait where the policy does not let it', async () => {
-      const section = { escalations: { adapter: 'memory', max_wait_sec: 0 } }
+      const section = { escalations: { adapter: 'memory', maxWaitSec: 0 } }
       expect(await waited('5', section)).to.be.within(0, 50)
     })
   })

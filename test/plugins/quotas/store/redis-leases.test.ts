@@ -91,10 +91,10 @@ describe('redis leases', () => {
     await adapter.incrDaily('t', 'a', 1000)
     expect(await counted()).to.equal(10)
     clock.advance(59_999)
-    await adapter.giveUp()
+    await adapter.endBatches()
     expect(await counted()).to.equal(10)
     clock.advance(1)
-    await adapter.giveUp()
+    await adapter.endBatches()
     expect(await counted()).to.equal(1)
   })
 
@@ -110,7 +110,7 @@ describe('redis leases', () => {
     clock.advance(60_000)
     // A new batch behind the first, whose rest is then given back.
     expect((await adapter.incrDaily('t', 'a', 1000)).count).to.equal(11)
-    await adapter.giveUp()
+    await adapter.endBatches()
     expect(await counted()).to.equal(11)
   })
 

@@ -1,7 +1,6 @@
 import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { canonicalize, toBase64 } from '@svc/core/json'
 import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { checkpointText, originOf } from '@svc/plugin-audit/internal/log/seal/checkpoint'
 import { signNote } from '@svc/plugin-audit/internal/log/seal/note'
@@ -10,9 +9,9 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { temporaryDir } from '../../temporary.js'
 import { appenderIn, DAY, envelope, fixedClock, signer } from '../writer/records.js'
+import { index, KINDS, SEALED, signed } from './tampering-kinds.js'
 
 const BEFORE = '2026-11-20'
-const SEALED = 40
 const SEALED_EVERY = 8
 const UNSEALED = 3
 const keys = [verifierFromPublicKey(signer.publicKey)]
@@ -20,96 +19,6 @@ const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
 const log = `audit-${DAY}.ndjson`
 const checkpoints = `audit-${DAY}.checkpoint`
 const tree = `audit-${DAY}.tree`
-
-/** A whole new record that the holder of the key has signed. */
-function signed(changes = {}): string {
-  const record = { ...envelope(changes), key_id: signer.keyId }
-  const sig = `ed25519:${toBase64(signer.sign(Buffer.from(canonicalize(record))))}`
-  return canonicalize({ ...record, sig })
-}
-
-/** Each kind of tampering with a log of some lines: the lines afterwards, and what is to be found where. */
-interface Tampered {
-  readonly lines: readonly string[]
-  readonly kind: 'edited' | 'deleted' | 'inserted' | 'reordered' | 'duplicated' | 'truncated'
-  readonly records: number
-  /** Numbers of the lines of which one is to be named. */
-  readonly at: readonly number[]
-  /** Lines in the sealed numbering that a range must overlap. */
-  readonly sealed: number
-}
-
-const index = fc.nat(SEALED - 1)
-const KINDS: Record<string, (lines: readonly string[], i: number, j: number) => Tampered> = {
-  'an edited record': (lines, i) => ({
-    lines: lines.with(i, lines[i]!.replace('acme', 'evil')),
-    kind: 'edited',
-    records: 1,
-    at: [i + 1],
-    sealed: i + 1,
-  }),
-  'a record replaced by the holder of the key': (lines, i) => {
-    // Not the last: then the new one might as well have come after the end was cut off.
-    const at = Math.min(i, SEALED - 2)
-    return { lines: lines.with(at, signed()), kind: 'edited', records: 1, at: [at + 1], sealed: at + 1 }
-  },
-  'deleted records': (lines, i, j) => {
-    // Never up to the end: that is the next kind.
-    const from = Math.min(i, SEALED - 2)
-    const count = 1 + (j % (SEALED - 1 - from))
-    return {
-      lines: lines.toSpliced(from, count),
-      kind: 'deleted',
-      records: count,
-      at: [from + 1],
-      sealed: from + 1,
-    }
-  },
-  'a log cut short': (lines, i) => ({
-    lines: lines.slice(0, i),
-    kind: 'truncated',
-    records: SEALED - i,
-    at: [i + 1],
-    sealed: i + 1,
-  }),
-  'records cut out of the end, before the unsealed ones': (lines, i) => ({
-    lines: lines.toSpliced(i, SEALED - i),
-    kind: 'truncated',
-    records: SEALED - i,
-    at: [i + 1],
-    sealed: i + 1,
-  }),
-  'an inserted record': (lines, i) => ({
-    lines: lines.toSpliced(i, 0, signed()),
-    kind: 'inserted',
-    records: 1,
-    at: [i + 1],
-    sealed: i + 1,
-  }),
-  'a moved record': (lines, i, j) => {
-    const to = i === j ? (i + 1) % SEALED : j
-    return {
-      lines: lines.toSpliced(i, 1).toSpliced(to, 0, lines[i]!),
-      kind: 'reordered',
-      records: 1,
-      // Of two that changed places either may be the one that moved.
-      at: Math.abs(i - to) === 1 ? [i + 1, to + 1] : [to + 1],
-      sealed: Math.min(i, to) + 1,
-    }
-  },
-  'a duplicated record': (lines, i, j) => {
-    // Not the last one behind itself: that copy is not sealed, and nothing forbids to append a record twice.
-    const to = Math.min(j, i === SEALED - 1 ? SEALED - 2 : j)
-    return {
-      lines: lines.toSpliced(to, 0, lines[i]!),
-      kind: 'duplicated',
-      records: 1,
-      at: [to + 1, i + 2],
-      // A copy directly before its original leaves that line as it was: the change begins with the next one.
-      sealed: to === i ? to + 2 : to + 1,
-    }
-  },
-}
 
 describe('verifyLog on a log that was tampered with', () => {
   const dir = temporaryDir()
@@ -372,77 +281,5 @@ describe('verifyLog on a log that was tampered with', () => {
     while (!done) expect((await verifyLog(dir.path, { keys })).failures).to.deep.equal([])
     await writing
     await appender.close()
-  })
-})
-
-describe('verifyLog on all cores', () => {
-  const dir = temporaryDir()
-
-  it('finds the same as on one core, in files of many chunks', async function () {
-    this.timeout(60_000)
-    const appender = appenderIn(dir.path)
-    const text = 'x'.repeat(20_000)
-    for (let i = 0; i < 500; i++) {
-      await appender.append(
-        envelope({ agentVariables: { text: i % 3 === 0 ? text.repeat(1 + (i % 5)) : text } }),
-      )
-      if (i % 100 === 0) await appender.seal()
-    }
-    await appender.close()
-    const lines = readFileSync(join(dir.path, log), 'utf8').split('\n')
-    lines[321] = lines[321]!.replace('acme', 'evil')
-    lines.splice(77, 3)
-    writeFileSync(join(dir.path, log), lines.join('\n'))
-    const seen: number[] = []
-    const onProgress = ({ bytes, totalBytes }: { bytes: number; totalBytes: number }) =>
-      seen.push(bytes / totalBytes)
-    const [one, many] = [
-      await verifyLog(dir.path, { keys, threads: 1 }),
-      await verifyLog(dir.path, { keys, threads: 3, onProgress }),
-    ]
-    expect(many).to.deep.equal(one)
-    expect(many.tampering).to.deep.equal({ deleted: 3, edited: 1 })
-    expect(many.failures.map(({ line, kind }) => `${line}: ${kind}`)).to.deep.equal([
-      '319: bad_signature',
-      '78: deleted',
-    ])
-    expect(seen.at(-1)).to.equal(1)
-    expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b))
-  })
-})
-
-describe('verifyLog on a log that lacks a large part', () => {
-  const dir = temporaryDir()
-
-  // The tree is over lines, whatever they say, so that short ones serve as well.
-  async function sealedLines(count: number): Promise<string[]> {
-    const lines = Array.from({ length: count }, (_, i) => `line ${i + 1}`)
-    writeFileSync(join(dir.path, log), `${lines.join('\n')}\n`)
-    const appender = appenderIn(dir.path)
-    await appender.ready()
-    await appender.close()
-    return lines
-  }
-
-  it('reports exactly which lines, beyond the smaller search windows', async () => {
-    const lines = await sealedLines(40_000)
-    const changed = lines.toSpliced(30_000, 5_000).with(29_000, 'new').toSpliced(100, 2_000)
-    writeFileSync(join(dir.path, log), `${changed.join('\n')}\n`)
-    const report = await verifyLog(dir.path, { keys, fast: true })
-    expect(report.failures.map(({ line, kind, message }) => `${line}: ${kind}: ${message}`)).to.deep.equal([
-      '101: deleted: 2000 records are missing before this line, sealed as lines 101 to 2100',
-      '27001: edited: not the record that was sealed as line 29001',
-      '28001: deleted: 5000 records are missing before this line, sealed as lines 30001 to 35000',
-    ])
-    expect(report.tampering).to.deep.equal({ deleted: 7_000, edited: 1 })
-  })
-
-  it('reports the range where more is missing than its search window', async function () {
-    this.timeout(60_000)
-    const lines = await sealedLines(266_000)
-    writeFileSync(join(dir.path, log), `${lines.toSpliced(100, 265_000).join('\n')}\n`)
-    const report = await verifyLog(dir.path, { keys, fast: true })
-    expect(report.failures.map(({ line, kind }) => `${line}: ${kind}`)).to.deep.equal(['1: truncated'])
-    expect(report.tampering).to.deep.equal({ truncated: 265_000 })
   })
 })

@@ -1,0 +1,156 @@
+// Checks what no linter knows of this repository: folders that import each other in a circle, packages that import
+// what they may not, classes recognised across packages by `instanceof`, tsconfig references, and the casing of keys.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const read = (path) => readFileSync(join(root, path), 'utf8')
+const faults = []
+
+const sources = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard', 'core', 'plugins', 'app', 'control-plane'],
+  {
+    cwd: root,
+    encoding: 'utf8',
+  },
+)
+  .split('\n')
+  .filter((path) => path.endsWith('.ts') && existsSync(join(root, path)))
+
+/** Every import of a file: relative ones as paths of the repository, the others as they are written. */
+function importsOf(path) {
+  const text = read(path)
+  return [...text.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*'([^']+)'/g)].map(([, specifier]) =>
+    specifier.startsWith('.')
+      ? relative(root, join(root, dirname(path), specifier)).replace(/\.js$/, '.ts')
+      : specifier,
+  )
+}
+
+const imports = new Map(sources.map((path) => [path, importsOf(path)]))
+
+function checkFolders() {
+  const edges = new Map()
+  for (const [path, targets] of imports) {
+    for (const target of targets.filter((one) => imports.has(one))) {
+      const [from, to] = [dirname(path), dirname(target)]
+      if (from === to) continue
+      if (!edges.has(from)) edges.set(from, new Map())
+      if (!edges.get(from).has(to)) edges.get(from).set(to, `${path} imports ${target}`)
+    }
+  }
+  const reaches = (from, goal, seen = new Set()) => {
+    if (from === goal) return true
+    if (seen.has(from)) return false
+    seen.add(from)
+    return [...(edges.get(from)?.keys() ?? [])].some((next) => reaches(next, goal, seen))
+  }
+  for (const targets of edges.values()) {
+    for (const [to, example] of targets) {
+      const from = dirname(example.split(' ')[0])
+      if (reaches(to, from)) faults.push(`${from} and ${to} are in a circle of folders: ${example}`)
+    }
+  }
+}
+
+/** Instances of these may come from another copy of the package; `isRefusal` and the like recognise them. */
+const branded = /\binstanceof (Call|KeyError|Refusal|UpstreamFault|VoteError)\b/
+
+function checkBoundaries() {
+  for (const [path, targets] of imports) {
+    const [top, section] = path.split('/')
+    const own = top === 'plugins' ? `@svc/plugin-${section}` : undefined
+    for (const target of targets) {
+      const isPlugin = /^@svc\/plugin-/.test(target)
+      const isForbidden =
+        (top === 'core' && /^(@svc\/|svc-sdk)/.test(target)) ||
+        (top === 'plugins' && ((isPlugin && !target.startsWith(own)) || /^svc-sdk/.test(target))) ||
+        (path.startsWith('plugins/audit/log/') && /^plugins\/audit\/(?!log\/)/.test(target))
+      if (isForbidden) faults.push(`${path} imports ${target}, which its package may not`)
+    }
+    if (branded.test(read(path)))
+      faults.push(`${path} recognises a branded class by instanceof; use its is… function`)
+  }
+}
+
+const workspaces = JSON.parse(read('package.json')).workspaces.flatMap((pattern) =>
+  execFileSync('git', ['ls-files', `${pattern}/package.json`], { cwd: root, encoding: 'utf8' })
+    .split('\n')
+    .filter(Boolean)
+    .map(dirname),
+)
+
+/** TypeScript builds what a package depends on first; its references therefore follow from its dependencies. */
+function checkReferences() {
+  const folderOf = new Map(
+    workspaces.map((folder) => [JSON.parse(read(`${folder}/package.json`)).name, folder]),
+  )
+  const listed = (path) =>
+    (JSON.parse(read(path)).references ?? []).map((reference) => join(dirname(path), reference.path)).sort()
+  const wanted = (folder) => {
+    const { dependencies, devDependencies, peerDependencies, optionalDependencies } = JSON.parse(
+      read(`${folder}/package.json`),
+    )
+    const names = Object.keys({
+      ...dependencies,
+      ...devDependencies,
+      ...peerDependencies,
+      ...optionalDependencies,
+    })
+    return [...new Set(names.flatMap((name) => folderOf.get(name) ?? []))].sort()
+  }
+  const compare = (path, folders) => {
+    const missing = folders.filter((folder) => !listed(path).includes(folder))
+    const extra = listed(path).filter((folder) => !folders.includes(folder))
+    for (const folder of missing) faults.push(`${path} has no reference to ${folder}`)
+    for (const folder of extra)
+      faults.push(`${path} refers to ${folder}, which is not among its dependencies`)
+  }
+  const built = workspaces.filter((folder) => existsSync(join(root, folder, 'tsconfig.json')))
+  compare('tsconfig.json', built)
+  for (const folder of built) compare(`${folder}/tsconfig.json`, wanted(folder))
+}
+
+/** Casing of each section's keys. Names that the contract gives in the other casing are listed with them. */
+const casings = {
+  audit: ['camel', 'failure_mode', 'raw_payloads'],
+  privacy: ['snake'],
+  authn: ['camel', 'jwks_uri'],
+  entitlements: ['snake'],
+  security: ['snake'],
+  ap2: ['camel'],
+  runtime: ['camel'],
+  enforcement: ['snake'],
+  'enforcement.escalations': ['camel'],
+  dedupe: ['camel'],
+  quotas: ['camel', 'failure_mode'],
+  brokers: ['snake'],
+}
+
+async function checkKeys() {
+  const { builtinPlugins } = await import(new URL('../app/dist/gateway/plugins.js', import.meta.url))
+  const { keysReference } = await import(new URL('../core/dist/policy/index.js', import.meta.url))
+  for (const { name, schema } of builtinPlugins) {
+    for (const { path } of keysReference(schema)) {
+      const key = path.split('.').at(-1)
+      const nested = Object.keys(casings).find(
+        (section) => `${name}.${path}`.startsWith(`${section}.`) && section.includes('.'),
+      )
+      const [casing, ...given] = casings[nested ?? name] ?? []
+      const isWrong = casing === 'snake' ? /[A-Z]/.test(key) : key.includes('_')
+      if (casing === undefined) faults.push(`the section ${name} has no casing in scripts/structure.mjs`)
+      else if (isWrong && !given.includes(key) && !key.startsWith('<'))
+        faults.push(`${name}.${path} is not in ${casing} case, as the section is`)
+    }
+  }
+}
+
+checkFolders()
+checkBoundaries()
+checkReferences()
+await checkKeys()
+for (const fault of faults) process.stderr.write(`${fault}\n`)
+if (faults.length > 0) process.exitCode = 1

@@ -1,0 +1,215 @@
+// What code binds, what the policy says, and what the container resolves while the gateway runs.
+import {
+  type Appender,
+  bind,
+  type DecisionEvaluator,
+  definePlugin,
+  type EscalationStore,
+  type QuotaAdapter,
+  resolve,
+  type Signer,
+  tokens,
+} from '@svc/core'
+import { MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { MemoryQuotaAdapter, quotaAdapters } from '@svc/plugin-quotas'
+import { expect } from 'chai'
+import { type GatewayOptions, PolicyError, startGatewayServer } from 'svc-sdk'
+import { z } from 'zod'
+import { recordingTo, startTestGateway } from '../../support/gateway.js'
+import { startUpstream } from '../../support/upstream.js'
+
+const escalating = {
+  security: { side_effects: { approve_high_risk: true } },
+  enforcement: { escalate_on: ['tool_not_in_allowlist'], escalations: { adapter: 'memory' as const } },
+  admin: { port: 0, tokenRef: 'env:ADMIN_TOKEN' },
+  env: { ADMIN_TOKEN: 'a-token-of-the-test-that-is-long-enough' },
+}
+
+const evaluator: DecisionEvaluator = { evaluate: async () => ({ action: 'allow' }) }
+
+describe('the container of a gateway', () => {
+  it('gives a custom stage the log, signer and stores that run', async () => {
+    await using upstream = await startUpstream()
+    const used: unknown[] = []
+    const curious = definePlugin({
+      name: 'curious',
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.strictObject({}),
+      presence: 'always',
+      create(_config, { container }) {
+        const appender = resolve(container, tokens.SvcAppender)
+        const signer = resolve(container, tokens.Signer)
+        const quotas = resolve(container, tokens.QuotaAdapter)
+        const keys = resolve(container, tokens.DedupeStore)
+        const escalations = resolve(container, tokens.EscalationStore)
+        return {
+          async handle(_call, next) {
+            const data = Buffer.from('data')
+            used.push(signer.verify(data, signer.sign(data)), appender.status?.().writable)
+            used.push((await quotas.incrDaily('acme', 'curious', 5)).count)
+            const claim = { key: 'k', fingerprint: 'f', owner: 't', leaseMs: 1000, ttlMs: 1000 }
+            used.push((await keys.claim(claim)).state, await escalations.get('nosuch'))
+            return next()
+          },
+        }
+      },
+    })
+    await using gateway = await startTestGateway({
+      ...escalating,
+      targets: { files: upstream.url },
+      dedupe: {},
+      plugins: [curious],
+    })
+    expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
+    expect(used).to.deep.equal([true, true, 1, 'claimed', undefined])
+  })
+
+  it('resolves the running parts from outside, and those of the new policy after a reload', async () => {
+    const second = new MemoryQuotaAdapter()
+    await using gateway = await startTestGateway({
+      targets: {},
+      configure: (container) =>
+        bind(container, quotaAdapters, { useValue: new Map([['second', () => second]]) }),
+    })
+    const { container } = gateway.handle
+    const appender: Appender = resolve(container, tokens.SvcAppender)
+    const signer: Signer = resolve(container, tokens.Signer)
+    expect(appender.status?.().writable).to.equal(true)
+    expect(signer.keyId).to.match(/^ed25519:[0-9a-f]{64}$/)
+    expect((await resolve(container, tokens.QuotaAdapter).incrDaily('acme', 'tool', 9)).count).to.equal(1)
+    await gateway.handle.reload({ quotas: { adapter: 'second' } })
+    expect((await resolve(container, tokens.QuotaAdapter).incrDaily('acme', 'tool', 9)).count).to.equal(1)
+    expect((await second.incrDaily('acme', 'tool', 9)).count).to.equal(2)
+  })
+
+  it('resolves what code binds, which runs', async () => {
+    await using upstream = await startUpstream()
+    const quotas = new MemoryQuotaAdapter()
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      quotas: {},
+      entitlements: {
+        default_plan: 'free',
+        plans: { free: { allowlist: ['*'], calls_per_day: 5 } },
+        tenants: {},
+      },
+      configure: (container) => bind<QuotaAdapter>(container, tokens.QuotaAdapter, { useValue: quotas }),
+    })
+    expect(resolve(gateway.handle.container, tokens.QuotaAdapter)).to.equal(quotas)
+    const response = await gateway.invoke('/mcp/files/read@1')
+    expect(response.headers.get('x-quota-remaining')).to.equal('4')
+  })
+
+  it('keeps an adapter that code passes when a policy has a section of its own for the rest', async () => {
+    const adapter = new MemoryQuotaAdapter()
+    await using gateway = await startTestGateway({
+      targets: {},
+      quotas: { adapter },
+      policyObject: { quotas: { failure_mode: 'open' } },
+    })
+    expect(resolve(gateway.handle.container, tokens.QuotaAdapter)).to.equal(adapter)
+  })
+
+  const bound = (token: symbol, value: unknown): GatewayOptions => ({
+    configure: (container) => container.register(token, { useValue: value }),
+  })
+  const conflicts: [what: string, key: string, token: string, options: GatewayOptions][] = [
+    [
+      'an adapter',
+      'quotas.adapter',
+      'QuotaAdapter',
+      { ...bound(tokens.QuotaAdapter, new MemoryQuotaAdapter()), quotas: { adapter: 'lmdb' } },
+    ],
+    [
+      'a second adapter',
+      'quotas.adapter',
+      'QuotaAdapter',
+      {
+        ...bound(tokens.QuotaAdapter, new MemoryQuotaAdapter()),
+        quotas: { adapter: new MemoryQuotaAdapter() },
+      },
+    ],
+    [
+      'another adapter than code passes',
+      'quotas.adapter',
+      'QuotaAdapter',
+      { quotas: { adapter: new MemoryQuotaAdapter() }, policyObject: { quotas: { adapter: 'memory' } } },
+    ],
+    [
+      'a store of keys',
+      'dedupe.redisUrl',
+      'DedupeStore',
+      { ...bound(tokens.DedupeStore, new MemoryDedupeStore()), dedupe: { redisUrl: 'redis://127.0.0.1:1' } },
+    ],
+    [
+      'a store of escalations',
+      'enforcement.escalations.adapter',
+      'EscalationStore',
+      { ...bound(tokens.EscalationStore, {} satisfies Partial<EscalationStore>), ...escalating },
+    ],
+    [
+      'the policy as its judge',
+      'runtime.enforcement.mode',
+      'DecisionEvaluator',
+      { ...bound(tokens.DecisionEvaluator, evaluator), runtime: { enforcement: { mode: 'local' } } },
+    ],
+    [
+      'a runtime',
+      'runtime.enforcement.remote.endpoint',
+      'DecisionEvaluator',
+      {
+        ...bound(tokens.DecisionEvaluator, evaluator),
+        runtime: { enforcement: { mode: 'remote', remote: { endpoint: 'https://judge.example.com/' } } },
+      },
+    ],
+    [
+      'a key',
+      'audit.signer.keyRef',
+      'Signer',
+      {
+        ...bound(tokens.Signer, {}),
+        audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: 'file://key' } },
+      },
+    ],
+    [
+      'a key for a log that is not its own',
+      'audit.signer',
+      'SvcAppender',
+      {
+        ...recordingTo({ append: async () => undefined }),
+        audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: 'file://key' } },
+      },
+    ],
+  ]
+  for (const [what, key, token, options] of conflicts) {
+    it(`refuses a policy that chooses ${what} where code binds one: both are named`, () => {
+      const base: GatewayOptions = {
+        port: 0,
+        tenant: 'acme',
+        targets: {},
+        audit: { gatewayName: 'gw', gatewayVersion: '1' },
+        quotas: { adapter: 'memory' },
+      }
+      let fault: unknown
+      try {
+        startGatewayServer({ ...base, ...options })
+      } catch (thrown) {
+        fault = thrown
+      }
+      expect(fault).to.be.instanceOf(PolicyError)
+      expect(String(fault)).to.contain(
+        `${key}: chooses an implementation, and code binds its own ${token}; remove one of the two`,
+      )
+    })
+  }
+
+  it('asks an evaluator that code binds without a word of the policy', async () => {
+    await using gateway = await startTestGateway({
+      targets: {},
+      runtime: {},
+      configure: (container) => bind(container, tokens.DecisionEvaluator, { useValue: evaluator }),
+    })
+    expect(resolve(gateway.handle.container, tokens.DecisionEvaluator)).to.equal(evaluator)
+  })
+})

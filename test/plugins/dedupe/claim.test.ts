@@ -1,0 +1,95 @@
+import { type DedupeClaim, type Identity, identity } from '@svc/core'
+import { dedupePlugin } from '@svc/plugin-dedupe'
+import { expect } from 'chai'
+import { createStage, type FakeCall, fakeContext } from 'svc-sdk/testing'
+import { DedupeRig, keyed } from './rig.js'
+
+describe('an idempotency key', () => {
+  let rig: DedupeRig
+
+  beforeEach(() => {
+    rig = new DedupeRig()
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  const caller = (over: Partial<Identity>): Identity => ({
+    tenant: 'acme',
+    authenticated: true,
+    roles: [],
+    ...over,
+  })
+
+  async function claimed(over: FakeCall = {}, who?: Identity, section: object = {}): Promise<DedupeClaim> {
+    const running = await rig.pipeline(section)
+    const call = keyed(over)
+    if (who !== undefined) call.set(identity, who)
+    rig.store.asked.length = 0
+    await running.run(call)
+    return rig.store.asked[0]![1]
+  }
+
+  it('has a fixed length and says nothing of what it is made of', async () => {
+    const { key, fingerprint, owner } = await claimed({ request: { idempotencyKey: 'k'.repeat(1024) } })
+    expect(key).to.match(/^[0-9a-f]{64}$/)
+    expect(fingerprint).to.match(/^[0-9a-f]{64}$/)
+    expect(owner).to.match(/^[\w-]{22}$/)
+  })
+
+  it('is that of one tenant, principal, server, tool, idempotency key, round and namespace', async () => {
+    const keys = [
+      await claimed(),
+      await claimed({}, caller({})),
+      await claimed({}, caller({ user: 'ann@acme.example', userId: 'u-1' })),
+      await claimed({}, caller({ tenant: 'other', user: 'ann@acme.example', userId: 'u-1' })),
+      await claimed({}, caller({ user: 'ann@acme.example', userId: 'u-2' })),
+      await claimed({}, caller({ userId: 'u-1', clientId: 'c-1' })),
+      await claimed({}, caller({ userId: 'u-1', clientId: 'c-2' })),
+      await claimed({ server: 'more' }),
+      await claimed({ tool: 'more' }),
+      await claimed({ request: { idempotencyKey: 'more' } }),
+      await claimed({ protocol: 'mcp', request: { round: '{}' } }),
+      await claimed({}, undefined, { namespace: 'more' }),
+    ].map(({ key }) => key)
+    expect(new Set(keys).size).to.equal(keys.length)
+  })
+
+  it('stays the same when the address of a person changes, and for other arguments and versions', async () => {
+    const ann = await claimed({}, caller({ user: 'ann@acme.example', userId: 'u-1' }))
+    const renamed = await claimed({}, caller({ user: 'ann.b@acme.example', userId: 'u-1' }))
+    const other = await claimed({ args: { a: 1 }, version: '2.0.0' }, caller({ user: 'ann', userId: 'u-1' }))
+    expect([renamed.key, other.key]).to.deep.equal([ann.key, ann.key])
+    expect(renamed.fingerprint).to.equal(ann.fingerprint)
+    expect(other.fingerprint).to.not.equal(ann.fingerprint)
+  })
+
+  it('takes the version for a part of the request where the caller has chosen it', async () => {
+    const versions = ['1.0.0', '2.0.0']
+    const prints = async (protocol: 'invoke' | 'a2a' | 'mcp') => {
+      const found: string[] = []
+      for (const version of versions) found.push((await claimed({ protocol, version })).fingerprint)
+      return found
+    }
+    const invoke = await prints('invoke')
+    const a2a = await prints('a2a')
+    const mcp = await prints('mcp')
+    expect(invoke[0]).to.not.equal(invoke[1])
+    expect(a2a).to.deep.equal(invoke)
+    expect(mcp[0]).to.equal(mcp[1])
+    expect(mcp[0]).to.not.equal(invoke[0])
+  })
+
+  for (const [ttlSec, ttlMs, warned] of [
+    [86_400, 86_400_000, 0],
+    [0, 1_000, 1],
+    [-5, 1_000, 1],
+    [2_592_001, 2_592_000_000, 1],
+  ] as const) {
+    it(`is remembered for ${ttlMs / 1000} s where ttlSec is ${ttlSec}`, async () => {
+      expect((await claimed({}, undefined, { ttlSec })).ttlMs).to.equal(ttlMs)
+      const context = fakeContext('/')
+      createStage(dedupePlugin, { ttlSec }, context)
+      expect(context.warnings).to.have.lengthOf(warned)
+    })
+  }
+})

@@ -1,0 +1,96 @@
+// The dedupe stage in a pipeline of its own, on a store that records its operations.
+import {
+  bind,
+  type Call,
+  type Completed,
+  type DedupeClaim,
+  type DedupeStore,
+  type Outcome,
+  tokens,
+} from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
+import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { createStage, type FakeCall, fakeContext } from 'svc-sdk/testing'
+import { makeCall } from '../../support/call.js'
+
+/** Records its operations, and can do what a test wants in place of one. */
+class SpyStore extends MemoryDedupeStore {
+  readonly asked: [keyof DedupeStore, DedupeClaim, ...unknown[]][] = []
+  readonly instead: Partial<Record<keyof DedupeStore, () => Promise<never> | Promise<boolean>>> = {}
+
+  override claim(claim: DedupeClaim) {
+    return this.#recorded('claim', claim) ?? super.claim(claim)
+  }
+  override markSent(claim: DedupeClaim) {
+    return this.#recorded('markSent', claim) ?? super.markSent(claim)
+  }
+  override renew(claim: DedupeClaim) {
+    return this.#recorded('renew', claim) ?? super.renew(claim)
+  }
+  override release(claim: DedupeClaim) {
+    return this.#recorded('release', claim) ?? super.release(claim)
+  }
+  override complete(claim: DedupeClaim, answer: Uint8Array | null) {
+    return this.#recorded('complete', claim) ?? super.complete(claim, answer)
+  }
+  override markUnknown(claim: DedupeClaim) {
+    return this.#recorded('markUnknown', claim) ?? super.markUnknown(claim)
+  }
+
+  get names(): string[] {
+    return this.asked.map(([name]) => name)
+  }
+
+  #recorded(name: keyof DedupeStore, claim: DedupeClaim): Promise<never> | undefined {
+    this.asked.push([name, claim])
+    return this.instead[name]?.() as Promise<never> | undefined
+  }
+}
+
+export class DedupeRig implements AsyncDisposable {
+  readonly store = new SpyStore()
+  /** How many calls reached the upstream. */
+  sent = 0
+  #started: Pipeline[] = []
+
+  /** A pipeline of the stage alone, in front of an upstream that answers so. */
+  async pipeline(
+    section: object = {},
+    answer: (call: Call) => Outcome | Promise<Outcome> = () => answered(),
+  ): Promise<Pipeline> {
+    const context = fakeContext('/')
+    bind<DedupeStore>(context.container, tokens.DedupeStore, { useValue: this.store })
+    const stage = createStage(dedupePlugin, section, context)
+    const whole = new Pipeline([{ name: 'dedupe', stage }], async (call) => {
+      const refused = await call.commitHolds()
+      if (refused !== undefined) return refused
+      this.sent++
+      call.sent = 'yes'
+      return answer(call)
+    })
+    await whole.start()
+    this.#started.push(whole)
+    return whole
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const pipeline of this.#started.splice(0)) await pipeline.stop()
+  }
+}
+
+export const answered = (text = 'ran', over: Partial<Completed> = {}): Outcome => ({
+  kind: 'completed',
+  sent: 'yes',
+  status: 200,
+  headers: { 'content-type': 'text/plain' },
+  body: Buffer.from(text),
+  ...over,
+})
+
+export const keyed = (over: FakeCall = {}): Call =>
+  makeCall({ ...over, request: { idempotencyKey: 'order-7', ...over.request } })
+
+export const textOf = (outcome: Outcome) =>
+  outcome.kind === 'completed' && outcome.body instanceof Uint8Array
+    ? Buffer.from(outcome.body).toString()
+    : outcome

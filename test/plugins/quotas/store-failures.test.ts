@@ -1,0 +1,71 @@
+import { failed, type QuotaAdapter } from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
+import { expect } from 'chai'
+import sinon from 'sinon'
+import { KEY, limited, NOON, QuotasRig, run, served } from './rig.js'
+
+describe('quotas: when the store fails', () => {
+  let rig: QuotasRig
+
+  beforeEach(() => {
+    rig = new QuotasRig()
+  })
+
+  const answers = {
+    'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },
+    'incrDaily throws': { incrDaily: sinon.stub().throws(new Error('disk gone')) },
+    'takeToken rejects': { takeToken: sinon.stub().rejects(new Error('disk gone')) },
+    'the count is no number': { incrDaily: sinon.stub().resolves({ count: Number.NaN, resetAt: NOON }) },
+    'the count is none': { incrDaily: sinon.stub().resolves({ count: 0, resetAt: NOON }) },
+    'the count is text': { incrDaily: sinon.stub().resolves({ count: '1', resetAt: NOON }) },
+    'there is no answer': { incrDaily: sinon.stub().resolves(undefined) },
+    'the reset is no instant': { incrDaily: sinon.stub().resolves({ count: 1, resetAt: 1e300 }) },
+    'the tokens are no number': { takeToken: sinon.stub().resolves({ tokens: undefined, resetAt: NOON }) },
+    'the reset of the bucket is missing': { takeToken: sinon.stub().resolves({ tokens: 1 }) },
+  }
+  for (const [fault, broken] of Object.entries(answers)) {
+    it(`sends nothing: ${fault}`, async () => {
+      const adapter = {
+        incrDaily: rig.memory.incrDaily.bind(rig.memory),
+        takeToken: rig.memory.takeToken.bind(rig.memory),
+        ...broken,
+      } as QuotaAdapter
+      const upstream = sinon.fake.resolves(served)
+      const stage = await rig.started(adapter)
+      const call = limited({ callsPerDay: 5, ratePerSec: 1 })
+      const outcome = await new Pipeline([{ name: 'quotas', stage }], upstream).run(call)
+      expect(outcome).to.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
+      expect(outcome).to.have.property('cause').that.is.instanceOf(Error)
+      expect(outcome.headers).to.have.property('retry-after', '1')
+      expect(upstream.called).to.equal(false)
+    })
+  }
+
+  it('says so when a count cannot be given back', async () => {
+    const adapter: QuotaAdapter = {
+      incrDaily: (...args) => rig.memory.incrDaily(...args),
+      takeToken: (...args) => rig.memory.takeToken(...args),
+      refundDaily: sinon.stub().rejects(new Error('disk gone')),
+    }
+    const outcome = await run(
+      await rig.started(adapter),
+      limited({ callsPerDay: 5 }),
+      failed('DRAINING', 'bye'),
+    )
+    expect(outcome).to.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
+  })
+
+  it('gives back the counts of the limits before the one that failed', async () => {
+    const incrDaily = sinon.stub().callsFake((...args: Parameters<QuotaAdapter['incrDaily']>) => {
+      if (args[1] !== KEY) throw new Error('disk gone')
+      return rig.memory.incrDaily(...args)
+    })
+    const adapter: QuotaAdapter = {
+      incrDaily,
+      takeToken: (...args) => rig.memory.takeToken(...args),
+      refundDaily: (...args) => rig.memory.refundDaily(...args),
+    }
+    await run(await rig.started(adapter), limited({ callsPerDay: 100 }, { key: 'other', callsPerDay: 1 }))
+    expect(await rig.remaining(KEY)).to.equal(100)
+  })
+})
