@@ -40,7 +40,9 @@ export function evaluationSource(
   if (bound !== undefined) kind = boundEvaluator(bound, context)
   else if (mode === 'local' || remote?.endpoint === undefined) return undefined
   else kind = remoteEvaluator(new URL(remote.endpoint), remote, protocolVersion, context)
+  let running: DecisionEvaluator | undefined
   return {
+    running: () => running,
     description: kind.description,
     failureMode,
     requestOptions: {
@@ -50,6 +52,7 @@ export function evaluationSource(
     },
     open: () => {
       const { evaluator, breaker, release } = kind.connect()
+      running = evaluator
       const guarded = new GuardedEvaluator({
         evaluator,
         breaker,
@@ -57,7 +60,13 @@ export function evaluationSource(
         logger: resolveOptional(container, tokens.Logger),
         meter: resolveOptional(container, tokens.Meter),
       })
-      return { evaluator: guarded, release }
+      return {
+        evaluator: guarded,
+        release: () => {
+          running = undefined
+          return release()
+        },
+      }
     },
   }
 }
