@@ -1,6 +1,6 @@
 // The `privacy` section: pseudonyms in place of identities in records, logs and spans.
 import { definePlugin, redactor } from '@svc/core'
-import { keptKey } from '@svc/core/secret'
+import { loadOrCreateKey } from '@svc/core/secret'
 import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
 
@@ -15,6 +15,6 @@ export const privacyPlugin = definePlugin({
     new PrivacyStage({
       isEnabled: config.redact_identities,
       // A keyed hash prevents guessing: a plain hash could be compared with hashes of known addresses.
-      key: () => keptKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
+      key: () => loadOrCreateKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
     }),
 })

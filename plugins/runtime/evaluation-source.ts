@@ -115,7 +115,7 @@ function remoteEvaluator(
 function checkKeyRef({ apiKeyRef }: RemoteConfig, reader: KeyReader): void {
   if (apiKeyRef === undefined) return
   try {
-    reader.placeOf(apiKeyRef)
+    reader.locate(apiKeyRef)
   } catch (cause) {
     throw new Error(`runtime.enforcement.remote.apiKeyRef: ${messageOf(cause)}`, { cause })
   }

@@ -1,5 +1,5 @@
 // The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
-import { definePlugin, identity, judgement, redactor, sideEffects, tokens } from '@svc/core'
+import { definePlugin, externalDecision, identity, redactor, sideEffects, tokens } from '@svc/core'
 import { runtimeSchema } from './config.js'
 import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
@@ -22,7 +22,7 @@ export const runtimePlugin = definePlugin({
     },
   ],
   uses: [identity, redactor, sideEffects],
-  provides: [judgement],
+  provides: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check: ({ enforcement: { mode, remote } }) =>
     mode === 'remote' || remote?.endpoint === undefined

@@ -93,12 +93,14 @@ describe('privacy', () => {
       mkdirSync(state)
       writeFileSync(keyFile(), 'k'.repeat(40))
       chmodSync(keyFile(), 0o640)
-      expect(await startError({})).to.equal(`privacy: others may read the key ${keyFile()}: chmod 600 it`)
+      expect(await startError({})).to.equal(
+        `privacy: the key ${keyFile()} is readable by others: chmod 600 it`,
+      )
       chmodSync(keyFile(), 0o600)
       writeFileSync(keyFile(), '')
       expect(await startError({})).to.equal(`the key file ${keyFile()} is empty`)
       expect(await startError({ key_ref: 'env:KEY' }, { KEY: 'hunter2' }))
-        .to.equal('privacy: the key has 7 characters; at least 32 random ones are wanted')
+        .to.equal('privacy: the key has 7 characters; at least 32 random ones are required')
         .and.not.include('hunter2')
       expect(await startError({ key_ref: 'env:KEY' })).to.equal('the environment variable KEY is not set')
     })
