@@ -151,7 +151,7 @@ describe('a section from outside the repository', function () {
       '--tool',
       'get@1',
     )
-    expect(order).to.match(/audit: [^]*badges: numbers begin with B-[^]*enforcement: /)
+    expect(order).to.match(/audit: [\s\S]*badges: numbers begin with B-[\s\S]*enforcement: /)
     const { properties } = JSON.parse(command('policy', 'schema', 'policy.yaml'))
     expect(properties.badges.description).to.equal('Badges for callers.')
     expect(properties.badges.properties.series.description).to.equal('Before every number.')
