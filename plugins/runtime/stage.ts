@@ -1,6 +1,7 @@
 // Has each call evaluated, passes the decision on to the enforcement stage, and fulfils its obligations.
 import {
   type Call,
+  type DecisionEvaluator,
   type ExternalDecision,
   externalDecision,
   type Failed,
@@ -17,6 +18,8 @@ import { redactOutcome } from './redact/outcome.js'
 import { describeRule, type OutputRule } from './redact/rule.js'
 
 export interface EvaluationSource {
+  /** The evaluator while the stage runs. */
+  running(): DecisionEvaluator | undefined
   /** For `svc policy explain`. */
   readonly description: string
   readonly requestOptions: RequestOptions

@@ -6,7 +6,8 @@ import { expect } from 'chai'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const page = readFileSync(join(root, 'docs', 'architecture.md'), 'utf8')
-const paths: readonly string[] = page.match(/\b(?:core|plugins|app|control-plane|examples|test|bench)\/[\w./-]*/g) ?? []
+const paths: readonly string[] =
+  page.match(/\b(?:core|plugins|app|control-plane|examples|test|bench)\/[\w./-]*/g) ?? []
 
 describe('docs/architecture.md', () => {
   it('names files and folders that exist', () => {
