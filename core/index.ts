@@ -44,6 +44,7 @@ export {
   type Outcome,
   type Sent,
 } from './call/outcome.js'
+export { personNamesOf, principalKeyOf } from './call/principal.js'
 export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
 export {
   type CallAgent,

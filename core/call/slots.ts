@@ -17,6 +17,12 @@ export interface Identity {
   readonly userId?: string
   /** Names a service agent: the client id claim, else `azp`, `client_id`, `sub`. */
   readonly clientId?: string
+  /** The token's `iss`. */
+  readonly issuer?: string
+  /** The token's `sub`; differs from `userId` where the policy names another subject claim. */
+  readonly subject?: string
+  /** The client that the token was issued to, also where it names a user: the client id claim, else `azp`, `client_id`. */
+  readonly client?: string
   readonly roles: readonly string[]
   /** The node that the token itself names; `x-node-id` is only what the caller says. */
   readonly nodeId?: string

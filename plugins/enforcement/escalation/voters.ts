@@ -1,28 +1,28 @@
 // Who may vote. A person is identified by the names in their token; only hashes are stored, salted with the escalation's
 // id.
-import { type ApprovalSet, type Identity, type PolicyFacts, type Reviewer, VoteError } from '@svc/core'
+import {
+  type ApprovalSet,
+  type Identity,
+  type PolicyFacts,
+  personNamesOf,
+  type Reviewer,
+  VoteError,
+} from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { StoredEscalation } from './stored-escalation.js'
 
 /** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
 const ADMIN = 'admin'
 
-/** Hashes of a caller's names; empty for a caller that nobody identified. */
-export function callerOf(id: string, { user, userId, clientId }: Identity): string[] {
-  const names = user === undefined ? [userId, clientId] : [user, userId]
-  return hashes(id, names)
+/** Hashes of a caller's names; empty for a caller without a token. */
+export function callerOf(id: string, caller: Identity): string[] {
+  return personNamesOf(caller).map((name) => sha256Hex(`user\n${id}\n${name}`))
 }
 
 /** Hashes of a reviewer's names. */
 export function personOf(id: string, reviewer: Reviewer): string[] {
   if (reviewer.kind === 'admin') return [sha256Hex(`${ADMIN}\n${id}`)]
-  return hashes(id, [reviewer.identity.user, reviewer.identity.userId])
-}
-
-/** Case-insensitive: a wrongly refused vote is better than a vote on one's own call. */
-function hashes(id: string, names: readonly (string | undefined)[]): string[] {
-  const known = names.filter((name) => name !== undefined).map((name) => name.normalize('NFC').toLowerCase())
-  return [...new Set(known)].map((name) => sha256Hex(`user\n${id}\n${name}`))
+  return callerOf(id, reviewer.identity)
 }
 
 /**
