@@ -19,7 +19,8 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
   const user = text(claims, names.userClaim)
   const userId = text(claims, names.subjectClaim)
   const subject = text(claims, 'sub')
-  const issuer = text(claims, 'iss')
+  // Compared with the policy's already, so it is a string of any length.
+  const { iss: issuer } = claims
   const client = clientOf(claims, names.clientIdClaim)
   const clientId = user === undefined ? (client ?? subject) : undefined
   if (user === undefined && clientId === undefined && userId === undefined) {
@@ -35,7 +36,7 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
     ...(user === undefined ? {} : { user }),
     ...(userId === undefined ? {} : { userId }),
     ...(clientId === undefined ? {} : { clientId }),
-    ...(issuer === undefined ? {} : { issuer }),
+    ...(typeof issuer === 'string' ? { issuer } : {}),
     ...(subject === undefined ? {} : { subject }),
     ...(client === undefined ? {} : { client }),
     roles: Object.freeze(rolesOf(claims, names.rolesClaim)),
