@@ -89,6 +89,7 @@ describe('a plugin with a copy of core of its own', function () {
         },
         authn: { allowUnauthenticated: true },
         quotas: { adapter: 'memory' },
+        entitlements: 'open',
         plugins: [{ use: './badges/index.mjs', version: '^2' }],
         badges: { series: 'B-' },
       },

@@ -16,6 +16,7 @@ const minimal = {
   tenant: 'acme',
   targets: { files: 'http://127.0.0.1:1' },
   quotas: { adapter: 'memory' as const },
+  entitlements: 'open' as const,
   audit: { gatewayName: 'gw', gatewayVersion: '1', append: async () => undefined },
 }
 
