@@ -148,6 +148,31 @@ export async function measureAppending(disk: string, quick: boolean): Promise<vo
   }
 }
 
+/** Durable appends per second over bare signatures, 64 in flight, signed on the event loop: the median of three rounds. */
+export async function appendRatio(disk: string): Promise<number> {
+  const dir = mkdtempSync(join(disk, 'svc-bench-audit-'))
+  try {
+    const key = join(dir, 'key')
+    generateKeyFile(key)
+    const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
+    const message = Buffer.from(canonicalize(envelope(0, true)))
+    const config = { dir: join(dir, 'log'), retentionDays: 1, signingThread: 'off' as const }
+    const appender = new SvcAppender({ config, signer })
+    await appender.ready()
+    const envelopes = Array.from({ length: RECORDS / 2 }, (_, i) => envelope(i, false))
+    await appending(appender, 64, envelopes)
+    const ratios: number[] = []
+    for (let round = 0; round < 3; round++) {
+      const bare = await bareSigning(signer, message)
+      ratios.push((await appending(appender, 64, envelopes)).perSecond / bare.perSecond)
+    }
+    await appender.close()
+    return spreadOf(ratios).median
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
 async function measureRates(
   subjects: readonly Subject[],
   rounds: number,

@@ -32,6 +32,16 @@ export async function measureImportTime(): Promise<void> {
   print(`  target: at most ${MAX_RATIO} times ${EMPTY}`)
 }
 
+/** The time of an empty process over that of one that imports `svc-sdk/audit`: the median of five pairs. */
+export async function importRatio(): Promise<number> {
+  const ratios: number[] = []
+  for (let run = 0; run < 5; run++) {
+    const empty = await runTime('')
+    ratios.push(empty / (await runTime("import 'svc-sdk/audit'")))
+  }
+  return spreadOf(ratios).median
+}
+
 /** Milliseconds from the start of a process that evaluates `source` to its end. */
 async function runTime(source: string): Promise<number> {
   const start = performance.now()

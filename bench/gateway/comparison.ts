@@ -35,6 +35,23 @@ export async function compareGateway(dir: string, quick: boolean): Promise<void>
   }
 }
 
+/** The relay's CPU per call over the gateway's, at 16 connections: the median of a few short rounds. */
+export async function gatewayRatio(dir: string): Promise<number> {
+  const scene = await Scene.set(dir)
+  try {
+    const [relay, gateway] = [await scene.subject('relay'), await scene.subject('gateway')]
+    for (const child of [relay, gateway]) await measure(scene, child, 16, 1500)
+    const ratios: number[] = []
+    for (let round = 0; round < 3; round++) {
+      const bare = await measure(scene, relay, 16, 1000)
+      ratios.push(bare.cpuPerCall / (await measure(scene, gateway, 16, 1000)).cpuPerCall)
+    }
+    return spreadOf(ratios).median
+  } finally {
+    await scene.end()
+  }
+}
+
 async function compareAt(
   scene: Scene,
   subjects: Readonly<Record<string, Child>>,

@@ -245,6 +245,8 @@ function turnstile() {
     core: '^1.0.0',
     schema: z.strictObject({}),
     presence: 'always',
+    // The first stage after it reads the request.
+    phase: 'authentication',
     create: () => ({
       async handle(_call, next) {
         arrive()
