@@ -90,7 +90,7 @@ export {
   type PluginContext,
   type SectionsOf,
 } from './plugin/plugin.js'
-export type { QuotaAdapter } from './plugin/quota-adapter.js'
+export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'

@@ -26,8 +26,8 @@ export function personOf(id: string, reviewer: Reviewer): string[] {
 }
 
 /**
- * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself, a service agent, somebody without a reviewer's role, of
- *   another tenant, or not in the approval set
+ * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself and for a service agent; without an approval set also for
+ *   somebody without a reviewer's role or of another tenant, with one for somebody who is not in it
  */
 export function checkMayVote(value: StoredEscalation, reviewer: Reviewer, facts: PolicyFacts): void {
   const fault = faultOf(value, reviewer, facts)
@@ -48,10 +48,9 @@ function faultOf(
   if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
   const own = personOf(value.id, reviewer)
   if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'
-  if (!(reviewers?.roles ?? []).some((role) => identity.roles.includes(role))) {
-    return "This needs a reviewer's role."
-  }
   if (approvalSetId === undefined) {
+    const isReviewer = (reviewers?.roles ?? []).some((role) => identity.roles.includes(role))
+    if (!isReviewer) return "This needs a reviewer's role."
     return identity.tenant === value.tenant ? undefined : 'The call is another tenant’s.'
   }
   const sets = reviewers?.approvalSets ?? {}
