@@ -1,5 +1,6 @@
 // Facts that one section of a policy states for others, at validation and when stages are created.
 import type { EscalationRule, Reviewers } from '../call/escalation.js'
+import type { PluginContext } from './plugin.js'
 
 /** Which findings deny. */
 export interface DenyRule {
@@ -19,6 +20,12 @@ export interface PolicyFacts {
   readonly hasOidc?: boolean
   /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */
   readonly asksRuntime?: boolean
+  /** The names in `targets`. From the host. */
+  readonly servers?: readonly string[]
+  /** Where relative paths and key references start; absent where key files are not checked. From the host. */
+  readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+  /** Reason tokens of custom stages. From the plugins' `reasons`. */
+  readonly reasons?: readonly string[]
 }
 
 /** Sections of a policy that are valid by themselves and not together. */

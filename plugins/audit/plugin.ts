@@ -3,6 +3,7 @@ import { bind, bindDefault, definePlugin, lateBound, resolve, services, token, t
 import { auditSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
+import { keyFault, missingSigner } from './signer-key.js'
 import { AuditStage } from './stage.js'
 
 /** The log that the stage opens and the tokens resolve. */
@@ -24,6 +25,14 @@ export const auditPlugin = definePlugin({
       chosenBy: [['append'], ['signer'], ['presign']],
     },
   ],
+
+  check({ signer }, { place }, isBound) {
+    if (isBound(tokens.Signer) || isBound(tokens.SvcAppender)) return []
+    const path = ['audit', 'signer', 'keyRef']
+    if (signer?.keyRef === undefined) return [{ path, message: missingSigner }]
+    const message = place && keyFault(signer.keyRef, place.baseDir)
+    return message === undefined ? [] : [{ path, message }]
+  },
 
   register(config, context) {
     const { container } = context

@@ -6,7 +6,6 @@ import {
   escalation,
   externalDecision,
   identity,
-  type PluginContext,
   type PolicyFacts,
   redactor,
   resolve,
@@ -38,7 +37,7 @@ export const enforcementPlugin = definePlugin({
   metrics,
   uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
-  check: checkTogether,
+  check: (config, facts) => [...unknownReasons(config, facts.reasons ?? []), ...checkTogether(config, facts)],
 
   facts: ({ mode, deny_on }) => ({
     denies: { mode, ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }) },
@@ -58,8 +57,6 @@ export const enforcementPlugin = definePlugin({
   },
 
   create(config, context) {
-    warnOfUnknown('deny_on', config.deny_on ?? [], context)
-    warnOfUnknown('escalate_on', config.escalate_on ?? [], context)
     const { escalation: rule } = context.facts
     const compiled = compileVerdict(config, rule !== undefined)
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
@@ -83,12 +80,15 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
   return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
 }
 
-// A warning, not an error: a custom stage may report tokens of its own.
-function warnOfUnknown(key: string, named: readonly string[], context: PluginContext): void {
-  for (const [i, reason] of named.entries()) {
-    if (isKnownReason(reason)) continue
-    const nearest = nearestReason(reason)
-    const hint = nearest === undefined ? '' : `; did you mean "${nearest}"?`
-    context.warn(`enforcement.${key}[${i}]: no built-in stage reports "${reason}"${hint}`)
-  }
+function unknownReasons(config: EnforcementConfig, declared: readonly string[]): Contradiction[] {
+  return (['deny_on', 'escalate_on'] as const).flatMap((key) =>
+    (config[key] ?? []).flatMap((reason, index) => {
+      if (isKnownReason(reason) || declared.includes(reason)) return []
+      const meant = nearestReason(reason, declared)
+      const hint =
+        meant === undefined ? 'a custom stage declares its own as `reasons`' : `did you mean "${meant}"?`
+      const message = `no stage reports "${reason}"; ${hint}`
+      return [{ path: ['enforcement', key, index], message }]
+    }),
+  )
 }

@@ -1,5 +1,6 @@
 // The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
 import { definePlugin, externalDecision, identity, redactor, sideEffects, tokens } from '@svc/core'
+import { KeyReader } from '@svc/core/secret'
 import { runtimeSchema } from './config.js'
 import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
@@ -24,16 +25,16 @@ export const runtimePlugin = definePlugin({
   uses: [identity, redactor, sideEffects],
   provides: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
-  check: ({ enforcement: { mode, remote } }) =>
-    mode === 'remote' || remote?.endpoint === undefined
-      ? []
-      : [
-          {
-            path: ['runtime', 'enforcement', 'remote', 'endpoint'],
-            message: 'has no effect without mode: remote',
-            severity: 'warning',
-          },
-        ],
+  check({ enforcement: { mode, remote } }, { place }) {
+    const path = ['runtime', 'enforcement', 'remote']
+    if (mode !== 'remote') {
+      if (remote?.endpoint === undefined) return []
+      const message = 'has no effect without mode: remote'
+      return [{ path: [...path, 'endpoint'], message, severity: 'warning' }]
+    }
+    const message = remote?.apiKeyRef && place && new KeyReader(place).fileFault(remote.apiKeyRef)
+    return message ? [{ path: [...path, 'apiKeyRef'], message }] : []
+  },
 
   create(config, context) {
     const { remote } = config.enforcement

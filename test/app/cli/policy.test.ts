@@ -1,5 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
+import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { fixtures, policy, secret } from './policy-console.js'
 
@@ -47,6 +50,53 @@ describe('svc policy check', () => {
       'valid/least.yaml: OK, 4 stages: audit, authn, enforcement, quotas',
     ])
     expect(exit).to.equal(0)
+  })
+
+  it('reports key files that cannot be read, relative to the policy', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-keys-'))
+    try {
+      const file = join(folder, 'policy.yaml')
+      copyFileSync(`${fixtures}valid/every-section.yaml`, file)
+      const { lines, exit } = await policy('check', file)
+      const missing = lines.filter((line) => /there is no key file|no key file at/.test(line))
+      expect(missing.map((line) => line.split(' ')[1])).to.deep.equal([
+        ...[
+          'server.tls.key:',
+          'server.tls.cert:',
+          'server.tls.clientCa:',
+          'admin.tls.key:',
+          'admin.tls.cert:',
+        ],
+        ...['audit.signer.keyRef:', 'brokers.files.key_refs[1]:', 'brokers.bills.private_key_ref:'],
+      ])
+      expect(exit).to.equal(1)
+      const options = { policyYaml: readFileSync(file, 'utf8'), policyFile: file }
+      expect(() => startGatewayServer(options)).to.throw(PolicyError, 'no key file at')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  it('fails on warnings with --strict only', async () => {
+    const { lines, exit } = await policy('check', '--strict', `${fixtures}valid/least.yaml`)
+    expect(lines).to.have.length(3)
+    expect(lines.at(-1)).to.equal('valid/least.yaml: refused by --strict, 2 warnings')
+    expect(exit).to.equal(1)
+  })
+
+  it('prints JSON with --json', async () => {
+    const told = async (...args: string[]) => {
+      const { lines, exit } = await policy('check', '--json', ...args)
+      return { ...JSON.parse(lines.join('\n')), exit }
+    }
+    const least = await told(`${fixtures}valid/least.yaml`)
+    expect(least).to.include({ file: 'valid/least.yaml', ok: true, exit: 0 })
+    expect(least.stages).to.include.members(['audit', 'enforcement'])
+    expect(least.diagnostics[0]).to.include({ severity: 'warning', line: 2, column: 1, path: 'authn' })
+    const wrong = await told(`${fixtures}invalid/out-of-range.yaml`)
+    expect(wrong).to.include({ ok: false, exit: 1 })
+    expect(wrong.diagnostics[0]).to.include({ severity: 'error', path: 'port', line: 3 })
+    expect(await told('--strict', `${fixtures}valid/least.yaml`)).to.include({ ok: false, exit: 1 })
   })
 
   it('says so when the file cannot be read', async () => {
