@@ -4,8 +4,8 @@ import { type Diagnostic, formatDiagnostic, policySchema } from '@svc/core/polic
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { builtinPlugins } from '../gateway/plugins.js'
 import { hostSchema } from '../policy/config.js'
-import { baseDirOf, diagnosticsOf, loadPolicyFile } from '../policy/load-file.js'
 import { type ExplainedCall, explainCall } from './explain.js'
+import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 /** The surroundings of a command: output, environment, exit status. */
 export interface PolicyConsole {

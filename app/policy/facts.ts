@@ -4,11 +4,11 @@ import type { PluginContext, PolicyFacts } from '@svc/core'
 import type { HostConfig } from './config.js'
 
 /** Without an admin listener there are no reviewers. */
-export function hostFacts({ admin, targets }: HostConfig): PolicyFacts {
+export function hostFacts({ admin, targets, tenant }: HostConfig): PolicyFacts {
   const servers = Object.keys(targets)
-  if (admin === undefined) return { servers }
+  if (admin === undefined) return { tenant, servers }
   const { reviewer_roles: roles, approval_sets: approvalSets } = admin
-  return { servers, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
+  return { tenant, servers, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
 }
 
 /** The directories of a policy whose relative paths start from `baseDir`. */

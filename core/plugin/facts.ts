@@ -20,6 +20,8 @@ export interface PolicyFacts {
   readonly hasOidc?: boolean
   /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */
   readonly asksRuntime?: boolean
+  /** The gateway's own tenant. From the host. */
+  readonly tenant?: string
   /** The names in `targets`. From the host. */
   readonly servers?: readonly string[]
   /** Where relative paths and key references start; absent where key files are not checked. From the host. */

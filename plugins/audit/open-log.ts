@@ -86,6 +86,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const { keyId } = signer
   const { retentionDays, checkpointIntervalMs: intervalMs } = config
+  const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
   const presign = presignOf(config)
   const signingThread = config.signer?.thread ?? 'auto'
@@ -99,18 +100,17 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       dir,
       keyId,
       retentionDays,
-      intervalMs,
+      checkpoints,
       minFreeBytes,
       signingThread,
       sha256Hex(JSON.stringify(presign ?? null)),
     ]),
     () => {
-      const checkpoint = { intervalMs }
       const settings = {
         dir,
         retentionDays,
         minFreeBytes,
-        checkpoint,
+        checkpoints,
         signingThread,
         ...(presign === undefined ? {} : { presign }),
       }

@@ -6,9 +6,9 @@ import { messageOf } from '@svc/core/json'
 import { type Diagnostic, loadPolicy, type PolicyResult, pluginUses } from '@svc/core/policy'
 import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
-import { checkHost } from './check-host.js'
-import { type HostConfig, hostSchema } from './config.js'
-import { hostFacts, placeOf } from './facts.js'
+import { checkHost } from '../policy/check-host.js'
+import { type HostConfig, hostSchema } from '../policy/config.js'
+import { hostFacts, placeOf } from '../policy/facts.js'
 
 /** A file that cannot be read is a mistake of the policy; so is a key file where `checksFiles` is true. */
 export async function loadPolicyFile(
