@@ -1,6 +1,7 @@
-// Checks the host's keys of a policy: key files that cannot be read.
+// Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
 import type { Contradiction, PolicyFacts } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
+import { isLocalAddress } from '../http/allowed-hosts.js'
 import type { TlsConfig } from '../tls/config.js'
 import type { HostConfig } from './config.js'
 
@@ -12,6 +13,17 @@ export interface HostKey {
 }
 
 export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
+  return [...plainHttp(host), ...keyFiles(host, place)]
+}
+
+/** Behind a proxy that ends TLS, `publicUrl` is https. */
+function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): Contradiction[] {
+  if (tls !== undefined || isLocalAddress(host) || publicUrl?.startsWith('https:') === true) return []
+  const message = 'not a loopback address, and there is no TLS: tokens and arguments can be read in transit'
+  return [{ path: ['server', 'host'], message, severity: 'warning' }]
+}
+
+function keyFiles(host: HostConfig, place: PolicyFacts['place']): Contradiction[] {
   if (place === undefined) return []
   return hostKeys(host).flatMap(({ path, ref, directories }) => {
     const message = new KeyReader(place, directories).fileFault(ref)

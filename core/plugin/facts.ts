@@ -16,6 +16,8 @@ export interface PolicyFacts {
   readonly escalation?: EscalationRule
   /** Who may vote on escalations; absent without reviewers. From the host's `admin`. */
   readonly reviewers?: Reviewers
+  /** The configured rules that report findings, and where each is in the policy. From `security`. */
+  readonly rules?: readonly { readonly reason: string; readonly path: readonly string[] }[]
   /** Whether bearer tokens are validated, so that users are known. From `authn`. */
   readonly hasOidc?: boolean
   /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */

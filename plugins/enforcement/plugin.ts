@@ -20,7 +20,7 @@ import { describeEscalation, describeRule } from './describe.js'
 import { Escalations } from './escalation/escalations.js'
 import { unsatisfiableRules } from './escalation/policy-check.js'
 import { metrics } from './metrics.js'
-import { deniedReasons, isKnownReason, nearestReason } from './reasons.js'
+import { canonicalReason, deniedReasons, isKnownReason, nearestReason } from './reasons.js'
 import { EnforcementStage } from './stage.js'
 import { escalationStore } from './stores.js'
 import { compileVerdict } from './verdict.js'
@@ -37,7 +37,11 @@ export const enforcementPlugin = definePlugin({
   metrics,
   uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
-  check: (config, facts) => [...unknownReasons(config, facts.reasons ?? []), ...checkTogether(config, facts)],
+  check: (config, facts) => [
+    ...unknownReasons(config, facts.reasons ?? []),
+    ...checkTogether(config, facts),
+    ...reportedOnly(config, facts.rules ?? []),
+  ],
 
   facts: ({ mode, deny_on }) => ({
     denies: { mode, ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }) },
@@ -78,6 +82,26 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
   if (escalate_on === undefined) return []
   const message = 'nothing escalates without security.side_effects.approve_high_risk: true'
   return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
+}
+
+/** Rules whose findings the policy records and lets pass. */
+function reportedOnly(
+  { mode, deny_on, escalate_on = [] }: EnforcementConfig,
+  rules: NonNullable<PolicyFacts['rules']>,
+): Contradiction[] {
+  if (mode === 'observe' || deny_on === undefined) return []
+  const effective = new Set([...deniedReasons(deny_on), ...escalate_on.map(canonicalReason)])
+  return rules.flatMap(({ reason, path }): Contradiction[] =>
+    effective.has(reason)
+      ? []
+      : [
+          {
+            path,
+            message: `reported only: enforcement.deny_on does not name ${reason}`,
+            severity: 'warning',
+          },
+        ],
+  )
 }
 
 function unknownReasons(config: EnforcementConfig, declared: readonly string[]): Contradiction[] {

@@ -1,5 +1,6 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
 import { definePlugin, identity, limits } from '@svc/core'
+import { ineffectiveLists } from './check.js'
 import { entitlementsSchema } from './config.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
@@ -13,5 +14,6 @@ export const entitlementsPlugin = definePlugin({
   absent: 'every tool is allowed to every tenant',
   uses: [identity],
   provides: [limits],
+  check: (config, { servers }) => ineffectiveLists(config, servers),
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })

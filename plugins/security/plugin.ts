@@ -5,6 +5,7 @@ import {
   definePlugin,
   identity,
   type PluginContext,
+  type PolicyFacts,
   resolveOptional,
   sideEffectPolicy,
   sideEffects,
@@ -29,11 +30,16 @@ export const securityPlugin = definePlugin({
   phase: 'inspection',
   uses: [identity],
   provides: [sideEffects],
-  facts: ({ side_effects: section }) => {
-    const escalation = escalationRule(section)
-    return escalation === undefined ? {} : { escalation }
+  facts: (config) => {
+    const escalation = escalationRule(config.side_effects)
+    const rules = rulesOf(config)
+    return { ...(rules.length === 0 ? {} : { rules }), ...(escalation === undefined ? {} : { escalation }) }
   },
-  check: (config, { servers }) => [...ineffective(config), ...unknownServers(config, servers)],
+  check: (config, { servers }) => [
+    ...ineffective(config),
+    ...versionRanges(config),
+    ...unknownServers(config, servers),
+  ],
   register: (_config, { container }) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
@@ -78,6 +84,38 @@ function ineffective({ side_effects: section, fs_root, fs_allowlist }: SecurityC
     found.push({ path, message: 'has no effect without fs_allowlist', severity: 'warning' })
   }
   return found
+}
+
+/** The reason of each configured rule, and its path. */
+function rulesOf(config: SecurityConfig): NonNullable<PolicyFacts['rules']> {
+  const { limits, side_effects } = config
+  const rules = [
+    [config.allow_versions, 'version_unpinned', ['allow_versions']],
+    [config.egress_allowlist, 'egress_violation', ['egress_allowlist']],
+    [config.fs_allowlist, 'fs_violation', ['fs_allowlist']],
+    [limits?.max_payload_kb, 'payload_too_large', ['limits', 'max_payload_kb']],
+    [limits?.max_duration_ms, 'duration_too_long', ['limits', 'max_duration_ms']],
+    [
+      side_effects?.require_idempotency_key || undefined,
+      'missing_idempotency_for_side_effect',
+      ['side_effects', 'require_idempotency_key'],
+    ],
+  ] as const
+  return rules.flatMap(([value, reason, path]) =>
+    value === undefined ? [] : [{ reason, path: ['security', ...path] }],
+  )
+}
+
+/** Only `*` is special in a version: a semver range would match nothing. */
+function versionRanges({ allow_versions = {} }: SecurityConfig): Contradiction[] {
+  return Object.entries(allow_versions).flatMap(([server, versions]) =>
+    versions.flatMap((version, index): Contradiction[] => {
+      if (!/^[\^~<>=]|\.x\b/.test(version)) return []
+      const path = ['security', 'allow_versions', server, index]
+      const message = `"${version}" is compared as text, not as a range; accepted are a version and * as in 1.*`
+      return [{ path, message, severity: 'warning' }]
+    }),
+  )
 }
 
 /** With a misspelled name, the intended server would not be restricted. */

@@ -77,6 +77,25 @@ describe('svc policy check', () => {
     }
   })
 
+  it('warns, as explain does, where the policy says less than it seems to', async () => {
+    const file = `${fixtures}valid/says-less.yaml`
+    const { lines, exit } = await policy('check', file)
+    const place = 'warning: valid/says-less.yaml:'
+    const warnings = [
+      `${place}5:11 server.host: not a loopback address, and there is no TLS: tokens and arguments can be read in transit`,
+      `${place}10:3 entitlements.default_plan: the plan "free" has no allowlist: tenants without an entry may use nothing`,
+      `${place}15:31 entitlements.tenants.acme.allowlist[1]: "flies/read" names no target; known: files`,
+      `${place}16:23 entitlements.tenants.acme.users.ann.allowlist: adds nothing to the allowlist of the tenant`,
+      `${place}18:36 security.allow_versions.files[1]: "^1.2" is compared as text, not as a range; accepted are a version and * as in 1.*`,
+      `${place}18:44 security.allow_versions.files[2]: ">=1" is compared as text, not as a range; accepted are a version and * as in 1.*`,
+      `${place}19:13 security.limits.max_payload_kb: reported only: enforcement.deny_on does not name payload_too_large`,
+    ]
+    expect(lines.slice(0, -1)).to.deep.equal(warnings)
+    expect(exit).to.equal(0)
+    const asked = ['--tenant', 'acme', '--server', 'files', '--tool', 'read@1.0']
+    expect((await policy('explain', file, ...asked)).lines).to.include.members(warnings)
+  })
+
   it('fails on warnings with --strict only', async () => {
     const { lines, exit } = await policy('check', '--strict', `${fixtures}valid/least.yaml`)
     expect(lines).to.have.length(3)
@@ -113,7 +132,9 @@ describe('svc policy explain', () => {
     policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
 
   it('says what every stage would do, in order, and that the call would be sent', async () => {
-    const { lines, exit } = await explain('read@1.2', '--user', 'bob@acme.example')
+    const explained = await explain('read@1.2', '--user', 'bob@acme.example')
+    const { exit } = explained
+    const lines = explained.lines.filter((line) => !line.startsWith('warning: '))
     expect(lines[0]).to.equal('call: mcp://files/read@1.2 for user "bob@acme.example" of tenant "acme"')
     const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
     expect([...new Set(stages)]).to.deep.equal([
@@ -171,7 +192,7 @@ describe('svc policy explain', () => {
 
   it('says that no target has the name of the server, whatever the stages would decide', async () => {
     const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
-    const { lines } = await policy(...asked)
+    const lines = (await policy(...asked)).lines.filter((line) => !line.startsWith('warning: '))
     expect(lines).to.have.length(2)
     expect(lines.at(-1)).to.match(
       /^verdict: denied with TARGET_NOT_FOUND \(404\); .*; stage: gateway; rule: .*known: .*bills/,
