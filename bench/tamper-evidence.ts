@@ -44,7 +44,7 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
     const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
     const log = join(dir, 'log')
     const appender = new SvcAppender({
-      config: { dir: log, retentionDays: 1, checkpoint: { intervalMs: INTERVAL_MS } },
+      config: { dir: log, retentionDays: 1, checkpoints: { intervalMs: INTERVAL_MS } },
       signer,
     })
     await appender.ready()

@@ -89,7 +89,7 @@ async function opened(dir: string, signer: LocalDevSigner, port: number): Promis
     config: {
       dir,
       retentionDays: 365,
-      checkpoint: false,
+      checkpoints: false,
       presign: {
         apiBaseUrl: `http://127.0.0.1:${port}`,
         auditKey: 'Bearer measure',

@@ -64,15 +64,22 @@ function summary(report: VerifyReport, fast: boolean): string {
   if (report.selfVouched && report.keys.length > 0) {
     lines.push('judged by the public-keys file in the log itself: the log vouches for itself (give --keys)')
   }
-  if (report.verdict === 'intact') lines.push('intact')
+  if (report.verdict === 'intact') lines.push(isUnsealed(report) ? unsealedVerdict : 'intact')
   else if (report.verdict === 'not_intact') lines.push('NOT INTACT')
   else lines.push(`cannot be judged: ${report.reason}`)
   return `${lines.join('\n')}\n`
 }
 
-function seals({ checkpoints, sealed, unsealed }: VerifyReport): string {
-  if (checkpoints === 0 && sealed === 0)
-    return 'no checkpoints: records that are missing would not be noticed'
+const unsealedVerdict =
+  'every record that is present is intact; missing records cannot be detected without checkpoints'
+
+function isUnsealed({ checkpoints, sealed }: VerifyReport): boolean {
+  return checkpoints === 0 && sealed === 0
+}
+
+function seals(report: VerifyReport): string {
+  if (isUnsealed(report)) return 'no checkpoints'
+  const { checkpoints, sealed, unsealed } = report
   return `${sealed} records sealed by ${checkpoints} checkpoints, ${unsealed} not sealed yet`
 }
 

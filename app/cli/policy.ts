@@ -1,23 +1,11 @@
 // `svc policy`: check a policy, explain its decision on a call, print its JSON Schema.
-import { readFile } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
-import type { Plugin } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import {
-  type Diagnostic,
-  formatDiagnostic,
-  loadPolicy,
-  type PolicyLayer,
-  type PolicyResult,
-  pluginUses,
-  policySchema,
-} from '@svc/core/policy'
+import { type Diagnostic, formatDiagnostic, policySchema } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { importPlugins } from '../gateway/custom-plugins.js'
 import { builtinPlugins } from '../gateway/plugins.js'
-import { type HostConfig, hostSchema } from '../policy/config.js'
-import { hostFacts } from '../policy/facts.js'
+import { hostSchema } from '../policy/config.js'
 import { type ExplainedCall, explainCall } from './explain.js'
+import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
 
 /** The surroundings of a command: output, environment, exit status. */
 export interface PolicyConsole {
@@ -33,6 +21,11 @@ const processConsole: PolicyConsole = {
   exit: (code) => {
     process.exitCode = code
   },
+}
+
+interface CheckOptions {
+  strict?: true
+  json?: true
 }
 
 interface ExplainOptions {
@@ -52,7 +45,9 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
       new Command('check')
         .description('tell every mistake in a policy; exit 1 when there is one')
         .argument('<file>', 'the policy file')
-        .action((file: string) => check(file, io)),
+        .option('--strict', 'fail on warnings too')
+        .option('--json', 'print the diagnostics as JSON')
+        .action((file: string, options: CheckOptions) => check(file, options, io)),
     )
     .addCommand(
       new Command('explain')
@@ -78,32 +73,40 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
     )
 }
 
-async function check(file: string, io: PolicyConsole): Promise<void> {
-  const result = await judged(file, io)
-  if (result === undefined) return
-  const { plugins } = result.policy
-  io.print(`${file}: OK, ${plugins.length} stages: ${plugins.map(({ name }) => name).join(', ')}`)
+async function check(file: string, { strict, json }: CheckOptions, io: PolicyConsole): Promise<void> {
+  const result = await loadPolicyFile(file, io.env, true)
+  const diagnostics = diagnosticsOf(result)
+  const isOk = result.ok && (strict !== true || diagnostics.length === 0)
+  if (!isOk) io.exit(1)
+  const stages = result.ok ? result.policy.plugins.map(({ name }) => name) : []
+  if (json === true) {
+    io.print(JSON.stringify({ file, ok: isOk, stages, diagnostics: diagnostics.map(jsonOf) }, null, 2))
+    return
+  }
+  for (const diagnostic of diagnostics) io.print(lineOf(diagnostic))
+  if (isOk) io.print(`${file}: OK, ${stages.length} stages: ${stages.join(', ')}`)
+  else if (result.ok) io.print(`${file}: refused by --strict, ${diagnostics.length} warnings`)
 }
 
 async function schema(file: string | undefined, io: PolicyConsole): Promise<void> {
-  const custom = file === undefined ? [] : await pluginsOf(file, io)
-  const named = new Map([...builtinPlugins, ...custom].map((plugin) => [plugin.name, plugin]))
+  const result = file === undefined ? undefined : await loadPolicyFile(file, io.env, false)
+  if (result?.ok === false) {
+    for (const diagnostic of diagnosticsOf(result)) io.print(lineOf(diagnostic))
+    io.exit(1)
+    return
+  }
+  const plugins = [...builtinPlugins, ...(result?.policy.plugins ?? [])]
+  const named = new Map(plugins.map((plugin) => [plugin.name, plugin]))
   io.print(JSON.stringify(policySchema(hostSchema, [...named.values()]), null, 2))
 }
 
-async function pluginsOf(file: string, io: PolicyConsole): Promise<Plugin[]> {
-  const layers = [{ file, text: await readFile(file, 'utf8') }]
-  const uses = pluginUses({ layers, env: io.env })
-  const imported = await importPlugins(uses, builtinPlugins, dirname(resolve(file)))
-  return [...imported.values()].map((plugin) => {
-    if (plugin instanceof Error) throw plugin
-    return plugin
-  })
-}
-
 async function explain(file: string, options: ExplainOptions, io: PolicyConsole): Promise<void> {
-  const result = await judged(file, io)
-  if (result === undefined) return
+  const result = await loadPolicyFile(file, io.env, false)
+  for (const diagnostic of diagnosticsOf(result)) io.print(lineOf(diagnostic))
+  if (!result.ok) {
+    io.exit(1)
+    return
+  }
   const call: ExplainedCall = {
     tenant: options.tenant,
     server: options.server,
@@ -112,51 +115,16 @@ async function explain(file: string, options: ExplainOptions, io: PolicyConsole)
     args: options.args,
     ...(options.user === undefined ? {} : { user: options.user }),
   }
-  const baseDir = dirname(resolve(file))
-  for (const line of await explainCall(result.policy, call, baseDir)) io.print(line)
+  for (const line of await explainCall(result.policy, call, baseDirOf(file))) io.print(line)
 }
 
-/** Prints warnings and mistakes; undefined, with exit status 1, when the policy has a mistake. */
-async function judged(file: string, io: PolicyConsole) {
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (fault) {
-    io.print(`${file} cannot be read: ${messageOf(fault)}`)
-    io.exit(1)
-    return undefined
-  }
-  const result = await loadWhole([{ file, text }], dirname(resolve(file)), io.env)
-  const warnings = result.ok ? result.policy.warnings : result.warnings
-  for (const line of [
-    ...(result.ok ? [] : result.mistakes.map(formatDiagnostic)),
-    ...warnings.map(warningLine),
-  ]) {
-    io.print(line)
-  }
-  if (result.ok) return result
-  io.exit(1)
-  return undefined
+function lineOf(diagnostic: Diagnostic): string {
+  const line = formatDiagnostic(diagnostic)
+  return diagnostic.severity === 'warning' ? `warning: ${line}` : line
 }
 
-function warningLine(warning: Diagnostic): string {
-  return `warning: ${formatDiagnostic(warning)}`
-}
-
-async function loadWhole(
-  layers: readonly PolicyLayer[],
-  baseDir: string,
-  env: PolicyConsole['env'],
-): Promise<PolicyResult<HostConfig>> {
-  const custom = await importPlugins(pluginUses({ layers, env }), builtinPlugins, baseDir)
-  return loadPolicy({
-    layers,
-    host: hostSchema,
-    hostFacts,
-    plugins: builtinPlugins,
-    custom,
-    env,
-  })
+function jsonOf({ severity, ...rest }: Diagnostic) {
+  return { severity: severity === 'mistake' ? 'error' : severity, ...rest }
 }
 
 function collected(role: string, roles: string[] | undefined): string[] {

@@ -22,8 +22,9 @@ import { SessionBinding } from '../mcp/session-binding.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AdminToken } from '../policy/admin-token.js'
+import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
-import { hostFacts } from '../policy/facts.js'
+import { hostFacts, placeOf } from '../policy/facts.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
 import { bindGiven, type GatewayOptions, layersOf } from './options.js'
@@ -94,9 +95,11 @@ export class GatewayBuilder {
     const result = loadPolicy({
       layers,
       host: hostSchema,
-      hostFacts,
+      hostFacts: (host) => ({ ...hostFacts(host), place: this.#place(host) }),
+      checkHost,
       plugins: this.#plugins,
       isBound: (token) => this.#bindings.isRegistered(token, true),
+      bindingOf: (token) => resolveOptional(this.#bindings, token),
       env: this.#options.env ?? process.env,
       ...(custom === undefined ? { customPending: true } : { custom }),
     })
@@ -142,10 +145,8 @@ export class GatewayBuilder {
   }
 
   /** Where the paths and references of a policy start from. */
-  #place({ sec0Dir }: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
-    const baseDir = this.#baseDir
-    const { env } = this.#options
-    return { baseDir, stateDir: resolvePath(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
+  #place(host: HostConfig): Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'> {
+    return placeOf(host, this.#baseDir, this.#options.env)
   }
 
   /** Creates the stages, with a container of their own; nothing is opened before the pipeline starts. */

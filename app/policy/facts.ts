@@ -1,10 +1,21 @@
 // Facts of the host's part of a policy for plugins, when it is checked and when stages are created.
-import type { PolicyFacts } from '@svc/core'
+import { resolve } from 'node:path'
+import type { PluginContext, PolicyFacts } from '@svc/core'
 import type { HostConfig } from './config.js'
 
 /** Without an admin listener there are no reviewers. */
-export function hostFacts({ admin }: HostConfig): PolicyFacts {
-  if (admin === undefined) return {}
+export function hostFacts({ admin, targets, tenant }: HostConfig): PolicyFacts {
+  const servers = Object.keys(targets)
+  if (admin === undefined) return { tenant, servers }
   const { reviewer_roles: roles, approval_sets: approvalSets } = admin
-  return { reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
+  return { tenant, servers, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
+}
+
+/** The directories of a policy whose relative paths start from `baseDir`. */
+export function placeOf(
+  { sec0Dir }: HostConfig,
+  baseDir: string,
+  env?: PluginContext['env'],
+): NonNullable<PolicyFacts['place']> {
+  return { baseDir, stateDir: resolve(baseDir, sec0Dir), ...(env === undefined ? {} : { env }) }
 }

@@ -1,5 +1,6 @@
 // Facts that one section of a policy states for others, at validation and when stages are created.
 import type { EscalationRule, Reviewers } from '../call/escalation.js'
+import type { PluginContext } from './plugin.js'
 
 /** Which findings deny. */
 export interface DenyRule {
@@ -15,10 +16,20 @@ export interface PolicyFacts {
   readonly escalation?: EscalationRule
   /** Who may vote on escalations; absent without reviewers. From the host's `admin`. */
   readonly reviewers?: Reviewers
+  /** The configured rules that report findings, and where each is in the policy. From `security`. */
+  readonly rules?: readonly { readonly reason: string; readonly path: readonly string[] }[]
   /** Whether bearer tokens are validated, so that users are known. From `authn`. */
   readonly hasOidc?: boolean
   /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */
   readonly asksRuntime?: boolean
+  /** The gateway's own tenant. From the host. */
+  readonly tenant?: string
+  /** The names in `targets`. From the host. */
+  readonly servers?: readonly string[]
+  /** Where relative paths and key references start; absent where key files are not checked. From the host. */
+  readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+  /** Reason tokens of custom stages. From the plugins' `reasons`. */
+  readonly reasons?: readonly string[]
 }
 
 /** Sections of a policy that are valid by themselves and not together. */

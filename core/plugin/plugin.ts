@@ -99,17 +99,23 @@ export interface Plugin<Config = unknown> {
   readonly provides?: readonly Slot<unknown>[]
   /** A warning for the operator when the policy has no such section. */
   readonly absent?: string
+  /** Reason tokens of its stage's findings, where they are not core's: a policy's `deny_on` may name them. */
+  readonly reasons?: readonly string[]
   /** The metrics of its stage by name; `/metrics` shows them from the start. */
   readonly metrics?: Readonly<Record<string, MetricEntry>>
   /** The tokens that `register` binds; the gateway's container resolves them to the running objects. */
   readonly owns?: readonly OwnedToken[]
   /** Facts that other plugins need. */
   facts?(config: Config): PolicyFacts
-  /** Contradictions to other sections or to bindings in code. Called when every section is valid by itself. */
+  /**
+   * Contradictions to other sections or to bindings in code, and key files that cannot be read. Called when every
+   * section is valid by itself. `bindingOf` gives what code bound.
+   */
   check?(
     config: Config,
     facts: PolicyFacts,
     isBound: (token: Token<unknown>) => boolean,
+    bindingOf: <T>(token: Token<T>) => T | undefined,
   ): readonly Contradiction[]
   /**
    * Binds the defaults of its tokens with `bindDefault` in the context's container, of which each policy has its own. A

@@ -5,7 +5,7 @@ export { policySchema } from './json-schema.js'
 export { type KeyReference, keysReference } from './keys-reference.js'
 export { loadPolicy, pluginUses } from './load.js'
 export { notAvailable, notAvailableMessage } from './not-available.js'
-export { nearest } from './spelling.js'
+export { nearest, unknownServer } from './spelling.js'
 export type {
   Diagnostic,
   EffectivePolicy,

@@ -1,7 +1,7 @@
 // Loads a policy: parses, merges, validates every section, checks versions and order, and reports all mistakes at once.
 import type { z } from 'zod'
 import { contractName } from '../call/contract.js'
-import type { PolicyFacts } from '../plugin/facts.js'
+import type { Contradiction, PolicyFacts } from '../plugin/facts.js'
 import type { OwnedToken, Plugin } from '../plugin/plugin.js'
 import { mistakeAt, sortedByPosition, warningAt } from './diagnostic.js'
 import { policyDigest } from './digest.js'
@@ -83,6 +83,7 @@ class PolicyLoader<Host> {
     for (const { name, owns = [] } of plugins) this.#mistakes.push(...this.#checkChoices(name, owns))
     if (this.#mistakes.length > 0 || host.value === undefined) return this.#refused()
     const facts = this.#factsOf(host.value, plugins, values)
+    this.#report(this.#input.checkHost?.(host.value, facts) ?? [])
     if (!this.#isPending) this.#checkContradictions(plugins, values, facts)
     if (this.#mistakes.length > 0) return this.#refused()
     const policy = {
@@ -107,7 +108,8 @@ class PolicyLoader<Host> {
 
   #factsOf(host: Host, plugins: readonly Plugin[], values: ReadonlyMap<string, unknown>): PolicyFacts {
     const facts = plugins.map((plugin) => plugin.facts?.(values.get(plugin.name)))
-    return Object.assign({}, this.#input.hostFacts?.(host), ...facts)
+    const reasons = plugins.flatMap((plugin) => plugin.reasons ?? [])
+    return Object.assign(reasons.length === 0 ? {} : { reasons }, this.#input.hostFacts?.(host), ...facts)
   }
 
   #checkContradictions(
@@ -117,11 +119,16 @@ class PolicyLoader<Host> {
   ): void {
     for (const plugin of plugins) {
       const config = values.get(plugin.name)
-      for (const { path, message, severity } of plugin.check?.(config, facts, this.#isBound) ?? []) {
-        const found = this.#sections.locate(path)
-        if (severity === 'warning') this.#warnings.push(warningAt(found.origin, found.path, message))
-        else this.#mistakes.push(mistakeAt(found.origin, found.path, message))
-      }
+      const bindingOf = this.#input.bindingOf ?? (() => undefined)
+      this.#report(plugin.check?.(config, facts, this.#isBound, bindingOf) ?? [])
+    }
+  }
+
+  #report(found: readonly Contradiction[]): void {
+    for (const { path, message, severity } of found) {
+      const { origin, path: written } = this.#sections.locate(path)
+      if (severity === 'warning') this.#warnings.push(warningAt(origin, written, message))
+      else this.#mistakes.push(mistakeAt(origin, written, message))
     }
   }
 

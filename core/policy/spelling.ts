@@ -35,6 +35,14 @@ export function nearest(written: string, known: readonly string[]): string | und
   return best
 }
 
+/** What is wrong with a server that `targets` does not have; undefined for one that it has. */
+export function unknownServer(server: string, known: readonly string[]): string | undefined {
+  if (known.some((name) => name.normalize('NFC') === server.normalize('NFC'))) return undefined
+  const meant = nearest(server, known)
+  const hint = meant === undefined ? '' : `did you mean "${meant}"? `
+  return `no target is named "${server}"; ${hint}known: ${known.join(', ') || 'none'}`
+}
+
 function normalized(word: string): string {
   return word.replace(/[_-]/g, '').toLowerCase()
 }

@@ -1,7 +1,8 @@
 // Types of policy loading: layers in, one effective policy or all mistakes out.
 import type { z } from 'zod'
-import type { PolicyFacts } from '../plugin/facts.js'
+import type { Contradiction, PolicyFacts } from '../plugin/facts.js'
 import type { Plugin } from '../plugin/plugin.js'
+import type { Token } from '../plugin/tokens.js'
 
 /** A message for the author of a policy. Lines and columns count from 1; absent for objects of code. */
 export interface Diagnostic {
@@ -27,6 +28,8 @@ export interface PolicyInput<Host> {
   readonly host: z.ZodType<Host>
   /** Facts from the host's keys that plugins need. */
   readonly hostFacts?: (host: Host) => PolicyFacts
+  /** The `check` of the host's keys. */
+  readonly checkHost?: (host: Host, facts: PolicyFacts) => readonly Contradiction[]
   /** Of two with one name the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
   /**
@@ -36,6 +39,8 @@ export interface PolicyInput<Host> {
   readonly custom?: ReadonlyMap<string, Plugin | Error>
   /** Whether code has bound the token; the policy must then not choose another implementation. */
   readonly isBound?: (token: symbol) => boolean
+  /** What code bound to the token. */
+  readonly bindingOf?: <T>(token: Token<T>) => T | undefined
   readonly env: Readonly<Record<string, string | undefined>>
   /**
    * True while the modules of `plugins` are not imported: unknown sections and their place in the order are not

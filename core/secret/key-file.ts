@@ -22,7 +22,7 @@ export async function readKeyFile(
   maxBytes = maxKeyBytes,
 ): Promise<string> {
   const file = await realPath(path).catch((fault: unknown) => {
-    throw faultOf(path, fault)
+    throw keyFileError(path, fault)
   })
   if (!isBelow(file, await existing(directories))) {
     throw new KeyError('key_elsewhere', `the key file ${path} is outside the directories for keys`)
@@ -48,7 +48,7 @@ async function contentOf(path: string, file: string, maxBytes: number): Promise<
   // A link created since then was not checked; a named pipe must not block the call.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(file, flags).catch((fault: unknown) => {
-    throw faultOf(path, fault)
+    throw keyFileError(path, fault)
   })
   try {
     const stat = await handle.stat()
@@ -66,7 +66,7 @@ async function contentOf(path: string, file: string, maxBytes: number): Promise<
     }
     return buffer.subarray(0, bytesRead)
   } catch (fault) {
-    throw isKeyError(fault) ? fault : faultOf(path, fault)
+    throw isKeyError(fault) ? fault : keyFileError(path, fault)
   } finally {
     await handle.close()
   }
@@ -83,7 +83,8 @@ function textOf(path: string, bytes: Uint8Array): string {
   return text
 }
 
-function faultOf(path: string, fault: unknown): KeyError {
+/** Why a key file cannot be opened. */
+export function keyFileError(path: string, fault: unknown): KeyError {
   const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown'
   if (code === 'ENOENT' || code === 'ENOTDIR') {
     return new KeyError('key_missing', `there is no key file ${path}`, { cause: fault })

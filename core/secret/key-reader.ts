@@ -1,9 +1,11 @@
 // Reads key references of a policy: `env:NAME` and `file://PATH`. Any other text may be a key that was written in place of
 // its reference, so no message quotes it.
+import { accessSync, constants, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { messageOf } from '../json/message.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import { KeyError } from './key-error.js'
-import { isBelow, readKeyFile } from './key-file.js'
+import { isBelow, keyFileError, readKeyFile } from './key-file.js'
 
 const FILE = 'file://'
 const ENV = 'env:'
@@ -40,6 +42,23 @@ export class KeyReader {
     if (isBelow(path, this.#directories)) return { kind: 'file', path }
     const message = `the key file ${path} is outside the directories for keys (${this.#directories.join(', ')})`
     throw new KeyError('key_elsewhere', message)
+  }
+
+  /** Why the file of a reference cannot be read; undefined where it can, and for other references. */
+  fileFault(ref: string): string | undefined {
+    try {
+      const location = this.locate(ref)
+      if (location.kind !== 'file') return undefined
+      const { path } = location
+      try {
+        accessSync(path, constants.R_OK)
+        return statSync(path).isFile() ? undefined : `the key file ${path} is not a regular file`
+      } catch (fault) {
+        return keyFileError(path, fault).message
+      }
+    } catch (fault) {
+      return messageOf(fault)
+    }
   }
 
   /**

@@ -93,5 +93,6 @@ export default definePlugin({
   version: '1.0.0',
   core: '^1.0.0',
   schema,
+  reasons: ['change_freeze'],
   create: (config, { container }) => new ChangeFreeze(config, resolve(container, tokens.Clock)),
 })

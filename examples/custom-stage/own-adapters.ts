@@ -6,6 +6,8 @@ import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc
 /** What a KMS client offers: it signs where the key lives, over the network. */
 export interface RemoteKey {
   readonly keyId: string
+  /** 32 bytes. With it the log seals its records, so that missing ones are found. */
+  readonly publicKey: Uint8Array
   sign(data: Uint8Array): Promise<Uint8Array>
   verify(data: Uint8Array, signature: Uint8Array): boolean
 }
@@ -14,6 +16,7 @@ export interface RemoteKey {
 export function remoteSigner(key: RemoteKey): Signer {
   return {
     keyId: key.keyId,
+    publicKey: key.publicKey,
     signAsync: (data) => key.sign(data),
     sign: () => {
       throw new Error('this key signs over the network: use signAsync')

@@ -38,17 +38,17 @@ export const auditSchema = z
       .string()
       .min(1)
       .optional()
-      .describe('Client application in records; the gateway name by default.'),
+      .describe('Client application in records; default: that of `presign`, else the gateway name.'),
     clientVersion: z
       .string()
       .min(1)
       .optional()
-      .describe('Client version in records; the gateway version by default.'),
+      .describe('Client version in records; default: that of `presign`, else the gateway version.'),
     environment: z
       .string()
       .min(1)
-      .default('dev')
-      .describe('Environment in records, such as dev, staging, prod.'),
+      .optional()
+      .describe('Environment in records, such as prod; default: that of `presign`, else `dev`.'),
     retention: z.string().min(1).default('standard').describe('Retention class in records.'),
     dir: z.string().min(1).optional().describe('Directory of the log; `<sec0Dir>/audit` by default.'),
     retentionDays: z.number().int().min(1).default(365).describe('Days that daily files are kept.'),
@@ -71,6 +71,12 @@ export const auditSchema = z
       })
       .optional()
       .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),
+    checkpoints: z
+      .boolean()
+      .default(true)
+      .describe(
+        'False: no checkpoints, and missing records are not detected; for a signer without a public key.',
+      ),
     checkpointIntervalMs: z
       .number()
       .int()
@@ -108,6 +114,11 @@ export const auditSchema = z
       context.addIssue({ code: 'custom', path: [key], message })
     if (audit.raw_payloads && audit.presign === undefined) {
       refuse('raw_payloads', 'raw_payloads needs audit.presign, which says whose payloads they are')
+    }
+    for (const key of ['environment', 'clientName', 'clientVersion'] as const) {
+      const ofUpload = audit.presign?.[key]
+      if (audit[key] === undefined || ofUpload === undefined || audit[key] === ofUpload) continue
+      refuse(key, `is "${audit[key]}" and presign.${key} is "${ofUpload}"; give one, or both the same`)
     }
     if (audit.presign !== undefined && audit.append !== undefined) {
       refuse('presign', 'presign is for the built-in writer; leave it out, or leave out audit.append')

@@ -14,9 +14,9 @@ import { sha256Hex } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
 import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
-import { LocalDevSigner } from './log/keys/local-dev-signer.js'
 import type { PresignConfig } from './log/upload/presign.js'
 import { SvcAppender } from './log/writer/appender.js'
+import { signerOf } from './signer-key.js'
 
 /** What an open log consists of. */
 export interface OpenLog {
@@ -86,6 +86,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const { keyId } = signer
   const { retentionDays, checkpointIntervalMs: intervalMs } = config
+  const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
   const presign = presignOf(config)
   const signingThread = config.signer?.thread ?? 'auto'
@@ -99,18 +100,17 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       dir,
       keyId,
       retentionDays,
-      intervalMs,
+      checkpoints,
       minFreeBytes,
       signingThread,
       sha256Hex(JSON.stringify(presign ?? null)),
     ]),
     () => {
-      const checkpoint = { intervalMs }
       const settings = {
         dir,
         retentionDays,
         minFreeBytes,
-        checkpoint,
+        checkpoints,
         signingThread,
         ...(presign === undefined ? {} : { presign }),
       }
@@ -149,18 +149,4 @@ function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
   const { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...metadata } = presign
   const given = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined))
   return { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...given }
-}
-
-function signerOf(config: AuditConfig, { baseDir }: PluginContext): Signer {
-  const keyRef = config.signer?.keyRef
-  if (keyRef === undefined)
-    throw new Error(
-      'audit.signer.keyRef is missing; name a key file (`npx svc-sdk keys generate --out FILE` makes one)',
-    )
-  return LocalDevSigner.fromKeyRef(absoluteKeyRef(keyRef, baseDir))
-}
-
-/** `file://./key` and `file://key` are relative to the policy's directory. */
-function absoluteKeyRef(keyRef: string, baseDir: string): string {
-  return `file://${resolvePath(baseDir, keyRef.slice('file://'.length))}`
 }

@@ -1,8 +1,19 @@
 // The audit plugin owns the writer and the signer behind their tokens.
-import { bind, bindDefault, definePlugin, lateBound, resolve, services, token, tokens } from '@svc/core'
+import {
+  bind,
+  bindDefault,
+  type Contradiction,
+  definePlugin,
+  lateBound,
+  resolve,
+  services,
+  token,
+  tokens,
+} from '@svc/core'
 import { auditSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
+import { keyFault, missingSigner } from './signer-key.js'
 import { AuditStage } from './stage.js'
 
 /** The log that the stage opens and the tokens resolve. */
@@ -25,6 +36,19 @@ export const auditPlugin = definePlugin({
     },
   ],
 
+  check({ signer, presign }, { place, tenant }, isBound) {
+    const found: Contradiction[] = []
+    if (presign?.tenant !== undefined && tenant !== undefined && presign.tenant !== tenant) {
+      const message = `is "${presign.tenant}", and the gateway's tenant is "${tenant}"; give one, or both the same`
+      found.push({ path: ['audit', 'presign', 'tenant'], message })
+    }
+    if (isBound(tokens.Signer) || isBound(tokens.SvcAppender)) return found
+    const message =
+      signer?.keyRef === undefined ? missingSigner : place && keyFault(signer.keyRef, place.baseDir)
+    if (message !== undefined) found.push({ path: ['audit', 'signer', 'keyRef'], message })
+    return found
+  },
+
   register(config, context) {
     const { container } = context
     const source = new LogSource(config, context)
@@ -46,9 +70,9 @@ export const auditPlugin = definePlugin({
       intent: config.intent,
       ...(config.raw_payloads ? { rawPreviewBytes: config.rawPreviewBytes } : {}),
       recordContext: {
-        environment: config.environment,
-        clientName: config.clientName ?? config.gatewayName,
-        clientVersion: config.clientVersion ?? config.gatewayVersion,
+        environment: config.environment ?? config.presign?.environment ?? 'dev',
+        clientName: config.clientName ?? config.presign?.clientName ?? config.gatewayName,
+        clientVersion: config.clientVersion ?? config.presign?.clientVersion ?? config.gatewayVersion,
         gateway: `${config.gatewayName}@${config.gatewayVersion}`,
         retention: config.retention,
         tenant: context.tenant,

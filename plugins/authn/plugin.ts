@@ -9,7 +9,7 @@ import {
   tokens,
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
-import { nearest } from '@svc/core/policy'
+import { unknownServer } from '@svc/core/policy'
 import { authnSchema, type OidcConfig } from './config.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
@@ -28,6 +28,13 @@ export const authnPlugin = definePlugin({
 
   facts: (config) => ({ hasOidc: config.oidc !== undefined }),
 
+  // With a misspelled name, the intended server would be without its scopes.
+  check: ({ oidc }, { servers }) =>
+    Object.keys(oidc?.scopes?.servers ?? {}).flatMap((server) => {
+      const message = servers && unknownServer(server, servers)
+      return message === undefined ? [] : [{ path: ['authn', 'oidc', 'scopes', 'servers', server], message }]
+    }),
+
   register(_config, { container }) {
     bindDefault(container, jwksSource, { useFactory: () => new HttpJwksSource() })
   },
@@ -37,7 +44,6 @@ export const authnPlugin = definePlugin({
     if (config.oidc !== undefined && config.allowUnauthenticated) {
       context.warn(`authn.allowUnauthenticated: calls without a token are accepted, as tenant "${tenant}"`)
     }
-    warnOfUnknownServers(Object.keys(config.oidc?.scopes?.servers ?? {}), context)
     const source = resolve(container, jwksSource)
     const clock = resolve(container, tokens.Clock)
     const logger = resolveOptional(container, tokens.Logger)
@@ -66,16 +72,5 @@ function leaseCaches(oidc: OidcConfig, context: PluginContext, open: () => KeyCa
       value: new TokenCache(tokenCacheSize, tokenCacheSec * 1000),
       close: () => undefined,
     })),
-  }
-}
-
-// A misspelt server name would leave the intended server without its scopes.
-function warnOfUnknownServers(servers: readonly string[], context: PluginContext): void {
-  const known = Object.keys(context.targets)
-  for (const server of servers) {
-    if (known.some((name) => name.normalize('NFC') === server.normalize('NFC'))) continue
-    const meant = nearest(server, known)
-    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`
-    context.warn(`authn.oidc.scopes.servers: no target is named "${server}"${hint}`)
   }
 }

@@ -1,7 +1,6 @@
 // Reads the keys behind references when they are used, so that a changed key takes effect without a restart and a
 // removed one is no longer used.
 import type { Clock } from '@svc/core'
-import { messageOf } from '@svc/core/json'
 import { isKeyError, KeyError, type KeyReader } from '@svc/core/secret'
 import { BrokerError } from './broker-error.js'
 import type { CredentialSource } from './credential-source.js'
@@ -33,17 +32,6 @@ export class Keys {
 
   constructor(options: KeysOptions) {
     this.#options = options
-  }
-
-  /** Why the reference can never be read; undefined where it can. */
-  fault(ref: string): string | undefined {
-    try {
-      const { kind } = this.#options.reader.locate(ref)
-      if (kind !== 'foreign' || this.#options.source !== undefined) return undefined
-      return 'is neither env:NAME nor file://PATH, and no CredentialSource is bound'
-    } catch (fault) {
-      return messageOf(fault)
-    }
   }
 
   /** The key. Rejects with `BrokerError`. */

@@ -10,6 +10,7 @@ import {
 } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
 import type { Broker } from './broker.js'
+import { checkBroker } from './check.js'
 import { type BrokerConfig, brokersSchema } from './config.js'
 import { type BrokerInput, createOnBehalfBroker, createPoolBroker } from './create-broker.js'
 import { credentialSource } from './credential-source.js'
@@ -29,12 +30,14 @@ export const brokersPlugin = definePlugin({
   uses: [identity],
   provides: [credential],
 
+  check: (config, facts, isBound) =>
+    Object.entries(config).flatMap(([server, broker]) =>
+      checkBroker({ server, broker, facts, hasSource: isBound(credentialSource) }),
+    ),
+
   create(config, context) {
     const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
-    return new BrokersStage({
-      brokers: new Map(inputs.map((input) => [input.server, createBroker(input)])),
-      faults: () => inputs.flatMap(faultsOf),
-    })
+    return new BrokersStage(new Map(inputs.map((input) => [input.server, createBroker(input)])))
   },
 })
 
@@ -52,23 +55,4 @@ function createBroker(input: BrokerInput): Broker {
   if (config.type === 'oidc_on_behalf') return createOnBehalfBroker(input)
   const [ref = ''] = config.key_refs ?? []
   return new StaticBroker(ref, keys, header)
-}
-
-/** Configuration errors that the schema cannot detect and that would fail every call. */
-function faultsOf({ server, config, context, keys }: BrokerInput): string[] {
-  const { client_secret_ref, private_key_ref } = config
-  const refs = [
-    ...(config.key_refs ?? []).map((ref, index) => [`key_refs[${index}]`, ref] as const),
-    ...Object.entries({ client_secret_ref, private_key_ref }),
-  ]
-  const known = Object.keys(context.targets).join(', ') || 'none'
-  return [
-    ...(Object.hasOwn(context.targets, server)
-      ? []
-      : [`brokers.${server}: there is no server "${server}" in targets; known: ${known}`]),
-    ...refs.flatMap(([at, ref]) => {
-      const fault = ref === undefined ? undefined : keys.fault(ref)
-      return fault === undefined ? [] : [`brokers.${server}.${at}: ${fault}`]
-    }),
-  ]
 }

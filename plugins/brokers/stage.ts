@@ -13,33 +13,25 @@ import {
 import type { Broker } from './broker.js'
 import { BrokerError } from './broker-error.js'
 
-export interface BrokersStageOptions {
-  /** By server. */
-  readonly brokers: ReadonlyMap<string, Broker>
-  /** Configuration errors beyond the schema; with any, the stage does not start. */
-  faults(): readonly string[]
-}
-
 export class BrokersStage implements Stage {
-  #options: BrokersStageOptions
+  #brokers: ReadonlyMap<string, Broker>
 
-  constructor(options: BrokersStageOptions) {
-    this.#options = options
+  /** `brokers`: by server. */
+  constructor(brokers: ReadonlyMap<string, Broker>) {
+    this.#brokers = brokers
   }
 
   async start(): Promise<void> {
-    const faults = this.#options.faults()
-    if (faults.length > 0) throw new Error(faults.join('; '))
-    for (const broker of this.#options.brokers.values()) broker.start?.()
+    for (const broker of this.#brokers.values()) broker.start?.()
   }
 
   async stop(): Promise<void> {
-    for (const broker of this.#options.brokers.values()) await broker.stop?.()
+    for (const broker of this.#brokers.values()) await broker.stop?.()
   }
 
   async handle(call: Call, next: Next): Promise<Outcome> {
     const { server } = await call.request()
-    const broker = this.#options.brokers.get(server)
+    const broker = this.#brokers.get(server)
     if (broker === undefined) return next()
     try {
       call.set(credential, await broker.forCall(call))
@@ -52,7 +44,7 @@ export class BrokersStage implements Stage {
 
   async ownCredential(server: string): Promise<Credential | undefined> {
     try {
-      return await this.#options.brokers.get(server)?.own?.()
+      return await this.#brokers.get(server)?.own?.()
     } catch (cause) {
       if (!(cause instanceof BrokerError)) throw cause
       throw new Refusal('BROKER_UNAVAILABLE', sentence(server, cause.publicMessage), { cause })
@@ -61,7 +53,7 @@ export class BrokersStage implements Stage {
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const { server } = await call.request()
-    const broker = this.#options.brokers.get(server)
+    const broker = this.#brokers.get(server)
     if (broker === undefined) {
       say(`server "${server}" has no broker: the call is sent without a credential`)
       return next()

@@ -6,7 +6,6 @@ import {
   escalation,
   externalDecision,
   identity,
-  type PluginContext,
   type PolicyFacts,
   redactor,
   resolve,
@@ -21,7 +20,7 @@ import { describeEscalation, describeRule } from './describe.js'
 import { Escalations } from './escalation/escalations.js'
 import { unsatisfiableRules } from './escalation/policy-check.js'
 import { metrics } from './metrics.js'
-import { deniedReasons, isKnownReason, nearestReason } from './reasons.js'
+import { canonicalReason, deniedReasons, isKnownReason, nearestReason } from './reasons.js'
 import { EnforcementStage } from './stage.js'
 import { escalationStore } from './stores.js'
 import { compileVerdict } from './verdict.js'
@@ -38,7 +37,11 @@ export const enforcementPlugin = definePlugin({
   metrics,
   uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
-  check: checkTogether,
+  check: (config, facts) => [
+    ...unknownReasons(config, facts.reasons ?? []),
+    ...checkTogether(config, facts),
+    ...reportedOnly(config, facts.rules ?? []),
+  ],
 
   facts: ({ mode, deny_on }) => ({
     denies: { mode, ...(deny_on === undefined ? {} : { denyOn: [...deniedReasons(deny_on)] }) },
@@ -58,8 +61,6 @@ export const enforcementPlugin = definePlugin({
   },
 
   create(config, context) {
-    warnOfUnknown('deny_on', config.deny_on ?? [], context)
-    warnOfUnknown('escalate_on', config.escalate_on ?? [], context)
     const { escalation: rule } = context.facts
     const compiled = compileVerdict(config, rule !== undefined)
     if (rule === undefined) return new EnforcementStage(compiled, [describeRule(config)])
@@ -83,12 +84,35 @@ function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): 
   return [{ path: ['enforcement', 'escalate_on'], message, severity: 'warning' }]
 }
 
-// A warning, not an error: a custom stage may report tokens of its own.
-function warnOfUnknown(key: string, named: readonly string[], context: PluginContext): void {
-  for (const [i, reason] of named.entries()) {
-    if (isKnownReason(reason)) continue
-    const nearest = nearestReason(reason)
-    const hint = nearest === undefined ? '' : `; did you mean "${nearest}"?`
-    context.warn(`enforcement.${key}[${i}]: no built-in stage reports "${reason}"${hint}`)
-  }
+/** Rules whose findings the policy records and lets pass. */
+function reportedOnly(
+  { mode, deny_on, escalate_on = [] }: EnforcementConfig,
+  rules: NonNullable<PolicyFacts['rules']>,
+): Contradiction[] {
+  if (mode === 'observe' || deny_on === undefined) return []
+  const effective = new Set([...deniedReasons(deny_on), ...escalate_on.map(canonicalReason)])
+  return rules.flatMap(({ reason, path }): Contradiction[] =>
+    effective.has(reason)
+      ? []
+      : [
+          {
+            path,
+            message: `reported only: enforcement.deny_on does not name ${reason}`,
+            severity: 'warning',
+          },
+        ],
+  )
+}
+
+function unknownReasons(config: EnforcementConfig, declared: readonly string[]): Contradiction[] {
+  return (['deny_on', 'escalate_on'] as const).flatMap((key) =>
+    (config[key] ?? []).flatMap((reason, index) => {
+      if (isKnownReason(reason) || declared.includes(reason)) return []
+      const meant = nearestReason(reason, declared)
+      const hint =
+        meant === undefined ? 'a custom stage declares its own as `reasons`' : `did you mean "${meant}"?`
+      const message = `no stage reports "${reason}"; ${hint}`
+      return [{ path: ['enforcement', key, index], message }]
+    }),
+  )
 }

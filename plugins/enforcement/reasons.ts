@@ -28,6 +28,6 @@ export function isKnownReason(reason: string): boolean {
 }
 
 /** The known token that was probably meant. */
-export function nearestReason(reason: string): string | undefined {
-  return nearest(reason, KNOWN)
+export function nearestReason(reason: string, declared: readonly string[]): string | undefined {
+  return nearest(reason, [...KNOWN, ...declared])
 }

@@ -1,5 +1,7 @@
 // The `entitlements` section: which tools each tenant and principal may use, and how often.
-import { definePlugin, identity, limits } from '@svc/core'
+import { type Contradiction, definePlugin, identity, limits, type PolicyFacts } from '@svc/core'
+import type { z } from 'zod'
+import { ineffectiveLists } from './check.js'
 import { entitlementsSchema } from './config.js'
 import { EntitlementsStage } from './stage.js'
 import { Tenants } from './tenants.js'
@@ -15,15 +17,16 @@ export const entitlementsPlugin = definePlugin({
     'without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open',
   uses: [identity],
   provides: [limits],
-  check: (config) =>
-    config === 'open'
-      ? [
-          {
-            path: ['entitlements'],
-            message: 'every tool is allowed to every tenant; list the allowed tools per plan and tenant',
-            severity: 'warning',
-          },
-        ]
-      : [],
+  check: checkSection,
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })
+
+function checkSection(
+  config: z.output<typeof entitlementsSchema>,
+  { servers }: PolicyFacts,
+): readonly Contradiction[] {
+  if (config === 'none') return []
+  if (config !== 'open') return ineffectiveLists(config, servers)
+  const message = 'every tool is allowed to every tenant; list the allowed tools per plan and tenant'
+  return [{ path: ['entitlements'], message, severity: 'warning' }]
+}

@@ -1,6 +1,6 @@
 // The `privacy` section: pseudonyms in place of identities in records, logs and spans.
 import { definePlugin, redactor } from '@svc/core'
-import { loadOrCreateKey } from '@svc/core/secret'
+import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
 
@@ -11,6 +11,10 @@ export const privacyPlugin = definePlugin({
   schema: privacySchema,
   phase: 'redaction',
   provides: [redactor],
+  check({ key_ref }, { place }) {
+    const message = key_ref && place && new KeyReader(place).fileFault(key_ref)
+    return message ? [{ path: ['privacy', 'key_ref'], message }] : []
+  },
   create: (config, context) =>
     new PrivacyStage({
       isEnabled: config.redact_identities,

@@ -1,10 +1,11 @@
 // Counts calls against daily and rate limits.
 import { definePlugin, identity, limits, type QuotaAdapter, resolve, token, tokens } from '@svc/core'
+import { nearest } from '@svc/core/policy'
 import { bindStore, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { QuotasStage } from './stage.js'
-import { quotaStore } from './stores.js'
+import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
 const quotaResource = token<StoreResource<QuotaAdapter>>('quotas/StoreResource')
 
@@ -25,10 +26,20 @@ export const quotasPlugin = definePlugin({
     },
   ],
 
-  check({ adapter }, _facts, isBound) {
-    if (adapter !== undefined || isBound(tokens.QuotaAdapter)) return []
-    const message = 'is missing; accepted is memory, lmdb, redis or the name of a registered adapter'
-    return [{ path: ['quotas', 'adapter'], message }]
+  check({ adapter }, _facts, isBound, bindingOf) {
+    const path = ['quotas', 'adapter']
+    if (isBound(tokens.QuotaAdapter) || typeof adapter === 'object') return []
+    if (adapter === undefined) {
+      const message = 'is missing; accepted is memory, lmdb, redis or the name of a registered adapter'
+      return [{ path, message }]
+    }
+    const known = [...builtInAdapters, ...(bindingOf(quotaAdapters)?.keys() ?? [])]
+    if (known.includes(adapter)) return []
+    const meant = nearest(adapter, known)
+    const hint = meant === undefined ? '' : `did you mean "${meant}"? `
+    return [
+      { path, message: `no adapter named "${adapter}" is registered; ${hint}known: ${known.join(', ')}` },
+    ]
   },
 
   register(config, context) {

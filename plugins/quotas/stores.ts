@@ -8,6 +8,8 @@ import { MemoryQuotaAdapter } from './store/memory/store.js'
 /** Opens an adapter of the user's. The gateway keeps it across reloads and closes it in the end. */
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
 
+export const builtInAdapters: readonly string[] = ['memory', 'lmdb', 'redis']
+
 /** Adapters that `quotas.adapter` may name besides the built-in ones. */
 export const quotaAdapters = token<ReadonlyMap<string, QuotaAdapterFactory>>('quotas/adapters')
 

@@ -12,6 +12,7 @@ import {
   token,
   tokens,
 } from '@svc/core'
+import { KeyReader } from '@svc/core/secret'
 import { runtimeSchema } from './config.js'
 import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
@@ -38,16 +39,16 @@ export const runtimePlugin = definePlugin({
   uses: [identity, redactor, sideEffects],
   provides: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
-  check: ({ enforcement: { mode, remote } }) =>
-    mode === 'remote' || remote?.endpoint === undefined
-      ? []
-      : [
-          {
-            path: ['runtime', 'enforcement', 'remote', 'endpoint'],
-            message: 'has no effect without mode: remote',
-            severity: 'warning',
-          },
-        ],
+  check({ enforcement: { mode, remote } }, { place }) {
+    const path = ['runtime', 'enforcement', 'remote']
+    if (mode !== 'remote') {
+      if (remote?.endpoint === undefined) return []
+      const message = 'has no effect without mode: remote'
+      return [{ path: [...path, 'endpoint'], message, severity: 'warning' }]
+    }
+    const message = remote?.apiKeyRef && place && new KeyReader(place).fileFault(remote.apiKeyRef)
+    return message ? [{ path: [...path, 'apiKeyRef'], message }] : []
+  },
 
   register(config, context) {
     const { container } = context

@@ -1,15 +1,17 @@
 // The `security` section: rules on versions, hosts, paths, side effects, sizes and durations of calls.
 import {
   bindDefault,
+  type Contradiction,
   definePlugin,
   identity,
   type PluginContext,
+  type PolicyFacts,
   resolveOptional,
   sideEffectPolicy,
   sideEffects,
   tokens,
 } from '@svc/core'
-import { nearest } from '@svc/core/policy'
+import { unknownServer } from '@svc/core/policy'
 import { type SecurityConfig, securitySchema } from './config.js'
 import { contentRules } from './content-rules.js'
 import { escalationRule } from './human-escalation.js'
@@ -28,28 +30,20 @@ export const securityPlugin = definePlugin({
   phase: 'inspection',
   uses: [identity],
   provides: [sideEffects],
-  facts: ({ side_effects: section }) => {
-    const escalation = escalationRule(section)
-    return escalation === undefined ? {} : { escalation }
+  facts: (config) => {
+    const escalation = escalationRule(config.side_effects)
+    const rules = rulesOf(config)
+    return { ...(rules.length === 0 ? {} : { rules }), ...(escalation === undefined ? {} : { escalation }) }
   },
-  check: ({ side_effects: section }) =>
-    section?.human_escalation === undefined || section.approve_high_risk === true
-      ? []
-      : [
-          {
-            path: ['security', 'side_effects', 'human_escalation'],
-            message: 'has no effect without approve_high_risk: true',
-            severity: 'warning',
-          },
-        ],
+  check: (config, { servers }) => [
+    ...ineffective(config),
+    ...versionRanges(config),
+    ...unknownServers(config, servers),
+  ],
   register: (_config, { container }) => bindDefault(container, timer, { useValue: systemTimer }),
   create(config, context) {
     const { allow_versions, limits: { max_payload_kb, max_duration_ms } = {} } = config
     const versions = allow_versions === undefined ? undefined : new AllowedVersions(allow_versions)
-    if (config.fs_root !== undefined && config.fs_allowlist === undefined) {
-      context.warn('security.fs_root: has no effect without fs_allowlist')
-    }
-    warnAboutUnknownServers(versions?.servers ?? [], context)
     const maxBytes = max_payload_kb === undefined ? undefined : Math.floor(max_payload_kb * BYTES_PER_KB)
     return new SecurityStage(
       {
@@ -79,14 +73,58 @@ function sideEffectRule(
   return new SideEffectRule(knowledge, require_idempotency_key === true)
 }
 
-// A misspelled server name would leave the intended server unrestricted.
-function warnAboutUnknownServers(servers: readonly string[], context: PluginContext): void {
-  const known = Object.keys(context.targets)
-  const names = new Set(known.map((name) => name.normalize('NFC')))
-  for (const server of servers) {
-    if (names.has(server)) continue
-    const suggestion = nearest(server, known)
-    const hint = suggestion === undefined ? '' : `; did you mean "${suggestion}"?`
-    context.warn(`security.allow_versions: no target is named "${server}"${hint}`)
+function ineffective({ side_effects: section, fs_root, fs_allowlist }: SecurityConfig): Contradiction[] {
+  const found: Contradiction[] = []
+  if (section?.human_escalation !== undefined && section.approve_high_risk !== true) {
+    const path = ['security', 'side_effects', 'human_escalation']
+    found.push({ path, message: 'has no effect without approve_high_risk: true', severity: 'warning' })
   }
+  if (fs_root !== undefined && fs_allowlist === undefined) {
+    const path = ['security', 'fs_root']
+    found.push({ path, message: 'has no effect without fs_allowlist', severity: 'warning' })
+  }
+  return found
+}
+
+/** The reason of each configured rule, and its path. */
+function rulesOf(config: SecurityConfig): NonNullable<PolicyFacts['rules']> {
+  const { limits, side_effects } = config
+  const rules = [
+    [config.allow_versions, 'version_unpinned', ['allow_versions']],
+    [config.egress_allowlist, 'egress_violation', ['egress_allowlist']],
+    [config.fs_allowlist, 'fs_violation', ['fs_allowlist']],
+    [limits?.max_payload_kb, 'payload_too_large', ['limits', 'max_payload_kb']],
+    [limits?.max_duration_ms, 'duration_too_long', ['limits', 'max_duration_ms']],
+    [
+      side_effects?.require_idempotency_key || undefined,
+      'missing_idempotency_for_side_effect',
+      ['side_effects', 'require_idempotency_key'],
+    ],
+  ] as const
+  return rules.flatMap(([value, reason, path]) =>
+    value === undefined ? [] : [{ reason, path: ['security', ...path] }],
+  )
+}
+
+/** Only `*` is special in a version: a semver range would match nothing. */
+function versionRanges({ allow_versions = {} }: SecurityConfig): Contradiction[] {
+  return Object.entries(allow_versions).flatMap(([server, versions]) =>
+    versions.flatMap((version, index): Contradiction[] => {
+      if (!/^[\^~<>=]|\.x\b/.test(version)) return []
+      const path = ['security', 'allow_versions', server, index]
+      const message = `"${version}" is compared as text, not as a range; accepted are a version and * as in 1.*`
+      return [{ path, message, severity: 'warning' }]
+    }),
+  )
+}
+
+/** With a misspelled name, the intended server would not be restricted. */
+function unknownServers(
+  { allow_versions = {} }: SecurityConfig,
+  servers?: readonly string[],
+): Contradiction[] {
+  return Object.keys(allow_versions).flatMap((server) => {
+    const message = servers && unknownServer(server, servers)
+    return message === undefined ? [] : [{ path: ['security', 'allow_versions', server], message }]
+  })
 }

@@ -20,10 +20,6 @@ export class AllowedVersions {
     )
   }
 
-  get servers(): readonly string[] {
-    return [...this.#allowed.keys()]
-  }
-
   /** The allowed versions of the reference's server; undefined where the server is not restricted. */
   allowedFor(reference: string): readonly string[] | undefined {
     const server = reference.slice(PREFIX.length, reference.indexOf('/', PREFIX.length))

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
@@ -37,6 +37,10 @@ describe('the policies of the docs', () => {
   for (const [index, policy] of pages.flatMap((name) => policiesIn(read(name))).entries()) {
     it(`shows a policy that is accepted: ${index + 1}`, async () => {
       writeFileSync(join(home, 'policy.yaml'), policy)
+      for (const [, key = ''] of policy.matchAll(/file:\/\/([\w./-]+)/g)) {
+        mkdirSync(dirname(join(home, key)), { recursive: true })
+        writeFileSync(join(home, key), Buffer.alloc(32, 1).toString('base64'))
+      }
       expect(await run('check', 'policy.yaml')).to.match(/^policy\.yaml: OK, \d stages: audit, .*$/m)
       expect(policy, 'the key of the log, without which no gateway starts').to.match(/^ +signer: /m)
     })

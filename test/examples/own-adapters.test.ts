@@ -16,12 +16,14 @@ import type { GatewayHandle } from 'svc-sdk/gateway'
 /** A key that signs elsewhere: a real Ed25519 key, asked asynchronously, that counts how often. */
 class KeyElsewhere implements RemoteKey {
   readonly keyId: string
+  readonly publicKey: Uint8Array
   signed = 0
   #pair = generateKeyPairSync('ed25519')
 
   constructor() {
     const { x = '' } = this.#pair.publicKey.export({ format: 'jwk' })
-    this.keyId = `ed25519:${sha256Hex(Buffer.from(x, 'base64url'))}`
+    this.publicKey = new Uint8Array(Buffer.from(x, 'base64url'))
+    this.keyId = `ed25519:${sha256Hex(this.publicKey)}`
   }
 
   async sign(data: Uint8Array): Promise<Uint8Array> {

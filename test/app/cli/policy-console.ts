@@ -1,9 +1,27 @@
 // Runs `svc policy` in process and keeps what it prints.
+import { randomBytes } from 'node:crypto'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 // Not among what `svc-sdk` exports to users: they have it as `svc`.
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 
-export const fixtures = fileURLToPath(new URL('../../../fixtures/policies/', import.meta.url))
+const source = fileURLToPath(new URL('../../../fixtures/policies/', import.meta.url))
+
+/** A copy of the policies with the key files that the valid ones name. */
+export const fixtures = `${mkdtempSync(join(tmpdir(), 'svc-policies-'))}/`
+cpSync(source, fixtures, { recursive: true })
+// For the custom plugins, which import packages.
+symlinkSync(fileURLToPath(new URL('../../../../node_modules', import.meta.url)), `${fixtures}node_modules`)
+process.once('exit', () => rmSync(fixtures, { recursive: true }))
+const keys = ['keys/audit.key', 'keys/files', 'keys/client.pem', 'tls/gateway.key', 'tls/gateway.crt']
+for (const key of [...keys, 'tls/clients.crt', 'tls/admin.key', 'tls/admin.crt']) {
+  for (const folder of ['valid', 'invalid']) {
+    mkdirSync(dirname(join(fixtures, folder, key)), { recursive: true })
+    writeFileSync(join(fixtures, folder, key), randomBytes(32).toString('base64'), { mode: 0o600 })
+  }
+}
 
 /** The environment of the fixtures. `SVC_TEST_UNSET` stays unset. */
 export const secret = 'hunter2-of-the-fixtures'

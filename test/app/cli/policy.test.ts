@@ -1,5 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
+import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
 import { fixtures, policy, secret } from './policy-console.js'
 
@@ -49,6 +52,72 @@ describe('svc policy check', () => {
     expect(exit).to.equal(0)
   })
 
+  it('reports key files that cannot be read, relative to the policy', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-keys-'))
+    try {
+      const file = join(folder, 'policy.yaml')
+      copyFileSync(`${fixtures}valid/every-section.yaml`, file)
+      const { lines, exit } = await policy('check', file)
+      const missing = lines.filter((line) => /there is no key file|no key file at/.test(line))
+      expect(missing.map((line) => line.split(' ')[1])).to.deep.equal([
+        ...[
+          'server.tls.key:',
+          'server.tls.cert:',
+          'server.tls.clientCa:',
+          'admin.tls.key:',
+          'admin.tls.cert:',
+        ],
+        ...['audit.signer.keyRef:', 'brokers.files.key_refs[1]:', 'brokers.bills.private_key_ref:'],
+      ])
+      expect(exit).to.equal(1)
+      const options = { policyYaml: readFileSync(file, 'utf8'), policyFile: file }
+      expect(() => startGatewayServer(options)).to.throw(PolicyError, 'no key file at')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  it('warns, as explain does, where the policy says less than it seems to', async () => {
+    const file = `${fixtures}valid/says-less.yaml`
+    const { lines, exit } = await policy('check', file)
+    const place = 'warning: valid/says-less.yaml:'
+    const warnings = [
+      `${place}5:11 server.host: not a loopback address, and there is no TLS: tokens and arguments can be read in transit`,
+      `${place}10:3 entitlements.default_plan: the plan "free" has no allowlist: tenants without an entry may use nothing`,
+      `${place}15:31 entitlements.tenants.acme.allowlist[1]: "flies/read" names no target; known: files`,
+      `${place}16:23 entitlements.tenants.acme.users.ann.allowlist: adds nothing to the allowlist of the tenant`,
+      `${place}18:36 security.allow_versions.files[1]: "^1.2" is compared as text, not as a range; accepted are a version and * as in 1.*`,
+      `${place}18:44 security.allow_versions.files[2]: ">=1" is compared as text, not as a range; accepted are a version and * as in 1.*`,
+      `${place}19:13 security.limits.max_payload_kb: reported only: enforcement.deny_on does not name payload_too_large`,
+    ]
+    expect(lines.slice(0, -1)).to.deep.equal(warnings)
+    expect(exit).to.equal(0)
+    const asked = ['--tenant', 'acme', '--server', 'files', '--tool', 'read@1.0']
+    expect((await policy('explain', file, ...asked)).lines).to.include.members(warnings)
+  })
+
+  it('fails on warnings with --strict only', async () => {
+    const { lines, exit } = await policy('check', '--strict', `${fixtures}valid/least.yaml`)
+    expect(lines).to.have.length(3)
+    expect(lines.at(-1)).to.equal('valid/least.yaml: refused by --strict, 2 warnings')
+    expect(exit).to.equal(1)
+  })
+
+  it('prints JSON with --json', async () => {
+    const told = async (...args: string[]) => {
+      const { lines, exit } = await policy('check', '--json', ...args)
+      return { ...JSON.parse(lines.join('\n')), exit }
+    }
+    const least = await told(`${fixtures}valid/least.yaml`)
+    expect(least).to.include({ file: 'valid/least.yaml', ok: true, exit: 0 })
+    expect(least.stages).to.include.members(['audit', 'enforcement'])
+    expect(least.diagnostics[0]).to.include({ severity: 'warning', line: 2, column: 1, path: 'authn' })
+    const wrong = await told(`${fixtures}invalid/out-of-range.yaml`)
+    expect(wrong).to.include({ ok: false, exit: 1 })
+    expect(wrong.diagnostics[0]).to.include({ severity: 'error', path: 'port', line: 3 })
+    expect(await told('--strict', `${fixtures}valid/least.yaml`)).to.include({ ok: false, exit: 1 })
+  })
+
   it('says so when the file cannot be read', async () => {
     const { lines, exit } = await policy('check', `${fixtures}valid/none.yaml`)
     expect(lines).to.have.length(1)
@@ -63,7 +132,9 @@ describe('svc policy explain', () => {
     policy('explain', file, '--tenant', 'acme', '--server', 'files', '--tool', tool, ...more)
 
   it('says what every stage would do, in order, and that the call would be sent', async () => {
-    const { lines, exit } = await explain('read@1.2', '--user', 'bob@acme.example')
+    const explained = await explain('read@1.2', '--user', 'bob@acme.example')
+    const { exit } = explained
+    const lines = explained.lines.filter((line) => !line.startsWith('warning: '))
     expect(lines[0]).to.equal('call: mcp://files/read@1.2 for user "bob@acme.example" of tenant "acme"')
     const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
     expect([...new Set(stages)]).to.deep.equal([
@@ -121,7 +192,7 @@ describe('svc policy explain', () => {
 
   it('says that no target has the name of the server, whatever the stages would decide', async () => {
     const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
-    const { lines } = await policy(...asked)
+    const lines = (await policy(...asked)).lines.filter((line) => !line.startsWith('warning: '))
     expect(lines).to.have.length(2)
     expect(lines.at(-1)).to.match(
       /^verdict: denied with TARGET_NOT_FOUND \(404\); .*; stage: gateway; rule: .*known: .*bills/,

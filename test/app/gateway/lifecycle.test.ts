@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Appender, bind, definePlugin, tokens } from '@svc/core'
 import { expect } from 'chai'
-import { createPipeline, startGatewayServer } from 'svc-sdk'
+import { createPipeline, PolicyError, startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
 import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { keepingLogger } from '../../support/logger.js'
@@ -90,17 +90,15 @@ describe('startGatewayServer', () => {
     await new Promise((resolve) => holder.close(resolve))
   })
 
-  it('rejects ready() when the key cannot be read, and names the stage', async () => {
-    const handle = startGatewayServer({
-      ...minimal,
-      ...quiet,
-      audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: 'file:///nonexistent/key' } },
-    })
-    const fault = await faultOf(handle.ready())
-    expect(fault.message)
-      .to.match(/^stage audit did not start: /)
-      .and.contain('/nonexistent/key')
-    await handle.close()
+  it('throws at once when the signing key is missing or cannot be read', () => {
+    const audit = { gatewayName: 'gw', gatewayVersion: '1' }
+    const start = (signer: object) => () =>
+      startGatewayServer({ ...minimal, ...quiet, audit: { ...audit, ...signer } })
+    expect(start({})).to.throw(PolicyError, 'audit.signer.keyRef: is missing')
+    expect(start({ signer: { keyRef: 'file:///nonexistent/key' } })).to.throw(
+      PolicyError,
+      'audit.signer.keyRef: no key file at /nonexistent/key',
+    )
   })
 
   it('rejects ready() when the log directory cannot be made', async () => {

@@ -441,7 +441,7 @@ describe('TLS on the port of the gateway', () => {
 
     it('with a file that is not there, or lies where no keys may lie', async () => {
       expect((await start({ key: `file://${join(home, 'nosuch')}` })).message).to.match(
-        /^tls\.key: there is no key file/,
+        /server\.tls\.key: there is no key file/,
       )
       expect((await start({ dirs: [join(home, 'elsewhere')] })).message).to.contain(
         'is outside the directories',

@@ -99,7 +99,7 @@ function logOn({ fileSystem }: SmallDisk, dir: string) {
       audit: { ...identity, dir },
       configure(container) {
         const signer = LocalDevSigner.fromKeyRef(keyRef)
-        const config = { dir, retentionDays: 30, minFreeBytes: 0, checkpoint: { intervalMs: 100 } }
+        const config = { dir, retentionDays: 30, minFreeBytes: 0, checkpoints: { intervalMs: 100 } }
         given = new SvcAppender({ config, signer, fileSystem, logger: memoryLogger() })
         bind(container, tokens.SvcAppender, { useValue: given })
       },

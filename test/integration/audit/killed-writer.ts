@@ -82,7 +82,7 @@ function momentOf(chance: Chance, cloud: Cloud, kill: () => void) {
 function uploadingTo(apiBaseUrl: string) {
   const metadata = { tenant: 'acme', environment: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
   return {
-    checkpoint: { intervalMs: 20 },
+    checkpoints: { intervalMs: 20 },
     presign: { apiBaseUrl, auditKey: 'Bearer k', ...metadata, intervalMs: 20, timeoutMs: 5_000 },
   }
 }

@@ -1,7 +1,8 @@
 import { type Outcome, Refusal, reachedAt, type Stage } from '@svc/core'
-import { authnSchema } from '@svc/plugin-authn'
+import { authnPlugin, authnSchema } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
+import { checkSection } from '../../support/check.js'
 import { Rig } from './rig.js'
 
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
@@ -173,10 +174,11 @@ describe('authn: scopes', () => {
     }
   })
 
-  it('of an unknown server cause a warning', async () => {
-    await stage({ scopes: { servers: { flies: ['files'] } } })
-    expect(rig.context.warnings).to.deep.equal([
-      'authn.oidc.scopes.servers: no target is named "flies"; did you mean "files"?',
+  it('of an unknown server are refused', () => {
+    const oidc = { issuer: 'https://id.example', audience: 'a', jwks_uri: 'https://id.example/jwks' }
+    const section = { oidc: { ...oidc, scopes: { servers: { flies: ['files'] } } } }
+    expect(checkSection(authnPlugin, section, { servers: ['files'] })).to.deep.equal([
+      'mistake authn.oidc.scopes.servers.flies: no target is named "flies"; did you mean "files"? known: files',
     ])
   })
 

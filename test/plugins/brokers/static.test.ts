@@ -1,7 +1,8 @@
 import { bind, credential, failed } from '@svc/core'
-import { type CredentialSource, credentialSource } from '@svc/plugin-brokers'
+import { brokersPlugin, type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
+import { checkSection } from '../../support/check.js'
 import { answered, held, keyFor, Rig, send, why } from './rig.js'
 
 describe('brokers: a static key', () => {
@@ -123,29 +124,28 @@ describe('brokers: a static key', () => {
     })
   })
 
-  it('with an invalid reference prevents the start, and all mistakes are reported at once', async () => {
-    const stage = rig.stage({ type: 'vendor_key_pool', key_refs: ['file:///etc/shadow', 'vault:kv/billing'] })
-    const message = await stage.then(
-      () => expect.fail('started'),
-      (fault: Error) => fault.message,
-    )
-    expect(message).to.equal(
-      `brokers.files.key_refs[0]: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home}); ` +
-        'brokers.files.key_refs[1]: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
-    )
-  })
+  describe('is refused by the check of the policy', () => {
+    const inject = { header: 'x-key', format: 'raw' }
+    const check = (section: object, isBound = () => false) =>
+      checkSection(brokersPlugin, section, { servers: ['files'], place: rig.context }, { isBound })
 
-  it('without its server in targets prevents the start', async () => {
-    const other = new Rig()
-    try {
-      Object.assign(other.context, { targets: { bills: 'http://127.0.0.1:1' } })
-      const message = await other.stage({ type: 'static', key_refs: ['env:KEY'] }).then(
-        () => expect.fail('started'),
-        (fault: Error) => fault.message,
-      )
-      expect(message).to.equal('brokers.files: there is no server "files" in targets; known: bills')
-    } finally {
-      await other.stop()
-    }
+    it('where its reference is invalid or its file is missing', () => {
+      const key_refs = ['file:///etc/shadow', 'vault:kv/billing', 'file://none', 'env:NONE']
+      const section = { files: { type: 'vendor_key_pool', key_refs, inject } }
+      const missing = `mistake brokers.files.key_refs.2: there is no key file ${rig.home}/none`
+      const elsewhere = `mistake brokers.files.key_refs.0: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home})`
+      expect(check(section)).to.deep.equal([
+        elsewhere,
+        'mistake brokers.files.key_refs.1: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
+        missing,
+      ])
+      expect(check(section, () => true)).to.deep.equal([elsewhere, missing])
+    })
+
+    it('where its server is no target', () => {
+      expect(check({ flies: { type: 'static', key_refs: ['env:KEY'], inject } })).to.deep.equal([
+        'mistake brokers.flies: no target is named "flies"; did you mean "files"? known: files',
+      ])
+    })
   })
 })

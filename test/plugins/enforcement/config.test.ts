@@ -1,17 +1,10 @@
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
-import { makeContext } from '../../support/context.js'
+import { checkSection } from '../../support/check.js'
 
 function mistakes(section: object): string[] {
   const { error } = enforcementPlugin.schema.safeParse(section)
   return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
-}
-
-function warningsFor(...denyOn: string[]): string[] {
-  const context = makeContext()
-  createStage(enforcementPlugin, { deny_on: denyOn }, context)
-  return context.warnings
 }
 
 describe('enforcement: configuration', () => {
@@ -45,27 +38,26 @@ describe('enforcement: configuration', () => {
     expect(mistakes({ deny_on: [''] })).to.have.lengthOf(1)
   })
 
-  it('warns of a token that no built-in stage reports, with the nearest known one', () => {
-    expect(warningsFor('tool_not_in_allowlst')).to.deep.equal([
-      'enforcement.deny_on[0]: no built-in stage reports "tool_not_in_allowlst"; did you mean "tool_not_in_allowlist"?',
+  it('refuses a token that no stage reports, with the nearest known one', () => {
+    expect(checkSection(enforcementPlugin, { deny_on: ['tool_not_in_allowlst'] })).to.deep.equal([
+      'mistake enforcement.deny_on.0: no stage reports "tool_not_in_allowlst"; did you mean "tool_not_in_allowlist"?',
     ])
+    const facts = { reasons: ['fs_violation_at_night'] }
+    expect(checkSection(enforcementPlugin, { escalate_on: ['fs_violation_at_nigt'] }, facts)).to.include(
+      'mistake enforcement.escalate_on.0: no stage reports "fs_violation_at_nigt"; did you mean "fs_violation_at_night"?',
+    )
   })
 
-  it('warns without a guess where nothing known is near', () => {
-    expect(warningsFor('version_unpinned', 'zz')).to.deep.equal([
-      'enforcement.deny_on[1]: no built-in stage reports "zz"',
+  it('refuses it without a guess where nothing known is near, and accepts what a plugin declares', () => {
+    const section = { deny_on: ['version_unpinned', 'zz'] }
+    expect(checkSection(enforcementPlugin, section)).to.deep.equal([
+      'mistake enforcement.deny_on.1: no stage reports "zz"; a custom stage declares its own as `reasons`',
     ])
-  })
-
-  it('warns of such a token in escalate_on too', () => {
-    const context = makeContext()
-    createStage(enforcementPlugin, { escalate_on: ['fs_violatoin'] }, context)
-    expect(context.warnings).to.deep.equal([
-      'enforcement.escalate_on[0]: no built-in stage reports "fs_violatoin"; did you mean "fs_violation"?',
-    ])
+    expect(checkSection(enforcementPlugin, section, { reasons: ['zz'] })).to.deep.equal([])
   })
 
   it('knows the built-in tokens, the alias and those of mandates', () => {
-    expect(warningsFor('tool_in_denylist', 'idempotency_missing', 'ap2_mandate_expired')).to.deep.equal([])
+    const known = ['tool_in_denylist', 'idempotency_missing', 'ap2_mandate_expired']
+    expect(checkSection(enforcementPlugin, { deny_on: known })).to.deep.equal([])
   })
 })

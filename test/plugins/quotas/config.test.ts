@@ -2,10 +2,11 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { bind, tokens } from '@svc/core'
+import { bind, resolveOptional, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import { createStage } from 'svc-sdk/testing'
+import { checkSection } from '../../support/check.js'
 import { makeContext } from '../../support/context.js'
 import { countOne } from './rig.js'
 
@@ -17,8 +18,7 @@ function mistakes(section: object): string[] {
 describe('quotas: configuration', () => {
   it('is required, and so is an adapter where code binds none', () => {
     expect(quotasPlugin.presence).to.equal('required')
-    const { message } = quotasPlugin.check?.(quotasPlugin.schema.parse({}), {}, () => false)[0] ?? {}
-    expect(message).to.match(/^is missing; accepted is memory, lmdb, redis/)
+    expect(checkSection(quotasPlugin, {})[0]).to.match(/adapter: is missing; accepted is memory, lmdb, redis/)
   })
 
   it('takes memory, a name, and in code an adapter', () => {
@@ -149,10 +149,18 @@ describe('quotas: choice of the adapter', () => {
   it('fails at load for a name that nobody registered, naming those it knows', () => {
     const context = makeContext()
     bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
-    const section = quotasPlugin.schema.parse({ adapter: 'theirs' })
-    expect(() => createStage(quotasPlugin, section, context)).to.throw(
-      'quotas.adapter: no adapter named "theirs" is registered; known are memory, lmdb, redis, ours',
-    )
+    const check = (adapter: string) =>
+      checkSection(
+        quotasPlugin,
+        { adapter },
+        {},
+        { bindingOf: (token) => resolveOptional(context.container, token) },
+      )
+    expect(check('ours')).to.deep.equal([])
+    expect(check('theirs')).to.deep.equal([
+      'mistake quotas.adapter: no adapter named "theirs" is registered; known: memory, lmdb, redis, ours',
+    ])
+    expect(check('rediss')[0]).to.include('did you mean "redis"?')
   })
 
   it('opens nothing before the start, and lets go once on stop', async () => {

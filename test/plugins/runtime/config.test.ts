@@ -1,6 +1,7 @@
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { createStage, fakeContext } from 'svc-sdk/testing'
+import { checkSection } from '../../support/check.js'
 
 const parse = (enforcement: object) => runtimePlugin.schema.safeParse({ enforcement })
 const remote = (over: object) =>
@@ -63,10 +64,7 @@ describe('the runtime section', () => {
   })
 
   it('warns of an endpoint that is never used', () => {
-    const warnings = (enforcement: object) =>
-      runtimePlugin
-        .check?.(runtimePlugin.schema.parse({ enforcement }), {}, () => false)
-        ?.map(({ path, message, severity }) => `${severity} ${path.join('.')}: ${message}`)
+    const warnings = (enforcement: object) => checkSection(runtimePlugin, { enforcement })
     const endpointOnly = { endpoint: 'https://runtime.example.com/' }
     expect(warnings({ remote: endpointOnly })).to.deep.equal([
       'warning runtime.enforcement.remote.endpoint: has no effect without mode: remote',

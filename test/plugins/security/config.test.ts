@@ -1,8 +1,7 @@
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { checkSection } from '../../support/check.js'
 import { explain, securityStage, served } from './stage.js'
 
 function issues(section: object): string[] {
@@ -37,11 +36,10 @@ describe('security: configuration', () => {
     expect(issues({ allow_versions: { files: ['1', '..', '\u0000'] } })).to.have.lengthOf(2)
   })
 
-  it('warns about a server that is not a target', () => {
-    const context = makeContext({ targets: { files: 'http://127.0.0.1:1' } })
-    createStage(securityPlugin, { allow_versions: { file: ['1'], files: ['1'] } }, context)
-    expect(context.warnings).to.deep.equal([
-      'security.allow_versions: no target is named "file"; did you mean "files"?',
+  it('refuses versions for a server that is not a target', () => {
+    const section = { allow_versions: { file: ['1'], files: ['1'] } }
+    expect(checkSection(securityPlugin, section, { servers: ['files'] })).to.deep.equal([
+      'mistake security.allow_versions.file: no target is named "file"; did you mean "files"? known: files',
     ])
   })
 

@@ -1,7 +1,6 @@
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
-import { makeContext } from '../../support/context.js'
+import { checkSection } from '../../support/check.js'
 import { detailsOf, isAllowed, stringTests, testContentRule } from './content-rule.js'
 
 const fs_allowlist = [
@@ -218,9 +217,9 @@ describe('security: filesystem', () => {
     })
 
     it('warns without fs_allowlist', () => {
-      const context = makeContext()
-      createStage(securityPlugin, { fs_root: '/srv' }, context)
-      expect(context.warnings).to.deep.equal(['security.fs_root: has no effect without fs_allowlist'])
+      expect(checkSection(securityPlugin, { fs_root: '/srv' })).to.deep.equal([
+        'warning security.fs_root: has no effect without fs_allowlist',
+      ])
     })
   })
 

@@ -3,6 +3,7 @@ import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { accepted, defaults, load } from '../../core/policy/policies.js'
+import { checkSection } from '../../support/check.js'
 
 const factsOf = (sideEffects: object) =>
   securityPlugin.facts?.(securityPlugin.schema.parse({ side_effects: sideEffects }))
@@ -57,12 +58,9 @@ describe('security: human escalation', () => {
     for (const section of [{}, { approve_high_risk: false, human_escalation: {} }]) {
       expect(factsOf(section)).to.deep.equal({})
     }
-    const config = securityPlugin.schema.parse({ side_effects: { human_escalation: {} } })
-    expect(securityPlugin.check?.(config, {}, () => false)).to.have.length(1)
-    const on = securityPlugin.schema.parse({
-      side_effects: { approve_high_risk: true, human_escalation: {} },
-    })
-    expect(securityPlugin.check?.(on, {}, () => false)).to.deep.equal([])
+    const check = (side_effects: object) => checkSection(securityPlugin, { side_effects })
+    expect(check({ human_escalation: {} })).to.have.length(1)
+    expect(check({ approve_high_risk: true, human_escalation: {} })).to.deep.equal([])
   })
 
   it('rejects keys that the strategy ignores', () => {

@@ -5,6 +5,7 @@ import type { Signer } from '@svc/core'
 import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
+import { checkEnvelope, recordDefaults, withDefaults } from '../format/check-envelope.js'
 import { utcDayOf } from '../format/day.js'
 import type { AuditEnvelope, RawPayloadRecord } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
@@ -18,6 +19,7 @@ import {
   type AppenderLimits,
   type AppenderOptions,
   checkConfig,
+  checkSigner,
   DEFAULT_LIMITS,
   DEFAULT_MIN_FREE_BYTES,
   noMeter,
@@ -38,6 +40,7 @@ const SHARED_BATCHES = 4
 export class SvcAppender {
   readonly #config: AppenderConfig
   readonly #limits: AppenderLimits
+  readonly #defaults: Partial<AuditEnvelope> | undefined
   readonly #signer: Signer
   readonly #sign: (message: Uint8Array) => Uint8Array
   /** Whether records are signed per batch instead of one by one. */
@@ -59,6 +62,11 @@ export class SvcAppender {
     const { config, signer } = options
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits }
     checkConfig(config, this.#limits)
+    checkSigner(signer, config)
+    // A gateway's `audit.append` is often taken from its object.
+    this.append = this.append.bind(this)
+    this.appendRawPayload = this.appendRawPayload.bind(this)
+    this.#defaults = recordDefaults(config.presign)
     this.#config = config
     this.#signer = signer
     this.#sign = (message) => signer.sign(message)
@@ -119,12 +127,14 @@ export class SvcAppender {
   }
 
   /**
-   * Signs `envelope` and resolves when its line is on disk (`fdatasync`). The envelope is read during the call and
-   * may be changed afterwards. A rejection means that the record may be missing.
+   * Signs the record, completed from `config.presign`, and resolves when its line is on disk (`fdatasync`). It is read
+   * during the call and may be changed afterwards. A rejection means that the record may be missing.
    */
-  append(envelope: AuditEnvelope): Promise<void> {
+  append(record: AuditEnvelope): Promise<void> {
     try {
-      const day = this.#admit(envelope)
+      const day = this.#admit(record)
+      const envelope = this.#defaults === undefined ? record : withDefaults(record, this.#defaults)
+      checkEnvelope(envelope)
       const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER)
       const agent = agentPathOf(envelope, day)
       const room = maxLineBytes(cut.head.length + cut.tail.length)
@@ -339,9 +349,6 @@ export class SvcAppender {
 function agentPathOf(envelope: AuditEnvelope, day: string): string | undefined {
   const { nodeId, agentRef } = envelope
   if (nodeId === undefined || nodeId === null || agentRef === undefined || agentRef === null) return undefined
-  if (typeof nodeId !== 'string' || typeof agentRef !== 'string') {
-    throw new AuditError('bad_record', 'nodeId and agentRef are strings or null')
-  }
   return agentLog(nodeId, day, agentRef)
 }
 

@@ -4,19 +4,23 @@ import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import type { FileSystem } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
+import { keyIdOf } from '../keys/public-key.js'
 import type { StartWorker } from '../signing/signing-thread.js'
 import { checkPresign, type PresignConfig } from '../upload/presign.js'
 
 export interface AppenderConfig {
   /** Root directory of all audit files; created with mode 0700 where it is missing. */
   dir: string
-  /** Files whose day is more days back than this are removed; 0 keeps the current day only. */
+  /** Files whose day is more days back than this are removed; at least 1. */
   retentionDays: number
   /** The disk counts as low below this many free bytes; default 512 MiB, 0: never. */
   minFreeBytes?: number
   presign?: PresignConfig
-  /** How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never. */
-  checkpoint?: { readonly intervalMs?: number } | false
+  /**
+   * How often new records are sealed by a signed checkpoint, ms; default 10 000. False: never, and missing records are
+   * not detected; a signer without a public key needs that.
+   */
+  checkpoints?: { readonly intervalMs?: number } | false
   /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
   signingThread?: 'auto' | 'on' | 'off'
 }
@@ -97,22 +101,45 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
   if (typeof config?.dir !== 'string' || config.dir === '' || config.dir.includes('\0')) {
     throw configError('dir', 'must be the path of a directory')
   }
-  if (!Number.isFinite(config.retentionDays) || config.retentionDays < 0) {
-    throw configError('retentionDays', 'must be a number of days, 0 or more')
+  if (!Number.isFinite(config.retentionDays) || config.retentionDays < 1) {
+    throw configError('retentionDays', 'must be a number of days, 1 or more')
   }
   const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
   if (!Number.isFinite(minFreeBytes) || minFreeBytes < 0) {
     throw configError('minFreeBytes', 'must be a number of bytes, 0 or more')
   }
   if (config.presign !== undefined) checkPresign(config.presign)
-  if (config.checkpoint !== undefined && config.checkpoint !== false) {
-    const { intervalMs = DEFAULT_CHECKPOINT_INTERVAL_MS } = config.checkpoint
+  if (config.checkpoints !== undefined && config.checkpoints !== false) {
+    const { intervalMs = DEFAULT_CHECKPOINT_INTERVAL_MS } = config.checkpoints
     if (!Number.isFinite(intervalMs) || intervalMs < 1 || intervalMs > MAX_INTERVAL_MS) {
-      throw configError('checkpoint.intervalMs', `must be from 1 to ${MAX_INTERVAL_MS} ms`)
+      throw configError('checkpoints.intervalMs', `must be from 1 to ${MAX_INTERVAL_MS} ms`)
     }
   }
   for (const [name, value] of Object.entries(limits)) {
     if (!Number.isFinite(value) || value < 1) throw configError(`limits.${name}`, 'must be a positive number')
+  }
+}
+
+/**
+ * Without a public key of its own signer, a log could not be sealed, and removed records would not be detected.
+ *
+ * @throws {AuditError} `bad_config`.
+ */
+export function checkSigner(signer: Signer | undefined, { checkpoints }: AppenderConfig): void {
+  if (typeof signer?.keyId !== 'string' || typeof signer.sign !== 'function') {
+    throw configError('signer', 'is missing; pass a Signer, such as LocalDevSigner.fromKeyRef(…)')
+  }
+  if (checkpoints === false) return
+  const { keyId, publicKey } = signer
+  if (publicKey === undefined) {
+    const unless = 'without it missing records cannot be detected (checkpoints: false accepts that)'
+    throw configError('signer', `has no publicKey; ${unless}`)
+  }
+  if (keyIdOf(publicKey) !== keyId) {
+    throw configError(
+      'signer',
+      `has the keyId ${keyId}, but the id of its publicKey is ${keyIdOf(publicKey)}`,
+    )
   }
 }
 

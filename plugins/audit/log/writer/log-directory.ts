@@ -176,15 +176,8 @@ export class LogDirectory {
 
   async #sealer(lock: DirectoryLock): Promise<Sealer | undefined> {
     const { config, signer, port, clock, logger, onAsyncError } = this.#parts
-    if (config.checkpoint === false) return undefined
-    if (!canSignNotes(signer)) {
-      logger.warn(
-        { dir: this.#dir, keyId: signer.keyId },
-        'the signer has no publicKey, so no checkpoints are written and removed records cannot be detected',
-      )
-      return undefined
-    }
-    const intervalMs = config.checkpoint?.intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS
+    if (config.checkpoints === false || !canSignNotes(signer)) return undefined
+    const intervalMs = config.checkpoints?.intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS
     const { Sealer } = await import('../seal/sealer.js')
     return new Sealer(this.#dir, { port, signer, lock, logger, clock, intervalMs, onError: onAsyncError })
   }

@@ -1,19 +1,15 @@
 import type { EscalationRule, PolicyFacts } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
+import { checkSection } from '../../../support/check.js'
 import { rule } from './rig.js'
-
-const unbound = () => false
 
 function said(
   more: Partial<EscalationRule>,
   facts: PolicyFacts,
   section: object = { escalate_on: ['egress_violation'] },
 ): string[] {
-  const config = enforcementPlugin.schema.parse(section)
-  const found =
-    enforcementPlugin.check?.(config, { escalation: { ...rule, ...more }, ...facts }, unbound) ?? []
-  return found.map(({ path, message, severity }) => `${severity ?? 'mistake'} ${path.join('.')}: ${message}`)
+  return checkSection(enforcementPlugin, section, { escalation: { ...rule, ...more }, ...facts })
 }
 
 const prefix = 'security.side_effects.human_escalation'
@@ -85,12 +81,9 @@ describe('an escalation rule that nobody could satisfy', () => {
   })
 
   it('is warned of where nothing escalates', () => {
-    const check = (section: object) =>
-      enforcementPlugin
-        .check?.(enforcementPlugin.schema.parse(section), {}, unbound)
-        ?.map(({ message }) => message)
+    const check = (section: object) => checkSection(enforcementPlugin, section)
     expect(check({ escalate_on: ['egress_violation'] })).to.deep.equal([
-      'nothing escalates without security.side_effects.approve_high_risk: true',
+      'warning enforcement.escalate_on: nothing escalates without security.side_effects.approve_high_risk: true',
     ])
     expect(check({})).to.deep.equal([])
   })

@@ -82,7 +82,7 @@ describe('proveRecord', () => {
   it('reports why there is no proof', async () => {
     await logOf(4)
     expect(await codeOf(proveRecord(dir.path, { traceId: 'none' }))).to.equal('not_found')
-    const after = appenderIn(dir.path, { config: { checkpoint: false } })
+    const after = appenderIn(dir.path, { config: { checkpoints: false } })
     await after.append(envelope({ trace_id: 'late' }))
     await after.close()
     expect(await codeOf(proveRecord(dir.path, { traceId: 'late' }))).to.equal('not_sealed')
@@ -132,7 +132,7 @@ describe('proveRecord', () => {
 
   it('is invalid for a record that an unknown key signed, even in the log', async () => {
     await logOf(2)
-    const forger = appenderIn(dir.path, { signer: other, config: { checkpoint: false } })
+    const forger = appenderIn(dir.path, { signer: other, config: { checkpoints: false } })
     await forger.append(envelope({ trace_id: 'forged' }))
     await forger.close()
     const sealing = appenderIn(dir.path)

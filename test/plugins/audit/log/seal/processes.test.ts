@@ -18,7 +18,7 @@ const writer = `
   import { writeSync } from 'node:fs'
   const [dir, name] = process.argv.slice(1)
   const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
-  const appender = new SvcAppender({ config: { dir, retentionDays: 9999, checkpoint: { intervalMs: 2 } }, signer })
+  const appender = new SvcAppender({ config: { dir, retentionDays: 9999, checkpoints: { intervalMs: 2 } }, signer })
   let ending = false
   process.stdin.once('data', () => { ending = true })
   const work = async (i) => {

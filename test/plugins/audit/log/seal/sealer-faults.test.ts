@@ -146,7 +146,7 @@ describe('the sealer with faults, several processes and retention', () => {
       fsync: (fd, done) => (failing ? done(fault('EIO')) : nodeFileSystem.fsync(fd, done)),
     })
     // The folder is synced once before, by the appender.
-    const before = appenderIn(dir.path, { config: { checkpoint: false } })
+    const before = appenderIn(dir.path, { config: { checkpoints: false } })
     await append(before, 1)
     await before.close()
     const errors: Error[] = []
@@ -219,7 +219,10 @@ describe('the sealer with faults, several processes and retention', () => {
     await append(first, 3, BEFORE)
     await first.close()
     const [head] = checkpointsOf(BEFORE)
-    const second = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    const second = appenderIn(dir.path, {
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await append(second, 1)
     await second.close()
     for (const kind of ['ndjson', 'checkpoint', 'tree']) {
@@ -241,7 +244,10 @@ describe('the sealer with faults, several processes and retention', () => {
     await append(first, 3, BEFORE)
     await first.close()
     writeFileSync(path('audit-removed.notes'), `svc-audit/${signer.keyId}/retention\nremoved 2026-01-0`)
-    const second = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    const second = appenderIn(dir.path, {
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await append(second, 1)
     await second.close()
     const pieces = notePieces(readFileSync(path('audit-removed.notes')))
@@ -255,7 +261,10 @@ describe('the sealer with faults, several processes and retention', () => {
     const first = appenderIn(dir.path, { clock: fixedClock(`${BEFORE}T12:00:00Z`) })
     await append(first, 3, BEFORE)
     await first.close()
-    const second = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    const second = appenderIn(dir.path, {
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await append(second, 1)
     await second.close()
     renameSync(path('audit-removed.notes'), path('kept'))
@@ -273,7 +282,11 @@ describe('the sealer with faults, several processes and retention', () => {
     await sealing.seal()
     await append(sealing, 1, BEFORE)
     const logger = memoryLogger()
-    const early = appenderIn(dir.path, { logger, config: { retentionDays: 0 } })
+    const early = appenderIn(dir.path, {
+      logger,
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await early.ready()
     expect(existsSync(path(`audit-${BEFORE}.ndjson`))).to.equal(true)
     expect(logger.entries).to.deep.include({
@@ -282,7 +295,10 @@ describe('the sealer with faults, several processes and retention', () => {
       message: 'kept a log past its retention: it is not sealed to its end',
     })
     await sealing.seal()
-    const late = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    const late = appenderIn(dir.path, {
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await late.ready()
     expect(existsSync(path(`audit-${BEFORE}.ndjson`))).to.equal(false)
     await Promise.all([sealing, early, late].map((appender) => appender.close()))

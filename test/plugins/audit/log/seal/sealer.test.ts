@@ -8,22 +8,13 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import type { Signer } from '@svc/core'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import { SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon from 'sinon'
 import { temporaryDir } from '../../temporary.js'
-import {
-  appenderIn,
-  DAY,
-  diskWith,
-  envelope,
-  fixedClock,
-  linesOf,
-  memoryLogger,
-  signer,
-} from '../writer/records.js'
+import { appenderIn, DAY, diskWith, envelope, fixedClock, linesOf, signer } from '../writer/records.js'
 import { append, checkpointsIn } from './rig.js'
 
 const BEFORE = '2026-11-20'
@@ -52,7 +43,7 @@ describe('the sealer', () => {
   it('signs at every interval while there are new records', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
-      const appender = appenderIn(dir.path, { config: { checkpoint: { intervalMs: 2_000 } } })
+      const appender = appenderIn(dir.path, { config: { checkpoints: { intervalMs: 2_000 } } })
       await appender.ready()
       await append(appender, 2)
       timers.tick(1_999)
@@ -72,7 +63,7 @@ describe('the sealer', () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       const clock = fixedClock(`${DAY}T23:59:59.000Z`)
-      const appender = appenderIn(dir.path, { clock, config: { checkpoint: { intervalMs: 3_600_000 } } })
+      const appender = appenderIn(dir.path, { clock, config: { checkpoints: { intervalMs: 3_600_000 } } })
       await appender.ready()
       await append(appender, 1)
       timers.tick(1_100)
@@ -84,31 +75,24 @@ describe('the sealer', () => {
     }
   })
 
-  it('can be turned off, and warns about a signer without public key', async () => {
-    const off = appenderIn(dir.path, { config: { checkpoint: false } })
+  it('can be turned off, which a signer without a public key of its id needs', async () => {
+    const { keyId, publicKey } = signer
+    const sign = (data: Uint8Array) => signer.sign(data)
+    const without = { keyId, sign, verify: () => true }
+    const start = (other: Signer) => () =>
+      appenderIn(dir.path, { signer: other, config: { checkpoints: {} } })
+    expect(start(without)).to.throw('signer has no publicKey')
+    expect(start({ ...without, publicKey, keyId: 'kms-1' })).to.throw('signer has the keyId kms-1, but')
+    const off = appenderIn(dir.path, { signer: without, config: { checkpoints: false } })
     await append(off, 1)
     await off.close()
-    const logger = memoryLogger()
-    const { keyId } = signer
-    const sign = (data: Uint8Array) => signer.sign(data)
-    const nameless = { keyId, sign, verify: () => true }
-    const without = new SvcAppender({
-      config: { dir: dir.path, retentionDays: 30 },
-      signer: nameless,
-      logger,
-    })
-    await append(without, 1)
-    await without.close()
     expect(existsSync(path(`audit-${DAY}.checkpoint`))).to.equal(false)
-    expect(logger.entries.map(({ level, message }) => `${level}: ${message}`)).to.deep.equal([
-      'warn: the signer has no publicKey, so no checkpoints are written and removed records cannot be detected',
-    ])
   })
 
   for (const intervalMs of [0, -1, Number.NaN, 2 ** 31]) {
     it(`refuses an interval of ${intervalMs} ms`, () => {
-      expect(() => appenderIn(dir.path, { config: { checkpoint: { intervalMs } } })).to.throw(
-        'checkpoint.intervalMs',
+      expect(() => appenderIn(dir.path, { config: { checkpoints: { intervalMs } } })).to.throw(
+        'checkpoints.intervalMs',
       )
     })
   }

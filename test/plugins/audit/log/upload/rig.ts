@@ -27,7 +27,7 @@ export function uploading(
     ...rest,
     config: {
       retentionDays,
-      ...(sealed ? {} : { checkpoint: false as const }),
+      ...(sealed ? {} : { checkpoints: false as const }),
       presign: {
         apiBaseUrl: cloud.url,
         auditKey: 'Bearer key-1',

@@ -14,7 +14,7 @@ const living = `
   for (let day = 0; day < Number(days); day++) {
     const now = () => Date.UTC(2026, 0, 1 + day, 12)
     const clock = { now, monotonic: () => performance.now() }
-    const config = { dir, retentionDays: 1, checkpoint: { intervalMs: 2 } }
+    const config = { dir, retentionDays: 1, checkpoints: { intervalMs: 2 } }
     // It warns of days that the other one has not sealed to their end yet.
     const logger = { debug() {}, info() {}, warn() {}, error: console.error }
     const appender = new SvcAppender({ config, signer, clock, logger })
@@ -33,7 +33,7 @@ const beside = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   const [dir] = process.argv.slice(1)
   const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
-  const config = { dir, retentionDays: 99999, checkpoint: { intervalMs: 3 } }
+  const config = { dir, retentionDays: 99999, checkpoints: { intervalMs: 3 } }
   const appender = new SvcAppender({ config, signer })
   let ending = false
   process.stdin.once('data', () => { ending = true })

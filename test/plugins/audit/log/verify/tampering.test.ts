@@ -37,7 +37,7 @@ describe('verifyLog on a log that was tampered with', () => {
       if (i % SEALED_EVERY === 0) await appender.seal()
     }
     await appender.close()
-    const after = appenderIn(template, { config: { checkpoint: false } })
+    const after = appenderIn(template, { config: { checkpoints: false } })
     for (let i = 0; i < UNSEALED; i++) await after.append(envelope({ key_id }))
     await after.close()
   })
@@ -176,7 +176,10 @@ describe('verifyLog on a log that was tampered with', () => {
   })
 
   it('accepts a missing day with a signed statement of removal', async () => {
-    const retaining = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    const retaining = appenderIn(dir.path, {
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await retaining.ready()
     await retaining.close()
     expect(existsSync(path(`audit-${BEFORE}.ndjson`))).to.equal(false)
@@ -189,7 +192,10 @@ describe('verifyLog on a log that was tampered with', () => {
   })
 
   it('rejects an edited statement', async () => {
-    const retaining = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    const retaining = appenderIn(dir.path, {
+      clock: fixedClock('2026-11-22T12:00:00Z'),
+      config: { retentionDays: 1 },
+    })
     await retaining.ready()
     await retaining.close()
     const notes = path('audit-removed.notes')

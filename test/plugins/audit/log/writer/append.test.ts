@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CanonicalJsonError } from '@svc/core/json'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
-import type { AuditEnvelope } from '@svc/plugin-audit/log'
+import type { AppenderOptions, AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
 import {
@@ -208,6 +208,32 @@ describe('SvcAppender', () => {
       await appender.close()
     })
 
+    it('an envelope that breaks the types of the contract', async () => {
+      const appender = appenderIn(dir.path)
+      const wrong = {
+        trace_id: 1,
+        tenant: '',
+        server: undefined,
+        status: 'denied',
+        latency_ms: '1',
+        policy: { decision: 'escalate', retention: 'standard' },
+        input_sha256: 7,
+        agentVariables: [],
+        environment: null,
+      }
+      for (const [field, value] of Object.entries(wrong)) {
+        const fault = await appender.append(envelope({ [field]: value })).catch((error: Error) => error)
+        expect(String(fault), field).to.match(new RegExp(`bad_record|${field}\\S* must be `))
+      }
+      await appender.close()
+      expect(recordsOf(dir.path)).to.deep.equal([])
+    })
+
+    it('without a signer, at construction', () => {
+      const signer = undefined as unknown as AppenderOptions['signer']
+      expect(() => appenderIn(dir.path, { signer })).to.throw('signer is missing')
+    })
+
     it('when signAsync rejects', async () => {
       const remote = {
         keyId: 'x',
@@ -220,6 +246,17 @@ describe('SvcAppender', () => {
       expect(appender.status()).to.include({ failed: 1, pendingBytes: 0 })
       await appender.close()
     })
+  })
+
+  it('appends through an unbound function, and completes records from presign', async () => {
+    const metadata = { tenant: 'acme', environment: 'prod', clientName: 'shop', clientVersion: '2' }
+    const presign = { apiBaseUrl: 'http://127.0.0.1:9', auditKey: 'Bearer k', ...metadata }
+    const log = appenderIn(dir.path, { config: { presign }, onAsyncError: () => undefined })
+    const { append } = log
+    await append(envelope({ client_name: 'desk' }))
+    await log.close()
+    const wanted = { environment: 'prod', client_name: 'desk', client_version: '2' }
+    expect(recordsOf(dir.path)[0]).to.include(wanted)
   })
 
   describe('days', () => {

@@ -197,8 +197,9 @@ describe('SvcAppender', () => {
       }
     })
 
-    it('never removes the current day, even with no days of retention', async () => {
-      const appender = appenderIn(dir.path, { config: { retentionDays: 0 } })
+    it('keeps a day at least', async () => {
+      expect(() => appenderIn(dir.path, { config: { retentionDays: 0 } })).to.throw('1 or more')
+      const appender = appenderIn(dir.path, { config: { retentionDays: 1 } })
       await appender.ready()
       await appender.close()
       expect(existsSync(join(dir.path, `audit-${DAY}.ndjson`))).to.equal(true)

@@ -65,7 +65,12 @@ export function appenderIn(
     clock: fixedClock(),
     logger: memoryLogger(),
     ...rest,
-    config: { dir, retentionDays: 30, ...config },
+    config: {
+      dir,
+      retentionDays: 30,
+      ...(rest.signer !== undefined && rest.signer.publicKey === undefined ? { checkpoints: false } : {}),
+      ...config,
+    },
   })
 }
 

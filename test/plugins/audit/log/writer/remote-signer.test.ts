@@ -24,7 +24,7 @@ function remoteSigner() {
 
 describe('a log with an asynchronous signer', () => {
   const dir = temporaryDir()
-  const config = { checkpoint: false } as const
+  const config = { checkpoints: false } as const
 
   it('has the right signature for each record, in whatever order they arrive', async () => {
     await fc.assert(

@@ -1,0 +1,53 @@
+// Checks the host's keys of a policy: key files that cannot be read, and an address without TLS.
+import type { Contradiction, PolicyFacts } from '@svc/core'
+import { KeyReader } from '@svc/core/secret'
+import { isLocalAddress } from '../http/allowed-hosts.js'
+import type { TlsConfig } from '../tls/config.js'
+import type { HostConfig } from './config.js'
+
+/** A reference to a key file of the host's part, and where such files may be. */
+export interface HostKey {
+  readonly path: readonly string[]
+  readonly ref: string
+  readonly directories?: readonly string[]
+}
+
+export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
+  return [...plainHttp(host), ...keyFiles(host, place)]
+}
+
+/** Behind a proxy that ends TLS, `publicUrl` is https. */
+function plainHttp({ server: { host, tls, publicUrl } }: HostConfig): Contradiction[] {
+  if (tls !== undefined || isLocalAddress(host) || publicUrl?.startsWith('https:') === true) return []
+  const message = 'not a loopback address, and there is no TLS: tokens and arguments can be read in transit'
+  return [{ path: ['server', 'host'], message, severity: 'warning' }]
+}
+
+function keyFiles(host: HostConfig, place: PolicyFacts['place']): Contradiction[] {
+  if (place === undefined) return []
+  return hostKeys(host).flatMap(({ path, ref, directories }) => {
+    const message = new KeyReader(place, directories).fileFault(ref)
+    return message === undefined ? [] : [{ path, message }]
+  })
+}
+
+export function hostKeys({ server, admin }: HostConfig): HostKey[] {
+  const given = (path: readonly string[], ref: string | undefined) =>
+    ref === undefined ? [] : [{ path, ref }]
+  return [
+    ...given(['server', 'sessionKeyRef'], server.sessionKeyRef),
+    ...tlsKeys(['server', 'tls'], server.tls),
+    ...given(['admin', 'tokenRef'], admin?.tokenRef),
+    ...tlsKeys(['admin', 'tls'], admin?.tls),
+  ]
+}
+
+function tlsKeys(path: readonly string[], tls: TlsConfig | undefined): HostKey[] {
+  if (tls === undefined) return []
+  const { key, cert, clientCa, dirs } = tls
+  return Object.entries({ key, cert, clientCa }).flatMap(([name, ref]) =>
+    ref === undefined
+      ? []
+      : [{ path: [...path, name], ref, ...(dirs === undefined ? {} : { directories: dirs }) }],
+  )
+}

@@ -1,0 +1,30 @@
+// The key that `audit.signer.keyRef` names.
+import { resolve } from 'node:path'
+import type { Signer } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { AuditConfig } from './config.js'
+import { pathOfKeyRef, readKeyFile } from './log/keys/key-file.js'
+import { LocalDevSigner } from './log/keys/local-dev-signer.js'
+
+export const missingSigner =
+  'is missing; name a key file as file://PATH (`npx svc-sdk keys generate --out FILE` makes one)'
+
+/** Why the key file cannot be used; undefined where it can. Reads it. */
+export function keyFault(keyRef: string, baseDir: string): string | undefined {
+  try {
+    readKeyFile(pathOfKeyRef(absoluteKeyRef(keyRef, baseDir)), () => undefined)
+    return undefined
+  } catch (fault) {
+    return messageOf(fault)
+  }
+}
+
+export function signerOf({ signer }: AuditConfig, { baseDir }: { readonly baseDir: string }): Signer {
+  if (signer?.keyRef === undefined) throw new Error(`audit.signer.keyRef ${missingSigner}`)
+  return LocalDevSigner.fromKeyRef(absoluteKeyRef(signer.keyRef, baseDir))
+}
+
+/** `file://./key` and `file://key` are relative to the policy's directory. */
+function absoluteKeyRef(keyRef: string, baseDir: string): string {
+  return `file://${resolve(baseDir, keyRef.slice('file://'.length))}`
+}
