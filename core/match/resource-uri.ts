@@ -27,8 +27,8 @@ const STRUCTURE_OF_QUERY = /(%(?:25|23|26|2b|3b|3d))/i
  */
 export function readUri(uri: string): string | undefined {
   const [, scheme, authority, path = '', query = '', fragment = ''] = COMPONENTS.exec(uri) ?? []
-  // URL parsers remove spaces at the ends, and read a backslash as a slash.
-  if (uri !== uri.trim() || path.includes('\\') || authority?.includes('\\')) return undefined
+  // URL parsers read it as a slash.
+  if (path.includes('\\') || authority?.includes('\\')) return undefined
   if (MALFORMED_ESCAPE.test(uri) || ENCODED_UNRESERVED.test(uri) || ENCODED_TWICE.test(uri)) return undefined
   if (ENCODED_SEPARATOR.test(path) || !isNormalOrigin(scheme, authority)) return undefined
   try {
@@ -40,6 +40,7 @@ export function readUri(uri: string): string | undefined {
     const origin = `${scheme === undefined ? '' : `${scheme}:`}${authority === undefined ? '' : `//${authority}`}`
     const rest = decodeExcept(query + fragment, STRUCTURE_OF_QUERY)
     const whole = `${origin}${read}${rest}`
+    // URL parsers remove spaces at the ends.
     return whole === whole.trim() ? whole : undefined
   } catch (error) {
     if (error instanceof EscapeError) return undefined
