@@ -54,7 +54,7 @@ function codeOf(run: () => unknown): string {
 }
 
 describe('references', () => {
-  it('write tools, prompts and resources', () => {
+  it('format tools, prompts and resources', () => {
     expect(formatReference({ server: 'files', tool: 'read', version: '1.2.0' })).to.equal(
       'mcp://files/read@1.2.0',
     )
@@ -66,7 +66,7 @@ describe('references', () => {
     )
   })
 
-  it('come back as their names', () => {
+  it('are parsed into their names', () => {
     fc.assert(
       fc.property(parts, (reference) => {
         expect(parseReference(formatReference(reference))).to.deep.equal(reference)
@@ -74,7 +74,7 @@ describe('references', () => {
     )
   })
 
-  it('have one text: what is parsed and written again stays the same', () => {
+  it('have one canonical text: parsing and formatting is idempotent', () => {
     fc.assert(
       fc.property(parts, (reference) => {
         const text = formatReference(reference)
@@ -83,14 +83,14 @@ describe('references', () => {
     )
   })
 
-  it('keep a tool apart from a prompt, whatever the tool is called', () => {
+  it('distinguish a tool from a prompt for any tool name', () => {
     const tool = formatReference({ server: 's', tool: 'prompts/x', version: '1' })
     expect(tool).to.equal('mcp://s/prompts%2Fx@1')
     expect(parseReference(tool)).to.deep.equal({ server: 's', tool: 'prompts/x', version: '1' })
     expect(parseReference('mcp://s/prompts@1')).to.deep.equal({ server: 's', tool: 'prompts', version: '1' })
   })
 
-  it('read any valid percent-encoding and decode it once', () => {
+  it('accept any valid percent-encoding and decode it once', () => {
     expect(parseReference('mcp://%66iles/%C3%A9%25@1')).to.deep.equal({
       server: 'files',
       tool: 'é%',
@@ -145,7 +145,7 @@ describe('references', () => {
       expect(codeOf(() => parseReference(text))).to.equal(code)
     })
 
-  it('hold names of up to 4096 characters', () => {
+  it('accept names of up to 4096 characters', () => {
     const sized = (length: number) =>
       formatReference({ server: 's', resource: 'r'.repeat(length), version: '1' })
     expect(parseReference(sized(4096)))
@@ -154,7 +154,7 @@ describe('references', () => {
     expect(codeOf(() => sized(4097))).to.equal('name_too_long')
   })
 
-  it('refuse the same names when they come decoded', () => {
+  it('refuse the same names when given decoded', () => {
     for (const [bad, code] of [
       ['', 'empty_name'],
       ['..', 'dot_name'],
@@ -171,7 +171,7 @@ describe('references', () => {
 })
 
 describe('path segments', () => {
-  it('carry a tool and version through a URL unchanged', () => {
+  it('encode a tool and version in a URL reversibly', () => {
     fc.assert(
       fc.property(name, version, (tool, pinned) => {
         const segment = formatToolSegment({ tool, version: pinned })
@@ -182,7 +182,7 @@ describe('path segments', () => {
     )
   })
 
-  it('carry one name', () => {
+  it('encode one name', () => {
     expect(formatNameSegment('a/b@c d')).to.equal('a%2Fb%40c%20d')
     expect(parseNameSegment('a%2Fb%40c%20d')).to.equal('a/b@c d')
   })

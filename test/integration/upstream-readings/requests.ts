@@ -1,7 +1,7 @@
 // Requests that try to be one thing for the gateway and another for the program behind it.
 import { Chance } from '../../support/chance.js'
 
-export type Face = 'invoke' | 'a2a' | 'invoke-mcp' | 'a2a-mcp' | 'tool' | 'prompt' | 'resource'
+type Face = 'invoke' | 'a2a' | 'invoke-mcp' | 'a2a-mcp' | 'tool' | 'prompt' | 'resource'
 
 export interface GeneratedRequest {
   readonly face: Face
@@ -115,6 +115,6 @@ function uri(chance: Chance): string {
   for (let more = chance.int(0, 2) - chance.int(0, 1); more > 0; more--) {
     text += `${chance.pick(separators)}${chance.pick(['..', ...dots, ...leaves])}`
   }
-  if (chance.int(0, 5) === 0) text += chance.pick(noise)
+  if (chance.int(0, 2) === 0) text += chance.pick(noise)
   return chance.int(0, 9) === 0 ? `${text}/` : text
 }
