@@ -8,7 +8,6 @@ import { validateHeaders } from './header-validation.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
-import { isNormalUri } from './resource-uri.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
 
@@ -59,7 +58,7 @@ async function read(
     ...(message?.type === 'request' ? { rpcId: message.id } : {}),
     ...(round === undefined ? {} : { round }),
   }
-  return validName(request, () => callRequest(request))
+  return validName(() => callRequest(request))
 }
 
 function readBody(call: Call, exchange: McpExchange, bytes: Uint8Array): Subject {
@@ -123,17 +122,11 @@ function inMeta(message: Message | undefined, name: string): JsonValue | undefin
 
 /** Throws `McpRefusal` for a name that can have no reference. */
 export function referenceOf(server: string, kind: RequestKind, name: string, version: string): string {
-  const request = { server, kind, name, version }
-  return validName(request, () => requestReference(request))
+  return validName(() => requestReference({ server, kind, name, version }))
 }
 
 /** The result of `build`; throws `McpRefusal` for a name that can have no reference. */
-function validName<T>({ kind, name }: Pick<CallRequest, 'kind' | 'name'>, build: () => T): T {
-  if (kind === 'resource' && !isNormalUri(name)) {
-    throw invalidParams(
-      'uri: not in normal form (RFC 3986 §6.2.2), such as one with "..", so it cannot be judged.',
-    )
-  }
+function validName<T>(build: () => T): T {
   try {
     return build()
   } catch (cause) {

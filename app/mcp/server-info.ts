@@ -1,4 +1,5 @@
 // The version in a server's `serverInfo`. References contain it, so it must be known before a tool is judged.
+import { isVersion } from '@svc/core/match'
 import { isFields } from './listing.js'
 import { META_SERVER_INFO } from './protocol.js'
 
@@ -10,13 +11,9 @@ export function versionIn(result: unknown): string | undefined {
   const meta = result['_meta']
   const info = result['serverInfo'] ?? (isFields(meta) ? meta[META_SERVER_INFO] : undefined)
   const version = isFields(info) ? info['version'] : undefined
-  return typeof version === 'string' && isUsable(version) ? version : undefined
-}
-
-/** Whether a reference can contain the version. */
-function isUsable(version: string): boolean {
-  if (version === '' || version === '.' || version === '..') return false
-  return version.length <= maxLength && version.isWellFormed() && !/\p{Cc}/u.test(version)
+  return typeof version === 'string' && version.length <= maxLength && isVersion(version)
+    ? version
+    : undefined
 }
 
 /** Whether the results of a method contain `serverInfo`. */

@@ -1,4 +1,5 @@
 // References of tools, prompts and resources, and patterns over them.
+export { decodeEscapes, EscapeError } from './escapes.js'
 export { type Glob, globMatches, globOf } from './glob.js'
 export {
   compilePatternMap,
@@ -12,6 +13,7 @@ export {
   formatNameSegment,
   formatReference,
   formatToolSegment,
+  isVersion,
   type PromptParts,
   parseNameSegment,
   parseReference,

@@ -1,5 +1,7 @@
 // References identify a tool, prompt or resource of a server in one version. Each has exactly one canonical text, so
-// that patterns, quota keys and audit records can compare texts (decisions.md, head and §2).
+// that patterns, quota keys and audit records can compare texts.
+import { hasEscape, hasPathSegment } from './escapes.js'
+import { readUri } from './resource-uri.js'
 
 export interface ToolParts {
   readonly server: string
@@ -13,7 +15,7 @@ export interface PromptParts {
 }
 export interface ResourceParts {
   readonly server: string
-  /** The resource's URI, as one name. */
+  /** The resource's URI, as one name; its escapes may be decoded as `readUri` does. */
   readonly resource: string
   readonly version: string
 }
@@ -27,6 +29,10 @@ export type ReferenceCode =
   | 'control_character'
   | 'malformed_encoding'
   | 'malformed_unicode'
+  | 'not_composed'
+  | 'encoded_twice'
+  | 'ambiguous_uri'
+  | 'bad_version'
 
 /** The message may be shown to the caller: it does not contain the input. */
 export class ReferenceInputError extends Error {
@@ -47,19 +53,21 @@ export const REFERENCE_PREFIX = 'mcp://'
 const MAX_NAME = 4096
 
 /**
- * The canonical reference of already decoded names: each in Unicode NFC, with `/`, `@` and `%` percent-encoded.
+ * The canonical reference of already decoded names, with `/`, `@` and `%` percent-encoded. Programs behind the gateway
+ * could read a name that is refused as another one: a name is in Unicode NFC, holds no control character and no
+ * percent-escape, and with `/` and `\\` as separators no empty segment, `.` or `..`. A resource is named by its URI as
+ * `readUri` reads it.
  *
- * @throws {ReferenceInputError} for a name that is empty, `.`, `..`, longer than 4096 UTF-16 units, not
- *   well-formed Unicode, or that holds a control character.
+ * @throws {ReferenceInputError} also for a name longer than 4096 UTF-16 units
  */
 export function formatReference(parts: ReferenceParts): string {
-  const server = encode(checked('server name', parts.server))
-  const version = encode(checked('version', parts.version))
-  if ('tool' in parts) return canonicalText(server, encode(checked('tool name', parts.tool)), version)
+  const server = encode(checkedName('server name', parts.server))
+  const version = checkedVersion(parts.version)
+  if ('tool' in parts) return canonicalText(server, encode(checkedName('tool name', parts.tool)), version)
   const path =
     'prompt' in parts
-      ? `prompts/${encode(checked('prompt name', parts.prompt))}`
-      : `resources/${encode(checked('resource URI', parts.resource))}`
+      ? `prompts/${encode(checkedName('prompt name', parts.prompt))}`
+      : `resources/${encode(checkedUri(parts.resource))}`
   return canonicalText(server, path, version)
 }
 
@@ -70,7 +78,7 @@ function canonicalText(server: string, path: string, version: string): string {
 /**
  * Reads a reference; any valid percent-encoding is accepted, so the text need not be canonical.
  *
- * @returns the decoded names, in NFC
+ * @returns the decoded names
  * @throws {ReferenceInputError}
  */
 export function parseReference(text: string): ReferenceParts {
@@ -82,11 +90,11 @@ export function parseReference(text: string): ReferenceParts {
   if (path.length === 1) return { server, ...parseToolSegment(first) }
   if (path.length === 2 && second !== undefined) {
     if (first === 'prompts') {
-      const { name, version } = splitVersion(second, 'prompt name')
+      const { name, version } = splitVersion(second, 'prompt name', checkedName)
       return { server, prompt: name, version }
     }
     if (first === 'resources') {
-      const { name, version } = splitVersion(second, 'resource URI')
+      const { name, version } = splitVersion(second, 'resource URI', (_what, uri) => checkedUri(uri))
       return { server, resource: name, version }
     }
   }
@@ -102,13 +110,13 @@ export function parseReference(text: string): ReferenceParts {
  * @throws {ReferenceInputError}
  */
 export function parseToolSegment(segment: string): { tool: string; version: string } {
-  const { name, version } = splitVersion(segment, 'tool name')
+  const { name, version } = splitVersion(segment, 'tool name', checkedName)
   return { tool: name, version }
 }
 
 /** A `<tool>@<version>` segment of a URL path: all characters except unreserved ones are encoded. */
 export function formatToolSegment(parts: { readonly tool: string; readonly version: string }): string {
-  return `${formatNameSegment(parts.tool, 'tool name')}@${formatNameSegment(parts.version, 'version')}`
+  return `${formatNameSegment(parts.tool, 'tool name')}@${encodeURIComponent(checkedVersion(parts.version))}`
 }
 
 /**
@@ -117,20 +125,17 @@ export function formatToolSegment(parts: { readonly tool: string; readonly versi
  * @throws {ReferenceInputError}
  */
 export function parseNameSegment(segment: string, what = 'name'): string {
-  if (segment.includes('/') || segment.includes('@'))
-    throw new ReferenceInputError(
-      'not_a_reference',
-      `a ${what} that holds "/" or "@" is written with %2F or %40`,
-    )
-  return checked(what, decode(segment, what))
+  return checkedName(what, decodeSegment(segment, what))
 }
 
 /** A name as one URL path segment. */
 export function formatNameSegment(name: string, what = 'name'): string {
-  return encodeURIComponent(checked(what, name))
+  return encodeURIComponent(checkedName(what, name))
 }
 
-function splitVersion(segment: string, what: string): { name: string; version: string } {
+type Check = (what: string, name: string) => string
+
+function splitVersion(segment: string, what: string, check: Check): { name: string; version: string } {
   const at = segment.indexOf('@')
   if (at < 0 || segment.indexOf('@', at + 1) >= 0)
     throw new ReferenceInputError(
@@ -138,15 +143,20 @@ function splitVersion(segment: string, what: string): { name: string; version: s
       `a ${what} is followed by one "@" and a version; "@" within a name is written %40`,
     )
   return {
-    name: parseNameSegment(segment.slice(0, at), what),
-    version: parseNameSegment(segment.slice(at + 1), 'version'),
+    name: check(what, decodeSegment(segment.slice(0, at), what)),
+    version: checkedVersion(decodeSegment(segment.slice(at + 1), 'version')),
   }
 }
 
-function decode(text: string, what: string): string {
-  if (!text.includes('%')) return text
+function decodeSegment(segment: string, what: string): string {
+  if (segment.includes('/') || segment.includes('@'))
+    throw new ReferenceInputError(
+      'not_a_reference',
+      `a ${what} that holds "/" or "@" is written with %2F or %40`,
+    )
+  if (!segment.includes('%')) return segment
   try {
-    return decodeURIComponent(text)
+    return decodeURIComponent(segment)
   } catch (cause) {
     throw new ReferenceInputError('malformed_encoding', `malformed percent-encoding in the ${what}`, {
       cause,
@@ -160,29 +170,53 @@ function encode(name: string): string {
 }
 
 const RESERVED = /[/@%]/
-const PLAIN = /^[\x20-\x7e]+$/
+const SIMPLE = /^[A-Za-z0-9_-]{1,256}$/
+const VERSION = /^[A-Za-z0-9._+-]+$/
 const CONTROL = /\p{Cc}/u
 
-function checked(what: string, given: string): string {
-  if (given === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
-  if (given === '.' || given === '..')
-    throw new ReferenceInputError('dot_name', `the ${what} is a relative path`)
-  // Also before normalisation, whose cost is quadratic in a run of combining marks.
-  checkLength(what, given)
-  const name = PLAIN.test(given) ? given : composed(what, given)
-  checkLength(what, name)
+/** Whether a reference can hold the text as a version. */
+export function isVersion(text: string): boolean {
+  return text.length <= MAX_NAME && VERSION.test(text) && text !== '.' && text !== '..'
+}
+
+function checkedVersion(version: string): string {
+  if (!isVersion(version))
+    throw new ReferenceInputError('bad_version', 'a version has letters, digits, ".", "_", "+" and "-"')
+  return version
+}
+
+function checkedName(what: string, name: string): string {
+  if (SIMPLE.test(name)) return name
+  checkText(what, name)
+  if (hasEscape(name))
+    throw new ReferenceInputError('encoded_twice', `the ${what} holds a percent-escape once it is decoded`)
+  if (hasPathSegment(name))
+    throw new ReferenceInputError('dot_name', `the ${what} has an empty segment, "." or ".."`)
   return name
 }
 
-function checkLength(what: string, name: string): void {
-  if (name.length > MAX_NAME)
-    throw new ReferenceInputError('name_too_long', `the ${what} is longer than ${MAX_NAME} characters`)
+function checkedUri(uri: string): string {
+  checkText('resource URI', uri)
+  const read = readUri(uri)
+  if (read === undefined)
+    throw new ReferenceInputError(
+      'ambiguous_uri',
+      'the resource URI is not in normal form (RFC 3986 §6.2), or programs could read it in two ways',
+    )
+  checkText('resource URI', read)
+  return read
 }
 
-function composed(what: string, name: string): string {
-  if (!name.isWellFormed())
+function checkText(what: string, text: string): void {
+  if (text === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
+  // Before it is normalized: that takes the square of a run of combining marks.
+  if (text.length > MAX_NAME)
+    throw new ReferenceInputError('name_too_long', `the ${what} is longer than ${MAX_NAME} characters`)
+  if (!text.isWellFormed())
     throw new ReferenceInputError('malformed_unicode', `the ${what} holds half of a surrogate pair`)
-  if (CONTROL.test(name))
+  if (CONTROL.test(text))
     throw new ReferenceInputError('control_character', `the ${what} holds a control character`)
-  return name.normalize('NFC')
+  // Composing it would send another name than the server lists.
+  if (text.normalize('NFC') !== text)
+    throw new ReferenceInputError('not_composed', `the ${what} is not in Unicode NFC`)
 }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { HostPatternError, parseHostPattern } from './egress/patterns.js'
 import { PathPatternError, parsePathPattern, parseRoot } from './fs/patterns.js'
 import { humanEscalationSchema } from './human-escalation.js'
-import { versionPattern } from './versions.js'
+import { parseVersionPattern, VersionPatternError } from './versions.js'
 
 /** The longest delay of a Node.js timer. */
 const MAX_DELAY_MS = 2_147_483_647
@@ -13,7 +13,7 @@ const allowVersions = z
   .record(z.string().min(1), z.array(z.string().min(1)).describe('Allowed versions, exact or with `*`.'))
   .superRefine((servers, context) => {
     for (const [server, versions] of Object.entries(servers)) {
-      addIssues(context, [server], versions, (version) => compilePattern(versionPattern(server, version)))
+      addIssues(context, [server], versions, parseVersionPattern)
     }
   })
   .describe('Allowed versions by server name. A server that is not listed is not restricted.')
@@ -119,6 +119,9 @@ function addIssues(
 
 function isPatternError(error: unknown): error is Error {
   return (
-    error instanceof PatternError || error instanceof HostPatternError || error instanceof PathPatternError
+    error instanceof PatternError ||
+    error instanceof VersionPatternError ||
+    error instanceof HostPatternError ||
+    error instanceof PathPatternError
   )
 }

@@ -1,48 +1,65 @@
 // Checks `allow_versions`. A server that is not listed is not restricted.
 
 import type { Finding, RequestKind } from '@svc/core'
-import { compilePatternSet, parseNameSegment } from '@svc/core/match'
+import { type Glob, globMatches, globOf, isVersion, parseNameSegment } from '@svc/core/match'
 import { finding } from './findings.js'
 
 const PREFIX = 'mcp://'
 
-export class AllowedVersions {
-  #allowed: ReadonlyMap<string, readonly string[]>
-  #patterns: ReturnType<typeof compilePatternSet>
+/** An invalid pattern; the message is for the author of the policy. */
+export class VersionPatternError extends Error {
+  override readonly name = 'VersionPatternError'
+}
 
+/** @throws {VersionPatternError} for a pattern that no version can match */
+export function parseVersionPattern(source: string): Glob {
+  if (!isVersion(source.replaceAll('*', '0')))
+    throw new VersionPatternError('a version has letters, digits, ".", "_", "+" and "-"; the wildcard is *')
+  return globOf(source)
+}
+
+interface Allowed {
+  readonly sources: readonly string[]
+  readonly globs: readonly Glob[]
+}
+
+export class AllowedVersions {
+  #allowed: ReadonlyMap<string, Allowed>
+
+  /** @throws {VersionPatternError} */
   constructor(allowVersions: Readonly<Record<string, readonly string[]>>) {
-    const entries = Object.entries(allowVersions).map(
-      ([server, versions]) => [server.normalize('NFC'), versions] as const,
-    )
-    this.#allowed = new Map(entries)
-    this.#patterns = compilePatternSet(
-      entries.flatMap(([server, versions]) => versions.map((version) => versionPattern(server, version))),
+    this.#allowed = new Map(
+      Object.entries(allowVersions).map(([server, sources]) => [
+        server.normalize('NFC'),
+        { sources, globs: sources.map(parseVersionPattern) },
+      ]),
     )
   }
 
   /** The allowed versions of the reference's server; undefined where the server is not restricted. */
   allowedFor(reference: string): readonly string[] | undefined {
-    const server = reference.slice(PREFIX.length, reference.indexOf('/', PREFIX.length))
-    return this.#allowed.get(server.includes('%') ? parseNameSegment(server, 'server name') : server)
+    return this.#of(reference)?.sources
   }
 
   /** A `ReferenceRule`. `unversioned` matches no pattern, not even `*`. */
   check(reference: string, kind: RequestKind): Finding | undefined {
     if (kind === 'protocol') return undefined
-    const allowed = this.allowedFor(reference)
+    const allowed = this.#of(reference)
     if (allowed === undefined) return undefined
     const version = reference.slice(reference.lastIndexOf('@') + 1)
-    if (version !== 'unversioned' && this.#patterns.matches(reference)) return undefined
-    const accepted = allowed.length === 0 ? 'no version is allowed' : `allowed are ${allowed.join(', ')}`
+    if (version !== 'unversioned' && matches(allowed, version)) return undefined
+    const { sources } = allowed
+    const accepted = sources.length === 0 ? 'no version is allowed' : `allowed are ${sources.join(', ')}`
     return finding('version_unpinned', `${reference} has version ${version}; ${accepted}`)
+  }
+
+  #of(reference: string): Allowed | undefined {
+    const server = reference.slice(PREFIX.length, reference.indexOf('/', PREFIX.length))
+    return this.#allowed.get(server.includes('%') ? parseNameSegment(server, 'server name') : server)
   }
 }
 
-/** The reference pattern for a version of a server. `*` is a wildcard only in the version. */
-export function versionPattern(server: string, version: string): string {
-  return `${encodeName(server).replaceAll('*', '%2A')}/*@${encodeName(version)}`
-}
-
-function encodeName(text: string): string {
-  return text.replace(/[/@%]/g, encodeURIComponent)
+/** A star stands for characters of a version: it crosses no separator. */
+function matches({ globs }: Allowed, version: string): boolean {
+  return isVersion(version) && globs.some((glob) => globMatches(glob, version))
 }

@@ -1,7 +1,8 @@
 // The path that a `file:` URL opens (RFC 8089, parsed by the WHATWG rules).
+import { decodeEscapes } from '@svc/core/match'
 import type { ScanCounter } from '../content/strings.js'
 import { decodeAscii, prefixOf, schemeAt } from '../content/text.js'
-import { decodeEscapes, MAX_PATH } from './interpretations.js'
+import { MAX_PATH } from './interpretations.js'
 import { PathError } from './normalize.js'
 
 /** Whether the text starts with `file:`, also after other schemes (`jar:file:…`). "File: see below" is prose. */
@@ -18,6 +19,7 @@ export function startsWithFileUrl(text: string, isPathKey: boolean): boolean {
  * The path of a text that is a file URL after `decodings` rounds of decoding.
  *
  * @throws {PathError} for a URL that is invalid or that programs open differently
+ * @throws {EscapeError}
  */
 export function fileUrlPath(text: string, decodings: number, counter: ScanCounter): string {
   const prefix = prefixOf(text, MAX_PATH, counter)

@@ -1,4 +1,5 @@
 // The paths that programs may derive from a text before they open it. The allowlist must allow all of them.
+import { decodeEscapes } from '@svc/core/match'
 import type { ScanCounter } from '../content/strings.js'
 import { trimmed } from '../content/text.js'
 import { PathError } from './normalize.js'
@@ -13,7 +14,8 @@ const MAX_DECODINGS = 2
  * The text as it is, trimmed, and percent-decoded once and twice; each also with compatibility characters, such as
  * full-width dots and slashes, folded.
  *
- * @throws {PathError} for text that cannot be decoded, or that is encoded more than twice
+ * @throws {EscapeError} for text that cannot be decoded
+ * @throws {PathError} for text that is encoded more than twice
  */
 export function interpretationsOf(text: string, counter: ScanCounter): Set<string> {
   if (text.length > MAX_PATH) throw new PathError('is too long for a path')
@@ -46,16 +48,5 @@ function addDecoded(text: string, found: Set<string>, counter: ScanCounter): voi
     if (next === level) return
     if (decodings === MAX_DECODINGS) throw new PathError('is percent-encoded more than twice')
     level = next
-  }
-}
-
-/** Decodes percent-escapes. Throws for bytes that are not UTF-8, overlong forms included: decoders treat them differently. */
-export function decodeEscapes(text: string): string {
-  if (!text.includes('%')) return text
-  if (/%u[0-9A-Fa-f]{4}/i.test(text)) throw new PathError('has a %u escape, which decoders treat differently')
-  try {
-    return text.replace(/(?:%[0-9A-Fa-f]{2})+/g, decodeURIComponent)
-  } catch (cause) {
-    throw new PathError('has percent-escapes that are not UTF-8', { cause })
   }
 }

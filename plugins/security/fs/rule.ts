@@ -1,4 +1,5 @@
 // Checks strings against the filesystem allowlist.
+import { EscapeError } from '@svc/core/match'
 import { PATH_KEY } from '../content/key-flags.js'
 import type { ScanCounter } from '../content/strings.js'
 import { decodeAscii, prefixOf, trimmed } from '../content/text.js'
@@ -35,7 +36,8 @@ export class FsRule {
       }
       return undefined
     } catch (error) {
-      if (error instanceof PathError) return `${error.message}, so fs_allowlist cannot allow it`
+      if (error instanceof PathError || error instanceof EscapeError)
+        return `${error.message}, so fs_allowlist cannot allow it`
       throw error
     }
   }

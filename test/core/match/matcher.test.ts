@@ -5,6 +5,7 @@ import {
   formatReference,
   PatternError,
   parseReference,
+  ReferenceInputError,
   type ReferenceParts,
 } from '@svc/core/match'
 import { expect } from 'chai'
@@ -70,12 +71,16 @@ const name = fc
     maxLength: 4,
   })
   .map((pieces) => pieces.join(''))
-  .filter((text) => text !== '.' && text !== '..')
-const reference: fc.Arbitrary<ReferenceParts> = fc.oneof(
-  fc.record({ server: name, tool: name, version: name }),
-  fc.record({ server: name, prompt: name, version: name }),
-  fc.record({ server: name, resource: name, version: name }),
-)
+const version = fc
+  .array(fc.constantFrom('a', 'b', 'ab', '2', 'F', '.'), { minLength: 1, maxLength: 4 })
+  .map((pieces) => pieces.join(''))
+const reference: fc.Arbitrary<ReferenceParts> = fc
+  .oneof(
+    fc.record({ server: name, tool: name, version }),
+    fc.record({ server: name, prompt: name, version }),
+    fc.record({ server: name, resource: name, version }),
+  )
+  .filter(isReference)
 const glob = fc
   .array(fc.constantFrom('a', 'b', 'ab', 'é', '*', '*', '%2F', '%40', '%25', 'F', '2'), {
     minLength: 1,
@@ -107,6 +112,18 @@ const near = (from: ReferenceParts) =>
       .join('')
       .replace(/^/, full ? 'mcp://' : ''),
   )
+
+/** Resources without escapes: those with escapes are matched decoded. */
+function isReference(parts: ReferenceParts): boolean {
+  if ('resource' in parts && parts.resource.includes('%')) return false
+  try {
+    formatReference(parts)
+    return true
+  } catch (error) {
+    if (error instanceof ReferenceInputError) return false
+    throw error
+  }
+}
 
 function isValid(pattern: string): boolean {
   try {

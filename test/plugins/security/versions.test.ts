@@ -76,9 +76,11 @@ describe('security: versions', () => {
     expect((await outcomeOf({ 'file*': [], files: [] }, '1')).outcome.kind).to.equal('denied')
   })
 
-  it('treat @ and % in a version literally', async () => {
-    expect((await outcomeOf({ files: ['a@b%'] }, 'a%40b%25')).outcome.kind).to.equal('completed')
-  })
+  for (const version of ['1.0%2F..', '1.0%5Cx', '1.0%40x', '1.0%25', '1.0/x', '1.0 x']) {
+    it(`cross no separator: 1.* does not allow ${version}`, async () => {
+      expect((await outcomeOf({ files: ['1.*'] }, version)).outcome.kind).to.equal('denied')
+    })
+  }
 
   it('apply to prompts and resources, not to protocol requests', async () => {
     const call = makeCall()

@@ -1,0 +1,33 @@
+// `npm run chaos:requests`: the differential test in full. Prints the seed and what came of it.
+import { randomInt } from 'node:crypto'
+import { parseArgs } from 'node:util'
+import { compareReadings } from './experiment.js'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    requests: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+})
+const isWrong = [values.seed, values.requests].some((text) => text !== undefined && !/^\d{1,9}$/.test(text))
+
+if (values.help || isWrong) {
+  process.stdout.write('npm run chaos:requests -- [--seed NUMBER] [--requests NUMBER]\n')
+  process.exitCode = isWrong ? 1 : 0
+} else {
+  const seed = Number(values.seed ?? randomInt(2 ** 30))
+  const requests = Number(values.requests ?? 100_000)
+  const start = performance.now()
+  const tell = (result: string) => {
+    const seconds = ((performance.now() - start) / 1_000).toFixed(1)
+    process.stdout.write(`seed ${seed}, ${requests} requests, ${seconds} s: ${result}\n`)
+  }
+  try {
+    const { sent } = await compareReadings(seed, requests)
+    tell(`passed (sent ${sent})`)
+  } catch (error) {
+    tell(`FAILED: ${error instanceof Error ? error.message : String(error)}`)
+    process.exitCode = 1
+  }
+}

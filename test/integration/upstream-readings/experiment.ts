@@ -1,0 +1,236 @@
+// Sends generated requests through a whole gateway, whose dispatcher gives what it would send to the readers. Whatever
+// one of them runs must be what the record names, and what the policy allows.
+import { bind } from '@svc/core'
+import { startGatewayServer } from 'svc-sdk'
+import { upstreamDispatcher } from 'svc-sdk/internal/upstream/dispatcher'
+import { Pool } from 'undici'
+import { recordingTo } from '../../support/gateway.js'
+import { nameReaders, pathReaders, unquote, uriReaders } from './readers.js'
+import { type GeneratedRequest, requestOf } from './requests.js'
+
+interface Sent {
+  readonly path: string
+  readonly body: string
+}
+
+export interface Summary {
+  readonly requests: number
+  /** Those of which something was sent. */
+  readonly sent: number
+}
+
+/** What became of one request. */
+export interface Reading {
+  readonly status: number
+  readonly body: string
+  readonly sent: Sent | undefined
+  /** `name@version` of the record. */
+  readonly recorded: string
+  readonly records: number
+}
+
+const policy = {
+  entitlements: {
+    default_plan: 'free',
+    plans: { free: {} },
+    tenants: {
+      acme: {
+        plan: 'free',
+        allowlist: [
+          'billing/get_*',
+          'crm/get_*',
+          'files/get_*',
+          'files/prompts/get_*',
+          'files/resources/file:///srv/public/*',
+          'files/resources/file:///C*',
+          'files/resources/https://*',
+          'files/resources/demo://*',
+        ],
+        denylist: [
+          'files/resources/https://internal.example/*',
+          'files/resources/demo://box/secret',
+          'files/resources/demo://box/100%2525',
+        ],
+      },
+    },
+  },
+  security: { allow_versions: { billing: ['1.*'], crm: ['1.*'] } },
+}
+
+/** A gateway whose upstreams are the readers. */
+export class ReadersGateway implements AsyncDisposable {
+  #handle: ReturnType<typeof startGatewayServer>
+  #pool: Pool | undefined
+  #sent = new Map<string, Sent>()
+  #records = new Map<string, Array<{ tool: string }>>()
+
+  constructor() {
+    const { audit, configure } = recordingTo({
+      append: async (envelope) => {
+        const record = envelope as { trace_id: string; tool: string }
+        this.#records.set(record.trace_id, [...(this.#records.get(record.trace_id) ?? []), record])
+      },
+    })
+    this.#handle = startGatewayServer({
+      port: 0,
+      tenant: 'acme',
+      targets: {
+        billing: 'http://upstream.test/billing',
+        crm: 'mcp+http://crm.test/mcp',
+        files: 'http://files.test/mcp',
+      },
+      ...(audit === undefined ? {} : { audit }),
+      quotas: { adapter: 'memory' },
+      authn: { allowUnauthenticated: true },
+      policyObject: policy,
+      configure: (container) => {
+        configure?.(container)
+        bind(container, upstreamDispatcher, {
+          useValue: {
+            send: async (_target, { path, body, headers }, onSent) => {
+              onSent()
+              const text = Buffer.from(body ?? '').toString()
+              const trace = /^00-([0-9a-f]{32})-/.exec(String(headers['traceparent']))?.[1]
+              if (trace !== undefined && !text.includes('"initialize"'))
+                this.#sent.set(trace, { path, body: text })
+              return {
+                status: 200,
+                headers: { 'content-type': 'application/json' },
+                body: Buffer.from(answerTo(text)),
+              }
+            },
+            close: async () => undefined,
+          },
+        })
+      },
+    })
+  }
+
+  async start(): Promise<this> {
+    const { url } = await this.#handle.ready()
+    this.#pool = new Pool(url, { connections: 8 })
+    return this
+  }
+
+  async read(request: GeneratedRequest): Promise<Reading> {
+    if (this.#pool === undefined) throw new Error('not started')
+    const answer = await this.#pool.request({
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      ...messageOf(request),
+    })
+    const body = await answer.body.text()
+    const trace = String(answer.headers['x-trace-id'])
+    const records = this.#records.get(trace) ?? []
+    const sent = this.#sent.get(trace)
+    this.#records.delete(trace)
+    this.#sent.delete(trace)
+    return {
+      status: answer.statusCode,
+      body,
+      sent,
+      recorded: records[0]?.tool ?? '',
+      records: records.length,
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool?.close()
+    await this.#handle.close()
+  }
+}
+
+function answerTo(body: string): string {
+  const { id, method } = JSON.parse(body) as { id?: unknown; method?: unknown }
+  const serverInfo = { name: 's', version: '1.0.0' }
+  const result =
+    method === 'initialize'
+      ? { protocolVersion: '2025-11-25', capabilities: {}, serverInfo }
+      : { content: [] }
+  return JSON.stringify({ jsonrpc: '2.0', id, result })
+}
+
+function messageOf({ face, text }: GeneratedRequest): { path: string; body: string } {
+  const server = face.endsWith('-mcp') ? 'crm' : 'billing'
+  if (face === 'invoke' || face === 'invoke-mcp')
+    return { path: `/mcp/${server}/${text.replace(/[^\x21-\x7e]/gu, encodeURIComponent)}`, body: '{}' }
+  if (face === 'a2a' || face === 'a2a-mcp')
+    return { path: '/a2a/invoke', body: JSON.stringify({ to: server, toolAtVersion: text, args: {} }) }
+  const [method, params] =
+    face === 'resource'
+      ? ['resources/read', { uri: text }]
+      : [face === 'tool' ? 'tools/call' : 'prompts/get', { name: text }]
+  return { path: '/mcp/files', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) }
+}
+
+/** What is wrong with a reading; undefined where nothing is. */
+export function fault({ face }: GeneratedRequest, reading: Reading): string | undefined {
+  const { sent, recorded, records } = reading
+  if (records !== 1) return `${records} records`
+  if (sent === undefined) return undefined
+  const at = recorded.lastIndexOf('@')
+  const [name, version] = [recorded.slice(0, at), recorded.slice(at + 1)]
+  if (face === 'invoke' || face === 'a2a') {
+    for (const [reader, read] of Object.entries(pathReaders)) {
+      for (const run of read(sent.path)) {
+        if (slashed(run) !== slashed(recorded)) return `${reader} runs ${run}, the record names ${recorded}`
+        if (!/^get_.*@1\.[A-Za-z0-9._+-]*$/s.test(run)) return `${reader} runs ${run}, which is not allowed`
+      }
+    }
+    return undefined
+  }
+  const { params } = JSON.parse(sent.body) as { params: { name?: string; uri?: string } }
+  if (face === 'resource') return uriFault(params.uri ?? '', name)
+  for (const [reader, read] of Object.entries(nameReaders)) {
+    const run = read(params.name ?? '')
+    if (run !== name || version !== '1.0.0') return `${reader} runs ${run}, the record names ${recorded}`
+    if (!run.startsWith('get_')) return `${reader} runs ${run}, which is not allowed`
+  }
+  return undefined
+}
+
+/** A name may hold a backslash, which Windows reads as a slash. */
+function slashed(run: string): string {
+  return run.replaceAll('\\', '/')
+}
+
+const deniedUris = new Set(['demo://box/secret', 'demo://box/100%'])
+
+function uriFault(uri: string, recorded: string): string | undefined {
+  const [origin, path] = /^([^/]*\/\/[^/]*)(.*)$/s.exec(recorded)?.slice(1) ?? ['', recorded]
+  const named = `${origin}${unquote(resourceIn(origin ?? '', path ?? ''))}`
+  for (const [reader, read] of Object.entries(uriReaders)) {
+    const opened = read(uri)
+    if (opened === undefined) continue
+    if (opened !== named) return `${reader} opens ${opened}, the record names ${recorded}`
+    const isAllowed =
+      /^(?:file:\/\/\/srv\/public\/|file:\/\/\/C|https:\/\/(?!internal\.example\/)|demo:\/\/)/.test(opened)
+    if (!isAllowed || deniedUris.has(opened)) return `${reader} opens ${opened}, which is not allowed`
+  }
+  return undefined
+}
+
+/** The path without what names a part of a resource: a query where there are servers, a fragment where it is sent. */
+function resourceIn(origin: string, path: string): string {
+  if (origin.startsWith('file:')) return path
+  return path.replace(origin.startsWith('demo:') ? /[?#].*$/s : /\?.*$/s, '')
+}
+
+/** Throws for the first request that a reader reads differently, with the number that makes it again. */
+export async function compareReadings(seed: number, requests: number): Promise<Summary> {
+  await using gateway = await new ReadersGateway().start()
+  let sent = 0
+  for (let at = 0; at < requests; at += 64) {
+    const numbers = Array.from({ length: Math.min(64, requests - at) }, (_, i) => seed + at + i)
+    await Promise.all(
+      numbers.map(async (number) => {
+        const request = requestOf(number)
+        const reading = await gateway.read(request)
+        if (reading.sent !== undefined) sent++
+        const wrong = fault(request, reading)
+        if (wrong !== undefined) throw new Error(`request ${number} ${JSON.stringify(request)}: ${wrong}`)
+      }),
+    )
+  }
+  return { requests, sent }
+}
