@@ -52,6 +52,7 @@ export {
   type CallTarget,
   type CallTrace,
   callRequest,
+  canonicalInput,
   type RequestKind,
   requestReference,
 } from './call/request.js'

@@ -10,7 +10,6 @@ import {
   failed,
   type Outcome,
 } from '@svc/core'
-import { canonicalize } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
@@ -43,6 +42,8 @@ export interface McpProxyOptions {
   readonly client: { readonly name: string; readonly version: string }
   /** Time limit for asking a server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
+  /** Params of guarded methods that the policy passes, beside those of the protocol. */
+  readonly passParams: readonly string[]
   /** Called for the first request with a session; rejects where the key cannot be read. */
   sessions(): Promise<SessionBinding>
 }
@@ -73,7 +74,8 @@ export class McpProxy {
 
   /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
   read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
-    return readRequest(call, exchange, bytes, this.#versions)
+    const { passParams } = this.#parts
+    return readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
@@ -97,7 +99,7 @@ export class McpProxy {
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
     const { message, method } = exchange
-    const body = message === undefined ? {} : { body: canonicalize(message.whole) }
+    const body = message === undefined ? {} : { body: JSON.stringify(message.whole) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     try {

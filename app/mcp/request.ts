@@ -14,15 +14,21 @@ import { type Subject, subjectOf } from './subject.js'
 
 const maxId = 1024
 
+export interface RequestRules {
+  readonly versions: ServerVersions
+  /** Params of guarded methods that the policy passes, beside those of the protocol. */
+  readonly passParams: readonly string[]
+}
+
 /** Completes the exchange and the call's target as far as the request is valid. Rejects with `Refusal`. */
 export async function readRequest(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
-  versions: ServerVersions,
+  rules: RequestRules,
 ): Promise<CallRequest> {
   try {
-    return await read(call, exchange, bytes, versions)
+    return await read(call, exchange, bytes, rules)
   } catch (fault) {
     if (fault instanceof McpRefusal) exchange.protocolError = fault.rpcCode
     throw fault
@@ -33,11 +39,13 @@ async function read(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
-  versions: ServerVersions,
+  { versions, passParams }: RequestRules,
 ): Promise<CallRequest> {
   const { server } = exchange
   const subject =
-    bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(call, exchange, bytes)
+    bytes === null || exchange.method !== 'POST'
+      ? subjectOfMethod(exchange)
+      : readBody(call, exchange, bytes, passParams)
   call.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
@@ -62,7 +70,12 @@ async function read(
   return validName(request, () => callRequest(request))
 }
 
-function readBody(call: Call, exchange: McpExchange, bytes: Uint8Array): Subject {
+function readBody(
+  call: Call,
+  exchange: McpExchange,
+  bytes: Uint8Array,
+  passParams: readonly string[],
+): Subject {
   if (mediaType(exchange.headers['content-type']) !== 'application/json') {
     throw invalidRequest('content-type: expected application/json.')
   }
@@ -73,7 +86,7 @@ function readBody(call: Call, exchange: McpExchange, bytes: Uint8Array): Subject
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
   validateHeaders(exchange.headers, message)
-  return subjectOf(message)
+  return subjectOf(message, passParams)
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

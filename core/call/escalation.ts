@@ -70,7 +70,7 @@ export interface Escalation {
   readonly reason: string
   /** For people: why it escalated. */
   readonly detail?: string
-  /** The call's arguments in canonical JSON, for people: cut where they are long, redacted like `principal`. */
+  /** The call's input in canonical JSON, for people: cut where they are long, redacted like `principal`. */
   readonly args?: string
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy

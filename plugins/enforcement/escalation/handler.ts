@@ -2,6 +2,7 @@
 import {
   type Call,
   type CallRequest,
+  canonicalInput,
   type Denied,
   denied,
   type EscalationRule,
@@ -93,7 +94,7 @@ export class EscalationHandler {
     if (found?.fingerprint === fingerprint && covers(found, reasons)) return found
     throw new Refusal(
       'BAD_REQUEST',
-      'x-escalation-id names no escalation of this very call: the same tool, arguments and caller.',
+      'x-escalation-id names no escalation of this very call: the same tool, arguments, params and caller.',
     )
   }
 
@@ -181,9 +182,9 @@ export class EscalationHandler {
       tool: request.name,
       reference: request.reference,
       ...(showsArguments
-        ? { args: preview(request.canonicalArgs, (text) => redacts?.text(text) ?? text) }
+        ? { args: preview(canonicalInput(request), (text) => redacts?.text(text) ?? text) }
         : {}),
-      inputSha256: sha256Hex(request.canonicalArgs),
+      inputSha256: sha256Hex(canonicalInput(request)),
       principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
       principalKey: principalKeyOf(caller),
       caller: callerOf(id, caller),
