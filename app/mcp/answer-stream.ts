@@ -106,10 +106,12 @@ export class McpAnswerStream implements AnswerStream {
     const message = messageIn(event)
     if (message === undefined) return { bytes }
     const isAmbiguous = hasDuplicateMembers(event.data, message)
-    if (!isResponse(message)) {
-      return { bytes: isAmbiguous ? withData(bytes, JSON.stringify(message)) : bytes }
-    }
     const { id, isStanding, review } = this.#parts
+    if (!isResponse(message)) {
+      const shown = await review.message(message)
+      if (shown === undefined) return { bytes: new Uint8Array() }
+      return { bytes: isAmbiguous || shown !== message ? withData(bytes, JSON.stringify(shown)) : bytes }
+    }
     const isReplay = id === undefined
     if (!isReplay) checkResponse(message, id)
     if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')

@@ -26,6 +26,12 @@ export function decoded(value: string, header: string): string {
   }
 }
 
+/** "Value Encoding" of text for a header. */
+export function encoded(text: string): string {
+  const isPlain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?/i.test(text)
+  return isPlain ? text : `=?base64?${Buffer.from(text).toString('base64')}?=`
+}
+
 export function mismatch(message: string, options?: ErrorOptions): McpRefusal {
   return new McpRefusal(rpcCodes.headerMismatch, message, options)
 }

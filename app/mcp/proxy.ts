@@ -24,6 +24,7 @@ import { ResponseFilter } from './response-filter.js'
 import { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
+import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
@@ -53,6 +54,7 @@ export class McpProxy {
   #versions: ServerVersions
   #withheld = new WithheldResponses()
   #tools: McpToolClient
+  #tasks = new KnownTasks()
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
@@ -95,6 +97,8 @@ export class McpProxy {
     const foreign = await this.#checkSession(call, exchange)
     if (foreign !== undefined) return foreign
     const upstream = exchange.upstream()
+    const unusable = await this.#checkTasks(call, exchange, request, upstream)
+    if (unusable !== undefined) return unusable
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
@@ -133,6 +137,8 @@ export class McpProxy {
       review: new ResponseFilter(call, request, exchange, {
         versions: this.#versions,
         annotations: this.#parts.annotations,
+        tasks: this.#tasks,
+        sessions: () => this.#parts.sessions(),
       }),
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
       withhold: () => id !== undefined && this.#withheld.add(exchange, id),
@@ -153,6 +159,30 @@ export class McpProxy {
     if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
     exchange.isForeignSession = true
     return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+
+  /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
+  async #checkTasks(
+    call: Call,
+    exchange: McpExchange,
+    request: CallRequest,
+    upstream: URL,
+  ): Promise<Denied | undefined> {
+    if (exchange.tasks.length === 0) return undefined
+    const sessions = await this.#parts.sessions()
+    for (const task of exchange.tasks) {
+      if (!sessions.isBoundTask(call, task)) {
+        return denied('TARGET_NOT_FOUND', 'There is no such task of this caller.')
+      }
+      const version = await this.#versions.of(upstream, exchange.credential)
+      if (!call.mayRequest(referenceOf(exchange.server, 'tool', task.tool, version), 'tool')) {
+        return denied('TOOL_NOT_ALLOWED', 'The tool of the task may not be used.', {
+          denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+        })
+      }
+      this.#tasks.add(request.server, task)
+    }
+    return undefined
   }
 
   async #withBoundSession(call: Call, outcome: Outcome): Promise<Outcome> {

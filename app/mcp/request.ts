@@ -11,6 +11,7 @@ import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.
 import { isNormalUri } from './resource-uri.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
+import { splitTaskIds } from './tasks.js'
 
 const maxId = 1024
 
@@ -82,11 +83,13 @@ function readBody(
   const value: JsonValue = parseBody(bytes)
   exchange.id = idOf(value)
   const message = readMessage(value)
-  exchange.message = message
+  const split = splitTaskIds(message)
+  exchange.message = split.message
+  exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
   validateHeaders(exchange.headers, message)
-  return subjectOf(message, passParams)
+  return subjectOf(split.message, passParams)
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

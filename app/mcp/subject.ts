@@ -40,7 +40,10 @@ const guarded: Readonly<Record<string, Guarded>> = {
 /** Opens a stream of notifications; the resources it names are guarded like subscriptions to them. */
 export const LISTEN_METHOD = 'subscriptions/listen'
 
-const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD].map(methodSkeleton))
+/** Methods whose task is the caller's or is not found. */
+const taskMethods = ['tasks/get', 'tasks/result', 'tasks/update', 'tasks/cancel', 'tasks/list']
+
+const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD, ...taskMethods].map(methodSkeleton))
 
 /** The same limit as in references; the record contains refused names. */
 const maxName = 4096
@@ -52,7 +55,11 @@ export function subjectOf(message: Message, passParams: readonly string[]): Subj
   const { method, params } = message
   const known = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (known === undefined) {
-    if (method !== LISTEN_METHOD && guardedSkeletons.has(methodSkeleton(method))) {
+    if (
+      method !== LISTEN_METHOD &&
+      !taskMethods.includes(method) &&
+      guardedSkeletons.has(methodSkeleton(method))
+    ) {
       throw new McpRefusal(rpcCodes.methodNotFound, 'No such method; method names are matched exactly.')
     }
     if (method === LISTEN_METHOD) resourceSubscriptions(params)

@@ -79,6 +79,7 @@ export class TestProxy implements AsyncDisposable {
       headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
       server,
       upstream: () => this.#upstream,
+      tasks: [],
       message: undefined,
       id: undefined,
       protocolError: undefined,
