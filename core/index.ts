@@ -19,16 +19,16 @@ export {
   VoteError,
   type VoteErrorCode,
 } from './call/escalation.js'
+export type { ExternalDecision } from './call/external-decision.js'
 export {
   codeOfReason,
   type Effect,
   effectOf,
   type Finding,
-  type JudgedFinding,
+  type RecordedFinding,
   reasons,
   type Verdict,
 } from './call/finding.js'
-export type { Judgement } from './call/judgement.js'
 export {
   type AnswerChunk,
   type AnswerHeaders,
@@ -63,9 +63,9 @@ export {
   type Dedupe,
   dedupe,
   escalation,
+  externalDecision,
   type Identity,
   identity,
-  judgement,
   type Limit,
   limits,
   reachedAt,

@@ -62,10 +62,10 @@ ${table(schema)}`
 
 function table(schema) {
   const rows = keysReference(schema).map(
-    ({ path, accepts, isRequired, standard, description, isAvailable }) => [
+    ({ path, accepts, isRequired, default: defaultValue, description, isAvailable }) => [
       `\`${path}\``,
       isAvailable ? accepts : '',
-      standard === undefined ? (isRequired ? 'required' : '') : `\`${standard}\``,
+      defaultValue === undefined ? (isRequired ? 'required' : '') : `\`${defaultValue}\``,
       isAvailable ? description : '**Not available yet.**',
     ],
   )

@@ -1,6 +1,7 @@
 // `svc policy`: check a policy, explain its decision on a call, print its JSON Schema.
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import type { Plugin } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import {
   type Diagnostic,
@@ -72,7 +73,8 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
     .addCommand(
       new Command('schema')
         .description('print the JSON Schema of a policy, for editors')
-        .action(() => io.print(JSON.stringify(policySchema(hostSchema, builtinPlugins), null, 2))),
+        .argument('[file]', 'a policy whose plugins add their sections')
+        .action((file: string | undefined) => schema(file, io)),
     )
 }
 
@@ -81,6 +83,22 @@ async function check(file: string, io: PolicyConsole): Promise<void> {
   if (result === undefined) return
   const { plugins } = result.policy
   io.print(`${file}: OK, ${plugins.length} stages: ${plugins.map(({ name }) => name).join(', ')}`)
+}
+
+async function schema(file: string | undefined, io: PolicyConsole): Promise<void> {
+  const custom = file === undefined ? [] : await pluginsOf(file, io)
+  const named = new Map([...builtinPlugins, ...custom].map((plugin) => [plugin.name, plugin]))
+  io.print(JSON.stringify(policySchema(hostSchema, [...named.values()]), null, 2))
+}
+
+async function pluginsOf(file: string, io: PolicyConsole): Promise<Plugin[]> {
+  const layers = [{ file, text: await readFile(file, 'utf8') }]
+  const uses = pluginUses({ layers, env: io.env })
+  const imported = await importPlugins(uses, builtinPlugins, dirname(resolve(file)))
+  return [...imported.values()].map((plugin) => {
+    if (plugin instanceof Error) throw plugin
+    return plugin
+  })
 }
 
 async function explain(file: string, options: ExplainOptions, io: PolicyConsole): Promise<void> {

@@ -15,7 +15,7 @@ import {
 import { messageOf } from '@svc/core/json'
 import { buildPipeline, type Dispatch, type Pipeline } from '@svc/core/pipeline'
 import { type EffectivePolicy, loadPolicy, PolicyError, type PolicyLayer } from '@svc/core/policy'
-import { KeyReader, keptKey } from '@svc/core/secret'
+import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { SessionBinding } from '../mcp/session-binding.js'
@@ -133,7 +133,7 @@ export class GatewayBuilder {
     const { sessionKeyRef: ref } = host.server
     const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
     try {
-      return new SessionBinding(await keptKey(key, this.#place(host)))
+      return new SessionBinding(await loadOrCreateKey(key, this.#place(host)))
     } catch (err) {
       if (ref !== undefined) throw err
       this.logger.warn({ err }, 'the key of MCP sessions cannot be kept: they end with this process')

@@ -1,6 +1,6 @@
 // Where a request goes, from its method and path alone.
 import { Refusal } from '@svc/core'
-import { describedPath } from '@svc/core/http'
+import { metadataPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { isEscalationId } from '../escalations/id.js'
 
@@ -25,7 +25,7 @@ export function routeOf(method: string, url: string): Route {
   if (method === 'GET' || method === 'HEAD') {
     if (path === '/healthz') return { kind: 'health' }
     if (path === '/readyz') return { kind: 'ready' }
-    const described = describedPath(path)
+    const described = metadataPath(path)
     if (described !== undefined) return { kind: 'metadata', path: described }
     const id = path.startsWith('/escalations/') ? path.slice(13) : ''
     if (isEscalationId(id)) return { kind: 'escalation', id }

@@ -1,8 +1,8 @@
-// Says that a call must stop. An AbortSignal says the same at ten times the price, and hardly any call stops:
-// one is made only for whoever asks for it.
+// The abort state of a call. Creating an AbortSignal costs ten times as much and few calls abort, so one is created
+// only on demand.
 import type { Refusal } from './errors.js'
 
-/** The part of an AbortSignal that waiting code needs; every AbortSignal is one. */
+/** The part of AbortSignal that waiting code needs. */
 export interface Abortable {
   readonly aborted: boolean
   readonly reason: unknown
@@ -23,7 +23,7 @@ export class CallAbort implements Abortable {
     return this.#reason
   }
 
-  /** Only the first has an effect. */
+  /** Only the first call has an effect. */
   abort(reason: Refusal): void {
     if (this.#reason !== undefined) return
     this.#reason = reason

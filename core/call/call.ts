@@ -1,4 +1,4 @@
-// One call through the gateway: the request's facts, slots, findings, holds and settlement.
+// One call in the gateway: request, slots, findings, holds and settlement.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
 import { brand, hasBrand } from './contract.js'
@@ -9,20 +9,20 @@ import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, Reque
 import type { Slot } from './slot.js'
 import { verdict } from './slots.js'
 
-/** Something reserved for this call that is used up only if the call is sent. */
+/** A resource reserved for this call, to be spent only if the call is sent. */
 export interface Hold {
-  /** Directly before the first byte goes upstream; a `Denied` stops the call. */
+  /** Runs directly before the first byte is sent upstream; a `Denied` stops the call. */
   commit(): Promise<Denied | undefined> | Denied | undefined
-  /** The call was not sent. */
+  /** Runs when the call was not sent. */
   release(): Promise<void> | void
-  /** Commits after all others, wherever its stage is: nothing may refuse the call afterwards. */
+  /** Commits after all others: once it commits, nothing refuses the call any more. */
   readonly isLast?: true
 }
 
-/** How a call ended, after its last byte. */
+/** How a call ended. */
 export interface Settlement {
   readonly outcome: Outcome
-  /** HTTP status of the answer over the invoke protocol. */
+  /** HTTP status as answered over the invoke protocol. */
   readonly status: number
   readonly sent: Sent
   /** Bytes of the answer's body. */
@@ -34,7 +34,7 @@ export interface Settlement {
 
 type SettleHandler = (settlement: Settlement) => Promise<void> | void
 
-/** Whether a reference may be used: a finding when it may not. */
+/** Returns a finding for a reference that must not be used. */
 export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
 
 export interface CallInit {
@@ -58,9 +58,9 @@ export class Call {
   readonly trace: CallTrace
   readonly agent: CallAgent
   readonly receivedAt: number
-  /** Set when the first byte goes upstream. */
+  /** Set when the first byte is sent upstream. */
   sent: Sent = 'no'
-  /** Sends that the gateway repeated. */
+  /** How often the gateway has repeated the call. */
   retries = 0
 
   #target: CallTarget
@@ -90,7 +90,7 @@ export class Call {
     this.#read = init.read
   }
 
-  /** What is known of the target so far. */
+  /** The target as far as it is known. */
   get target(): CallTarget {
     return this.#target
   }
@@ -101,8 +101,8 @@ export class Call {
   }
 
   /**
-   * The request, read on first use and cached. Rejects with `Refusal` when it is not valid; a stage does not catch that,
-   * the pipeline answers it.
+   * The request, read on first use and cached. Rejects with `Refusal` where it is invalid; a stage must not catch that,
+   * as the pipeline answers it.
    */
   request(): Promise<CallRequest> {
     this.#request ??= this.#readOnce()
@@ -115,7 +115,7 @@ export class Call {
     return request
   }
 
-  /** The request, once a stage has read it and it was valid: for records. */
+  /** The request, if a stage has read it and it is valid: for records. */
   get parsedRequest(): CallRequest | undefined {
     return this.#parsedRequest
   }
@@ -184,7 +184,7 @@ export class Call {
     return value === empty ? undefined : (value as T | undefined)
   }
 
-  /** Throws where the slot is empty; the order check at load makes that an internal error. */
+  /** Throws where the slot is empty: with a slot in `requires`, the order check at load rules that out. */
   need<T>(slot: Slot<T>): T {
     const value = this.get(slot)
     if (value === undefined) throw new Error(`slot ${slot.name} is empty`)
@@ -211,18 +211,18 @@ export class Call {
     this.#rules.push(rule)
   }
 
-  /** True when no rule's finding denies or escalates the reference under the verdict in force. */
+  /** True where no rule has a finding that denies or escalates under the verdict. */
   mayUse(reference: string, kind: RequestKind): boolean {
     const effect = this.#effectOn(reference, kind)
     return effect !== 'deny' && effect !== 'escalate'
   }
 
-  /** True for what may be used, at once or after a person's approval. */
+  /** True where the reference may be used, or may be used after an approval. */
   mayRequest(reference: string, kind: RequestKind): boolean {
     return this.#effectOn(reference, kind) !== 'deny'
   }
 
-  /** The strictest effect of any rule's finding. */
+  /** The strictest effect of all rules. */
   #effectOn(reference: string, kind: RequestKind): Effect {
     let strictest: Effect = 'reported'
     for (const rule of this.#rules) {
@@ -250,7 +250,7 @@ export class Call {
     return undefined
   }
 
-  /** For the pipeline, when nothing was sent. Every hold is released; errors are joined. */
+  /** For the pipeline, when nothing was sent. Releases every hold; errors are thrown together. */
   async releaseHolds(): Promise<void> {
     const faults: unknown[] = []
     for (const hold of this.#holds.splice(0).reverse()) {
@@ -267,27 +267,27 @@ export class Call {
     return this.#holds.length > 0
   }
 
-  /** Runs `handler` once, when the answer has ended. The stage that registered first runs last. */
+  /** Runs once, when the answer has ended, in reverse order of registration: the outermost stage is last. */
   onSettle(handler: SettleHandler): void {
     this.#settle.push(handler)
   }
 
   /**
-   * Runs `handler` once, after every settle handler, the record's among them, and before the last chunk of the answer is
-   * sent. An error in those handlers is the error of its settlement.
+   * Runs once, after all settle handlers, that of the record included, and before the last piece of the answer is sent.
+   * It gets the same settlement; where a settle handler failed, `error` is the resulting code.
    */
   afterSettle(handler: SettleHandler): void {
     this.#settle.unshift(handler)
   }
 
-  /** Whether the answer has come: what a stream still brings is no part of the outcome. */
+  /** Whether the call has settled: what a stream still sends is not part of the outcome. */
   get isSettled(): boolean {
     return this.#isSettled
   }
 
   /**
-   * For the pipeline. Every handler runs, even after an error, so that no stage can prevent the record; later handlers
-   * get the first error as the settlement's. Rejects with that error, and the answer is withheld.
+   * For the pipeline. Runs every handler even if another fails, so that no failure of a stage prevents the record; after
+   * the first failure `error` is its code. Rejects with that failure, so that the answer is withheld.
    */
   async settle(settlement: Settlement): Promise<void> {
     this.#isSettled = true
@@ -306,7 +306,7 @@ export class Call {
   }
 }
 
-/** Whether `value` is a `Call`, of whatever copy of this package. */
+/** Whether `value` is a `Call`, of any copy of this package. */
 export function isCall(value: unknown): value is Call {
   return hasBrand(value, 'Call')
 }

@@ -20,7 +20,7 @@ export function contractName(symbol: symbol): string {
 /** Instances carry the name of their class under this key, so that any copy recognises them. */
 export const brand: unique symbol = Symbol.for(`svc:brand/${major}`)
 
-/** Whether `value` is an instance of the branded class `name`, of whatever copy of this package. */
+/** Whether `value` is an instance of the branded class `name`, of any copy of this package. */
 export function hasBrand(value: unknown, name: string): boolean {
   return typeof value === 'object' && value !== null && Reflect.get(value, brand) === name
 }

@@ -1,5 +1,4 @@
-// What proves the gateway, or the caller by way of it, to an upstream. A broker leaves it on the call; the
-// dispatchers of both protocols put it into the request.
+// The credential for an upstream. A broker sets it on the call; the dispatchers of both protocols add it to the request.
 import type { AnswerHeaders } from './outcome.js'
 
 /** The head of an upstream's answer. */
@@ -10,14 +9,14 @@ export interface AnswerHead {
 }
 
 export interface Credential {
-  /** Name of the header, in lower case. A header of the caller's with this name is never forwarded. */
+  /** Name of the header, in lower case. The caller's own header of this name is never forwarded. */
   readonly header: string
   /** The header's whole value: a secret. */
   readonly value: string
   /**
-   * Told the head of the answer to the request that carried it. What it returns is a credential to send the
-   * same call with once more: only where the answer shows that the tool did not run. Undefined: the answer
-   * stands. The dispatcher repeats a call at most once, and counts it in `call.retries`.
+   * Called with the head of the answer. May return another credential with which the call is repeated: only where the
+   * answer shows that the tool did not run. Undefined: the answer is final. The dispatcher repeats a call at most once
+   * and counts it in `call.retries`.
    */
   answered?(head: AnswerHead): Promise<Credential | undefined> | Credential | undefined
 }

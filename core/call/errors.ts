@@ -1,5 +1,5 @@
-// The one table of error codes. The HTTP layer, the MCP endpoint, the records and docs/errors.md all read it,
-// so a code that is not here cannot be answered. Codes and statuses are decisions.md §2.
+// The table of error codes (decisions.md §2), for the HTTP layer, the MCP endpoint, the records and
+// docs/reference/errors.md.
 
 import { brand, hasBrand } from './contract.js'
 
@@ -17,14 +17,17 @@ export const errorTable = {
   },
   UNAUTHORIZED_TENANT: {
     status: 401,
-    when: '`x-tenant` and the token disagree, or no tenant can be told.',
+    when: '`x-tenant` and the token differ, or the token has no tenant.',
   },
   TOOL_NOT_ALLOWED: {
     status: 403,
     when: 'Enforcement denied the call; `denial_reason` is the reason token.',
   },
-  ESCALATION_PENDING: { status: 403, when: 'A person has to decide; `escalation_id` names the case.' },
-  ESCALATION_REJECTED: { status: 403, when: 'A person decided against the call.' },
+  ESCALATION_PENDING: {
+    status: 403,
+    when: 'The call needs an approval; `escalation_id` is the id of the escalation.',
+  },
+  ESCALATION_REJECTED: { status: 403, when: 'The call was rejected.' },
   TARGET_NOT_FOUND: { status: 404, when: 'No such server in `targets`, or no such path.' },
   IDEMPOTENT_DUPLICATE: {
     status: 409,
@@ -44,18 +47,18 @@ export const errorTable = {
     when: 'The token bucket is empty, or the tenant has as many calls in flight as it may have.',
   },
   QUOTA_EXCEEDED: { status: 429, when: 'The daily limit is reached.' },
-  UPSTREAM: { status: 502, when: 'The upstream answered 4xx or 5xx; its status and body are passed on.' },
+  UPSTREAM: { status: 502, when: 'The upstream answered 4xx or 5xx; its status and body are returned.' },
   BROKER_UNAVAILABLE: {
     status: 502,
-    when: 'The upstream credential could not be had; the call is not sent.',
+    when: 'The upstream credential is not available; nothing was sent.',
   },
   UPSTREAM_UNREACHABLE: {
     status: 502,
     when: 'The upstream could not be reached or broke the protocol.',
   },
-  STORE_UNAVAILABLE: { status: 503, when: 'A store that must not be skipped is down; nothing was sent.' },
+  STORE_UNAVAILABLE: { status: 503, when: 'A required store is down; nothing was sent.' },
   AUDIT_UNAVAILABLE: { status: 503, when: 'The audit log cannot be written; nothing was sent.' },
-  RUNTIME_UNAVAILABLE: { status: 503, when: 'The remote runtime cannot be asked; nothing was sent.' },
+  RUNTIME_UNAVAILABLE: { status: 503, when: 'The remote runtime is not available; nothing was sent.' },
   DRAINING: { status: 503, when: 'The gateway is shutting down; nothing was sent.' },
   DURATION_EXCEEDED: {
     status: 504,
@@ -65,7 +68,7 @@ export const errorTable = {
     status: 500,
     when: 'The upstream answered but the record could not be made durable; the answer is withheld.',
   },
-  INTERNAL: { status: 500, when: 'A fault of the gateway; the message tells nothing of the inside.' },
+  INTERNAL: { status: 500, when: 'An internal error of the gateway; the message has no details.' },
 } as const satisfies Record<string, ErrorEntry>
 
 export type ErrorCode = keyof typeof errorTable
@@ -75,8 +78,8 @@ export function statusOf(code: ErrorCode): number {
 }
 
 /**
- * A refusal on its way out of a place that returns a value, such as `call.request()`.
- * The pipeline turns it into the `Denied` outcome it describes; anything else thrown is a fault.
+ * A refusal thrown by a function that returns a value, such as `call.request()`. The pipeline turns it into a `Denied`
+ * outcome; any other error is an internal error.
  */
 export class Refusal extends Error {
   readonly [brand] = 'Refusal'
@@ -90,7 +93,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Whether `value` is a `Refusal`, of whatever copy of this package. */
+/** Whether `value` is a `Refusal`, of any copy of this package. */
 export function isRefusal(value: unknown): value is Refusal {
   return hasBrand(value, 'Refusal')
 }

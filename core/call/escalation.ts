@@ -1,5 +1,5 @@
-// What the gateway, its admin listener and the stage that escalates agree on about a call that waits for a person
-// (decisions.md §6).
+// Escalations: calls that wait for approval (decisions.md §6). Shared by the gateway, its admin listener and the stage
+// that escalates.
 import { brand, hasBrand } from './contract.js'
 import type { Identity } from './slots.js'
 
@@ -7,35 +7,35 @@ export type EscalationStatus = 'pending' | 'approved' | 'rejected'
 
 export type ApprovalStrategy = 'auto_allow' | 'single_approver' | 'human_quorum'
 
-/** How calls escalate: what `security.side_effects` says once it approves high risk. */
+/** How calls escalate, from `security.side_effects`. */
 export interface EscalationRule {
   readonly strategy: ApprovalStrategy
-  /** What decides when the time runs out. */
+  /** The decision at the timeout. */
   readonly timeoutAction: 'auto_approve' | 'auto_reject'
-  /** Milliseconds: how long a case waits for a decision, and then an approval for its call. */
+  /** Milliseconds for which an escalation waits for a decision, and then an approval for its call. */
   readonly ttlMs: number
   readonly minApprovals: number
   readonly minRejections: number
-  /** All of them among the approvals. */
+  /** The approvals must include each of these roles. */
   readonly requiredRoles: readonly string[]
-  /** A vote to reject by one who has any of them decides. */
+  /** A rejection by a reviewer with one of these roles is final. */
   readonly vetoRoles: readonly string[]
-  /** Who votes, in place of the reviewers of the call's tenant. */
+  /** The set of reviewers, in place of the reviewers of the call's tenant. */
   readonly approvalSetId?: string
   /** Whether reviewers see the call's arguments. */
   readonly showsArguments: boolean
-  /** Absent: `high` for a call that may change something, else `medium`. */
+  /** Default: `high` for a side-effecting call, else `medium`. */
   readonly severity?: EscalationSeverity
 }
 
-/** Some people, of any tenant. */
+/** A set of reviewers, of any tenant. */
 export interface ApprovalSet {
   /** By user or subject. */
   readonly users?: readonly string[]
   readonly roles?: readonly string[]
 }
 
-/** Who may vote: what `admin` says. */
+/** Who may vote, from `admin`. */
 export interface Reviewers {
   /** `admin.reviewer_roles`; absent: no user may vote. */
   readonly roles?: readonly string[]
@@ -45,7 +45,7 @@ export interface Reviewers {
 export type EscalationSeverity = 'low' | 'medium' | 'high'
 
 export interface EscalationVote {
-  /** Who voted, as one person: the admin token, or a user of a tenant. */
+  /** The reviewer: the admin token, or a user of a tenant. */
   readonly reviewer: string
   readonly roles: readonly string[]
   readonly vote: 'approve' | 'reject'
@@ -54,7 +54,7 @@ export interface EscalationVote {
   readonly at: number
 }
 
-/** One call that waits, or waited, for a decision. */
+/** A call that needs, or needed, an approval. */
 export interface Escalation {
   readonly id: string
   /** SHA-256, hex, over tenant, server, tool, canonical arguments and principal. */
@@ -64,36 +64,36 @@ export interface Escalation {
   readonly tool: string
   /** `mcp://<server>/<tool>@<version>`. */
   readonly reference: string
-  /** Who called, as reviewers see it; redacted where the policy says so. */
+  /** The caller as shown to reviewers; redacted where the policy configures it. */
   readonly principal: string
   /** The finding's reason token, or the remote runtime's. */
   readonly reason: string
-  /** For people: why it escalated. */
+  /** For reviewers: why it escalated. */
   readonly detail?: string
-  /** The call's input in canonical JSON, for people: cut where they are long, redacted like `principal`. */
+  /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
   readonly approvalSetId?: string
   readonly status: EscalationStatus
-  /** What decided: votes, the time that ran out, or the strategy itself. */
+  /** What decided: votes, the timeout, or the strategy. */
   readonly decidedBy?: 'votes' | 'expiry' | 'strategy'
   readonly votes: readonly EscalationVote[]
-  /** Whether the approval has let its call through. */
+  /** Whether the approval was used by its call. */
   readonly isUsed: boolean
   /** The trace of the call that opened it. */
   readonly traceId: string
   /** Milliseconds since the epoch, all three. */
   readonly createdAt: number
-  /** When the time decides; once decided, when the approval lapses or the rejection no longer stands. */
+  /** The timeout; once decided, the end of the approval or of the rejection. */
   readonly expiresAt: number
   readonly decidedAt?: number
 }
 
-/** Who votes. The admin token is one person without roles, of no tenant. */
+/** A reviewer. The admin token counts as one reviewer without roles or tenant. */
 export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; readonly identity: Identity }
 
-/** Looks escalations up, takes votes and waits for decisions. Every method rejects when the store cannot be asked. */
+/** Finds escalations, casts votes and waits for decisions. Every method rejects when the store is not available. */
 export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
   /** Newest first; of one tenant, where given. */
@@ -108,17 +108,17 @@ export interface EscalationService {
     reviewer: Reviewer,
     vote: { vote: 'approve' | 'reject'; comment?: string },
   ): Promise<Escalation>
-  /** Resolves when the escalation is decided, or unchanged after `withinMs`, or when `signal` fires. */
+  /** Resolves when the escalation is decided, or unchanged after `withinMs` or when `signal` aborts. */
   wait(id: string, withinMs: number, signal: AbortSignal): Promise<Escalation | undefined>
 }
 
 export type VoteErrorCode =
   | 'NOT_FOUND'
-  /** Decided already. */
+  /** It is decided. */
   | 'DECIDED'
-  /** One vote per person. */
+  /** Each reviewer has one vote. */
   | 'ALREADY_VOTED'
-  /** The caller itself, another tenant, not in the approval set, or without a reviewer's role. */
+  /** The caller itself, of another tenant, not in the approval set, or without a reviewer role. */
   | 'NOT_A_REVIEWER'
 
 export class VoteError extends Error {
@@ -132,7 +132,7 @@ export class VoteError extends Error {
   }
 }
 
-/** Whether `value` is a `VoteError`, of whatever copy of this package. */
+/** Whether `value` is a `VoteError`, of any copy of this package. */
 export function isVoteError(value: unknown): value is VoteError {
   return hasBrand(value, 'VoteError')
 }

@@ -1,5 +1,5 @@
-// What stages report about the content of a call. A finding accuses; only enforcement judges
-// (decisions.md §3), by the same rule before the send and after it.
+// Findings: what stages report about a call. Only enforcement decides about them (decisions.md §3), by the same rule
+// before and after the send.
 import type { ErrorCode } from './errors.js'
 
 /** Reason tokens of the built-in stages. A custom stage may use a token of its own. */
@@ -27,32 +27,32 @@ export interface Finding {
   readonly reason: string
   /** The section whose stage found it. */
   readonly stage: string
-  /** For people: what was seen, safe to show to the caller. */
+  /** Details, safe to show to the caller. */
   readonly detail?: string
-  /** Whose rule it was: `plan`, `tenant`, `user`, `role`, `agent`, `node`, `gateway`, … */
+  /** The level of the rule: `plan`, `tenant`, `user`, `role`, `agent`, `node`, `gateway`, … */
   readonly level?: string
-  /** Found after the send: no person can decide of it any more, and what would escalate denies. */
+  /** Found after the send: an approval is no longer possible, so what would escalate denies. */
   readonly isLate?: true
 }
 
-/** A finding with what became of it, as it stands in the record. */
-export interface JudgedFinding extends Finding {
+/** A finding with its effect, as it is recorded. */
+export interface RecordedFinding extends Finding {
   readonly effect: Effect
 }
 
-/** The rule that enforcement compiles from the policy and leaves in the `verdict` slot. */
+/** The rule that enforcement compiles from the policy and sets in the `verdict` slot. */
 export interface Verdict {
   readonly mode: 'observe' | 'enforce'
   effectOf(reason: string): Effect
 }
 
-/** What becomes of a finding under a verdict. */
+/** The effect of a finding under a verdict. */
 export function effectOf({ reason, isLate }: Finding, rule: Verdict): Effect {
   const effect = rule.effectOf(reason)
   return isLate === true && effect === 'escalate' ? 'deny' : effect
 }
 
-/** The code a denying finding is answered with. */
+/** The error code of a finding that denies. */
 export function codeOfReason(reason: string): ErrorCode {
   if (reason === 'payload_too_large') return 'PAYLOAD_TOO_LARGE'
   if (reason === 'duration_too_long') return 'DURATION_EXCEEDED'

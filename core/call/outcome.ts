@@ -1,25 +1,25 @@
-// What became of a call. Denials and failures are values, so that outer stages see them like answers;
-// each says whether the upstream was asked.
+// The outcome of a call. Denials and failures are values, so that outer stages see them like answers; each says whether
+// the call was sent.
 import type { ErrorCode } from './errors.js'
 import type { EscalationStatus } from './escalation.js'
 
-/** Whether the call went upstream: `unknown` when bytes may have been sent and no answer came. */
+/** Whether the call was sent: `unknown` when bytes may have been sent and no answer came. */
 export type Sent = 'no' | 'yes' | 'unknown'
 
 export type AnswerHeaders = Record<string, string | string[]>
 
-/** One piece of a streamed answer. */
+/** One chunk of a streamed answer. */
 export interface AnswerChunk {
   readonly bytes: Uint8Array
   /**
-   * Present on the piece that is the answer itself (on an MCP stream, the event with this call's
-   * JSON-RPC response): the call settles before the piece is let out.
+   * Present on the chunk with the answer itself (on an MCP stream, the event with this call's JSON-RPC response): the
+   * call settles before the chunk is sent.
    */
   readonly answer?: {
     /** SHA-256, hex, of the canonical `result`; null without one. */
     readonly digest: string | null
     readonly error?: ErrorCode
-    /** The answer without what frames it on the stream, where it is the upstream's: the JSON-RPC response. */
+    /** The JSON-RPC response without its framing, where it is the upstream's. */
     readonly content?: string
     /** The bytes to send instead when the call could not be recorded. */
     instead(failed: Failed): Uint8Array
@@ -27,7 +27,7 @@ export interface AnswerChunk {
 }
 
 export interface AnswerStream extends AsyncIterable<AnswerChunk> {
-  /** Reads on to the end though nobody listens, so that the call still settles. */
+  /** Read to the end even after the caller has disconnected, so that the call still settles. */
   readonly drainWhenAbandoned?: boolean
 }
 
@@ -37,16 +37,16 @@ export interface Completed {
   readonly status: number
   readonly headers: AnswerHeaders
   readonly body: Uint8Array | AnswerStream
-  /** Set where the answer is an error of the upstream's or, over MCP, holds one. */
+  /** Set where the answer is, or over MCP contains, an error of the upstream. */
   readonly error?: ErrorCode
-  /** SHA-256, hex, of what the record calls the output; absent: of the body's bytes. */
+  /** SHA-256, hex, of the recorded output; absent: that of the body. */
   readonly digest?: string | null
 }
 
 export interface Denial {
-  /** Whose rule denied: `gateway`, `tenant`, `plan`, `user`, `role`, `agent`, `node`. */
+  /** The level of the rule: `gateway`, `tenant`, `plan`, `user`, `role`, `agent`, `node`. */
   readonly level?: string
-  /** The section that found it. */
+  /** The section whose stage found it. */
   readonly type?: string
   /** The reason token. */
   readonly reason?: string
@@ -58,7 +58,7 @@ export interface Denied {
   readonly code: ErrorCode
   readonly message: string
   readonly denial?: Denial
-  /** The escalation that decides of the call. */
+  /** The escalation of the call. */
   readonly escalation?: { readonly id: string; readonly status: EscalationStatus }
   readonly headers?: AnswerHeaders
 }

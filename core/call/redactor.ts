@@ -1,14 +1,14 @@
-// How records, logs and spans speak of people where a policy wants them redacted: by pseudonyms. A stage leaves
-// the redactor on the call; whoever writes something about the call reads it there.
+// Redaction of personal data in records, logs and spans, by pseudonyms. A stage sets the redactor in a slot of the call;
+// code that writes about the call uses it.
 
 export interface Redactor {
-  /** In place of a user, subject or client: the same for the same name, and telling nothing of it. */
+  /** The pseudonym of a user, subject or client: the same for the same name, and not reversible without the key. */
   pseudonym(name: string): string
-  /** The text with pseudonyms in place of the caller's names and of whatever else names a person. */
+  /** The text with pseudonyms in place of the caller's names and of other personal data. */
   text(text: string): string
 }
 
-/** A JSON value with every string in it redacted, names of members included. */
+/** A JSON value with every string redacted, member names included. */
 export function redactedValue<T>(value: T, redactor: Redactor): T
 export function redactedValue(value: unknown, redactor: Redactor): unknown {
   if (typeof value === 'string') return redactor.text(value)
@@ -21,7 +21,7 @@ export function redactedValue(value: unknown, redactor: Redactor): unknown {
   return Object.fromEntries(entries)
 }
 
-/** A fault for the log: an error with its message, stack, code and causes redacted; what is no error, as text. */
+/** An error for the log, with message, stack and causes redacted; any other value as text. */
 export function redactedFault(fault: unknown, redactor: Redactor): unknown {
   if (fault === undefined) return undefined
   if (!(fault instanceof Error)) return redactor.text(String(fault))

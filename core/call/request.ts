@@ -1,4 +1,4 @@
-// The facts of a call: what it asks for, the agent behind it, the trace it belongs to.
+// The parsed request of a call, its agent, trace and target.
 import { canonicalize } from '../json/canonical.js'
 import type { JsonObject, JsonValue } from '../json/value.js'
 import { formatReference } from '../match/reference.js'
@@ -8,7 +8,7 @@ export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
 /** What a request is for. `protocol` is the open part of MCP: initialize, lists, ping, … */
 export type RequestKind = 'tool' | 'prompt' | 'resource' | 'protocol'
 
-/** A request that was read and is valid. */
+/** A valid request. */
 export interface CallRequest {
   readonly kind: RequestKind
   /** The MCP method; null over the invoke protocol. */
@@ -17,35 +17,35 @@ export interface CallRequest {
   /** Tool, prompt or resource; the MCP method where kind is `protocol`. */
   readonly name: string
   readonly version: string
-  /** `mcp://<server>/<tool>@<version>` and its like; for kind `protocol` just `mcp://<server>/`. */
+  /** The canonical reference, such as `mcp://<server>/<tool>@<version>`; for kind `protocol` `mcp://<server>/`. */
   readonly reference: string
   readonly args: JsonValue
   /** Canonical JSON of `args`. */
   readonly canonicalArgs: string
-  /** What an MCP request sends beside its arguments, where it sends anything that is judged. */
+  /** The judged params of an MCP request beside its arguments; absent without any. */
   readonly params?: JsonObject
   /** Canonical JSON of `params`. */
   readonly canonicalParams?: string
-  /** Size in bytes of what the caller sent. */
+  /** Size of the caller's body in bytes. */
   readonly bytes: number
   readonly idempotencyKey: string | null
-  /** The escalation that an MCP request names in `_meta`, where its header does not. */
+  /** The escalation id of an MCP request from `_meta`, where the header has none. */
   readonly escalationId?: string
-  /** The JSON-RPC id of an MCP request. */
+  /** The id of an MCP request (JSON-RPC 2.0 §4). */
   readonly rpcId?: string | number
   /**
-   * Canonical JSON of the members of a further round of an MCP request that asked for input (2026-07-28,
-   * `input_required`): each round is a request of its own with the same arguments.
+   * Canonical JSON of the caller's input for a further round of an MCP request (2026-07-28, `input_required`): each round
+   * is a separate request with the same arguments.
    */
   readonly round?: string
 }
 
 type DerivedField = 'reference' | 'canonicalArgs' | 'canonicalParams' | 'bytes'
 
-/** A request without what follows from the rest; `bytes` defaults to the size of the canonical arguments. */
+/** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
 export type CallRequestInit = Omit<CallRequest, DerivedField> & { readonly bytes?: number }
 
-/** Throws what `formatReference` and `canonicalize` throw for names and arguments that have no such form. */
+/** Throws the errors of `formatReference` and `canonicalize` for invalid names and arguments. */
 export function callRequest(init: CallRequestInit): CallRequest {
   const reference = requestReference(init)
   const canonicalArgs = canonicalize(init.args)
@@ -60,7 +60,7 @@ export function canonicalInput(request: Pick<CallRequest, 'canonicalArgs' | 'can
   return `{"arguments":${canonicalArgs},"params":${canonicalParams}}`
 }
 
-/** The one reference of a tool, prompt or resource; of the rest of a protocol that of the server. */
+/** The canonical reference of a tool, prompt or resource; for kind `protocol` that of the server. */
 export function requestReference(request: Pick<CallRequest, 'kind' | 'server' | 'name' | 'version'>): string {
   const { kind, server, name, version } = request
   if (kind === 'prompt') return formatReference({ server, prompt: name, version })
@@ -70,7 +70,7 @@ export function requestReference(request: Pick<CallRequest, 'kind' | 'server' | 
   return ofAnyTool.slice(0, ofAnyTool.lastIndexOf('/') + 1)
 }
 
-/** The call's place in a distributed trace (W3C Trace Context). */
+/** The position of the call in a distributed trace (W3C Trace Context). */
 export interface CallTrace {
   /** 32 lower-case hex digits. */
   readonly traceId: string
@@ -83,7 +83,7 @@ export interface CallTrace {
   readonly causeSpanId: string | null
 }
 
-/** The agent as its caller describes it, which may restrict a call but grants nothing. */
+/** What the caller states about its agent, without proof: it can restrict access and never grant it. */
 export interface CallAgent {
   readonly nodeId: string | null
   readonly agentRef: string | null
@@ -92,7 +92,7 @@ export interface CallAgent {
   readonly metadata: Record<string, unknown> | null
 }
 
-/** The target as a record names it. */
+/** The target as it is recorded. */
 export interface CallTarget {
   readonly server: string
   readonly serverVersion: string

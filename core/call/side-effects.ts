@@ -1,5 +1,5 @@
-// The one rule by which a call counts as side-effecting (decisions.md §3): what gates write-ahead, idempotency keys,
-// escalations and mandates must not drift apart.
+// The rule by which a call counts as side-effecting (decisions.md §3), shared by write-ahead intents, idempotency keys,
+// escalations and mandates.
 import type { JsonValue } from '../json/value.js'
 import { compilePatternMap } from '../match/matcher.js'
 import { wordsOf } from '../match/words.js'
@@ -40,20 +40,20 @@ const effectWords: ReadonlySet<string> = new Set([
   'exec',
 ])
 
-/** RFC 9110 §9.2.1; TRACE is no tool's method. */
+/** RFC 9110 §9.2.1 without TRACE, which no tool uses. */
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** What speaks before the tool's name does, the first that says anything winning. */
+/** Sources that take precedence over the tool's name, in this order. */
 export interface SideEffectKnowledge {
   /** The policy's `side_effects.tools`, for a canonical reference. */
   readonly policy?: (reference: string) => boolean | undefined
-  /** Learned from the server's annotations, where the policy trusts them. */
+  /** The server's annotations, where the policy trusts them. */
   readonly annotations?: (reference: string) => boolean | undefined
 }
 
 /**
- * Whether the call may change something. Prompts, resources and the protocol itself never do; a tool does when the
- * policy or its trusted annotations say so, or else when a word of its name or its argument `method` does.
+ * Whether the call may change something. Prompts, resources and the protocol never do; for a tool the policy decides,
+ * then its trusted annotations, then the words of its name and its argument `method`.
  */
 export function isSideEffecting(
   request: Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'>,
@@ -72,7 +72,7 @@ function isNamedForEffect(name: string): boolean {
   return wordsOf(name).some((word) => effectWords.has(word))
 }
 
-/** A `method` of any other kind than text is none that is known to be safe. */
+/** A `method` that is not a string is not known to be safe. */
 function hasEffectMethod(args: JsonValue): boolean {
   if (typeof args !== 'object' || args === null || Array.isArray(args) || !Object.hasOwn(args, 'method')) {
     return false
@@ -82,8 +82,8 @@ function hasEffectMethod(args: JsonValue): boolean {
 }
 
 /**
- * Compiles the policy's `side_effects.tools`: the most specific pattern that matches decides, and between equals the
- * one that says yes.
+ * Compiles the policy's `side_effects.tools`: the most specific matching pattern decides, and `true` wins
+ * between equally specific ones.
  *
  * @throws {PatternError} for the first pattern that is wrong
  */
@@ -93,7 +93,7 @@ export function sideEffectPolicy(
   const patterns = compilePatternMap(tools)
   return (reference) => {
     const found = patterns.lookup(reference)
-    const most = found[0]?.literals
-    return most === undefined ? undefined : found.some(({ value, literals }) => value && literals === most)
+    const max = found[0]?.literals
+    return max === undefined ? undefined : found.some(({ value, literals }) => value && literals === max)
   }
 }

@@ -1,9 +1,9 @@
-// Typed places on a call that one stage fills and later ones read. At run time a slot is an array index.
+// Slots: typed values on a call that one stage sets and later stages read. At run time a slot is an array index.
 import { contractSymbol } from './contract.js'
 
 export interface Slot<T> {
   readonly name: string
-  /** The place on a call, the same for one name in every copy of this package. */
+  /** The index on a call, the same for one name in every copy of this package. */
   readonly index: number
   /** Carries the type only. */
   readonly type?: T
@@ -23,7 +23,7 @@ const table = sharedTable()
 
 /**
  * The slot of a name. One name is one slot: a plugin's private slots begin with its section (`quotas/usage`),
- * those without a prefix are the contract's. Call it at module level, so that no call makes room for new slots.
+ * those without a prefix are the contract's. Call it at module level, so that the number of slots is fixed at load.
  */
 export function slot<T>(name: string): Slot<T> {
   const index = table.get(name) ?? table.size

@@ -1,13 +1,13 @@
-// The slots that built-in stages share. A plugin may make more with `slot()`.
+// The slots that built-in stages share. A plugin may define its own with `slot()`.
 import type { Credential } from './credential.js'
 import type { EscalationStatus } from './escalation.js'
+import type { ExternalDecision } from './external-decision.js'
 import type { Verdict } from './finding.js'
-import type { Judgement } from './judgement.js'
 import type { Redactor } from './redactor.js'
 import type { SideEffectKnowledge } from './side-effects.js'
 import { slot } from './slot.js'
 
-/** Who is calling, as the token says. */
+/** The caller, from the claims of the token. */
 export interface Identity {
   readonly tenant: string
   readonly authenticated: boolean
@@ -15,45 +15,45 @@ export interface Identity {
   readonly user?: string
   /** From the subject claim. */
   readonly userId?: string
-  /** Names a service agent: the client id claim, else `azp`, `client_id`, `sub`. */
+  /** The service agent: from the client id claim, else `azp`, `client_id`, `sub`. */
   readonly clientId?: string
   readonly roles: readonly string[]
-  /** The node that the token itself names; `x-node-id` is only what the caller says. */
+  /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
   readonly nodeId?: string
 }
 
-/** One limit that applies to a call, counted under its own key. */
+/** A limit that applies to a call, with its own counter. */
 export interface Limit {
-  /** What the quota adapter counts under in place of the tool: `<reference>` or `<reference>#<kind>:<id>`. */
+  /** The key of the counter in the quota adapter: `<reference>` or `<reference>#<kind>:<id>`. */
   readonly key: string
   readonly callsPerDay?: number
   readonly ratePerSec?: number
   /** Bucket size; the rate, at least 1, where not given. */
   readonly burst?: number
-  /** Whose limit it is: `plan`, `tenant`, `user`, `role`, `agent`, `node`. */
+  /** The level of the limit: `plan`, `tenant`, `user`, `role`, `agent`, `node`. */
   readonly level: string
 }
 
 /**
- * The URL under which callers reach this gateway, without a slash at its end; undefined where that cannot be told.
- * Filled by the HTTP layer. It may be what the caller says (`Host`), so it addresses answers and decides nothing.
+ * The URL under which callers reach this gateway, without a trailing slash; undefined where it is not known. Set by the
+ * HTTP layer. It may come from the `Host` header, so it is for links in answers and not for decisions.
  */
 export const reachedAt = slot<() => string | undefined>('reachedAt')
 export const identity = slot<Identity>('identity')
 export const limits = slot<readonly Limit[]>('limits')
 export const verdict = slot<Verdict>('verdict')
-/** Filled by the stage directly inside audit; read by whoever writes of the call. */
+/** Set by the stage directly inside audit; read by code that writes about the call. */
 export const redactor = slot<Redactor>('redactor')
-/** Filled by brokers, read by whoever sends the call upstream. */
+/** Set by brokers, read by the dispatchers. */
 export const credential = slot<Credential>('credential')
-/** What the policy says of which tools change something; whoever asks `isSideEffecting` passes it on. */
+/** The policy's rules on side effects, for callers of `isSideEffecting`. */
 export const sideEffects = slot<SideEffectKnowledge>('sideEffects')
-/** What became of the call's idempotency key: the first call under it, one answered from the store, one refused. */
+/** The state of the call's idempotency key: the first call with it, a replayed answer, or a refused duplicate. */
 export type Dedupe = 'first' | 'replay' | 'duplicate'
 
-/** Filled for calls that carry an idempotency key; for their records. */
+/** Set for calls with an idempotency key, for their records. */
 export const dedupe = slot<Dedupe>('dedupe')
-/** Filled by a stage that has calls judged elsewhere, read by enforcement. */
-export const judgement = slot<Judgement>('judgement')
-/** The escalation that the call opened or came back with; for its record and its answer. */
+/** Set by a stage that asks an external evaluator, read by enforcement. */
+export const externalDecision = slot<ExternalDecision>('externalDecision')
+/** The escalation that the call opened or refers to, for its record and its answer. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')

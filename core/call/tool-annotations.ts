@@ -1,9 +1,9 @@
-// What MCP servers say of their tools (`tools/list`, "Tool Annotations"): hints, for whoever trusts the server.
+// MCP tool annotations (`tools/list`, "Tool Annotations"): hints of the server, to be used only where it is trusted.
 
 export interface ToolAnnotations {
   /**
-   * Whether a tool, by its canonical reference, changes something, in the words of the server at its target's
-   * address; undefined where the server has said nothing, or not lately. `targets` as in the policy.
+   * A function that says whether a tool, by its canonical reference, has side effects according to its server; undefined
+   * where the server has sent no recent annotation. `targets` as in the policy.
    */
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined
 }

@@ -1,6 +1,6 @@
-// What may stand in a header that a policy names.
+// Which header names and values a policy may use.
 
-/** What the connection or the body needs under its own name; in lower case. */
+/** Headers of the connection and the body, in lower case. */
 export const connectionFields: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',
@@ -18,5 +18,5 @@ export const connectionFields: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** RFC 9110 §5.5 without obs-text, whose meaning no two servers share. */
+/** RFC 9110 §5.5 without obs-text, which servers interpret differently. */
 export const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/

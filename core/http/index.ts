@@ -3,7 +3,7 @@ export { connectionFields, fieldValue } from './header-field.js'
 export { isLoopbackHost } from './loopback.js'
 export {
   type DescribeResource,
-  describedPath,
+  metadataPath,
   metadataUrl,
   type ResourceMetadata,
   resourceUrl,

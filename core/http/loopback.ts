@@ -1,4 +1,4 @@
-// Which hosts are this machine itself: what goes to them crosses no network.
+// Loopback hosts: traffic to them does not cross a network.
 import { isIP } from 'node:net'
 
 /** `hostname` as a WHATWG URL has it: numbers normalised, IPv6 in brackets. */

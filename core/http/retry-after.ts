@@ -1,14 +1,14 @@
 // Reads a Retry-After header.
 
 /**
- * Milliseconds from `now` (milliseconds since the epoch); undefined where the header is missing or is neither
- * seconds nor an HTTP date (RFC 9110 §10.2.3).
+ * Milliseconds from `now` (milliseconds since the epoch); undefined where the header is missing or invalid
+ * (RFC 9110 §10.2.3).
  */
 export function retryAfterMs(value: string | string[] | undefined, now: number): number | undefined {
   if (typeof value !== 'string') return undefined
   const text = value.trim()
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1000
-  // Only what can be an HTTP date: Date.parse reads a great deal more.
+  // Only HTTP dates: Date.parse accepts many other formats.
   const moment = /^[A-Z][a-z]{2,8},? .*\d{2}:\d{2}:\d{2}/.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(moment) ? undefined : Math.max(0, moment - now)
 }

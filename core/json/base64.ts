@@ -1,5 +1,5 @@
-// Base64 as RFC 4648 §4 has it, padded and strict: two texts never mean the same bytes, so a signature
-// has exactly one stored form.
+// Base64 of RFC 4648 §4, padded and strict: each sequence of bytes has exactly one text, so a signature has exactly one
+// stored form.
 
 export class Base64Error extends TypeError {
   readonly code = 'malformed_base64'
@@ -18,8 +18,8 @@ const ALPHABET = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const PAD = 0x3d
 
 /**
- * Writes what `toBase64` gives into `target` at `at`. For bytes as few as a signature's that takes a third of
- * the time. Returns where the text ends.
+ * Writes the result of `toBase64` into `target` at `at`. For inputs as short as a signature that takes a third of the
+ * time. Returns the end of the text.
  */
 export function writeBase64(bytes: Uint8Array, target: Uint8Array, at: number): number {
   const letter = (bits: number) => ALPHABET[bits & 63] as number
@@ -38,7 +38,7 @@ export function writeBase64(bytes: Uint8Array, target: Uint8Array, at: number): 
 /** @throws {Base64Error} for another alphabet, white space, missing padding or stray trailing bits. */
 export function fromBase64(text: string): Uint8Array {
   const bytes = Buffer.from(text, 'base64')
-  // Node's decoder forgives; a text that does not come back the same was not strict base64.
+  // Node's decoder is lenient; a text that is not reproduced was not strict base64.
   if (bytes.toString('base64') !== text) throw new Base64Error()
   return new Uint8Array(bytes)
 }

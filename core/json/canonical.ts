@@ -1,33 +1,33 @@
-// Canonical JSON (RFC 8785): the one serialisation that is signed, hashed and stored. Every gateway
-// call passes here at least twice, hence a single traversal that allocates nothing but the answer.
+// Canonical JSON (RFC 8785): the serialisation that is signed, hashed and stored. Every call uses it at least twice, so
+// it is a single traversal that allocates only its result.
 
 import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 import { sortedShape } from './shape.js'
 
 const MAX_DEPTH = 512
 
-// What a JSON string must escape (RFC 8785 §3.2.2.2), and surrogates, which may be lone.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what JSON escapes.
-const NEEDS_CARE = /["\\\u0000-\u001f\ud800-\udfff]/
+// Characters that a JSON string must escape (RFC 8785 §3.2.2.2), and surrogates, which may be lone.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes control characters.
+const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 
-// Below this length a loop over code units beats entering the regular expression engine.
+// Below this length a loop over code units is faster than a regular expression.
 const SHORT = 24
 
-/** Carries the reason up through the frames, each of which adds its segment of the path. */
+/** The error while unwinding; each frame adds its segment of the path. */
 class Fault {
   segments: (string | number)[] = []
 
   constructor(
     public code: CanonicalJsonCode,
-    readonly culprit?: object,
+    readonly origin?: object,
   ) {}
 
   /** Called by the frame of `container` while unwinding. */
   within(container: object, segment: string | number): this {
     this.segments.push(segment)
-    // Depth is the only guard on the way down; on the way up an ancestor that is the culprit
-    // itself shows that the depth was a cycle. The path then ends at its outermost occurrence.
-    if (container === this.culprit) {
+    // Only the depth is checked on the way down. If an ancestor is the object that exceeded it, the value has a cycle,
+    // and the path ends at its outermost occurrence.
+    if (container === this.origin) {
       this.code = 'cycle'
       this.segments.length = 0
     }
@@ -35,10 +35,10 @@ class Fault {
   }
 }
 
-/** Whether the string literal of `text` is `text` between quotes. */
+/** Whether `text` needs no escape. */
 function isPlain(text: string): boolean {
   const length = text.length
-  if (length >= SHORT) return !NEEDS_CARE.test(text)
+  if (length >= SHORT) return !NEEDS_ESCAPE.test(text)
   for (let i = 0; i < length; i++) {
     const unit = text.charCodeAt(i)
     if (unit < 0x20 || unit === 0x22 || unit === 0x5c || (unit & 0xf800) === 0xd800) return false
@@ -46,24 +46,24 @@ function isPlain(text: string): boolean {
   return true
 }
 
-/** `text` as a JSON string literal with the escapes RFC 8785 prescribes. */
+/** `text` as a JSON string literal with the escapes of RFC 8785. */
 function quoteJson(text: string): string {
   return isPlain(text) ? `"${text}"` : quoteSlow(text)
 }
 
 function quoteSlow(text: string): string {
   if (!text.isWellFormed()) throw new Fault('lone_surrogate')
-  // ECMAScript's escapes are RFC 8785's for every well-formed string.
+  // For well-formed strings ECMAScript uses the escapes of RFC 8785.
   return JSON.stringify(text)
 }
 
-/** The JSON text of `value`, or undefined where JSON.stringify would leave the member out. */
+/** The JSON text of `value`, or undefined where JSON.stringify would omit the member. */
 function write(value: unknown, key: string, depth: number): string | undefined {
   switch (typeof value) {
     case 'string':
       return quoteJson(value)
     case 'number':
-      // ECMAScript's Number-to-String is the form RFC 8785 §3.2.2.3 asks for; -0 becomes 0.
+      // ECMAScript's Number-to-String is the form of RFC 8785 §3.2.2.3; -0 becomes 0.
       if (!Number.isFinite(value)) throw new Fault('non_finite_number')
       return `${value}`
     case 'boolean':
@@ -105,7 +105,7 @@ function writeArray(items: readonly unknown[], depth: number): string {
   try {
     for (; i < items.length; i++) {
       const item = items[i]
-      // The two cheapest and commonest cases stay in this frame.
+      // The most frequent cases are handled in this frame.
       const json = typeof item === 'string' ? quoteJson(item) : write(item, `${i}`, depth)
       if (json === undefined) throw new Fault(i in items ? 'undefined_value' : 'sparse_array')
       text += i === 0 ? json : `,${json}`
@@ -116,16 +116,16 @@ function writeArray(items: readonly unknown[], depth: number): string {
   return `${text}]`
 }
 
-/** Where to cut an object's text, and the text before that, once it is written. */
+/** Where to split an object's text, and the text before that position, once it is written. */
 interface Cut {
-  /** Of the member that would stand there, and must not. */
+  /** The name of the member at that position, which the object must not have. */
   readonly name: string
   head: string | undefined
 }
 
 /**
- * The members of `object` in RFC 8785 order (UTF-16 code units), without the braces. With `cut`, only
- * those after the cut; those before are left in it.
+ * The members of `object` in RFC 8785 order (UTF-16 code units), without the braces. With `cut`, only those after the
+ * cut; those before it are stored in `cut.head`.
  */
 function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut | undefined): string {
   let text = ''
@@ -142,7 +142,7 @@ function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut |
         text = ''
       }
       const value = object[key]
-      // The commonest case puts the fewest pieces together.
+      // The most frequent case concatenates the fewest strings.
       if (typeof value === 'string' && text !== '' && isPlain(value)) {
         text += `${nextOpenings[i]}${value}"`
         continue
@@ -158,15 +158,15 @@ function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut |
   return ''
 }
 
-function explain(error: unknown): unknown {
+function publicError(error: unknown): unknown {
   return error instanceof Fault ? new CanonicalJsonError(error.code, error.segments.reverse()) : error
 }
 
 /**
- * The canonical JSON text of `value` (RFC 8785). `toJSON` is honoured and members that are undefined
- * are left out, as JSON.stringify does.
+ * The canonical JSON text of `value` (RFC 8785). As with JSON.stringify, `toJSON` is called and undefined members are
+ * omitted.
  *
- * @throws {CanonicalJsonError} for what JSON cannot carry exactly; its `path` says where.
+ * @throws {CanonicalJsonError} for a value without an exact JSON form; its `path` locates it.
  */
 export function canonicalize(value: unknown): string {
   try {
@@ -174,21 +174,21 @@ export function canonicalize(value: unknown): string {
     if (text === undefined) throw new Fault('undefined_value')
     return text
   } catch (error) {
-    throw explain(error)
+    throw publicError(error)
   }
 }
 
-/** The canonical text of an object, cut where one more member would stand. */
+/** The canonical text of an object, split at the position of a further member. */
 export interface CutObject {
-  /** From `{` up to the last member before the place, without a comma at its end. */
+  /** From `{` to the last member before the position, without a trailing comma. */
   readonly head: string
-  /** From the first member after the place up to `}`, without a comma at its start. */
+  /** From the first member after the position to `}`, without a leading comma. */
   readonly tail: string
 }
 
 /**
- * Canonicalizes `object` once, cut at the place of the member `name`, so that the text without that
- * member (what is signed) and with it (what is stored) come from one traversal.
+ * Canonicalizes `object` once, split at the position of the member `name`, so that the text without that member (for
+ * signing) and with it (for storage) come from one traversal.
  *
  * @throws {CanonicalJsonError} as `canonicalize`, and when `object` has a member `name`.
  */
@@ -198,17 +198,17 @@ export function canonicalizeAround(object: object, name: string): CutObject {
     const tail = writeMembers(object as Record<string, unknown>, 1, cut)
     return { head: `{${cut.head}`, tail: `${tail}}` }
   } catch (error) {
-    throw explain(error)
+    throw publicError(error)
   }
 }
 
-/** `canonicalize` of the object that `cut` was made of. */
+/** The text of the object without the member. */
 export function joinCut(cut: CutObject): string {
   const comma = cut.head.length > 1 && cut.tail.length > 1 ? ',' : ''
   return cut.head + comma + cut.tail
 }
 
-/** `canonicalize` of that object with the cut member; `member` is its canonical text, `"name":value`. */
+/** The text of the object with the member; `member` is its canonical text, `"name":value`. */
 export function joinCutWith(cut: CutObject, member: string): string {
   const before = cut.head.length > 1 ? ',' : ''
   const after = cut.tail.length > 1 ? ',' : ''

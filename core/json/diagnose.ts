@@ -1,21 +1,21 @@
-// Finds what is wrong with JSON text, and where. It runs only on text that the fast path of parse.ts refused,
-// so it is written for exactness: the whole grammar of RFC 8259, linear in the input, no recursion past the limit.
+// Finds the first error of JSON text and its position. It runs only on text that the fast path of parse.ts refused: the
+// complete grammar of RFC 8259, linear in the input, with limited recursion.
 
 import { isUtf8 } from 'node:buffer'
 import { JsonInputError } from './input-error.js'
 import { isExactNumber } from './number.js'
 
-/** Containers within containers: a scalar has depth 0, `[]` has 1. */
+/** Maximum nesting of containers: a scalar has depth 0, `[]` has 1. */
 export const MAX_DEPTH = 512
 
 const MAX_SHOWN = 64
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/
 
-/** The first fault in the text, in the order of its bytes; undefined when it is strict JSON. */
+/** The first error in the text by position; undefined for strict JSON. */
 export function firstFault(bytes: Uint8Array): JsonInputError | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (buffer[0] === 0xef && buffer[1] === 0xbb && buffer[2] === 0xbf)
-    return new JsonInputError('byte_order_mark', 'a byte order mark, which JSON does not begin with,', 0)
+    return new JsonInputError('byte_order_mark', 'a byte order mark, which is not allowed,', 0)
   if (!isUtf8(buffer))
     return new JsonInputError('invalid_utf8', 'bytes that are not UTF-8', firstInvalidByte(buffer))
   try {
@@ -27,7 +27,7 @@ export function firstFault(bytes: Uint8Array): JsonInputError | undefined {
   }
 }
 
-/** Decodes with replacement and looks for the first U+FFFD that the bytes do not spell out themselves. */
+/** Decodes with replacement, and finds the first U+FFFD that is not in the input itself. */
 function firstInvalidByte(buffer: Buffer): number {
   const text = buffer.toString('utf8')
   let offset = 0
@@ -168,7 +168,7 @@ class Reader {
       const shown = token.length <= MAX_SHOWN ? ` ${token}` : ''
       throw new JsonInputError(
         'number_not_exact',
-        `the number${shown}, which a double does not carry,`,
+        `the number${shown}, which a double cannot represent exactly,`,
         start,
       )
     }

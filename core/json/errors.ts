@@ -1,4 +1,4 @@
-// What canonical JSON refuses, and where in the value it was found.
+// The error of canonical JSON, with the path of the refused value.
 import { jsonPath, shownPath } from './path.js'
 
 export type CanonicalJsonCode =
@@ -28,7 +28,7 @@ const REASONS: Record<CanonicalJsonCode, string> = {
   reserved_member: 'the member is added by the caller and must not be present',
 }
 
-/** A value that RFC 8785 cannot carry. `path` is a JSONPath such as `$.args[3]["odd key"]`. */
+/** A value without a form in RFC 8785. `path` is a JSONPath such as `$.args[3]["odd key"]`. */
 export class CanonicalJsonError extends TypeError {
   readonly code: CanonicalJsonCode
   readonly path: string

@@ -1,4 +1,4 @@
-// The one hash of the project, used for inputs, outputs, policies and key ids.
+// The hash of inputs, outputs, policies and key ids.
 
 import { hash } from 'node:crypto'
 

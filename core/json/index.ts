@@ -1,4 +1,5 @@
-// JSON text, canonical and parsed, with the encodings around it. Threads load it: no policies, containers or schemas.
+// Canonical JSON, strict parsing and encodings. Worker threads load this module, so it imports no policy, container or
+// schema code.
 export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
 export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './canonical.js'
 export { hasDuplicateMembers } from './duplicates.js'
@@ -6,8 +7,8 @@ export { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 export { sha256Hex } from './hash.js'
 export { type JsonInputCode, JsonInputError } from './input-error.js'
 export { messageOf } from './message.js'
-export { isJsonObject, jsonObjectIn } from './object.js'
 export { parseJson } from './parse.js'
+export { isJsonObject, parseJsonObject } from './parse-object.js'
 export { shownPath } from './path.js'
 export { pathSegment } from './path-segment.js'
 export type { JsonArray, JsonObject, JsonValue } from './value.js'

@@ -1,4 +1,4 @@
-// One error for JSON text that is refused, so that every protocol answers with the same code and words.
+// The error for refused JSON text, the same in every protocol.
 
 export type JsonInputCode =
   | 'not_json'
@@ -9,11 +9,11 @@ export type JsonInputCode =
   | 'lone_surrogate'
   | 'too_deep'
 
-/** The message may be shown to the caller: it holds no more of the input than a short name or number. */
+/** The message may be shown to the caller: of the input it contains at most a short name or number. */
 export class JsonInputError extends Error {
   override readonly name = 'JsonInputError'
 
-  /** @param offset the byte at which the fault was found, counted from 0 */
+  /** @param offset the byte of the error, counted from 0 */
   constructor(
     readonly code: JsonInputCode,
     what: string,

@@ -1,4 +1,4 @@
-// The message of whatever was thrown.
+// The message of a thrown value.
 
 /** The message of an `Error`, else the value as text. */
 export function messageOf(thrown: unknown): string {

@@ -1,4 +1,4 @@
-// Which decimal numbers survive being read as a double and written again.
+// Checks whether a decimal number is represented exactly by a double.
 
 /** `digits` without leading and trailing zeros, times ten to the `exponent`; zero has no digits. */
 interface Decimal {
@@ -23,7 +23,7 @@ export function isExactNumber(token: string): boolean {
 function decimalOf(token: string): Decimal {
   const mark = token.search(/[eE]/)
   const mantissa = mark < 0 ? token : token.slice(0, mark)
-  // An exponent too long for a double belongs to a number that is read as zero or infinity, which the digits tell.
+  // With an exponent too long for a double, the number is read as zero or infinity, and the digits differ.
   const power = mark < 0 ? 0 : Number(token.slice(mark + 1))
   const unsigned = mantissa.startsWith('-') ? mantissa.slice(1) : mantissa
   const point = unsigned.indexOf('.')

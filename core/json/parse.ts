@@ -1,22 +1,22 @@
-// Strict JSON for what a caller sends. The gateway judges the parsed value and sends it on serialised anew, so
-// text of which two parsers could read different values must not get past here (decisions.md §2).
+// Strict JSON parsing of requests. The gateway checks the parsed value and forwards it serialised again, so text that
+// two parsers could read differently is refused (decisions.md §2).
 //
-// The native parser does the parsing. Around it, one pass over the bytes looks for what it lets through, and the
-// members it kept are counted against the members that were written. diagnose.ts finds the words for a refusal.
+// The native parser parses. One pass over the bytes finds what the native parser accepts and this one refuses, and the
+// number of members in the value is compared with that in the text. diagnose.ts creates the error.
 
 import { isAscii, isUtf8 } from 'node:buffer'
 import { firstFault, isNumberByte, MAX_DEPTH } from './diagnose.js'
 import { isExactNumber } from './number.js'
 import type { JsonValue } from './value.js'
 
-/** Any decimal of up to 15 digits and of ordinary size survives a double (DBL_DIG of IEEE 754 binary64). */
+/** A double represents every decimal of up to 15 digits without exponent (DBL_DIG of IEEE 754 binary64). */
 const SAFE_TOKEN = 15
 
 /**
- * The value of JSON text (RFC 8259) that every reader would read alike.
+ * The value of JSON text (RFC 8259) that every parser reads alike.
  *
  * @throws {JsonInputError} for anything but JSON in UTF-8 without a byte order mark, and for duplicate member
- *   names (compared unescaped), numbers that a double does not carry, lone surrogates, and depth over 512.
+ *   names (compared unescaped), numbers that a double cannot represent, lone surrogates, and depth over 512.
  */
 export function parseJson(bytes: Uint8Array): JsonValue {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -39,7 +39,7 @@ function decode(buffer: Buffer): string | undefined {
 }
 
 function fault(bytes: Uint8Array, cause?: unknown): Error {
-  // Refusing without a diagnosis would be a fault of this module; it still refuses.
+  // Without a diagnosis this module has a bug; the text is refused all the same.
   return firstFault(bytes) ?? new Error('JSON was refused without a reason', { cause })
 }
 
@@ -104,7 +104,7 @@ const NOT_SURROGATE = 0
 const HIGH = 1
 const LOW = 2
 
-/** Tells by the first two hexadecimal digits: D8 to DB lead a pair, DC to DF end one. */
+/** By the first two hexadecimal digits: D8 to DB start a pair, DC to DF end one. */
 function surrogateKind(bytes: Buffer, at: number): number {
   if (bytes[at] !== 0x5c || bytes[at + 1] !== 0x75) return NOT_SURROGATE
   const first = bytes[at + 2]
@@ -116,7 +116,7 @@ function surrogateKind(bytes: Buffer, at: number): number {
     : LOW
 }
 
-/** To the byte after the number, or REFUSED when a double does not carry it. */
+/** To the byte after the number, or REFUSED where a double cannot represent it. */
 function skipNumber(bytes: Buffer, from: number): number {
   let at = from
   let exponent = false
@@ -126,10 +126,10 @@ function skipNumber(bytes: Buffer, from: number): number {
   return isExactNumber(bytes.toString('latin1', from, at)) ? at : REFUSED
 }
 
-// The engine knows this form within for-in and leaves the check out; it does not know Object.hasOwn.
+// V8 optimises this form of the check within for-in, and not Object.hasOwn.
 const owns = Object.prototype.hasOwnProperty
 
-/** The members that the parsed value holds; its depth is known to be bounded. */
+/** The number of members in the parsed value, whose depth was checked. */
 function countMembers(value: JsonValue): number {
   if (typeof value !== 'object' || value === null) return 0
   let members = 0

@@ -1,4 +1,4 @@
-// An id as part of a file's or an object's path (contract.md §1, File layout).
+// Encodes an id as a segment of a file or object path (contract.md §1, File layout).
 import { sha256Hex } from './hash.js'
 
 const SAFE = /^[A-Za-z0-9._-]+$/
@@ -19,7 +19,7 @@ export function pathSegment(id: string): string {
     segment += SAFE.test(character) ? character : percent(byte)
   }
   if (segment === '.' || segment === '..') return segment.replaceAll('.', percent(0x2e))
-  // Longer than any encoded id may be, hence never equal to one.
+  // Longer than any encoded id, and so never equal to one.
   return segment.length > MAX_SEGMENT ? `${segment.slice(0, KEPT_OF_LONG)}-${sha256Hex(id)}` : segment
 }
 

@@ -1,4 +1,4 @@
-// Where in a JSON value something stands, for messages.
+// Paths in JSON values, for messages.
 
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/
 
@@ -10,7 +10,7 @@ export function jsonPath(segments: readonly (string | number)[]): string {
   }, '$')
 }
 
-/** The path, shortened: a deep or cyclic value makes one too long to read, and both its ends tell where to look. */
+/** The path, shortened in the middle: that of a deep or cyclic value is too long to read. */
 export function shownPath(segments: readonly (string | number)[]): string {
   const path = jsonPath(segments)
   return path.length > 240 ? `${path.slice(0, 120)} … ${path.slice(-100)}` : path

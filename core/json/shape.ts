@@ -1,5 +1,5 @@
-// The members of an object in canonical order. A gateway serialises the same few shapes over and over,
-// so the order and the quoted names of recent shapes are kept: a hit costs one comparison a member.
+// The members of an object in canonical order. A gateway serialises few shapes many times, so the order and the quoted
+// names of recent shapes are cached: a hit costs one comparison per member.
 
 export interface Shape {
   /** Own enumerable string keys, sorted by UTF-16 code units (RFC 8785 §3.2.3). */
@@ -17,7 +17,7 @@ interface Known extends Shape {
 }
 
 const SLOTS = 512
-// Bounds what is retained: SLOTS * MAX_KEYS * MAX_KEY_LENGTH characters at the very most.
+// Limits the memory of the cache to SLOTS * MAX_KEYS * MAX_KEY_LENGTH characters.
 const MAX_KEYS = 48
 const MAX_KEY_LENGTH = 48
 
@@ -35,7 +35,7 @@ export function sortedShape(object: object, quote: (key: string) => string): Sha
   return shape
 }
 
-/** A cheap mix of what tells shapes apart; a collision only costs a miss. */
+/** A cheap hash of the shape; a collision costs only a miss. */
 function slotOf(given: readonly string[], count: number): number {
   const first = given[0] as string
   const last = given[count - 1] as string

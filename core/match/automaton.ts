@@ -1,8 +1,8 @@
-// Finds which of many strings occur in a text, in one pass over it whatever their number (Aho and Corasick, 1975).
+// Finds which of many strings occur in a text, in one pass (Aho and Corasick, 1975).
 
 const NONE = -1
 
-/** Built once; `find` keeps marks between calls and is not reentrant. */
+/** Immutable except for the marks of `find`, which is not reentrant. */
 export class Automaton {
   /** Transitions in one open-addressed table: (state, UTF-16 unit) to state. State 0 is the root. */
   private readonly from: Int32Array
@@ -13,29 +13,29 @@ export class Automaton {
   private readonly fail: Int32Array
   /** The string that ends at a state, or NONE. */
   private readonly ends: Int32Array
-  /** The nearest state on the suffix chain at which a string ends, or NONE. */
+  /** The next state on the suffix chain at which a string ends, or NONE. */
   private readonly next: Int32Array
   private readonly seen: Int32Array
   private search = 0
 
   /** @param strings distinct and not empty */
   constructor(strings: readonly string[]) {
-    const most = strings.reduce((sum, string) => sum + string.length, 1)
-    const size = 2 ** Math.ceil(Math.log2(most * 2 + 2))
+    const maxStates = strings.reduce((sum, string) => sum + string.length, 1)
+    const size = 2 ** Math.ceil(Math.log2(maxStates * 2 + 2))
     this.from = new Int32Array(size).fill(NONE)
     this.unit = new Uint16Array(size)
     this.to = new Int32Array(size)
     this.mask = size - 1
-    this.fail = new Int32Array(most)
-    this.ends = new Int32Array(most).fill(NONE)
-    this.next = new Int32Array(most).fill(NONE)
-    this.seen = new Int32Array(most)
+    this.fail = new Int32Array(maxStates)
+    this.ends = new Int32Array(maxStates).fill(NONE)
+    this.next = new Int32Array(maxStates).fill(NONE)
+    this.seen = new Int32Array(maxStates)
     this.link(this.grow(strings))
   }
 
   /**
    * Calls `found` once for each string that occurs in `text`, with its index, until it returns true.
-   * Of the order of the text's length and the number of strings found.
+   * Linear in the text's length and the number of strings found.
    *
    * @returns whether `found` returned true
    */
@@ -45,7 +45,7 @@ export class Automaton {
     for (let i = 0; i < text.length; i++) {
       state = this.go(state, text.charCodeAt(i))
       let end = this.at(this.ends, state) === NONE ? this.at(this.next, state) : state
-      // What was seen before has been followed to the end of its chain.
+      // The chain of a state that was seen before has been visited.
       while (end !== NONE && this.at(this.seen, end) !== search) {
         this.seen[end] = search
         if (found(this.at(this.ends, end))) return true
@@ -106,7 +106,7 @@ export class Automaton {
     }
   }
 
-  /** Where the transition stands, or the free place where it would. */
+  /** The slot of the transition, or the free slot for it. */
   private slot(state: number, unit: number): number {
     let hash = Math.imul(state, 0x9e3779b1) ^ Math.imul(unit, 0x85ebca6b)
     hash ^= hash >>> 15

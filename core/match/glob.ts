@@ -1,10 +1,10 @@
-// A glob as the literal chunks between its stars. Matching is leftmost-first per chunk, which needs no backtracking:
-// where any assignment of the stars matches, the leftmost one does.
+// A glob is the list of literal chunks between its stars. Each chunk is matched at its leftmost position, which needs no
+// backtracking: if any assignment of the stars matches, the leftmost one does.
 
-/** At least one chunk; between two neighbours stands a star. One chunk alone is a literal. */
+/** At least one chunk, with a star between neighbours. A single chunk is a literal. */
 export type Glob = readonly [string, ...string[]]
 
-/** Stars next to each other are one star. */
+/** Adjacent stars count as one. */
 export function globOf(text: string): Glob {
   const [first = '', ...rest] = text.split(/\*+/)
   return [first, ...rest]
@@ -30,51 +30,51 @@ export function globMatches(glob: Glob, text: string): boolean {
   return true
 }
 
-/** Stands in a template for one or more characters that are neither `/` nor `@`. */
+/** Placeholder in a template for one or more characters other than `/` and `@`. */
 export const NAME = '\u0001'
 
 /**
- * Whether some text fits both the glob and the template, where NAME stands for any name. Of the order of the two
- * lengths multiplied: for load time, not for calls.
+ * Whether some text matches both the glob and the template, where NAME stands for any name. Its cost is the product of
+ * both lengths: for the load, not for calls.
  */
 export function globMeets(glob: Glob, template: string): boolean {
-  const signs = signsOf(glob)
-  // reach[i]: the glob's first i signs fit the part of the template that was read.
-  let reach = new Array<boolean>(signs.length + 1).fill(false)
+  const globSymbols = symbolsOf(glob)
+  // reach[i]: the glob's first i symbols match the part of the template that was read.
+  let reach = new Array<boolean>(globSymbols.length + 1).fill(false)
   reach[0] = true
-  skipStars(reach, signs)
-  for (const symbol of template.split('')) reach = step(reach, signs, symbol)
-  return reach[signs.length] === true
+  skipStars(reach, globSymbols)
+  for (const symbol of template.split('')) reach = step(reach, globSymbols, symbol)
+  return reach[globSymbols.length] === true
 }
 
 const STAR = Symbol('star')
-type Sign = string | typeof STAR
+type GlobSymbol = string | typeof STAR
 
-function signsOf(glob: Glob): Sign[] {
+function symbolsOf(glob: Glob): GlobSymbol[] {
   return glob.flatMap((chunk, i) => (i === 0 ? chunk.split('') : [STAR, ...chunk.split('')]))
 }
 
-function step(reach: readonly boolean[], signs: readonly Sign[], symbol: string): boolean[] {
-  const next = new Array<boolean>(signs.length + 1).fill(false)
-  for (const [i, sign] of signs.entries()) {
+function step(reach: readonly boolean[], globSymbols: readonly GlobSymbol[], symbol: string): boolean[] {
+  const next = new Array<boolean>(globSymbols.length + 1).fill(false)
+  for (const [i, sign] of globSymbols.entries()) {
     if (!reach[i]) continue
     if (sign === STAR) next[i] = true
     else if (fits(sign, symbol)) next[i + 1] = true
   }
   if (symbol === NAME) {
-    // A name goes on: what fits one character of it may go on fitting.
-    for (const [i, sign] of signs.entries()) if (next[i] && fits(sign, NAME)) next[i + 1] = true
+    // A name has one or more characters, so the same symbol may match again.
+    for (const [i, sign] of globSymbols.entries()) if (next[i] && fits(sign, NAME)) next[i + 1] = true
   }
-  skipStars(next, signs)
+  skipStars(next, globSymbols)
   return next
 }
 
-function fits(sign: Sign, symbol: string): boolean {
+function fits(sign: GlobSymbol, symbol: string): boolean {
   if (sign === STAR) return true
   return symbol === NAME ? sign !== '/' && sign !== '@' : sign === symbol
 }
 
-/** A star may also stand for nothing. */
-function skipStars(reach: boolean[], signs: readonly Sign[]): void {
-  for (const [i, sign] of signs.entries()) if (reach[i] && sign === STAR) reach[i + 1] = true
+/** A star also matches the empty text. */
+function skipStars(reach: boolean[], globSymbols: readonly GlobSymbol[]): void {
+  for (const [i, sign] of globSymbols.entries()) if (reach[i] && sign === STAR) reach[i + 1] = true
 }

@@ -1,4 +1,4 @@
-// References of tools, prompts and resources, and the patterns that select them.
+// References of tools, prompts and resources, and patterns over them.
 export { type Glob, globMatches, globOf } from './glob.js'
 export {
   compilePatternMap,

@@ -1,12 +1,12 @@
-// Many patterns as one matcher. A look-up costs a few hash probes and one pass over the reference, whatever the
-// number of patterns; only patterns of which the rarest literal occurs in the reference are looked at one by one.
+// Compiles many patterns into one matcher. A look-up costs a few hash probes and one pass over the reference; only
+// patterns whose rarest literal occurs in the reference are checked one by one.
 
 import { Automaton } from './automaton.js'
 import { type Glob, globMatches, globMeets, isLiteral, NAME } from './glob.js'
-import { compilePattern, namesOneServer, type Pattern } from './pattern.js'
+import { compilePattern, hasLiteralServer, type Pattern } from './pattern.js'
 import { BEGIN, END, FRESH, Subject, serverSubject, subjectOf } from './subject.js'
 
-/** References are canonical, as `formatReference` gives them; other text throws `ReferenceInputError`. */
+/** References must be canonical (`formatReference`); other text throws `ReferenceInputError`. */
 export interface PatternSet {
   matches(reference: string): boolean
   /** Whether some pattern matches some reference of the server, given by its decoded name. */
@@ -22,13 +22,13 @@ export interface PatternMatch<T> {
   readonly literals: number
 }
 
-/** References are canonical, as `formatReference` gives them; other text throws `ReferenceInputError`. */
+/** References must be canonical (`formatReference`); other text throws `ReferenceInputError`. */
 export interface PatternMap<T> {
-  /** All that match, the most specific first; equals stand in the order in which they were given. */
+  /** All matches, the most specific first; equally specific ones in the given order. */
   lookup(reference: string): ReadonlyArray<PatternMatch<T>>
 }
 
-/** @throws {PatternError} for the first pattern that is wrong */
+/** @throws {PatternError} for the first invalid pattern */
 export function compilePatternSet(patterns: Iterable<string>): PatternSet {
   const compiled = [...new Set(patterns)].map(compilePattern)
   const index = new PatternIndex(compiled)
@@ -37,7 +37,7 @@ export function compilePatternSet(patterns: Iterable<string>): PatternSet {
     matches: (reference) => index.some(subjectOf(reference)),
     mayMatchServer: (server) => servers.has(serverSubject(server)),
     coversServer: (server) => {
-      // Where a pattern matches characters that only a star can match, it matches any in their place.
+      // A pattern that matches the character FRESH has a star there, and so matches any text in its place.
       const name = serverSubject(server)
       const path = `${FRESH}@${FRESH}`
       return index.some(new Subject(`${name}/${path}`, name, path))
@@ -45,7 +45,7 @@ export function compilePatternSet(patterns: Iterable<string>): PatternSet {
   }
 }
 
-/** @throws {PatternError} for the first pattern that is wrong */
+/** @throws {PatternError} for the first invalid pattern */
 export function compilePatternMap<T>(patterns: Readonly<Record<string, T>>): PatternMap<T> {
   const entries = Object.entries(patterns)
     .map(([source, value]) => ({ value, compiled: compilePattern(source) }))
@@ -70,14 +70,14 @@ export function compilePatternMap<T>(patterns: Readonly<Record<string, T>>): Pat
 }
 
 /**
- * The patterns that are a literal but for a whole part are found by hashing the parts they fix:
- * `server/tool@version`, `server/tool@`, `/tool@version`, `/tool@`, `server/`, `/`. Others are found by the literal
- * chunk that fewest share, between marks for the text's begin and end.
+ * Patterns whose parts are each a literal or a single star are found by hashing their literal parts:
+ * `server/tool@version`, `server/tool@`, `/tool@version`, `/tool@`, `server/`, `/`. Others are found by their
+ * rarest literal chunk, with marks for the begin and end of the text.
  */
 class PatternIndex {
   private readonly fixed = new Map<string, number[]>()
   private readonly starred: number[][] = []
-  /** Those with no literal at all to be found by. */
+  /** Patterns without a literal. */
   private readonly always: number[] = []
   private readonly automaton: Automaton | undefined
 
@@ -150,7 +150,7 @@ function isAny(glob: Glob): boolean {
   return glob.length === 2 && glob[0] === '' && glob[1] === ''
 }
 
-/** The literal chunks of the marked text that are worth looking for. */
+/** The literal chunks of the marked text that the automaton searches for. */
 function chunksOf(pattern: Pattern): string[] {
   const chunks: string[] = pattern.kind === 'whole' ? [...pattern.text] : joined(pattern.server, pattern.path)
   chunks[0] = `${BEGIN}${chunks[0] ?? ''}`
@@ -180,22 +180,22 @@ function matchesSubject(pattern: Pattern, subject: Subject): boolean {
     : globMatches(pattern.server, subject.server) && globMatches(pattern.path, subject.path)
 }
 
-/** Which servers a pattern of the set may speak of. Servers are few and known, so answers are kept. */
+/** Which servers a pattern of the set may match. Servers are few, so results are cached. */
 class ServerIndex {
   private readonly named: ReadonlySet<string>
   private readonly globs: readonly Pattern[]
   private readonly answers = new Map<string, boolean>()
 
   constructor(patterns: readonly Pattern[]) {
-    this.named = new Set(patterns.filter(namesOneServer).map((pattern) => pattern.server[0]))
-    this.globs = patterns.filter((pattern) => !namesOneServer(pattern))
+    this.named = new Set(patterns.filter(hasLiteralServer).map((pattern) => pattern.server[0]))
+    this.globs = patterns.filter((pattern) => !hasLiteralServer(pattern))
   }
 
   has(server: string): boolean {
     if (this.named.has(server)) return true
     const known = this.answers.get(server)
     if (known !== undefined) return known
-    const answer = this.globs.some((pattern) => maySpeakOf(pattern, server))
+    const answer = this.globs.some((pattern) => mayMatchServer(pattern, server))
     if (this.answers.size >= MAX_ANSWERS) this.answers.clear()
     this.answers.set(server, answer)
     return answer
@@ -204,8 +204,8 @@ class ServerIndex {
 
 const MAX_ANSWERS = 1024
 
-function maySpeakOf(pattern: Pattern, server: string): boolean {
-  // The path of a pattern in parts can be met by itself, or the pattern would have been refused.
+function mayMatchServer(pattern: Pattern, server: string): boolean {
+  // The path of a pattern in parts can always match, or the pattern would have been refused.
   if (pattern.kind === 'parts') return globMatches(pattern.server, server)
   return PATHS.some((path) => globMeets(pattern.text, `${server}/${path}`))
 }

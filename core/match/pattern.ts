@@ -1,9 +1,9 @@
-// One pattern of a policy, read once at load (decisions.md §3, "Patterns"). What could never match a reference is
-// refused here, since in a denylist it would silently protect nothing.
+// Compiles a pattern of a policy (decisions.md §3, "Patterns"). A pattern that can never match a reference is refused,
+// because in a denylist it would silently have no effect.
 
 import { type Glob, globMeets, globOf, isLiteral, NAME } from './glob.js'
 import { REFERENCE_PREFIX } from './reference.js'
-import { signsFor } from './subject.js'
+import { placeholdersFor } from './subject.js'
 
 export type PatternCode =
   | 'empty'
@@ -16,7 +16,7 @@ export type PatternCode =
   | 'matches_nothing'
   | 'too_long'
 
-/** Why a pattern was refused; `reason` is written for the policy's author. */
+/** An invalid pattern; `reason` is for the author of the policy. */
 export class PatternError extends Error {
   override readonly name = 'PatternError'
 
@@ -29,16 +29,16 @@ export class PatternError extends Error {
   }
 }
 
-/** In UTF-16 units; longer than the longest name; keeps the work of loading one pattern small. */
+/** In UTF-16 units; longer than the longest name. Limits the cost of compiling a pattern. */
 const MAX_LENGTH = 8192
 
 /**
- * `parts` holds a glob for the server and one for the rest, each confined to its part; `whole` one glob over
- * `server/tool@version`, for patterns with `mcp://` whose star may reach beyond the server.
+ * `parts` has a glob for the server and one for the rest; `whole` has one glob over `server/tool@version`, for patterns
+ * with `mcp://` and a star in the server, which may also match beyond it.
  */
 export type Pattern = {
   readonly source: string
-  /** The number of literal characters, `mcp://` not counted: what makes a pattern specific. */
+  /** The number of literal characters without `mcp://`: the specificity of the pattern. */
   readonly literals: number
 } & (
   | { readonly kind: 'parts'; readonly server: Glob; readonly path: Glob }
@@ -55,7 +55,7 @@ export function compilePattern(source: string): Pattern {
   const segments = (full ? source.slice(REFERENCE_PREFIX.length) : source).split('/')
   const bare = !full && segments.length === 1
   const server = bare ? '*' : (segments.shift() ?? '')
-  const path = foldName(segments)
+  const path = joinName(segments)
 
   if (full && (path === '' || server.includes('*'))) return wholePattern(source, server, segments, refuse)
 
@@ -72,8 +72,8 @@ type Refuse = (code: PatternCode, reason: string) => PatternError
 
 const PATHS = [`${NAME}@${NAME}`, `prompts/${NAME}@${NAME}`, `resources/${NAME}@${NAME}`]
 
-/** A prompt's name or a resource's URI may be written with its own slashes: nothing else can follow there. */
-function foldName(segments: readonly string[]): string {
+/** A prompt's name or a resource's URI may contain unencoded slashes, as nothing follows it in the path. */
+function joinName(segments: readonly string[]): string {
   const [first, ...name] = segments
   return first === 'prompts' || first === 'resources'
     ? name.length === 0
@@ -83,7 +83,7 @@ function foldName(segments: readonly string[]): string {
 }
 
 function wholePattern(source: string, server: string, segments: readonly string[], refuse: Refuse): Pattern {
-  const path = foldName(segments)
+  const path = joinName(segments)
   const written = segments.length === 0 ? server : `${server}/${path}`
   checkAt(written, refuse)
   checkNames(written.split(/[/@]/), refuse)
@@ -103,7 +103,7 @@ function withVersion(path: string, full: boolean, refuse: Refuse): string {
 
 function checkAt(path: string, refuse: Refuse): void {
   if (path.split('@').length > 2)
-    throw refuse('ambiguous_at', 'one "@" stands before the version; "@" within a name is written %40')
+    throw refuse('ambiguous_at', 'one "@" separates the version; "@" within a name is written %40')
 }
 
 function checkNames(names: readonly string[], refuse: Refuse): void {
@@ -121,7 +121,7 @@ function checkMeets(glob: Glob, shapes: readonly string[], refuse: Refuse): void
     )
 }
 
-/** Splits at the stars before decoding, so that %2A is a star that stands for itself. */
+/** Splits at the stars before decoding, so that %2A is a literal star. */
 function literalGlob(text: string, refuse: Refuse): Glob {
   const [first, ...rest] = globOf(text)
   return [literal(first, refuse), ...rest.map((chunk) => literal(chunk, refuse))]
@@ -131,10 +131,10 @@ function literal(chunk: string, refuse: Refuse): string {
   if (/\p{Cc}/u.test(chunk)) throw refuse('control_character', 'a control character')
   const [plain = '', ...tails] = chunk.split(/((?:%[0-9A-Fa-f]{2})+)/)
   let text = plain
-  for (const [i, part] of tails.entries()) text += i % 2 === 0 ? signsFor(decode(part, refuse)) : part
-  // Every escape is now a sign, so a "%" that is left began none.
+  for (const [i, part] of tails.entries()) text += i % 2 === 0 ? placeholdersFor(decode(part, refuse)) : part
+  // Every valid escape is replaced, so a remaining "%" is malformed.
   if (plain.includes('%') || tails.some((part, i) => i % 2 === 1 && part.includes('%')))
-    throw refuse('malformed_encoding', '"%" begins an escape of two hexadecimal digits; "%" itself is %25')
+    throw refuse('malformed_encoding', '"%" starts an escape of two hexadecimal digits; "%" itself is %25')
   return text.normalize('NFC')
 }
 
@@ -155,7 +155,7 @@ function count(glob: Glob): number {
   return characters
 }
 
-/** The names of the servers that the pattern may speak of: one, or all that a glob matches. */
-export function namesOneServer(pattern: Pattern): pattern is Extract<Pattern, { kind: 'parts' }> {
+/** Whether the pattern names a single server. */
+export function hasLiteralServer(pattern: Pattern): pattern is Extract<Pattern, { kind: 'parts' }> {
   return pattern.kind === 'parts' && isLiteral(pattern.server)
 }

@@ -1,5 +1,5 @@
-// References name what a policy speaks of: a tool, prompt or resource of a server, in one version. Each has exactly
-// one canonical text, so that patterns, quota keys and audit records can compare text (decisions.md, head and §2).
+// References identify a tool, prompt or resource of a server in one version. Each has exactly one canonical text, so
+// that patterns, quota keys and audit records can compare texts (decisions.md, head and §2).
 
 export interface ToolParts {
   readonly server: string
@@ -28,7 +28,7 @@ export type ReferenceCode =
   | 'malformed_encoding'
   | 'malformed_unicode'
 
-/** The message may be shown to the caller: it does not repeat what was given. */
+/** The message may be shown to the caller: it does not contain the input. */
 export class ReferenceInputError extends Error {
   override readonly name = 'ReferenceInputError'
 
@@ -43,7 +43,7 @@ export class ReferenceInputError extends Error {
 
 export const REFERENCE_PREFIX = 'mcp://'
 
-/** In UTF-16 units of the decoded name. Names arrive in bodies too, where no header limit bounds what patterns search. */
+/** In UTF-16 units of the decoded name. Names also come from bodies, which no header limit restricts. */
 const MAX_NAME = 4096
 
 /**
@@ -75,7 +75,7 @@ function canonicalText(server: string, path: string, version: string): string {
  */
 export function parseReference(text: string): ReferenceParts {
   if (!text.startsWith(REFERENCE_PREFIX))
-    throw new ReferenceInputError('not_a_reference', 'a reference begins with mcp://')
+    throw new ReferenceInputError('not_a_reference', 'a reference starts with mcp://')
   const [serverText = '', ...path] = text.slice(REFERENCE_PREFIX.length).split('/')
   const server = parseNameSegment(serverText, 'server name')
   const [first = '', second] = path
@@ -97,7 +97,7 @@ export function parseReference(text: string): ReferenceParts {
 }
 
 /**
- * Reads a `<tool>@<version>` path segment, as it stands in a URL or in an A2A call.
+ * Reads a `<tool>@<version>` path segment of a URL or of an A2A call.
  *
  * @throws {ReferenceInputError}
  */
@@ -106,7 +106,7 @@ export function parseToolSegment(segment: string): { tool: string; version: stri
   return { tool: name, version }
 }
 
-/** A `<tool>@<version>` segment that is safe in a URL path: all but unreserved characters are encoded. */
+/** A `<tool>@<version>` segment of a URL path: all characters except unreserved ones are encoded. */
 export function formatToolSegment(parts: { readonly tool: string; readonly version: string }): string {
   return `${formatNameSegment(parts.tool, 'tool name')}@${formatNameSegment(parts.version, 'version')}`
 }
@@ -154,7 +154,7 @@ function decode(text: string, what: string): string {
   }
 }
 
-/** Encodes just what would otherwise be read as structure. */
+/** Encodes only the characters that are separators in a reference. */
 function encode(name: string): string {
   return RESERVED.test(name) ? name.replace(/[/@%]/g, (sign) => encodeURIComponent(sign)) : name
 }
@@ -167,7 +167,7 @@ function checked(what: string, given: string): string {
   if (given === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
   if (given === '.' || given === '..')
     throw new ReferenceInputError('dot_name', `the ${what} is a relative path`)
-  // Before it is normalised too: that costs the square of a run of combining marks.
+  // Also before normalisation, whose cost is quadratic in a run of combining marks.
   checkLength(what, given)
   const name = PLAIN.test(given) ? given : composed(what, given)
   checkLength(what, name)

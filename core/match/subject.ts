@@ -1,15 +1,15 @@
-// The text that patterns are matched against: a reference's own, without its scheme, and with one sign in place of
-// each percent-encoded character, so that a pattern's literal never matches inside an escape.
+// The text that patterns are matched against: the reference without its scheme, with one placeholder for each
+// percent-encoded character, so that a literal never matches inside an escape.
 
 import { REFERENCE_PREFIX, ReferenceInputError } from './reference.js'
 
-/** Control characters cannot occur in names or patterns, so they are free to stand for something else. */
-const SIGNS: Readonly<Record<string, string>> = { '/': '\u0002', '@': '\u0003', '%': '\u0004' }
+/** Control characters cannot occur in names or patterns, so they serve as placeholders. */
+const PLACEHOLDERS: Readonly<Record<string, string>> = { '/': '\u0002', '@': '\u0003', '%': '\u0004' }
 
-/** A character that is in no pattern: only a star can match it. */
+/** A character that is in no pattern, so that only a star matches it. */
 export const FRESH = '\u0007'
 
-/** Control characters are in no name. */
+/** Marks of the begin and end of the text. */
 export const BEGIN = '\u0005'
 export const END = '\u0006'
 
@@ -21,7 +21,7 @@ export class Subject {
     /** `server/tool@version` */
     readonly text: string,
     readonly server: string,
-    /** What follows the server's `/`. */
+    /** The part after the server's `/`. */
     readonly path: string,
   ) {}
 
@@ -31,7 +31,7 @@ export class Subject {
     return this.#marked
   }
 
-  /** What patterns that fix whole parts may be found under. */
+  /** The keys of `PatternIndex.fixed` that match this subject. */
   get keys(): readonly string[] {
     this.#keys ??= this.#fixedKeys()
     return this.#keys
@@ -44,12 +44,12 @@ export class Subject {
   }
 }
 
-// One call asks many sets of patterns about one reference.
+// Cached, because one call matches the same reference against many sets.
 let last: { readonly reference: string; readonly subject: Subject } | undefined
 
 /**
- * @param reference canonical, as `formatReference` gives it
- * @throws {ReferenceInputError} for text that has not the structure or the escapes of one
+ * @param reference canonical (`formatReference`)
+ * @throws {ReferenceInputError} for text that is not a canonical reference
  */
 export function subjectOf(reference: string): Subject {
   if (last?.reference !== reference) last = { reference, subject: parseSubject(reference) }
@@ -58,28 +58,28 @@ export function subjectOf(reference: string): Subject {
 
 function parseSubject(reference: string): Subject {
   const body = reference.slice(REFERENCE_PREFIX.length)
-  const text = body.includes('%') ? body.replace(/%(?:2F|40|25)?/g, signOfEscape) : body
+  const text = body.includes('%') ? body.replace(/%(?:2F|40|25)?/g, placeholderOfEscape) : body
   const slash = text.indexOf('/')
   if (slash < 1 || text.indexOf('@', slash) < 0 || !reference.startsWith(REFERENCE_PREFIX))
     throw new ReferenceInputError('not_a_reference', 'only a whole reference can be matched against patterns')
   return new Subject(text, text.slice(0, slash), text.slice(slash + 1))
 }
 
-/** A server's decoded name as it stands in a subject. */
+/** A server's decoded name as it is written in a subject. */
 export function serverSubject(server: string): string {
-  return signsFor(server.normalize('NFC'))
+  return placeholdersFor(server.normalize('NFC'))
 }
 
-/** Decoded text with signs in place of what would be read as structure. */
-export function signsFor(text: string): string {
-  return text.replace(/[/@%]/g, (char) => SIGNS[char] ?? char)
+/** Decoded text with placeholders for the separators of a reference. */
+export function placeholdersFor(text: string): string {
+  return text.replace(/[/@%]/g, (char) => PLACEHOLDERS[char] ?? char)
 }
 
-function signOfEscape(encoded: string): string {
+function placeholderOfEscape(encoded: string): string {
   if (encoded === '%')
     throw new ReferenceInputError(
       'not_a_reference',
       'only canonical references can be matched against patterns',
     )
-  return signsFor(decodeURIComponent(encoded))
+  return placeholdersFor(decodeURIComponent(encoded))
 }

@@ -1,10 +1,10 @@
-// From an effective policy to a pipeline: register, then create, in order.
+// Builds the pipeline of an effective policy: every plugin registers, then every stage is created, in order.
 import type { PluginContext } from '../plugin/plugin.js'
 import type { EffectivePolicy } from '../policy/types.js'
 import type { Dispatch, PlacedStage } from './compose.js'
 import { Pipeline } from './pipeline.js'
 
-/** Creates every stage of the policy. Nothing is opened before `start()`. Throws what a plugin throws. */
+/** Creates every stage of the policy. Nothing is opened before `start()`. Throws the errors of plugins. */
 export function buildPipeline(
   policy: EffectivePolicy<unknown>,
   context: PluginContext,

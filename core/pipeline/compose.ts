@@ -1,4 +1,4 @@
-// The onion: stages from the outside in, the dispatcher at the core.
+// Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
 import { isRefusal } from '../call/errors.js'
 import { denied, failed, type MaybePromise, type Outcome } from '../call/outcome.js'
@@ -7,16 +7,16 @@ import type { Next, Stage } from '../plugin/stage.js'
 /** Sends the call upstream. */
 export type Dispatch = (call: Call) => MaybePromise<Outcome>
 
-/** A stage and the name of the section it came from. */
+/** A stage and the name of its section. */
 export interface PlacedStage {
   readonly name: string
   readonly stage: Stage
 }
 
 /**
- * One function out of many stages. What a stage throws becomes an outcome at that stage, so the stages outside it see
- * a value; a second `next()` is such a throw. A stage that answers without a promise costs one closure per call, which
- * the check for the second `next()` needs.
+ * Composes the stages into one function. An error of a stage becomes an outcome at that stage, so that the outer stages
+ * get a value; a second `next()` is such an error. A stage that returns without a promise costs one closure per call,
+ * for the check of the second `next()`.
  */
 export function compose(stages: readonly PlacedStage[], dispatch: Dispatch): Dispatch {
   return stages.reduceRight<Dispatch>(
@@ -35,7 +35,7 @@ function layer(name: string, stage: Stage, inner: Dispatch): Dispatch {
     }
     try {
       const outcome = stage.handle(call, next)
-      // What `next()` gave never rejects: the layer inside has seen to it.
+      // The outcome of `next()` never rejects, as the inner layer has handled its errors.
       return outcome === passed ? outcome : settling(call, name, outcome)
     } catch (thrown) {
       return outcomeOf(call, name, thrown)
@@ -59,7 +59,7 @@ function settling(call: Call, name: string, outcome: MaybePromise<Outcome>): May
 
 function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {
   if (isRefusal(thrown)) {
-    // That an upstream is down is nobody's decision against the call.
+    // An unreachable upstream is a failure and not a denial.
     if (call.sent === 'no' && thrown.code !== 'UPSTREAM_UNREACHABLE') {
       return denied(thrown.code, thrown.message)
     }

@@ -1,4 +1,4 @@
-// Building and running a pipeline: for those who host one.
+// Builds and runs pipelines: for programs that host one.
 export { buildPipeline } from './build.js'
 export { compose, type Dispatch, type PlacedStage } from './compose.js'
 export { Pipeline } from './pipeline.js'

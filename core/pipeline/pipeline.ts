@@ -18,8 +18,8 @@ export class Pipeline {
   }
 
   /**
-   * Starts the stages from the upstream outward, so that a stage may rely on those inside it. If one
-   * fails, it and those that were started stop in reverse, and all errors are thrown together.
+   * Starts the stages from the innermost outward, so that a stage may rely on those inside it. If one fails, all started
+   * stages are stopped in reverse, and all errors are thrown together.
    */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
     for (const placed of [...this.stages].reverse()) {
@@ -34,7 +34,7 @@ export class Pipeline {
     }
   }
 
-  /** Stops in reverse order of the start. Every stage is stopped; errors are thrown together. */
+  /** Stops every stage, in reverse order of the start; errors are thrown together. */
   async stop(): Promise<void> {
     const faults = await this.#stopStarted()
     if (faults.length > 0) throw joined(faults)
@@ -52,7 +52,7 @@ export class Pipeline {
     return faults
   }
 
-  /** Why the stages could not serve a call now, one line each; empty when they could. */
+  /** Why stages cannot serve calls now, one line each; empty when all can. */
   unready(): string[] {
     return this.stages.flatMap(({ name, stage }) => {
       const reason = stage.ready?.()
@@ -60,7 +60,7 @@ export class Pipeline {
     })
   }
 
-  /** What the gateway may show `server` on its own behalf; the innermost stage that has something wins. */
+  /** The credential for the gateway's own requests to `server`, from the innermost stage that has one. */
   async ownCredential(server: string): Promise<Credential | undefined> {
     for (const { stage } of [...this.stages].reverse()) {
       const credential = await stage.ownCredential?.(server)
@@ -69,7 +69,7 @@ export class Pipeline {
     return undefined
   }
 
-  /** What a stage gives the gateway outside any call; the outermost stage that has such a thing wins. */
+  /** A service, from the outermost stage that offers it. */
   offer<T>(service: Token<T>): T | undefined {
     for (const { stage } of this.stages) {
       const offered = stage.offer?.(service)
@@ -78,7 +78,7 @@ export class Pipeline {
     return undefined
   }
 
-  /** What needs an operator though calls are served, one line each. */
+  /** Problems for the operator while calls are served, one line each. */
   warnings(): string[] {
     return this.stages.flatMap(({ name, stage }) => {
       const warning = stage.warning?.()
@@ -86,14 +86,14 @@ export class Pipeline {
     })
   }
 
-  /** Never rejects. A whole answer has settled when this resolves; a streamed one settles on its way. */
+  /** Never rejects. A complete answer has settled when this resolves; a streamed one settles while it is sent. */
   async run(call: Call): Promise<Outcome> {
     let outcome = await this.#run(call)
     if (outcome.sent === 'no' && call.hasHolds) {
       try {
         await call.releaseHolds()
       } catch (cause) {
-        outcome = failed('STORE_UNAVAILABLE', 'What was held for this call could not be given back.', {
+        outcome = failed('STORE_UNAVAILABLE', 'The resources held for this call could not be released.', {
           cause,
         })
       }

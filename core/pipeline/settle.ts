@@ -1,4 +1,4 @@
-// No answer leaves before its call has settled: a whole answer waits, a stream waits at its last piece.
+// Holds an answer back until its call has settled: a complete answer as a whole, a stream at its last chunk.
 import { createHash } from 'node:crypto'
 import type { Call, Settlement } from '../call/call.js'
 import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
@@ -12,7 +12,7 @@ import {
 } from '../call/outcome.js'
 import { sha256Hex } from '../json/hash.js'
 
-/** Settles the call and returns what may be answered: the outcome, or the failure that keeps it back. */
+/** Settles the call and returns the outcome, or the failure that replaces it. */
 export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     const stream = new SettlingStream(call, outcome)
@@ -46,7 +46,7 @@ async function settle(call: Call, settlement: Settlement): Promise<Failed | unde
   } catch (cause) {
     const { sent } = settlement
     if (isRefusal(cause)) return failed(cause.code, cause.message, { sent, cause: cause.cause })
-    return failed('INTERNAL', 'The gateway failed when the call had ended; the answer is withheld.', {
+    return failed('INTERNAL', 'The gateway failed after the call; the answer is withheld.', {
       sent,
       cause,
     })
@@ -81,7 +81,7 @@ class SettlingStream {
       }
       if (!this.#isSettled) {
         const failure = await this.#settle(hash?.digest('hex') ?? digest ?? null, error ?? null)
-        // The head is gone: all that is left is not to end the body as if it were whole.
+        // The head was sent already: the body must not end as if it were complete.
         if (failure !== undefined) throw new Refusal(failure.code, failure.message, { cause: failure.cause })
       }
     } catch (fault) {
@@ -89,7 +89,7 @@ class SettlingStream {
         await this.#settle(null, codeOf(fault) ?? this.#codeOfAbort() ?? 'UPSTREAM_UNREACHABLE')
       throw fault
     } finally {
-      // Not settled here means that the reader left: the upstream has answered, the caller has not heard all.
+      // Not settled means that the caller disconnected before the end of the answer.
       if (!this.#isSettled) await this.#settle(null, this.#codeOfAbort() ?? error ?? null)
     }
   }

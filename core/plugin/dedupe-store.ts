@@ -1,31 +1,31 @@
-// The storage port for idempotency keys: which call holds a key, whether it was sent, and what it was answered.
+// The storage interface for idempotency keys: which call holds a key, whether it was sent, and its answer.
 import type { StoreLifecycle } from './store-lifecycle.js'
 
-/** One call's attempt to be the one that runs under its key. */
+/** A call's claim of its key. */
 export interface DedupeClaim {
   /** A hash, of fixed length. */
   readonly key: string
   /** Hash of the request: another one under the same key is another request. */
   readonly fingerprint: string
-  /** Of this attempt alone, and not to be guessed. */
+  /** Random and unique to this attempt. */
   readonly owner: string
-  /** Milliseconds for which the claim stands unless it is renewed. */
+  /** Milliseconds after which the claim expires unless it is renewed. */
   readonly leaseMs: number
-  /** Milliseconds for which an outcome is remembered. */
+  /** Milliseconds for which an outcome is kept. */
   readonly ttlMs: number
 }
 
 /** The state of the key that a claim was made for. */
 export type DedupeClaimResult =
-  /** It is the claim's now. */
+  /** The key now belongs to the claim. */
   | { readonly state: 'claimed' }
-  /** Another call runs under it. */
+  /** Another call with this key is in flight. */
   | { readonly state: 'in_flight' }
-  /** A call has run under it; null where its answer was not kept. */
+  /** A call with this key was answered; null where the answer was not kept. */
   | { readonly state: 'answered'; readonly answer: Uint8Array | null }
   /** A call was sent under it, and its outcome is unknown. */
   | { readonly state: 'unknown' }
-  /** It stands for a request with another fingerprint. */
+  /** The key was used for a request with another fingerprint. */
   | { readonly state: 'reused' }
 
 /**
@@ -34,17 +34,17 @@ export type DedupeClaimResult =
  * own its key. Operations reject when the store cannot be asked; the call is then refused.
  */
 export interface DedupeStore extends StoreLifecycle {
-  /** Claims a free key; otherwise says how it stands, and changes nothing. The owner of a claim gets it again. */
+  /** Claims a free key; otherwise returns its state unchanged. For the owner of the claim it succeeds again. */
   claim(claim: DedupeClaim): Promise<DedupeClaimResult>
-  /** Resolves when that is durable. False: the key is the claim's no longer, and the call must not be sent. */
+  /** Resolves when that is durable. False: the claim no longer owns the key, and the call must not be sent. */
   markSent(claim: DedupeClaim): Promise<boolean>
-  /** Makes the claim stand for another `leaseMs`. False: the key is the claim's no longer. */
+  /** Extends the claim by `leaseMs`. False: the claim no longer owns the key. */
   renew(claim: DedupeClaim): Promise<boolean>
-  /** The call was not sent: frees the key. */
+  /** Frees the key of a call that was not sent. */
   release(claim: DedupeClaim): Promise<void>
   /**
-   * Keeps the answer of a call that was sent, null for one that is not kept; also where the store has forgotten the
-   * key. False: it is another's.
+   * Stores the answer of a call that was sent, null for one that is not kept; also where the key has expired meanwhile.
+   * False: another claim owns the key.
    */
   complete(claim: DedupeClaim, answer: Uint8Array | null): Promise<boolean>
   /** As `complete`: the call was sent, and its outcome is unknown. */

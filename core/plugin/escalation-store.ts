@@ -1,11 +1,11 @@
-// The storage port for escalations. A store reads the fields it indexes; the body is opaque to it.
+// The storage interface for escalations. A store reads the indexed fields; the body is opaque to it.
 import type { StoreLifecycle } from './store-lifecycle.js'
 
 export interface EscalationEntry {
   readonly id: string
-  /** Of the call that waits. */
+  /** Of the call. */
   readonly fingerprint: string
-  /** Whose pending escalations are counted together. */
+  /** The caller; its pending escalations are limited. */
   readonly principal: string
   readonly isPending: boolean
   /** Milliseconds since the epoch, all three. */
@@ -22,21 +22,21 @@ export interface EscalationEntry {
 export interface OpenConditions {
   /** The newest id under the fingerprint that the opener has read. */
   readonly replaces: string | undefined
-  /** How many a principal may have pending. */
+  /** Maximum number of pending entries of a principal. */
   readonly maxPending: number
   /** Milliseconds since the epoch; expired ones are not counted. */
   readonly now: number
 }
 
-/** Each operation is atomic over all gateways that share the store, and rejects when it cannot be carried out. */
+/** Each operation is atomic across all gateways that share the store, and rejects when it fails. */
 export interface EscalationStore extends StoreLifecycle {
   /**
-   * Keeps a new entry, which is from now on the newest under its fingerprint. `raced`: another was opened meanwhile,
-   * or has the id; `full`: its principal has too many pending. Then nothing was kept.
+   * Stores a new entry as the newest with its fingerprint. `raced`: another was opened meanwhile, or has the id; `full`:
+   * its principal has too many pending entries. In both cases nothing was stored.
    */
   open(entry: EscalationEntry, conditions: OpenConditions): Promise<'opened' | 'raced' | 'full'>
   get(id: string): Promise<EscalationEntry | undefined>
-  /** The newest under the fingerprint. */
+  /** The newest with the fingerprint. */
   latest(fingerprint: string): Promise<EscalationEntry | undefined>
   /** Stores the entry in place of the version before it; false where another version is stored. */
   replace(entry: EscalationEntry): Promise<boolean>

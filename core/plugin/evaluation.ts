@@ -1,9 +1,9 @@
-// What a runtime is asked about a call, and what it decides (decisions.md §5). Whoever binds `DecisionEvaluator`
-// answers in place of the one that the policy names.
+// The interface of a decision evaluator: the request about a call and its decision (decisions.md §5). Code that binds
+// `DecisionEvaluator` replaces the remote runtime of the policy.
 import type { JsonObject } from '../json/value.js'
 
 export interface EvaluationRequest {
-  /** The same whenever one question is asked again. */
+  /** The same when a request is retried. */
   readonly requestId: string
   readonly tenant: string
   /** The name in `targets`. */
@@ -14,15 +14,15 @@ export interface EvaluationRequest {
   /** The agent reference. */
   readonly runId?: string
   readonly mode: 'observe' | 'enforce'
-  /** The reason tokens that deny by the policy's own rule; of those found where it names none. */
+  /** The reason tokens that deny by the policy; all that were found where it names none. */
   readonly denyOn: readonly string[]
-  /** Reason tokens of what was found. */
+  /** Reason tokens of the findings. */
   readonly reasons: readonly string[]
   readonly riskTags: readonly string[]
   readonly attributes: JsonObject
 }
 
-/** What must be done for the decision to hold. */
+/** An action that the gateway must take for the decision to be valid. */
 export interface Obligation {
   readonly type: string
   readonly params?: JsonObject
@@ -30,7 +30,7 @@ export interface Obligation {
 
 export interface Evaluation {
   readonly action: 'allow' | 'deny' | 'escalate' | 'clarify'
-  /** For people, safe to show to the caller. */
+  /** Safe to show to the caller. */
   readonly reason?: string
   readonly reasons?: readonly string[]
   readonly obligations?: readonly Obligation[]
@@ -38,8 +38,8 @@ export interface Evaluation {
 
 export interface DecisionEvaluator {
   /**
-   * Rejects when it cannot decide; the policy's `failureMode` then does, so a rejection must never stand for a
-   * denial. `signal` fires when nobody waits any longer.
+   * Rejects when it cannot decide; the policy's `failureMode` then applies, so a rejection is not a denial. `signal` aborts
+   * when the result is no longer needed.
    */
   evaluate(request: EvaluationRequest, signal: AbortSignal): Promise<Evaluation>
 }

@@ -1,4 +1,4 @@
-// What one part of a policy says that another has to know, when the policy is judged and when stages are created.
+// Facts that one section of a policy states for others, at validation and when stages are created.
 import type { EscalationRule, Reviewers } from '../call/escalation.js'
 
 /** Which findings deny. */
@@ -11,22 +11,22 @@ export interface DenyRule {
 export interface PolicyFacts {
   /** From `enforcement`. */
   readonly denies?: DenyRule
-  /** How calls escalate to people; absent where none does. From `security`. */
+  /** How calls escalate; absent where none does. From `security`. */
   readonly escalation?: EscalationRule
-  /** Who may decide of them; absent where nobody can. From the host's `admin`. */
+  /** Who may vote on escalations; absent without reviewers. From the host's `admin`. */
   readonly reviewers?: Reviewers
-  /** Whether bearer tokens are validated, and with them who a person is. From `authn`. */
+  /** Whether bearer tokens are validated, so that users are known. From `authn`. */
   readonly hasOidc?: boolean
-  /** Whether calls are judged by a remote runtime, which may escalate them. From `runtime`. */
+  /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */
   readonly asksRuntime?: boolean
 }
 
-/** Parts of a policy that are right by themselves and not together. */
+/** Sections of a policy that are valid by themselves and not together. */
 export interface Contradiction {
   /** From the policy's root, in the schemas' spelling: `['security', 'side_effects', …]`. */
   readonly path: readonly (string | number)[]
   /** What is wrong, what is accepted. */
   readonly message: string
-  /** A mistake where it is absent. */
+  /** Default: a mistake. */
   readonly severity?: 'warning'
 }

@@ -1,8 +1,8 @@
-// Stands for an object that its owner makes when it starts, so that others can be given it before.
+// A proxy for an object that its owner creates at start, so that others can receive it earlier.
 
 /**
- * Passes every access on to `current()`, at the time of the access; methods run on the object itself.
- * Before there is one, any access throws an error that names `name`.
+ * Forwards every access to `current()` at the time of the access; methods run on the object itself. While `current()` is
+ * undefined, any access throws an error with `name`.
  */
 export function lateBound<T extends object>(name: string, current: () => T | undefined): T {
   const running = (): T => {
@@ -11,7 +11,7 @@ export function lateBound<T extends object>(name: string, current: () => T | und
       throw new Error(`${name} is not open: it can be used once the pipeline has started`)
     return value
   }
-  // The target carries nothing: every trap asks the running object.
+  // The target is empty: every trap uses the running object.
   return new Proxy({} as T, {
     get(_target, key) {
       const value = running()

@@ -1,4 +1,4 @@
-// Proves an order of stages from what they require and provide. Nothing reorders silently.
+// The default order of stages, and the check of an order against the slots that stages require and provide.
 
 import type { Plugin } from './plugin.js'
 
@@ -8,17 +8,17 @@ export interface OrderMistake {
   readonly message: string
 }
 
-/** Where stages stand by default, outermost first. A plugin names its phase; a policy's `pipeline` overrides it. */
+/** The phases of the default order, outermost first. A policy's `pipeline` overrides the order. */
 const phases = [
   'record', //         outermost: every call becomes one record, whatever happens inside
-  'redaction', //      directly inside it: decides what records and stages see of people
-  'authentication', // before any stage that asks who is calling; the body is read after it
-  'authorization', //  what the caller may use; fills the limits that metering counts
-  'inspection', //     what the call would touch: arguments, versions, mandates
-  'evaluation', //     a remote evaluator sees every finding
-  'decision', //       the one verdict, after all findings and before anything is spent
+  'redaction', //      directly inside it: pseudonyms in records and logs
+  'authentication', // before any stage that needs the caller; the body is read after it
+  'authorization', //  what the caller may use; sets the limits that metering counts
+  'inspection', //     arguments, versions, mandates
+  'evaluation', //     after inspection, so that a remote evaluator gets every finding
+  'decision', //       the verdict, after all findings and before anything is counted
   'idempotency', //    before metering, so that a replay costs no quota
-  'metering', //       counts calls that are allowed and are no duplicates
+  'metering', //       counts calls that are allowed and not duplicates
   'credential', //     innermost: a credential is fetched only for a call that is sent
 ] as const
 
@@ -28,7 +28,7 @@ function phaseOf({ phase = 'inspection' }: Plugin): number {
   return phases.indexOf(phase)
 }
 
-/** The default order: by phase, then as registered. A plugin with `before` stands directly before that stage. */
+/** The default order: by phase, then by registration. A plugin with `before` is placed directly before that stage. */
 export function defaultOrder(plugins: readonly Plugin[]): string[] {
   const isPlaced = ({ before }: Plugin) => plugins.some(({ name }) => name === before)
   const byPhase = plugins.filter((plugin) => !isPlaced(plugin)).sort((a, b) => phaseOf(a) - phaseOf(b))
@@ -40,7 +40,7 @@ export function defaultOrder(plugins: readonly Plugin[]): string[] {
   return order
 }
 
-/** Every mistake of an order: unknown, repeated and missing stages, slots read before they are filled. */
+/** Every mistake of an order: unknown, repeated and missing stages, slots that are read before they are set. */
 export function checkOrder(order: readonly string[], plugins: readonly Plugin[]): OrderMistake[] {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
   return [
@@ -80,17 +80,17 @@ function checkRecorderIsOutermost(
   const [first] = order
   const recorder = inPhase('record', order, byName)
   if (first === undefined || recorder === undefined || first === recorder) return []
-  const message = `stage "${first}" stands outside "${recorder}"; put "${recorder}" first, so that every call is recorded`
+  const message = `stage "${first}" is outside "${recorder}"; put "${recorder}" first, so that every call is recorded`
   return [{ name: first, message }]
 }
 
-/** A call that is refused outside the redactor would be recorded in full. */
+/** A call that is refused outside the redactor would be recorded without redaction. */
 function checkRedactorIsNext(order: readonly string[], byName: ReadonlyMap<string, Plugin>): OrderMistake[] {
   const recorder = inPhase('record', order, byName)
   const name = inPhase('redaction', order, byName)
-  const outer = order.find((one) => one !== recorder)
+  const outer = order.find((stage) => stage !== recorder)
   if (name === undefined || recorder === undefined || outer === undefined || outer === name) return []
-  const message = `stage "${outer}" stands outside "${name}"; put "${name}" directly after "${recorder}", so that no record tells who called`
+  const message = `stage "${outer}" is outside "${name}"; put "${name}" directly after "${recorder}", so that every record is redacted`
   return [{ name: outer, message }]
 }
 

@@ -1,4 +1,4 @@
-// A plugin owns one section of the policy: its schema, its version, its stage.
+// A plugin owns one section of the policy: its schema, version and stage.
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
@@ -12,31 +12,31 @@ import type { Token } from './tokens.js'
 export interface MetricEntry {
   /** A counter only rises, and its name ends in `_total`; a gauge is a current value. */
   readonly kind: 'counter' | 'gauge'
-  /** What it means, for operators. */
+  /** The help text, for operators. */
   readonly help: string
 }
 
-/** What a plugin may know of the gateway it is created for. */
+/** What a plugin knows of its gateway and of the policy. */
 export interface PluginContext {
   readonly container: DependencyContainer
   readonly resources: Resources
-  /** The tenant of unauthenticated calls and of records that no token attributes. */
+  /** The tenant of unauthenticated calls, and of records without a token's tenant. */
   readonly tenant: string
   /** Upstream server name → base URL. */
   readonly targets: Readonly<Record<string, string>>
-  /** The URL under which clients reach the gateway, without a slash at its end, where the policy says so. */
+  /** The URL under which clients reach the gateway, without a trailing slash, where the policy has it. */
   readonly publicUrl?: string
-  /** SHA-256, hex, of the policy in force; null where the gateway was configured in code alone. */
+  /** SHA-256, hex, of the policy; null where the gateway is configured in code only. */
   readonly policySha256: string | null
-  /** What other sections, and the host's part of the policy, say that concerns more than themselves. */
+  /** Facts from the other sections and from the host's keys. */
   readonly facts: PolicyFacts
-  /** What another stage of the same pipeline offers outside calls; for `start` and later. */
+  /** A service that another stage of the same pipeline offers; for `start` and later. */
   service?<T>(service: Token<T>): T | undefined
-  /** Directory that relative paths in the policy start from. */
+  /** Base directory of relative paths in the policy. */
   readonly baseDir: string
   /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */
   readonly stateDir: string
-  /** What `env:NAME` references read; the process's environment where it is absent. */
+  /** The environment for `env:NAME` references; default: that of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>
   warn(message: string): void
 }
@@ -53,15 +53,15 @@ export interface OwnedToken {
   readonly chosenBy?: readonly (readonly string[])[]
 }
 
-/** What `svc doctor` says of one thing that only opening can tell. */
+/** A result of `svc doctor`: whether something that the section names can be opened. */
 export interface DoctorCheck {
   readonly severity: 'ok' | 'warning' | 'error'
   readonly message: string
-  /** What to do about it. */
+  /** How to fix it. */
   readonly hint?: string
 }
 
-/** A panel of the console: rows that the stage answers when they are asked for. */
+/** A panel of the console. */
 export interface ConsolePanel {
   readonly title: string
   rows(): Promise<readonly Readonly<Record<string, string | number>>[]>
@@ -74,70 +74,74 @@ export interface Plugin<Config = unknown> {
   readonly name: string
   /** This plugin's own version (semver). */
   readonly version: string
-  /** The range of `CORE_VERSION` it was written for (semver). */
+  /** The range of `CORE_VERSION` that it supports (semver). */
   readonly core: string
-  /** Strict: unknown keys are mistakes. Defaults inside. */
+  /** A strict schema, which refuses unknown keys, with the defaults. */
   readonly schema: z.ZodType<Config>
   /**
    * `required`: a policy without the section is refused. `always`: the stage runs on the schema's
    * defaults when the section is absent. `optional` (the default): no section, no stage.
    */
   readonly presence?: Presence
-  /** Set while the section is a later release's: it is refused at load, never accepted and ignored. */
+  /** False for a section of a later release: it is refused at load, never accepted and ignored. */
   readonly available?: false
-  /** Where it stands when the policy has no `pipeline`; `inspection` where it is absent. */
+  /** The position in the default order; default: `inspection`. */
   readonly phase?: Phase
-  /** The stage of another section before which it stands, where that one runs. */
+  /** The stage directly before which it is placed, where that one runs. */
   readonly before?: string
   /** A section inside which this one may be written as well: `security` for `security.ap2`. */
   readonly nestedIn?: string
-  /** Slots some earlier stage must fill. */
+  /** Slots that an earlier stage must set. */
   readonly requires?: readonly Slot<unknown>[]
-  /** Slots read where some stage fills them; that stage must then be earlier. */
+  /** Optional slots: a stage that sets one must be earlier. */
   readonly uses?: readonly Slot<unknown>[]
-  /** Slots it alone fills. */
+  /** Slots that only this stage sets. */
   readonly provides?: readonly Slot<unknown>[]
-  /** A warning for the operator when the policy leaves the section out. */
+  /** A warning for the operator when the policy has no such section. */
   readonly absent?: string
-  /** What its stage counts and sets through `Meter`, by name; `/metrics` shows them from the start. */
+  /** The metrics of its stage by name; `/metrics` shows them from the start. */
   readonly metrics?: Readonly<Record<string, MetricEntry>>
-  /** The tokens whose defaults `register` binds; the container of the gateway resolves the running ones. */
+  /** The tokens that `register` binds; the gateway's container resolves them to the running objects. */
   readonly owns?: readonly OwnedToken[]
-  /** What the section says that other plugins have to know. */
+  /** Facts that other plugins need. */
   facts?(config: Config): PolicyFacts
-  /** What of the section does not agree with the rest of the policy, or with what code bound. Asked when every part is right by itself. */
+  /** Contradictions to other sections or to bindings in code. Called when every section is valid by itself. */
   check?(
     config: Config,
     facts: PolicyFacts,
     isBound: (token: Token<unknown>) => boolean,
   ): readonly Contradiction[]
   /**
-   * Binds the defaults of its tokens with `bindDefault` in the context's container, which belongs to the policy in
-   * force; what the user bound wins. Every running plugin registers before any stage is created.
+   * Binds the defaults of its tokens with `bindDefault` in the context's container, of which each policy has its own. A
+   * binding in code takes precedence. Every running plugin registers before any stage is created.
    */
   register?(config: Config, context: PluginContext): void
   create(config: Config, context: PluginContext): Stage
-  /** For `svc doctor`: opens what the section names, checks it, and closes it again. */
+  /** For `svc doctor`: opens the resources of the section, checks them and closes them. */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
-  /** For the console: what the running stage shows. */
+  /** For the console: the panel of the running stage. */
   panel?(stage: Stage): ConsolePanel | undefined
 }
 
 /**
- * Gives a plugin its type: `config` in `create` is what `schema` parses to, and the type of a policy in code is
- * inferred from the name, the schema and the presence (`SectionsOf`).
+ * Infers the type of a plugin: `config` is the output of `schema`; name, schema and presence give the type of the section
+ * in `SectionsOf`.
  */
 export function definePlugin<
   const Name extends string,
   Schema extends z.ZodType,
-  const Sort extends Presence = 'optional',
+  const PresenceOf extends Presence = 'optional',
 >(
   plugin: Plugin<z.output<Schema>> & {
     readonly name: Name
     readonly schema: Schema
-    readonly presence?: Sort
+    readonly presence?: PresenceOf
   },
-): Plugin<z.output<Schema>> & { readonly name: Name; readonly schema: Schema; readonly presence?: Sort } {
+): Plugin<z.output<Schema>> & {
+  readonly name: Name
+  readonly schema: Schema
+  readonly presence?: PresenceOf
+} {
   return plugin
 }
 
@@ -155,7 +159,7 @@ type RequiredOf<Plugins extends readonly Named[]> = Plugins[number] extends infe
     : never
   : never
 
-/** The sections of a list of plugins as code writes them: what the schemas take, by section name. */
+/** The type of the sections of a list of plugins: the inputs of their schemas by section name. */
 export type SectionsOf<Plugins extends readonly Named[]> = {
   [P in RequiredOf<Plugins> as P['name']]: z.input<P['schema']>
 } & {

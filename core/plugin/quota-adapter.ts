@@ -1,10 +1,10 @@
-// The contract's storage port for usage limits (contract.md §2.9).
+// The storage interface for usage limits (contract.md §2.9).
 import type { StoreLifecycle } from './store-lifecycle.js'
 
 export interface QuotaAdapter extends StoreLifecycle {
   /**
-   * Counts one call of today (UTC) unless the limit is reached. `count > limit` means refused, and not
-   * counted. `resetAt` and `now` are milliseconds since the epoch.
+   * Counts one call for today (UTC) unless the limit is reached. `count > limit` means refused and not counted. `resetAt`
+   * and `now` are milliseconds since the epoch.
    */
   incrDaily(
     tenant: string,
@@ -14,7 +14,7 @@ export interface QuotaAdapter extends StoreLifecycle {
   ): Promise<{ count: number; resetAt: number }>
   /**
    * Takes one token from a bucket refilled at `ratePerSec`, of size `burst` (default: the rate, at least 1).
-   * `tokens < 0` means refused, and none was taken; else `tokens` are left.
+   * `tokens < 0` means refused, and none was taken; otherwise `tokens` are left.
    */
   takeToken(
     tenant: string,
@@ -23,6 +23,6 @@ export interface QuotaAdapter extends StoreLifecycle {
     burst?: number,
     now?: number,
   ): Promise<{ tokens: number; resetAt: number }>
-  /** Gives back a count of `incrDaily` for a call that was not sent; optional. */
+  /** Reverts `incrDaily` for a call that was not sent; optional. */
   refundDaily?(tenant: string, tool: string, now?: number): Promise<void>
 }

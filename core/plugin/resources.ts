@@ -1,9 +1,9 @@
-// Things that outlive a reload: an open log, a connection pool, a key cache. Keyed by their configuration,
-// counted, closed by the last one who lets go.
+// Resources that survive a reload: an open log, a connection pool, a key cache. They are keyed by their configuration,
+// reference-counted, and closed with the last lease.
 
 export interface Lease<T> {
   readonly value: T
-  /** Safe twice. Resolves when the resource is closed or still held by another. */
+  /** Idempotent. Resolves when the resource is closed, or at once while it has other leases. */
   release(): Promise<void>
 }
 
@@ -16,7 +16,7 @@ interface Entry {
 export class Resources {
   #open = new Map<string, Entry>()
 
-  /** The resource under `key`, opened by the first who asks. `key` must hold all that configures it. */
+  /** A lease of the resource of `key`, which is opened on first use. `key` must contain its whole configuration. */
   acquire<T>(key: string, open: () => { value: T; close: () => Promise<void> | void }): Lease<T> {
     let entry = this.#open.get(key)
     if (entry === undefined) {

@@ -1,15 +1,15 @@
-// What stages offer the gateway outside any call, for its listeners.
+// Services that stages offer to the gateway and to each other, outside calls.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { EscalationService } from '../call/escalation.js'
-import type { JudgedFinding } from '../call/finding.js'
+import type { RecordedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
 import type { Identity } from '../call/slots.js'
 import type { DescribeResource } from '../http/protected-resource.js'
 import { token } from './tokens.js'
 
 /**
- * Tells who sends a request that is no call, by the same rules as a call's. A token that is meant for single servers
- * only is good where `isMeant` says so of these; without it, nowhere.
+ * Authenticates a request that is not a call, by the rules for calls. A token for certain servers only is accepted where
+ * `isMeant` returns true for these servers, and refused without `isMeant`.
  *
  * @throws {Refusal} `UNAUTHENTICATED`, `UNAUTHORIZED_TENANT` or `STORE_UNAVAILABLE`
  */
@@ -18,27 +18,27 @@ export type Identify = (
   isMeant?: (servers: ReadonlySet<string>) => Promise<boolean>,
 ) => Promise<Identity>
 
-/** Something that happened in the gateway and is no call. */
+/** An event in the gateway that is not a call. */
 export interface GatewayEvent {
-  /** `<what>/<step>`; stands in the record as the tool of the gateway itself. */
+  /** `<subject>/<event>`; recorded as the tool, with the gateway as its server. */
   readonly name: string
   readonly tenant: string
-  /** The trace of the call that led to it. */
+  /** The trace of the call that caused it. */
   readonly traceId: string
   readonly causeSpanId: string
   readonly decision: 'allow' | 'deny'
-  /** Who did it; absent: the gateway by itself. */
+  /** Who caused it; absent: the gateway. */
   readonly principal?: Identity
-  readonly findings: readonly JudgedFinding[]
+  readonly findings: readonly RecordedFinding[]
   readonly escalationId?: string
-  /** Why it did not count. */
+  /** Why it had no effect. */
   readonly error?: string
   /** SHA-256 of the call's arguments. */
   readonly inputSha256?: string
 }
 
 /**
- * Resolves when the event is in the log, or where the policy goes on without.
+ * Resolves when the event is recorded, or at once where the policy continues without.
  *
  * @throws {Refusal} `AUDIT_UNAVAILABLE`
  */
@@ -47,7 +47,7 @@ export type RecordEvent = (event: GatewayEvent) => Promise<void>
 export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
-  /** For what is written of people outside any call; absent where identities are not redacted. */
+  /** For personal data outside calls; absent where identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
   describeResource: token<DescribeResource>('DescribeResource'),

@@ -1,20 +1,19 @@
-// What signs audit records. The contract's interface (contract.md §2.4) plus an optional
-// asynchronous form for signers whose key lives elsewhere (a KMS, a worker thread).
+// The signer of audit records: the contract's interface (contract.md §2.4), and an optional asynchronous form for signers
+// with a remote key (a KMS, a worker thread).
 
 export interface Signer {
   /** `ed25519:` and the SHA-256, in lower-case hex, of the 32-byte public key. */
   readonly keyId: string
-  /** The 32-byte public key, where the signer can tell it; the log then names the keys it was signed with. */
+  /** The 32-byte public key, where the signer has it; the log then contains the public keys of its signatures. */
   readonly publicKey?: Uint8Array
   /** The 64-byte Ed25519 signature of `data` (RFC 8032 §5.1.6). `data` is only valid during the call. */
   sign(data: Uint8Array): Uint8Array
   verify(data: Uint8Array, sig: Uint8Array): boolean
-  /** Used in place of `sign` where present. */
+  /** Used instead of `sign` where present. */
   signAsync?(data: Uint8Array): Promise<Uint8Array>
   /**
-   * The 32-byte seed, in memory of its own that the caller wipes, for a thread of this process that signs beside
-   * the event loop. Only a signer whose key may be copied within the process has this. Its `sign` then gets
-   * messages that lie in shared memory.
+   * A copy of the 32-byte seed, which the caller overwrites after use, for a signing thread of this process. Only for a
+   * signer whose key may be copied within the process. Its `sign` then gets messages in shared memory.
    */
   keyForThread?(): Uint8Array
 }

@@ -1,36 +1,36 @@
-// The one interface every part of the pipeline implements, ours and yours.
+// The interface of all stages, built-in and custom.
 import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
 import type { MaybePromise, Outcome } from '../call/outcome.js'
 import type { Token } from './tokens.js'
 
-/** The rest of the pipeline. At most once per call. */
+/** Runs the rest of the pipeline. At most once per call. */
 export type Next = () => MaybePromise<Outcome>
 
 export interface Stage {
-  /** Opens what the stage needs. `signal` fires when start-up is given up. */
+  /** Opens what the stage needs. `signal` aborts when the start is cancelled. */
   start?(signal: AbortSignal): Promise<void>
   /**
-   * Returns a refusal, or what `next()` gives, perhaps wrapped; without a promise where it need not wait. A throw or
-   * rejection is a fault: the stages outside it see the failure as a value.
+   * Returns a refusal, or the outcome of `next()`, possibly changed; without a promise where it does not wait. A throw or
+   * rejection becomes a failed outcome, which the outer stages get as a value.
    */
   handle(call: Call, next: Next): MaybePromise<Outcome>
-  /** Frees what `start` opened. Safe twice, and without a start. */
+  /** Releases what `start` opened. Idempotent, and safe without a start. */
   stop?(): Promise<void>
-  /** Whether the stage could serve a call now; a reason when not. For `/readyz`. */
+  /** Why the stage cannot serve calls now; undefined while it can. For `/readyz`. */
   ready?(): string | undefined
-  /** What needs an operator though the stage can serve. For `/readyz`. */
+  /** A problem for the operator while the stage can serve. For `/readyz`. */
   warning?(): string | undefined
   /**
-   * The credential for what the gateway asks `server` on its own behalf, outside any call, such as an MCP
-   * server's version; undefined where this stage has none. Rejects with `Refusal` when it cannot be had.
+   * The credential for the gateway's own requests to `server`, such as the version probe of an MCP server; undefined where
+   * this stage has none. Rejects with `Refusal` when it is not available.
    */
   ownCredential?(server: string): Promise<Credential | undefined>
-  /** What the stage gives the gateway outside any call (`services`); undefined where it has no such thing. */
+  /** A service for the gateway and other stages (`services`); undefined where the stage does not have it. */
   offer?<T>(service: Token<T>): T | undefined
   /**
-   * For `svc policy explain`: says what the stage would do, without any effect outside the call.
-   * A stage without it is passed over, and the explanation says so.
+   * For `svc policy explain`: describes what the stage would do, without effects outside the call. A stage without it is
+   * skipped, and the explanation says so.
    */
   explain?(call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome>
 }

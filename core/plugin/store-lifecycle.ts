@@ -1,14 +1,14 @@
-// What the storage ports have in common besides their operations. `StoreResource` in `@svc/core/store` calls these.
+// The life cycle that all storage interfaces share. `StoreResource` in `@svc/core/store` calls these methods.
 
 export interface StoreLifecycle {
-  /** True for a store that keeps its data in this process: it cannot hang, so its operations need no deadline. */
+  /** True for a store in the memory of this process: it cannot hang, so its operations have no deadline. */
   readonly inProcess?: boolean
-  /** Resolves when the store can serve; rejects when it cannot be reached in time. Safe twice. */
+  /** Resolves when the store is connected; rejects after the timeout. Idempotent. */
   connect?(signal: AbortSignal): Promise<void>
-  /** Why the store could not serve now; undefined while it could. For `/readyz`. */
+  /** Why the store is not available now; undefined while it is. For `/readyz`. */
   ready?(): string | undefined
-  /** What an operator should repair though the store can serve. For `/readyz`. */
+  /** A problem for the operator while the store is available. For `/readyz`. */
   warning?(): string | undefined
-  /** Safe twice. */
+  /** Idempotent. */
   close?(): Promise<void>
 }

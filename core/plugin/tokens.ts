@@ -1,5 +1,4 @@
-// Typed names for what users swap through the container. tsyringe's symbol tokens carry no type of their
-// own, so a token here does, and these three functions are how they are used.
+// Typed tokens of the container. tsyringe's symbols have no type, so a token here has one, and these functions use it.
 import 'reflect-metadata'
 import { type DependencyContainer, instanceCachingFactory } from 'tsyringe'
 import { contractSymbol } from '../call/contract.js'
@@ -12,31 +11,31 @@ import type { Signer } from './signer.js'
 
 export type Token<T> = symbol & { readonly type?: T }
 
-/** One name is one token, in every copy of this package: a plugin's own begin with its section (`authn/JwksSource`). */
+/** The token of a name, the same in every copy of this package. A plugin's tokens begin with its section (`authn/JwksSource`). */
 export function token<T>(name: string): Token<T> {
   return contractSymbol('token', name)
 }
 
-/** What makes the value: the value itself, or a factory called once, on first use. */
+/** The value, or a factory that is called once, on first use. */
 export type Binding<T> = { useValue: T } | { useFactory: (container: DependencyContainer) => T }
 
-/** Binds a token, in place of any earlier binding's effect. */
+/** Binds a token; replaces an earlier binding. */
 export function bind<T>(container: DependencyContainer, token: Token<T>, binding: Binding<T>): void {
   if ('useValue' in binding) container.register<T>(token, { useValue: binding.useValue })
   else container.register<T>(token, { useFactory: instanceCachingFactory(binding.useFactory) })
 }
 
-/** Binds a token unless it is bound: for the defaults of plugins. */
+/** Binds a token that is not bound: for the defaults of plugins. */
 export function bindDefault<T>(container: DependencyContainer, token: Token<T>, binding: Binding<T>): void {
   if (!container.isRegistered(token, true)) bind(container, token, binding)
 }
 
-/** Throws when nothing is bound. Start-up only: no call resolves anything. */
+/** Throws where nothing is bound. For the start only: calls must not resolve tokens. */
 export function resolve<T>(container: DependencyContainer, token: Token<T>): T {
   return container.resolve<T>(token)
 }
 
-/** Undefined when nothing is bound. */
+/** Undefined where nothing is bound. */
 export function resolveOptional<T>(container: DependencyContainer, token: Token<T>): T | undefined {
   return container.isRegistered(token, true) ? container.resolve<T>(token) : undefined
 }
@@ -63,19 +62,19 @@ export interface Logger {
   error(fields: object, message: string): void
 }
 
-/** Counters for what an operator must be told though no call carries it. */
+/** Counters and gauges for operators. */
 export interface Meter {
   count(name: string, by?: number): void
-  /** What is now so much. */
+  /** Sets the current value. */
   gauge?(name: string, value: number): void
 }
 
-/** The writer of audit records, as stages see it; `svc-sdk/audit` has the class. */
+/** The writer of audit records as stages use it; the class is in `svc-sdk/audit`. */
 export interface Appender {
-  /** Rejects when the log cannot be written at all. */
+  /** Rejects when the log cannot be written. */
   ready?(): Promise<void>
   append(envelope: object): Promise<void>
-  /** For the raw payload dataset; a writer without it can have none. */
+  /** For the raw payload dataset; optional. */
   appendRawPayload?(record: object): Promise<void>
   flush?(): Promise<void>
   close?(): Promise<void>

@@ -1,7 +1,7 @@
-// How a mistake in a policy reads: one line each, clickable in a terminal and in an editor.
+// Diagnostics of a policy: one line each, in a form that terminals and editors turn into a link.
 import type { Diagnostic } from './types.js'
 
-/** Where a part of a policy stands. Lines and columns count from 1; absent for what code passed. */
+/** Where a value of a policy is written. Lines and columns count from 1; absent for objects of code. */
 export interface Origin {
   readonly file: string
   readonly line?: number
@@ -33,8 +33,8 @@ function diagnosticAt(
   return { severity, file, ...position, path, message }
 }
 
-/** In the order of the text; what has no position keeps its place before what has. */
-export function inOrderOfText(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+/** Sorted by file, line and column; those without a line come first. */
+export function sortedByPosition(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const files = [...new Set(diagnostics.map(({ file }) => file))]
   return [...diagnostics].sort(
     (a, b) =>

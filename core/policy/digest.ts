@@ -1,12 +1,12 @@
-// The hash that records carry, so that each says under which policy it was decided.
+// The hash of the policy, which each record contains.
 
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import type { PolicyLayer } from './types.js'
 
 /**
- * SHA-256, hex, of the policy: the last layer that is not `options`. Of a text its bytes as UTF-8; of an
- * object the canonical JSON (RFC 8785) of what JSON can carry, functions and instances left out.
+ * SHA-256, hex, of the policy, which is the last layer other than `options`: of a text its UTF-8 bytes, of an object
+ * its canonical JSON (RFC 8785) without functions and instances.
  */
 export function policyDigest(layers: readonly PolicyLayer[]): string | null {
   const policy = layers.findLast((layer) => layer.file !== 'options')

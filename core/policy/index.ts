@@ -1,10 +1,10 @@
-// Loading a policy and building its pipeline: for those who host one.
+// Loads and validates policies: for programs that host a pipeline.
 export { checkOrder, defaultOrder, type OrderMistake } from '../plugin/order.js'
 export { formatDiagnostic, PolicyError } from './diagnostic.js'
 export { policySchema } from './json-schema.js'
+export { type KeyReference, keysReference } from './keys-reference.js'
 export { loadPolicy, pluginUses } from './load.js'
-export { notAvailable, notYet } from './not-yet.js'
-export { type KeyReference, keysReference } from './reference.js'
+export { notAvailable, notAvailableMessage } from './not-available.js'
 export { nearest } from './spelling.js'
 export type {
   Diagnostic,

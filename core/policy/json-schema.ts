@@ -1,4 +1,4 @@
-// One JSON Schema (draft 2020-12) of a whole policy file, for editors that check and complete as one types.
+// The JSON Schema (draft 2020-12) of a whole policy file, for validation and completion in editors.
 import { z } from 'zod'
 import type { Plugin } from '../plugin/plugin.js'
 import { spellingsOf } from './spelling.js'
@@ -6,9 +6,8 @@ import { spellingsOf } from './spelling.js'
 type JsonSchema = z.core.JSONSchema.BaseSchema
 
 /**
- * What a policy file may say, in both spellings. It is what the loader accepts as far as JSON Schema can say
- * it: that both spellings of a key stand side by side, it cannot refuse, and what a plugin checks in code is
- * not in it. Values that only code can pass are left out.
+ * Accepts what the loader accepts, in both spellings, with two exceptions: it does not refuse both spellings of one key
+ * side by side, and it lacks the checks that plugins do in code. Values that only code can pass are left out.
  */
 export function policySchema(host: z.ZodType, plugins: readonly Plugin[]): JsonSchema {
   const base = z.toJSONSchema(host, options)
@@ -28,7 +27,7 @@ export function policySchema(host: z.ZodType, plugins: readonly Plugin[]): JsonS
   }
 }
 
-/** Of one section alone, as the schema has it. */
+/** The schema of one section, in the schema's own spelling. */
 function sectionSchema({ name, schema, available }: Plugin): JsonSchema {
   const { $schema: _, ...section } = z.toJSONSchema(schema, options)
   if (available === false) return { title: name, description: 'Not available yet.', not: {} }
@@ -40,7 +39,7 @@ const options = { io: 'input', unrepresentable: 'any', target: 'draft-2020-12' }
 const fromEnvironment: JsonSchema = {
   type: 'string',
   pattern: '\\$\\{env:[A-Za-z_][A-Za-z0-9_]*\\}',
-  description: 'Taken from the environment.',
+  description: 'Read from the environment.',
 }
 
 function inBothSpellings(schema: JsonSchema): JsonSchema {
@@ -51,10 +50,10 @@ function inBothSpellings(schema: JsonSchema): JsonSchema {
     rest.type === 'boolean' ||
     rest.enum !== undefined
   ) {
-    const { description, default: standard, ...strict } = rest
+    const { description, default: defaultValue, ...strict } = rest
     return {
       ...(description === undefined ? {} : { description }),
-      ...(standard === undefined ? {} : { default: standard }),
+      ...(defaultValue === undefined ? {} : { default: defaultValue }),
       anyOf: [strict, fromEnvironment],
     }
   }
@@ -97,7 +96,7 @@ function requirement(required: readonly string[]): JsonSchema {
   }
 }
 
-/** Without the alternatives that say nothing of their type: functions and instances, which no file can hold. */
+/** Without the alternatives that have no type: functions and instances, which a file cannot contain. */
 function fromFile(alternatives: readonly JsonSchema[]): JsonSchema[] {
   const typed = alternatives.filter((schema) => !isOpen(schema))
   return typed.length === 0 ? [...alternatives] : typed

@@ -1,88 +1,67 @@
-// From layers to one set of sections: a later layer's section replaces an earlier one's, whole.
+// Merges the layers into one set of sections: a later layer's section replaces an earlier one's as a whole.
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
-import { type MapEntry, type MapNode, nodeOf, type PolicyNode } from './node.js'
-import { bothSpellings } from './read.js'
-import { knownKey } from './spelling.js'
+import { childOf, type Located, type MapEntry, membersOf, nodeOf } from './node.js'
 import type { Diagnostic, PolicyLayer } from './types.js'
 import { parsePolicyText } from './yaml.js'
 
-export interface Sections {
-  /** By the name its owner gives it; unknown ones by the name as written. */
-  readonly entries: ReadonlyMap<string, MapEntry>
-  /** Where what is missing altogether is told: the policy file, or the options. */
-  readonly root: Origin
-  readonly mistakes: readonly Diagnostic[]
-  /** False when a layer could not be read at all: nothing more can be judged. */
-  readonly isReadable: boolean
-}
+export class Sections {
+  /** By the names of their owners; unknown ones by the name as written. */
+  readonly entries = new Map<string, MapEntry>()
+  readonly mistakes: Diagnostic[] = []
+  /** Where a missing section is reported: the policy file, or the options. */
+  root: Origin
+  /** False when a layer could not be read: the policy is not validated further. */
+  isReadable = true
 
-export function mergeLayers(
-  layers: readonly PolicyLayer[],
-  known: readonly string[],
-  plugins: Iterable<Plugin> = [],
-): Sections {
-  const nested = [...plugins].filter(({ nestedIn }) => nestedIn !== undefined)
-  const entries = new Map<string, MapEntry>()
-  const mistakes: Diagnostic[] = []
-  let root: Origin = { file: layers.at(-1)?.file ?? 'options' }
-  let isReadable = true
-  for (const layer of layers) {
-    const parsed = 'text' in layer ? parsePolicyText(layer.text, layer.file) : readObject(layer)
-    mistakes.push(...parsed.mistakes)
-    if (parsed.root === undefined) {
-      isReadable = false
-      continue
-    }
-    if ('text' in layer) root = parsed.root.origin
-    if (parsed.root.kind !== 'map') {
+  constructor(layers: readonly PolicyLayer[], known: readonly string[], plugins: Iterable<Plugin> = []) {
+    const nested = [...plugins].filter(({ nestedIn }) => nestedIn !== undefined)
+    this.root = { file: layers.at(-1)?.file ?? 'options' }
+    for (const layer of layers) this.#merge(layer, known, nested)
+  }
+
+  /** The value at a path in the schemas' spelling. */
+  locate([section = '', ...keys]: readonly (string | number)[]): Located {
+    const entry = this.entries.get(String(section))
+    const path = entry?.key ?? String(section)
+    return keys.reduce(childOf, { origin: entry?.origin ?? this.root, path, node: entry?.node } as Located)
+  }
+
+  #merge(layer: PolicyLayer, known: readonly string[], nested: readonly Plugin[]): void {
+    const { root, mistakes } =
+      'text' in layer
+        ? parsePolicyText(layer.text, layer.file)
+        : { root: nodeOf(layer.object, layer.file), mistakes: [] }
+    this.mistakes.push(...mistakes)
+    if (root?.kind !== 'map') {
       const message = 'a policy is a mapping of sections; accepted is a mapping such as "tenant: acme"'
-      mistakes.push(mistakeAt(parsed.root.origin, '', message))
-      isReadable = false
-      continue
+      if (root !== undefined) this.mistakes.push(mistakeAt(root.origin, '', message))
+      this.isReadable = false
     }
-    const sections = sectionsOf(parsed.root, known, mistakes)
-    for (const plugin of nested) hoist(plugin, sections, mistakes)
-    for (const [name, entry] of sections) entries.set(name, entry)
+    if (root !== undefined && 'text' in layer) this.root = root.origin
+    if (root?.kind !== 'map') return
+    const sections = membersOf(root, known, ({ origin, key }, message) =>
+      this.mistakes.push(mistakeAt(origin, key, message)),
+    )
+    for (const plugin of nested) this.#hoist(plugin, sections)
+    for (const [name, entry] of sections) this.entries.set(name, entry)
   }
-  return { entries, root, mistakes, isReadable }
-}
 
-function readObject(layer: Extract<PolicyLayer, { object: unknown }>): {
-  root: PolicyNode
-  mistakes: readonly Diagnostic[]
-} {
-  return { root: nodeOf(layer.object, layer.file), mistakes: [] }
-}
-
-function sectionsOf(root: MapNode, known: readonly string[], mistakes: Diagnostic[]): Map<string, MapEntry> {
-  const sections = new Map<string, MapEntry>()
-  for (const entry of root.entries) {
-    const name = knownKey(entry.key, known) ?? entry.key
-    const before = sections.get(name)
-    if (before === undefined) sections.set(name, entry)
-    else if (before.key !== entry.key) {
-      mistakes.push(mistakeAt(entry.origin, entry.key, bothSpellings(before.key)))
+  /** Moves a nested section to the top level: `security.ap2` is the section `ap2` (contract §2.5). */
+  #hoist({ name, nestedIn = '' }: Plugin, sections: Map<string, MapEntry>): void {
+    const outer = sections.get(nestedIn)
+    if (outer?.node.kind !== 'map') return
+    const inner = outer.node.entries.find(({ key }) => key === name)
+    if (inner === undefined) return
+    const key = `${nestedIn}.${name}`
+    if (sections.has(name)) {
+      const message = `given as "${name}" too; both are the same section, give one`
+      this.mistakes.push(mistakeAt(inner.origin, key, message))
+    } else {
+      sections.set(name, { ...inner, key })
     }
+    const { entries, origin } = outer.node
+    const rest = entries.filter((entry) => entry !== inner)
+    sections.set(nestedIn, { ...outer, node: { kind: 'map', origin, entries: rest } })
   }
-  return sections
-}
-
-/** Takes a section out of the one it is written in: `security.ap2` is the section `ap2` (contract §2.5). */
-function hoist(plugin: Plugin, sections: Map<string, MapEntry>, mistakes: Diagnostic[]): void {
-  const { name, nestedIn = '' } = plugin
-  const outer = sections.get(nestedIn)
-  if (outer?.node.kind !== 'map') return
-  const inner = outer.node.entries.find(({ key }) => key === name)
-  if (inner === undefined) return
-  const key = `${nestedIn}.${name}`
-  if (sections.has(name)) {
-    const message = `given as "${name}" too; both are the same section, give one`
-    mistakes.push(mistakeAt(inner.origin, key, message))
-  } else {
-    sections.set(name, { ...inner, key })
-  }
-  const { entries, origin } = outer.node
-  const rest = entries.filter((entry) => entry !== inner)
-  sections.set(nestedIn, { ...outer, node: { kind: 'map', origin, entries: rest } })
 }

@@ -1,78 +1,81 @@
-// Walks a part of the policy along its schema: brings keys to the schema's spelling, puts the environment
-// in, finds unknown keys, and remembers where everything stands. Values are judged afterwards, by the schema.
+// Reads a section of the policy along its schema: converts keys to the schema's spelling, substitutes the environment,
+// reports unknown keys, and records the position of each value. The schema validates the values afterwards.
 import { z } from 'zod'
 import { mistakeAt, type Origin } from './diagnostic.js'
 import { type Secret, substitute } from './environment.js'
-import { type MapEntry, type MapNode, type PolicyNode, pathOfMember } from './node.js'
+import { type Env, type MapEntry, type MapNode, membersOf, type PolicyNode, pathOfMember } from './node.js'
 import { catchallOf, keysOf, listedValues, scalarsOf, shapeOf, unwrapped } from './schema-kind.js'
-import { knownKey, nearest, spellingsOf } from './spelling.js'
+import { knownKey, nearest } from './spelling.js'
 import type { Diagnostic } from './types.js'
 
 type Schema = z.core.$ZodType
-type Env = Readonly<Record<string, string | undefined>>
 /** A path in the schema's spelling. */
 export type SchemaPath = readonly PropertyKey[]
 
-export interface Place {
+/** Where a value is, and how it was read. */
+export interface Position {
   readonly origin: Origin
   /** As the author wrote it. */
   readonly path: string
-  /** Set where the value is of no use and that was said: nothing more is said of it. */
+  /** The value is invalid and was reported: no further mistake is reported for it. */
   isFaulty?: boolean
-  /** The text as it stands in the policy, where the environment was put into it. */
+  /** The text before substitution, where the value has references to the environment. */
   template?: string
-  /** The option of a union that the value is judged by. */
+  /** Index of the union's option that the value is validated by. */
   option?: number
 }
 
 export class SectionReader {
   readonly mistakes: Diagnostic[] = []
   readonly secrets: Secret[] = []
-  readonly #places = new Map<string, Place>()
+  readonly #positions = new Map<string, Position>()
   readonly #env: Env
 
   constructor(env: Env) {
     this.#env = env
   }
 
-  /** What `schema` is to parse. */
-  read(node: PolicyNode, schema: Schema, place: Place): unknown {
-    return this.#read(node, schema, [], place)
+  /** The input for `schema`. */
+  read(node: PolicyNode, schema: Schema, position: Position): unknown {
+    return this.#read(node, schema, [], position)
   }
 
-  /** Where the value at this path stands; undefined when the policy has none there. */
-  placeOf(path: SchemaPath): Place | undefined {
-    return this.#places.get(placeKey(path))
+  /** The position of the value at this path; undefined where the policy has none. */
+  positionOf(path: SchemaPath): Position | undefined {
+    return this.#positions.get(positionKey(path))
   }
 
-  /** Also everything inside: for values that are mistaken in a way already told. */
+  /** Whether the value at this path, or one that contains it, is invalid and was reported. */
   isFaulty(path: SchemaPath): boolean {
-    return path.some((_, end) => this.placeOf(path.slice(0, end))?.isFaulty) || !!this.placeOf(path)?.isFaulty
+    return (
+      path.some((_, end) => this.positionOf(path.slice(0, end))?.isFaulty) ||
+      !!this.positionOf(path)?.isFaulty
+    )
   }
 
-  #read(node: PolicyNode, schema: Schema, path: SchemaPath, place: Place): unknown {
-    this.#places.set(placeKey(path), place)
+  #read(node: PolicyNode, schema: Schema, path: SchemaPath, position: Position): unknown {
+    this.#positions.set(positionKey(path), position)
     const inner = unwrapped(schema)
     if (inner instanceof z.core.$ZodUnion) {
       const index = optionFor(node, inner._zod.def.options)
       const option = inner._zod.def.options[index]
       if (option !== undefined) {
-        place.option = index
-        return this.#read(node, option, path, place)
+        position.option = index
+        return this.#read(node, option, path, position)
       }
     }
     if (node.kind === 'map') {
-      if (inner instanceof z.core.$ZodObject) return this.#object(node, inner, path, place)
+      if (inner instanceof z.core.$ZodObject) return this.#object(node, inner, path, position)
       if (inner instanceof z.core.$ZodRecord) {
         const { valueType } = inner._zod.def
         return record(
-          node.entries.map((entry) => [entry.key, this.#member(entry, entry.key, valueType, path, place)]),
+          node.entries.map((entry) => [entry.key, this.#member(entry, entry.key, valueType, path, position)]),
         )
       }
     }
     if (node.kind === 'list') {
       const each = (item: PolicyNode, index: number, of: Schema) =>
-        this.#read(item, of, [...path, index], { origin: item.origin, path: `${place.path}[${index}]` })
+        this.#read(item, of, [...path, index], { origin: item.origin, path: `${position.path}[${index}]` })
       if (inner instanceof z.core.$ZodArray) {
         const { element } = inner._zod.def
         return node.items.map((item, index) => each(item, index, element))
@@ -84,107 +87,95 @@ export class SectionReader {
     }
     if (inner instanceof z.core.$ZodNever) return null
     if (node.kind === 'scalar') {
-      if (node.isRefused) place.isFaulty = true
-      return this.#scalar(node.value, inner, place)
+      if (node.isRefused) position.isFaulty = true
+      return this.#scalar(node.value, inner, position)
     }
-    return this.#whole(node, place)
+    return this.#whole(node, position)
   }
 
-  #object(node: MapNode, schema: z.core.$ZodObject, path: SchemaPath, place: Place): unknown {
+  #object(node: MapNode, schema: z.core.$ZodObject, path: SchemaPath, position: Position): unknown {
     const { shape } = schema._zod.def
     const known = Object.keys(shape)
     const catchall = catchallOf(schema)
     const members: [string, unknown][] = []
-    const spelled = new Map<string, string>()
-    for (const entry of node.entries) {
-      const key = knownKey(entry.key, known) ?? entry.key
-      const before = spelled.get(key)
+    const found = membersOf(node, known, (entry, message) => this.#mistake(entry, position, message))
+    for (const [key, entry] of found) {
       const of = shape[key] ?? catchall
-      if (before !== undefined) {
-        if (before !== entry.key) this.#mistake(entry, place, bothSpellings(before))
-      } else if (of === undefined) {
-        this.#mistake(entry, place, unknownKey(entry.key, known))
-      } else {
-        members.push([key, this.#member(entry, key, of, path, place)])
-      }
-      spelled.set(key, entry.key)
+      if (of === undefined) this.#mistake(entry, position, unknownKey(entry.key, known))
+      else members.push([key, this.#member(entry, key, of, path, position)])
     }
     return record(members)
   }
 
-  #member(entry: MapEntry, key: string, schema: Schema, path: SchemaPath, parent: Place): unknown {
-    const place = { origin: entry.origin, path: pathOfMember(parent.path, entry.key) }
-    return this.#read(entry.node, schema, [...path, key], place)
+  #member(entry: MapEntry, key: string, schema: Schema, path: SchemaPath, parent: Position): unknown {
+    const position = { origin: entry.origin, path: pathOfMember(parent.path, entry.key) }
+    return this.#read(entry.node, schema, [...path, key], position)
   }
 
-  #scalar(value: unknown, schema: Schema, place: Place): unknown {
+  #scalar(value: unknown, schema: Schema, position: Position): unknown {
     if (typeof value !== 'string') return value
     const found = substitute(value, this.#env)
     if (found === undefined) return value
     this.secrets.push(...found.secrets)
-    place.template = found.template
+    position.template = found.template
     if (found.faults.length === 0) {
-      const meant = converted(found.value, scalarsOf(schema))
-      if (meant !== found.value) this.secrets.push({ value: String(meant), reference: found.template })
-      return meant
+      const result = converted(found.value, scalarsOf(schema))
+      if (result !== found.value) this.secrets.push({ value: String(result), reference: found.template })
+      return result
     }
-    place.isFaulty = true
-    for (const fault of found.faults) this.mistakes.push(mistakeAt(place.origin, place.path, fault))
+    position.isFaulty = true
+    for (const fault of found.faults) this.mistakes.push(mistakeAt(position.origin, position.path, fault))
     return value
   }
 
-  /** A list or mapping that no schema enters: code's own object as it is, a file's with the environment put in. */
-  #whole(node: PolicyNode, place: Place): unknown {
-    if (node.kind === 'scalar') return this.#scalar(node.value, z.unknown(), place)
+  /** A list or mapping without a schema: an object of code unchanged, a file's with the environment substituted. */
+  #whole(node: PolicyNode, position: Position): unknown {
+    if (node.kind === 'scalar') return this.#scalar(node.value, z.unknown(), position)
     if (node.object !== undefined) return node.object
     if (node.kind === 'list') {
       return node.items.map((item, index) =>
-        this.#whole(item, { origin: item.origin, path: `${place.path}[${index}]` }),
+        this.#whole(item, { origin: item.origin, path: `${position.path}[${index}]` }),
       )
     }
     return record(
       node.entries.map(({ key, origin, node: member }) => [
         key,
-        this.#whole(member, { origin, path: pathOfMember(place.path, key) }),
+        this.#whole(member, { origin, path: pathOfMember(position.path, key) }),
       ]),
     )
   }
 
-  #mistake(entry: MapEntry, parent: Place, message: string): void {
+  #mistake(entry: MapEntry, parent: Position, message: string): void {
     this.mistakes.push(mistakeAt(entry.origin, pathOfMember(parent.path, entry.key), message))
   }
 }
 
 export function unknownKey(written: string, known: readonly string[]): string {
   if (known.length === 0) return 'unknown key; no key is accepted here'
-  const meant = nearest(written, known)
-  const hint = meant === undefined ? '' : `did you mean "${meant}"? `
+  const similar = nearest(written, known)
+  const hint = similar === undefined ? '' : `did you mean "${similar}"? `
   return `unknown key; ${hint}known keys: ${known.join(', ')}`
 }
 
-export function bothSpellings(first: string): string {
-  return `given as "${first}" too; both spell the same key, give one`
-}
-
-function placeKey(path: SchemaPath): string {
+function positionKey(path: SchemaPath): string {
   return path.map(String).join('\u0000')
 }
 
-/** Keys are own properties whatever they are called. */
+/** Every key becomes an own property, `__proto__` too. */
 function record(members: readonly (readonly [string, unknown])[]): Record<string, unknown> {
   return Object.fromEntries(members)
 }
 
-function converted(value: string, wanted: ReadonlySet<string>): unknown {
-  if (wanted.has('string')) return value
-  if (wanted.has('number') && /^-?\d+(\.\d+)?$/.test(value)) return Number(value)
-  if (wanted.has('boolean') && (value === 'true' || value === 'false')) return value === 'true'
+function converted(value: string, types: ReadonlySet<string>): unknown {
+  if (types.has('string')) return value
+  if (types.has('number') && /^-?\d+(\.\d+)?$/.test(value)) return Number(value)
+  if (types.has('boolean') && (value === 'true' || value === 'false')) return value === 'true'
   return value
 }
 
-/** The option whose shape the node has; among mappings, the one that most of its keys and literals name. */
+/** The option with the shape of the node; of several mappings the one that shares the most keys and literals. */
 function optionFor(node: PolicyNode, options: readonly Schema[]): number {
-  // Scalars need no spelling: the union itself judges them, and says all that it accepts.
+  // Scalars have no keys to convert; the union itself reports everything that it accepts.
   if (node.kind === 'scalar') return -1
   const fitting = options.flatMap((option, index) => (shapeOf(option) === node.kind ? [index] : []))
   if (fitting.length === 0 || node.kind === 'list') return fitting[0] ?? -1
@@ -199,8 +190,8 @@ function score(node: MapNode, option: Schema | undefined): number {
   const { shape } = inner._zod.def
   const known = keysOf(inner)
   return node.entries.reduce((sum, { key, node: member }) => {
-    const meant = known.find((name) => spellingsOf(name).includes(key))
-    const schema = meant === undefined ? undefined : shape[meant]
+    const name = knownKey(key, known)
+    const schema = name === undefined ? undefined : shape[name]
     if (schema === undefined) return sum
     const listed = listedValues(schema)
     return sum + 1 + (member.kind === 'scalar' && listed.includes(member.value) ? 100 : 0)

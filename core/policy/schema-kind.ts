@@ -1,9 +1,9 @@
-// What lies under the wrappers of a zod 4 schema, as far as reading a policy depends on it.
+// Inspects zod 4 schemas, as far as reading a policy needs it.
 import { z } from 'zod'
 
 type Schema = z.core.$ZodType
 
-/** The schema of the input without optional, default, readonly, pipe and the like around it. */
+/** The schema of the input without wrappers such as optional, default, readonly and pipe. */
 export function unwrapped(schema: Schema): Schema {
   let inner = schema
   for (;;) {
@@ -42,7 +42,7 @@ export function catchallOf(schema: z.core.$ZodObject): Schema | undefined {
 
 export type Shape = 'map' | 'list' | 'scalar'
 
-/** Which kind of node a schema wants; undefined where it takes any. */
+/** The kind of node that a schema accepts; undefined where it accepts any. */
 export function shapeOf(schema: Schema): Shape | undefined {
   const inner = unwrapped(schema)
   if (inner instanceof z.core.$ZodObject || inner instanceof z.core.$ZodRecord) return 'map'
@@ -58,7 +58,7 @@ export function shapeOf(schema: Schema): Shape | undefined {
   return isOpen ? undefined : 'scalar'
 }
 
-/** The scalar types a schema takes: what a substituted string may be converted to. */
+/** The scalar types that a schema accepts: a substituted string is converted to these. */
 export function scalarsOf(schema: Schema): Set<string> {
   const inner = unwrapped(schema)
   if (inner instanceof z.core.$ZodUnion) {
@@ -73,7 +73,7 @@ export function scalarsOf(schema: Schema): Set<string> {
   return new Set(['string'])
 }
 
-/** The values a schema takes where it takes only listed ones; empty otherwise. */
+/** The values of an enum or literal; empty for any other schema. */
 export function listedValues(schema: Schema): unknown[] {
   const inner = unwrapped(schema)
   if (inner instanceof z.core.$ZodLiteral) return [...inner._zod.def.values]

@@ -1,45 +1,45 @@
-// Keys are read in snake_case and in camelCase, and a misspelt one is answered with the nearest that exists.
+// Keys are accepted in snake_case and in camelCase; for a misspelt one the most similar known key is suggested.
 
-/** `requireForSideEffects` → `require_for_side_effects`; what is snake_case already stays. */
+/** `requireForSideEffects` → `require_for_side_effects`; snake_case stays. */
 function toSnakeCase(key: string): string {
   return key.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
-/** `jwks_uri` → `jwksUri`; what is camelCase already stays. */
+/** `jwks_uri` → `jwksUri`; camelCase stays. */
 function toCamelCase(key: string): string {
   return key.replace(/(?<=[A-Za-z0-9])_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** Every spelling a key is read in, its own first. */
+/** Every accepted spelling of a key, its own first. */
 export function spellingsOf(key: string): string[] {
   return [...new Set([key, toSnakeCase(key), toCamelCase(key)])]
 }
 
-/** The known key that `written` spells; undefined when none does. */
+/** The known key of which `written` is a spelling; undefined where there is none. */
 export function knownKey(written: string, known: readonly string[]): string | undefined {
   if (known.includes(written)) return written
   return known.find((key) => spellingsOf(key).includes(written))
 }
 
-/** The known word nearest to a misspelt one; undefined when none is near enough to be meant. */
+/** The known word that is most similar to a misspelt one; undefined where none is similar enough. */
 export function nearest(written: string, known: readonly string[]): string | undefined {
-  const wanted = folded(written)
+  const target = normalized(written)
   let best: string | undefined
-  let least = Math.max(1, Math.floor(wanted.length / 3)) + 1
+  let minDistance = Math.max(1, Math.floor(target.length / 3)) + 1
   for (const candidate of known) {
-    const distance = editDistance(wanted, folded(candidate), least)
-    if (distance >= least) continue
+    const distance = editDistance(target, normalized(candidate), minDistance)
+    if (distance >= minDistance) continue
     best = candidate
-    least = distance
+    minDistance = distance
   }
   return best
 }
 
-function folded(word: string): string {
+function normalized(word: string): string {
   return word.replace(/[_-]/g, '').toLowerCase()
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment); `limit` when not less. */
+/** Optimal string alignment distance: insertions, deletions, substitutions and transpositions; at most `limit`. */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit
   let beforeLast: number[] = []

@@ -1,12 +1,12 @@
-// The shape of policy loading: layers in, one effective policy or every mistake out.
+// Types of policy loading: layers in, one effective policy or all mistakes out.
 import type { z } from 'zod'
 import type { PolicyFacts } from '../plugin/facts.js'
 import type { Plugin } from '../plugin/plugin.js'
 
-/** One thing to tell the author of a policy. Lines and columns count from 1; absent for objects. */
+/** A message for the author of a policy. Lines and columns count from 1; absent for objects of code. */
 export interface Diagnostic {
   readonly severity: 'mistake' | 'warning'
-  /** The file as it was named, or `options` for what code passed. */
+  /** The name of the file, or `options` for objects of code. */
   readonly file: string
   readonly line?: number
   readonly column?: number
@@ -16,30 +16,30 @@ export interface Diagnostic {
   readonly message: string
 }
 
-/** Where a part of the configuration comes from. A later layer's top-level section replaces an earlier one's. */
+/** A source of configuration. A later layer's section replaces an earlier layer's as a whole. */
 export type PolicyLayer =
   | { readonly file: string; readonly text: string }
   | { readonly file: string; readonly object: Readonly<Record<string, unknown>> }
 
 export interface PolicyInput<Host> {
   readonly layers: readonly PolicyLayer[]
-  /** What is no plugin's section: `targets`, `tenant`, `port`, `server`, …; strict. */
+  /** The keys that belong to no plugin: `targets`, `tenant`, `port`, `server`, …; strict. */
   readonly host: z.ZodType<Host>
-  /** What the host's part says that concerns plugins. */
+  /** Facts from the host's keys that plugins need. */
   readonly hostFacts?: (host: Host) => PolicyFacts
-  /** Of two with one name the later counts, so that a user's own takes the place of ours. */
+  /** Of two with one name the later counts, so that a user's plugin replaces a built-in one. */
   readonly plugins: readonly Plugin[]
   /**
-   * What each module named under the policy's `plugins` is, by its `use`: its plugin, or why there is none.
-   * Absent: `plugins` holds what was imported, and which entry it came from is not known.
+   * The imported modules of the policy's `plugins` by their `use`: the plugin, or the error of the import. Absent:
+   * `plugins` contains the imported ones, and their entries are not known.
    */
   readonly custom?: ReadonlyMap<string, Plugin | Error>
-  /** Whether code bound the token, which the policy then may not choose. */
+  /** Whether code has bound the token; the policy must then not choose another implementation. */
   readonly isBound?: (token: symbol) => boolean
   readonly env: Readonly<Record<string, string | undefined>>
   /**
-   * True while modules named under `plugins` have not been imported: sections that no plugin owns, and
-   * what the order says of them, are not judged yet.
+   * True while the modules of `plugins` are not imported: unknown sections and their place in the order are not
+   * mistakes yet.
    */
   readonly customPending?: boolean
 }
@@ -57,9 +57,9 @@ export interface EffectivePolicy<Host> {
   readonly uses: readonly PluginUse[]
   /** The plugins that run, outermost first. */
   readonly plugins: readonly Plugin[]
-  /** Section name → what its schema made of it, for every plugin in `plugins`. */
+  /** Section name → the parsed section, for every plugin in `plugins`. */
   readonly sections: ReadonlyMap<string, unknown>
-  /** What they and the host say that concerns others. */
+  /** The facts of the plugins and of the host. */
   readonly facts: PolicyFacts
   /** SHA-256, hex, of the policy text or of the canonical JSON of a policy object; null without one. */
   readonly sha256: string | null

@@ -1,4 +1,4 @@
-// Reads the text of a policy: YAML 1.2, one document, and of YAML only what JSON could say as well.
+// Parses the text of a policy: one YAML 1.2 document, restricted to the data model of JSON.
 import {
   type Alias,
   isAlias,
@@ -19,16 +19,16 @@ import { type MapEntry, type PolicyNode, pathOfMember } from './node.js'
 import type { Diagnostic } from './types.js'
 
 const maxDepth = 64
-/** What the aliases of a document may expand to, in values: a few lines can otherwise say billions. */
+/** Maximum number of values from aliases: a few lines could otherwise expand to billions. */
 const maxExpanded = 10_000
 
 export interface ParsedText {
-  /** Undefined when the text is no YAML that could be judged further. */
+  /** Undefined where the text cannot be read further. */
   readonly root: PolicyNode | undefined
   readonly mistakes: readonly Diagnostic[]
 }
 
-/** Never throws for what the text holds. An empty document is an empty mapping. */
+/** Never throws for any text. An empty document is an empty mapping. */
 export function parsePolicyText(text: string, file: string): ParsedText {
   const lines = new LineCounter()
   const originAt = (offset: number | undefined): Origin => {
@@ -46,7 +46,7 @@ export function parsePolicyText(text: string, file: string): ParsedText {
       uniqueKeys: true,
       prettyErrors: false,
       strict: true,
-      // Not 'silent': that would let a second document pass.
+      // Not 'silent', which would accept a second document.
       logLevel: 'error',
     })
   } catch (thrown) {
@@ -81,7 +81,7 @@ function syntaxMessage(error: YAMLError, text: string): string {
     case 'TAG_RESOLVE_FAILED':
       return `the tag ${written.trim()} is not read; accepted are plain strings, numbers, true, false, null, lists and mappings`
     default:
-      return `no valid YAML 1.2: ${decapitalised(error.message)}`
+      return `not valid YAML 1.2: ${decapitalised(error.message)}`
   }
 }
 
@@ -101,7 +101,7 @@ class TreeBuilder {
   readonly #open = new Set<Node>()
   #aliasDepth = 0
   #expanded = 0
-  /** True when what was built stands for no more than a part of the text. */
+  /** True when the tree covers only a part of the text. */
   isFatal = false
 
   constructor(originAt: (offset: number | undefined) => Origin, resolve: (alias: Alias) => Node | undefined) {
@@ -138,7 +138,7 @@ class TreeBuilder {
     const origin = this.#originAt(rangeOf(pair.key))
     const key = keyText(pair.key)
     if (key === undefined) {
-      this.mistakes.push(mistakeAt(origin, path, 'a key is missing or no plain word; accepted is a string'))
+      this.mistakes.push(mistakeAt(origin, path, 'a key is missing or not a string; accepted is a string'))
       return []
     }
     if (key === '__proto__' || key === '<<') {
@@ -160,7 +160,7 @@ class TreeBuilder {
       )
     }
     if (this.#open.has(target)) {
-      return this.#refused(origin, path, `the alias *${alias.source} stands inside what it refers to`)
+      return this.#refused(origin, path, `the alias *${alias.source} is inside the value that it refers to`)
     }
     this.#aliasDepth++
     const built = this.build(target, path, depth, origin)
@@ -168,7 +168,7 @@ class TreeBuilder {
     return built
   }
 
-  /** Told once: what follows from it is no mistake of its own. */
+  /** Reported once: consequences are not further mistakes. */
   #fatal(origin: Origin, path: string, message: string): PolicyNode {
     if (!this.isFatal) this.mistakes.push(mistakeAt(origin, shortened(path), message))
     this.isFatal = true
@@ -185,7 +185,7 @@ function refusedAt(origin: Origin): PolicyNode {
   return { kind: 'scalar', origin, value: null, isRefused: true }
 }
 
-/** A path of 64 levels says no more than its beginning. */
+/** A path of 64 levels is too long for a message. */
 function shortened(path: string): string {
   return path.length > 60 ? `${path.slice(0, 60)}…` : path
 }

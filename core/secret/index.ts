@@ -1,4 +1,5 @@
 // Keys and secrets by reference.
-export { type KeptKey, keptKey } from './kept-key.js'
+
 export { isKeyError, KeyError, type KeyErrorCode } from './key-error.js'
-export { type KeyPlace, KeyReader } from './key-reader.js'
+export { type KeyLocation, KeyReader } from './key-reader.js'
+export { loadOrCreateKey, type PersistedKey } from './persisted-key.js'

@@ -1,4 +1,4 @@
-// A key that cannot be had. The message is for the log: it names places, and never what was found there.
+// A key that is not available. The message is for the log: it names files and variables, never their content.
 import { brand, hasBrand } from '../call/contract.js'
 
 export type KeyErrorCode = 'key_ref' | 'key_missing' | 'key_unreadable' | 'key_malformed' | 'key_elsewhere'
@@ -15,7 +15,7 @@ export class KeyError extends Error {
   }
 }
 
-/** Whether `value` is a `KeyError`, of whatever copy of this package. */
+/** Whether `value` is a `KeyError`, of any copy of this package. */
 export function isKeyError(value: unknown): value is KeyError {
   return hasBrand(value, 'KeyError')
 }

@@ -1,39 +1,36 @@
-// Reads a key from a file, and only from below the directories that keys may lie in: a policy is written by
-// more people than may read every file of the machine.
+// Reads a key from a file below the allowed directories: the authors of a policy may not be allowed to read every file
+// of the machine.
 import { constants, realpath } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { sep } from 'node:path'
 import { promisify } from 'node:util'
 import { isKeyError, KeyError } from './key-error.js'
 
-/** A key of RSA 8192 in PEM is half of this. */
-const enoughForKeys = 16_384
+/** Twice the size of an RSA 8192 key in PEM. */
+const maxKeyBytes = 16_384
 const WORLD_WRITABLE = 0o002
 
-const trueName = promisify(realpath.native)
+const realPath = promisify(realpath.native)
 
 /**
  * The text of the file without white space around it. `path` and `directories` are absolute; symbolic links
- * are followed as long as they end below one of the directories. Rejects with `KeyError`.
+ * are followed if they end below one of the directories. Rejects with `KeyError`.
  */
 export async function readKeyFile(
   path: string,
   directories: readonly string[],
-  maxBytes = enoughForKeys,
+  maxBytes = maxKeyBytes,
 ): Promise<string> {
-  const file = await trueName(path).catch((fault: unknown) => {
+  const file = await realPath(path).catch((fault: unknown) => {
     throw faultOf(path, fault)
   })
   if (!isBelow(file, await existing(directories))) {
-    throw new KeyError(
-      'key_elsewhere',
-      `the key file ${path} leads out of the directories that keys may lie in`,
-    )
+    throw new KeyError('key_elsewhere', `the key file ${path} is outside the directories for keys`)
   }
   return textOf(path, await contentOf(path, file, maxBytes))
 }
 
-/** Whether an absolute path is one of the directories or lies below one. */
+/** Whether an absolute path is one of the directories or below one. */
 export function isBelow(path: string, directories: readonly string[]): boolean {
   return directories.some((directory) => {
     const prefix = directory.endsWith(sep) ? directory : directory + sep
@@ -41,14 +38,14 @@ export function isBelow(path: string, directories: readonly string[]): boolean {
   })
 }
 
-/** The directories by their true names; one that is not there holds no keys. */
+/** The real paths of the directories that exist. */
 async function existing(directories: readonly string[]): Promise<string[]> {
-  const names = await Promise.allSettled(directories.map((directory) => trueName(directory)))
+  const names = await Promise.allSettled(directories.map((directory) => realPath(directory)))
   return names.flatMap((name) => (name.status === 'fulfilled' ? [name.value] : []))
 }
 
 async function contentOf(path: string, file: string, maxBytes: number): Promise<Uint8Array> {
-  // A link put here since has not been judged; a named pipe in the key's place must not hold the call.
+  // A link created since then was not checked; a named pipe must not block the call.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(file, flags).catch((fault: unknown) => {
     throw faultOf(path, fault)
@@ -58,13 +55,13 @@ async function contentOf(path: string, file: string, maxBytes: number): Promise<
     if (stat.isDirectory()) throw new KeyError('key_unreadable', `the key file ${path} is a directory`)
     if (!stat.isFile()) throw new KeyError('key_unreadable', `the key file ${path} is not a regular file`)
     if (process.platform !== 'win32' && stat.mode & WORLD_WRITABLE) {
-      throw new KeyError('key_unreadable', `anyone may overwrite the key file ${path}: chmod 600 it`)
+      throw new KeyError('key_unreadable', `the key file ${path} is writable by everyone: chmod 600 it`)
     }
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxBytes + 1), 0, maxBytes + 1, 0)
     if (bytesRead > maxBytes) {
       throw new KeyError(
         'key_malformed',
-        `the key file ${path} has more than ${maxBytes} bytes, too many for a key`,
+        `the key file ${path} is larger than ${maxBytes} bytes, too large for a key`,
       )
     }
     return buffer.subarray(0, bytesRead)

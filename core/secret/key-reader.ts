@@ -1,5 +1,5 @@
-// Key references of a policy: `env:NAME` and `file://PATH`. A reference of another form may be a key that was
-// written where its reference belongs, so no message quotes one.
+// Reads key references of a policy: `env:NAME` and `file://PATH`. Any other text may be a key that was written in place of
+// its reference, so no message quotes it.
 import { resolve } from 'node:path'
 import type { PluginContext } from '../plugin/plugin.js'
 import { KeyError } from './key-error.js'
@@ -9,8 +9,8 @@ const FILE = 'file://'
 const ENV = 'env:'
 const envName = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** `foreign` is a reference of another scheme, for which somebody else has to speak. */
-export type KeyPlace =
+/** `foreign` is a reference with another scheme, for a CredentialSource. */
+export type KeyLocation =
   | { readonly kind: 'env'; readonly name: string }
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'foreign' }
@@ -20,7 +20,7 @@ export class KeyReader {
   #directories: readonly string[]
   #env: Readonly<Record<string, string | undefined>>
 
-  /** `directories`, from the policy's own, are where files may lie: the policy's and the gateway's by default. */
+  /** `directories`, relative to the policy's, are where key files may be; default: the policy's and the gateway's. */
   constructor(context: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>, directories?: readonly string[]) {
     const { baseDir, stateDir, env = process.env } = context
     this.#baseDir = baseDir
@@ -28,28 +28,27 @@ export class KeyReader {
     this.#env = env
   }
 
-  /** Where the reference leads. Throws `KeyError` for one that can never be followed. */
-  placeOf(ref: string): KeyPlace {
+  /** What the reference names. Throws `KeyError` for an invalid one. */
+  locate(ref: string): KeyLocation {
     if (ref.startsWith(ENV)) {
       const name = ref.slice(ENV.length)
       if (envName.test(name)) return { kind: 'env', name }
       throw new KeyError('key_ref', 'the reference names no environment variable; accepted is env:NAME')
     }
     if (!ref.startsWith(FILE)) return { kind: 'foreign' }
-    const path = resolve(this.#baseDir, decoded(ref.slice(FILE.length)))
+    const path = resolve(this.#baseDir, decodePath(ref.slice(FILE.length)))
     if (isBelow(path, this.#directories)) return { kind: 'file', path }
-    const message = `the key file ${path} lies outside the directories that keys may lie in (${this.#directories.join(', ')})`
+    const message = `the key file ${path} is outside the directories for keys (${this.#directories.join(', ')})`
     throw new KeyError('key_elsewhere', message)
   }
 
   /**
-   * The key, never empty, without white space around it. A file may have `maxBytes`, by default as many as a key
-   * can need. Rejects with `KeyError`.
+   * The key, never empty, without surrounding white space. A file may have at most `maxBytes`. Rejects with `KeyError`.
    */
   async read(ref: string, maxBytes?: number): Promise<string> {
-    const place = this.placeOf(ref)
-    if (place.kind === 'file') return readKeyFile(place.path, this.#directories, maxBytes)
-    if (place.kind === 'env') return this.#fromEnvironment(place.name)
+    const location = this.locate(ref)
+    if (location.kind === 'file') return readKeyFile(location.path, this.#directories, maxBytes)
+    if (location.kind === 'env') return this.#fromEnvironment(location.name)
     throw new KeyError('key_ref', 'not a key reference; accepted are env:NAME and file://PATH')
   }
 
@@ -61,14 +60,14 @@ export class KeyReader {
   }
 }
 
-function decoded(path: string): string {
+function decodePath(path: string): string {
   if (path === '' || path.includes('\0')) {
     throw new KeyError('key_ref', 'the reference names no file; accepted is file://PATH')
   }
   try {
     return decodeURIComponent(path)
   } catch (cause) {
-    // Not percent-encoding after all: then the path is meant as it stands.
+    // Not percent-encoded: the path is used as written.
     if (cause instanceof URIError) return path
     throw cause
   }

@@ -1,11 +1,11 @@
-// How a plugin shares its store: its stage gets the resource, everybody else the running store behind the port's token.
+// Binds a plugin's store: its stage resolves the resource, other code resolves the running store by the port's token.
 import type { DependencyContainer } from 'tsyringe'
 import { lateBound } from '../plugin/late-bound.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
 import type { StoreResource } from './resource.js'
 
-/** For `register`. The resource has looked for a store of the user's before: that binding of `port` stays. */
+/** For `register`. A binding of `port` in code stays; the resource already uses that store. */
 export function bindStore<T extends StoreLifecycle>(
   container: DependencyContainer,
   { resource, own, port }: { resource: StoreResource<T>; own: Token<StoreResource<T>>; port: Token<T> },

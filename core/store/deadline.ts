@@ -1,7 +1,8 @@
-// A store that does not answer must not hold a call, and a store known to hang must not cost every call the wait.
+// A deadline for store operations: a store that does not answer must not block a call, and while it hangs, calls do not
+// wait for the deadline each.
 import type { Clock } from '../plugin/tokens.js'
 
-/** After a time-out, one operation per `timeoutMs` is tried until the store answers any of them, late answers included. */
+/** After a timeout, one operation per `timeoutMs` is tried until the store answers one, even late. */
 export class Deadline {
   #name: string
   #timeoutMs: number
@@ -9,7 +10,7 @@ export class Deadline {
   #isHanging = false
   #retryAt = 0
 
-  /** `name` is what errors call the store, such as `quota store`. */
+  /** `name` is the name of the store in errors, such as `quota store`. */
   constructor(name: string, timeoutMs: number, clock: Clock) {
     this.#name = name
     this.#timeoutMs = timeoutMs
@@ -21,8 +22,8 @@ export class Deadline {
   }
 
   /**
-   * The result of `operation`, within the time. Rejects after the time, or at once while the store hangs. `onLate` gets
-   * a result that came after the time.
+   * The result of `operation`. Rejects at the deadline, or at once while the store hangs. `onLate` gets a result that
+   * arrives after the deadline.
    */
   async run<T>(operation: () => Promise<T>, onLate: (result: T) => void): Promise<T> {
     if (this.#isHanging && this.#clock.monotonic() < this.#retryAt) {
@@ -45,7 +46,7 @@ export class Deadline {
       return await Promise.race([result, timeout])
     } finally {
       clearTimeout(timer)
-      // A late error is dropped: the time-out was reported in its place.
+      // A late error is dropped, as the timeout was reported.
       if (isLate) result.then(onLate, () => undefined)
     }
   }

@@ -22,7 +22,7 @@ function make(path: string, mode: number): string | undefined {
   }
 }
 
-/** False where the directory is there already. */
+/** False where the directory exists. */
 function makeOne(path: string, mode: number): boolean {
   try {
     mkdirSync(path, { mode })

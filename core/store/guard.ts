@@ -1,5 +1,4 @@
-// A store's operations as the gateway runs them: within a deadline, their results checked, and one error for every
-// failure.
+// Wraps the operations of a store: with a deadline, a check of their results, and one error for every failure.
 import { Refusal } from '../call/errors.js'
 import { messageOf } from '../json/message.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
@@ -8,20 +7,20 @@ import { Deadline } from './deadline.js'
 
 type AsyncMethod = (...args: never[]) => Promise<unknown>
 
-/** The names of a port's operations: its asynchronous methods without those of `StoreLifecycle`. */
+/** The names of a store's operations: its asynchronous methods without those of `StoreLifecycle`. */
 type OperationName<T> = Exclude<
   { [K in keyof T]-?: NonNullable<T[K]> extends AsyncMethod ? K : never }[keyof T],
   keyof StoreLifecycle
 >
 
 interface Operation<T, F extends AsyncMethod> {
-  /** Throws for a result that the port does not allow. */
+  /** Throws for an invalid result. */
   check?(result: Awaited<ReturnType<F>>): void
-  /** Reverts an operation whose result came after its deadline, as its caller was told that it failed. */
+  /** Reverts an operation whose result arrived after the deadline, because it was reported as failed. */
   undo?(store: T, result: Awaited<ReturnType<F>>, ...args: Parameters<F>): Promise<unknown> | undefined
 }
 
-/** Every operation of a port. One that a store lacks, because it is optional, is passed over. */
+/** Every operation of a store. An optional one that the store does not have is skipped. */
 export type Operations<T> = {
   readonly [K in OperationName<T>]: NonNullable<T[K]> extends infer F extends AsyncMethod
     ? Operation<T, F>
@@ -35,7 +34,7 @@ export interface GuardOptions<T> {
   readonly operations: Operations<T>
   /** The counter of failures. */
   readonly failureMetric: string
-  /** What a failure means for calls, for the log. */
+  /** For the log: the effect of a failure on calls. */
   readonly whileDown: string
 }
 
@@ -45,12 +44,12 @@ interface Observers {
   readonly meter: Meter | undefined
 }
 
-/** Milliseconds between two log lines about a store that fails. */
+/** Milliseconds between two log lines about a failing store. */
 const LOG_INTERVAL_MS = 10_000
 
 /**
- * The store with every operation guarded. An operation rejects with `Refusal` `STORE_UNAVAILABLE`, whose cause says what
- * happened, and is counted and logged.
+ * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose cause
+ * is the error, and is counted and logged.
  */
 export function guarded<T extends StoreLifecycle>(
   store: T,
@@ -70,7 +69,7 @@ export function guarded<T extends StoreLifecycle>(
       logger?.warn({ fault: messageOf(cause), failures }, `the ${name} fails: ${whileDown}`)
       failures = 0
     }
-    return new Refusal('STORE_UNAVAILABLE', `The ${name} cannot be asked.`, { cause })
+    return new Refusal('STORE_UNAVAILABLE', `The ${name} is not available.`, { cause })
   }
 
   const own: T = Object.create(null)
@@ -85,7 +84,7 @@ export function guarded<T extends StoreLifecycle>(
       }
       try {
         if (deadline === undefined) return await run()
-        // An undo that fails has been counted and logged as a failure of the store.
+        // A failed undo is counted and logged as a failure of the store.
         return await deadline.run(run, (late) => undo?.(own, late, ...args)?.catch(() => undefined))
       } catch (cause) {
         throw failure(cause)

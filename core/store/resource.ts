@@ -1,5 +1,5 @@
-// How a section gets its store: chosen by the policy or bound by the user, imported when it is used, shared across
-// reloads, connected at the start, and guarded.
+// The store of a section: chosen by the policy or bound in code, imported on use, shared across reloads, connected at
+// the start, and guarded.
 import { resolve } from 'node:path'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
@@ -12,18 +12,18 @@ import type { RedisConnectionOptions } from './redis/connection.js'
 
 /** A section's settings of its store. */
 export interface StoreSettings {
-  /** Directory of a store on disk, from the policy's directory. */
+  /** Directory of a store on disk, relative to the policy's directory. */
   readonly dir?: string | undefined
   readonly redisUrl?: string | undefined
   /** The section's `redis` object. */
   readonly redis?: Omit<RedisConnectionOptions, 'url'> | undefined
-  /** Prefix of the keys, where it is no part of `redis`. */
+  /** Prefix of the keys, where it is not part of `redis`. */
   readonly namespace?: string | undefined
-  /** Milliseconds within which an operation has to end. */
+  /** Timeout of an operation in milliseconds. */
   readonly timeoutMs: number
 }
 
-/** What a store is opened with. */
+/** The environment for opening a store. */
 export interface StoreEnvironment {
   /** Absolute; for a store on disk. */
   readonly dir: string
@@ -32,7 +32,7 @@ export interface StoreEnvironment {
   readonly clock: Clock
 }
 
-/** Imports a store's module and opens the store. */
+/** Imports the module of a store and opens it. */
 export type StoreKind<T> = (environment: StoreEnvironment) => Promise<T>
 
 export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
@@ -44,7 +44,7 @@ export interface StoreOptions<T> extends Omit<GuardOptions<T>, 'timeoutMs'> {
   readonly settings: StoreSettings
   /** A store that the user made: it is used in place of every kind, and the user closes it. */
   readonly instance?: { readonly name: string; readonly store: T } | undefined
-  /** The gateway starts though the store cannot be reached. */
+  /** The gateway starts even if the store is not available. */
   readonly isOptional?: boolean
 }
 
@@ -67,7 +67,7 @@ export class StoreResource<T extends StoreLifecycle> {
     this.#options = options
     this.#context = context
     this.clock = resolveOptional(context.container, tokens.Clock) ?? systemClock
-    // All that configures the store, and hashed, as the URL may hold a password.
+    // The whole configuration of the store, hashed because the URL may contain a password.
     const { redisUrl, redis, namespace, timeoutMs } = settings
     const configured =
       redisUrl === undefined ? { dir: this.#dir } : { redisUrl, redis: { ...redis }, namespace, timeoutMs }
@@ -78,7 +78,7 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#options.name
   }
 
-  /** The kind, or the name of the user's store. */
+  /** The kind, or the name of the store from code. */
   get source(): string {
     return this.#options.instance?.name ?? this.#options.kind
   }
@@ -89,7 +89,7 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#running
   }
 
-  /** Rejects when the store cannot be opened or reached. Safe twice. */
+  /** Rejects when the store cannot be opened or connected. Idempotent. */
   async start(signal: AbortSignal): Promise<void> {
     if (this.#running !== undefined) return
     const { name, section, isOptional, operations, failureMetric, whileDown, settings } = this.#options
@@ -97,7 +97,7 @@ export class StoreResource<T extends StoreLifecycle> {
       const store = await this.#open()
       await store.connect?.(signal).catch((fault: unknown) => {
         if (isOptional !== true) throw fault
-        this.#context.warn(`${section}: ${messageOf(fault)}; the gateway goes on trying to connect`)
+        this.#context.warn(`${section}: ${messageOf(fault)}; the gateway keeps trying to connect`)
       })
       const { container } = this.#context
       this.#running = guarded(
@@ -121,7 +121,7 @@ export class StoreResource<T extends StoreLifecycle> {
     for (const lease of this.#leases.splice(0).reverse()) await lease.release()
   }
 
-  /** Why calls that need the store would be refused now. */
+  /** Why calls that need the store are refused now; undefined while it is available. */
   ready(): string | undefined {
     return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
   }

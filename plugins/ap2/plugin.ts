@@ -1,4 +1,4 @@
-// The section is known and documented, and refused at load until its stage is written.
+// The section is documented, and refused at load until its stage is implemented.
 import { definePlugin } from '@svc/core'
 import { ap2Schema } from './config.js'
 import { Ap2Stage } from './stage.js'

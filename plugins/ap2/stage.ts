@@ -1,4 +1,4 @@
-// Stands where AP2 mandate checks will: a payment must not pass because its mandate was not looked at.
+// Placeholder for AP2 mandate checks: it refuses every call, because an unchecked payment must not pass.
 import { type Call, failed, type Next, type Outcome, type Stage } from '@svc/core'
 
 export class Ap2Stage implements Stage {

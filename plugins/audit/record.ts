@@ -8,7 +8,7 @@ import {
   type GatewayEvent,
   type Identity,
   identity,
-  type JudgedFinding,
+  type RecordedFinding,
   redactor,
   type Settlement,
   verdict,
@@ -208,7 +208,7 @@ function commonFields(context: RecordContext) {
   }
 }
 
-function judged(call: Call): JudgedFinding[] {
+function judged(call: Call): RecordedFinding[] {
   if (call.findings.length === 0) return []
   const rule = call.get(verdict)
   return call.findings.map((finding) => {

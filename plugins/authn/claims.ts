@@ -1,10 +1,10 @@
-// From the claims of a verified token to who is calling. A claim of the wrong shape is refused rather than
-// guessed at: a wrong guess here is somebody else's permission.
+// Reads the caller's identity from the claims of a verified token. A claim of the wrong type is refused and not
+// interpreted, because a wrong interpretation could grant another caller's permissions.
 import { type Identity, Refusal } from '@svc/core'
 import type { OidcConfig } from './config.js'
 import { quote } from './refusals.js'
 
-/** Longest tenant, user, subject, client, role or node, in UTF-16 units. */
+/** Maximum length of a tenant, user, subject, client, role or node, in UTF-16 units. */
 const maxLength = 256
 
 export type Claims = Readonly<Record<string, unknown>>
@@ -13,7 +13,7 @@ export type ClaimNames = Pick<
   'tenantClaim' | 'userClaim' | 'rolesClaim' | 'subjectClaim' | 'clientIdClaim' | 'nodeClaim'
 >
 
-/** Throws `Refusal`: `UNAUTHORIZED_TENANT` where the tenant is at fault, else `UNAUTHENTICATED`. */
+/** Throws `Refusal`: `UNAUTHORIZED_TENANT` for the tenant claim, else `UNAUTHENTICATED`. */
 export function identityOf(claims: Claims, names: ClaimNames): Identity {
   const tenant = tenantOf(claims, names.tenantClaim)
   const user = text(claims, names.userClaim)
@@ -22,7 +22,7 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
   if (user === undefined && clientId === undefined && userId === undefined) {
     throw new Refusal(
       'UNAUTHENTICATED',
-      `The token names nobody: it has no ${quote(names.userClaim)} claim and no subject or client either.`,
+      `The token names no caller: it has no ${quote(names.userClaim)} claim, no subject and no client.`,
     )
   }
   const nodeId = names.nodeClaim === undefined ? undefined : text(claims, names.nodeClaim)
@@ -37,7 +37,7 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
   })
 }
 
-/** The claim of that name, else what the dotted path leads to, as in `realm_access.roles`. */
+/** The claim of that name, else the value at the dotted path, as in `realm_access.roles`. */
 function claim(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   if (!name.includes('.')) return undefined
@@ -55,10 +55,10 @@ function tenantOf(claims: Claims, name: string): string {
   if (value === undefined || value === null) {
     throw new Refusal(
       'UNAUTHORIZED_TENANT',
-      `The token has no ${quote(name)} claim, so its tenant cannot be told.`,
+      `The token has no ${quote(name)} claim, so its tenant is unknown.`,
     )
   }
-  const fault = typeof value === 'string' && /[/\\]/.test(value) ? 'holds a slash' : faultOf(value)
+  const fault = typeof value === 'string' && /[/\\]/.test(value) ? 'contains a slash' : faultOf(value)
   if (fault !== undefined) {
     throw new Refusal('UNAUTHORIZED_TENANT', `The token's tenant, its ${quote(name)} claim, ${fault}.`)
   }
@@ -71,7 +71,7 @@ function clientOf(claims: Claims, name: string | undefined): string | undefined 
   return named ?? text(claims, 'azp') ?? text(claims, 'client_id') ?? text(claims, 'sub')
 }
 
-/** A claim that may be left out, and is a string where it is not. */
+/** An optional claim, which must be a string. */
 function text(claims: Claims, name: string): string | undefined {
   const value = claim(claims, name)
   if (value === undefined || value === null) return undefined
@@ -84,12 +84,12 @@ function rolesOf(claims: Claims, name: string): string[] {
   return namesOf(claims, name, 'roles')
 }
 
-/** Throws `Refusal` where the claim is there and cannot be read. */
+/** Throws `Refusal` where the claim has the wrong type. */
 export function scopesOf(claims: Claims, name: string): ReadonlySet<string> {
   return new Set(namesOf(claims, name, 'scopes'))
 }
 
-/** A list of names, or names with spaces between them as in OAuth's `scope` (RFC 6749 §3.3). */
+/** A list of names, or one string of names separated by spaces, as OAuth's `scope` (RFC 6749 §3.3). */
 function namesOf(claims: Claims, name: string, what: string): string[] {
   const value = claim(claims, name)
   if (value === undefined || value === null) return []
@@ -98,26 +98,26 @@ function namesOf(claims: Claims, name: string, what: string): string[] {
   else if (typeof value !== 'string') {
     throw new Refusal(
       'UNAUTHENTICATED',
-      `The token's ${quote(name)} claim is neither a list of strings nor a string, so its ${what} cannot be told.`,
+      `The token's ${quote(name)} claim is neither a list of strings nor a string, so its ${what} are unknown.`,
     )
   }
   for (const [at, role] of list.entries()) {
     const fault = faultOf(role)
     if (fault !== undefined) {
-      throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim, at its entry ${at}, ${fault}.`)
+      throw new Refusal('UNAUTHENTICATED', `The token's ${quote(name)} claim, at index ${at}, ${fault}.`)
     }
   }
   return [...new Set(list as string[])]
 }
 
-/** What keeps a value from being a name: names end up in records, store keys and file paths. */
+/** Why a value is not accepted as a name. Names are written to records, store keys and file paths. */
 function faultOf(value: unknown): string | undefined {
   if (Array.isArray(value)) return 'is a list, where one string is expected'
   if (typeof value !== 'string')
     return `is ${value === null ? 'null' : `of type ${typeof value}`}, where a string is expected`
   if (value.trim() === '') return 'is empty'
   if (value.length > maxLength) return `has ${value.length} characters, more than ${maxLength}`
-  if (/\p{Cc}/u.test(value)) return 'holds control characters'
+  if (/\p{Cc}/u.test(value)) return 'contains control characters'
   if (!value.isWellFormed()) return 'is not well-formed Unicode'
   return undefined
 }

@@ -1,12 +1,12 @@
-// The `authn` section of the policy (contract.md §2.7), and what it leaves open.
+// The `authn` section of the policy (contract.md §2.7).
 
 import { isLoopbackHost } from '@svc/core/http'
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 
 /**
- * Every accepted signature algorithm: asymmetric ones only. A token signed with HMAC could be forged by
- * whoever has the public key, and `none` by anyone (RFC 8725 §2.1).
+ * The accepted signature algorithms, all of them asymmetric: with HMAC a token could be forged with the public key, and
+ * with `none` without any key (RFC 8725 §2.1).
  */
 const signatureAlgorithms = [
   'RS256',
@@ -33,35 +33,33 @@ const jwksSchema = z
       .int()
       .min(1)
       .default(600)
-      .describe(
-        'Seconds for which a fetched key set is used; it is fetched anew, on use, from half of that on.',
-      ),
+      .describe('Seconds for which a fetched key set is used; from half of that on it is refreshed on use.'),
     staleSec: z
       .number()
       .int()
       .min(0)
       .default(3600)
-      .describe('Seconds beyond maxAgeSec for which the last key set serves while it cannot be fetched.'),
+      .describe('Seconds beyond maxAgeSec for which the last key set is used while it cannot be fetched.'),
     cooldownSec: z
       .number()
       .int()
       .min(1)
       .default(30)
-      .describe('Least seconds between two fetches made because a token names a key that is not in the set.'),
+      .describe('Minimum seconds between two fetches for tokens that name an unknown key.'),
     timeoutMs: z
       .number()
       .int()
       .min(1)
       .max(60_000)
       .default(5000)
-      .describe('Milliseconds after which one fetch of the key set is given up.'),
+      .describe('Timeout of one fetch of the key set, in milliseconds.'),
   })
   .refine((jwks) => jwks.cooldownSec <= jwks.maxAgeSec, {
     path: ['cooldownSec'],
     message: 'must not be longer than maxAgeSec',
   })
 
-/** RFC 6749 §3.3: a scope-token. It stands in quotes in headers, between spaces. */
+/** RFC 6749 §3.3: a scope-token. */
 const scopeList = z.array(
   z
     .string()
@@ -70,11 +68,11 @@ const scopeList = z.array(
 
 const scopesSchema = z
   .strictObject({
-    required: scopeList.default([]).describe('What every call takes.'),
+    required: scopeList.default([]).describe('Scopes that every call requires.'),
     servers: z
       .record(z.string().min(1), scopeList)
       .default({})
-      .describe('Server name in `targets` to what calls of that server take as well.'),
+      .describe('Server name in `targets` to further scopes that its calls require.'),
     tools: z
       .record(z.string(), scopeList)
       .superRefine((tools, context) => {
@@ -89,7 +87,7 @@ const scopesSchema = z
       })
       .default({})
       .describe(
-        'Pattern to what the tools, prompts and resources that it matches take as well; all that match.',
+        'Pattern to further scopes that the matching tools, prompts and resources require; all matching patterns apply.',
       ),
   })
   .describe('Scopes that a token must have; a call without them is answered 403 insufficient_scope.')
@@ -104,26 +102,26 @@ const oidcSchema = z
     tenantClaim: claimName
       .default('org')
       .describe(
-        'Claim carrying the tenant. Claim names may be dotted paths; a claim of the whole name wins.',
+        'Claim with the tenant. Claim names may be dotted paths; a claim whose name is the whole text takes precedence.',
       ),
     userClaim: claimName
       .default('email')
-      .describe('Claim carrying the user. A token without it is a service agent.'),
+      .describe('Claim with the user. A token without it is a service agent.'),
     rolesClaim: claimName
       .default('roles')
-      .describe('Claim carrying the roles: a list of strings, or one string of roles separated by spaces.'),
-    subjectClaim: claimName.default('sub').describe('Claim carrying the subject.'),
+      .describe('Claim with the roles: a list of strings, or one string of roles separated by spaces.'),
+    subjectClaim: claimName.default('sub').describe('Claim with the subject.'),
     clientIdClaim: claimName
       .optional()
       .describe(
-        'Claim naming a service agent; where it is absent: `azp`, `client_id`, `sub`, in this order.',
+        'Claim with the name of a service agent; where it is absent: `azp`, `client_id`, `sub`, in this order.',
       ),
     nodeClaim: claimName
       .optional()
-      .describe('Claim naming the agent node; only a node named here may use the allowlists of agent_nodes.'),
+      .describe('Claim with the agent node; only a node named by it may use the allowlists of agent_nodes.'),
     scopeClaim: claimName
       .default('scope')
-      .describe('Claim carrying the scopes: one string of scopes separated by spaces, or a list of strings.'),
+      .describe('Claim with the scopes: one string of scopes separated by spaces, or a list of strings.'),
     scopes: scopesSchema.optional(),
     algorithms: z
       .array(z.enum(signatureAlgorithms))
@@ -139,35 +137,39 @@ const oidcSchema = z
     allowInsecureHttp: z
       .boolean()
       .default(false)
-      .describe('Fetch the key set over plain http from a host that is not loopback. For trials only.'),
-    jwks: jwksSchema.prefault({}).describe('How the key set is fetched and kept.'),
+      .describe('Allow plain http for the key set from a host that is not loopback. For tests only.'),
+    jwks: jwksSchema.prefault({}).describe('How the key set is fetched and cached.'),
     tokenCacheSize: z
       .number()
       .int()
       .min(0)
       .max(1_000_000)
       .default(10_000)
-      .describe('How many verified tokens are remembered, by hash; 0 remembers none.'),
+      .describe('Number of verified tokens that are cached, by hash; 0 turns the cache off.'),
     tokenCacheSec: z
       .number()
       .int()
       .min(1)
       .default(300)
-      .describe('Seconds for which a verified token is remembered, never beyond its `exp`.'),
+      .describe('Seconds for which a verified token is cached, at most until its `exp`.'),
   })
   .superRefine((oidc, context) => {
-    // What is no URL has been told so already.
+    // An invalid URL is reported by the schema of the key.
     if (!URL.canParse(oidc.jwks_uri)) return
     const url = new URL(oidc.jwks_uri)
     if (url.username !== '' || url.password !== '') {
-      context.addIssue({ code: 'custom', path: ['jwks_uri'], message: 'must not hold a user or a password' })
+      context.addIssue({
+        code: 'custom',
+        path: ['jwks_uri'],
+        message: 'must not contain a user or a password',
+      })
     }
     if (url.protocol === 'http:' && !isLoopbackHost(url.hostname) && !oidc.allowInsecureHttp) {
       context.addIssue({
         code: 'custom',
         path: ['jwks_uri'],
         message:
-          'must be https: whoever can change what this address answers can issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
+          'must be https, because a changed answer of this URL lets an attacker issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
       })
     }
   })
@@ -178,18 +180,17 @@ export const authnSchema = z
       .boolean()
       .default(false)
       .describe(
-        "Let calls without a bearer token in, as the gateway's own tenant. A token that is present is always validated.",
+        "Accept calls without a bearer token, as the gateway's own tenant. A token that is present is always validated.",
       ),
     oidc: oidcSchema.optional().describe('Validate bearer tokens of this OpenID Connect issuer.'),
   })
-
   .superRefine(({ allowUnauthenticated, oidc }, context) => {
     if (!allowUnauthenticated || oidc?.scopes === undefined || oidc.scopes.required.length === 0) return
     context.addIssue({
       code: 'custom',
       path: ['allowUnauthenticated'],
       message:
-        'lets nobody in, as every call needs the scopes of oidc.scopes.required; leave one of them out',
+        'has no effect, as every call requires the scopes of oidc.scopes.required; remove one of the two',
     })
   })
   .describe('Who may call: bearer tokens, validated against an OpenID Connect issuer.')

@@ -1,22 +1,22 @@
-// Where the issuer's key set comes from: a port, and its default over HTTP.
+// The source of the issuer's key set: an interface, and its default implementation over HTTP.
 import { token } from '@svc/core'
 import { type Dispatcher, request } from 'undici'
 
 /**
- * Fetches a key set. Bind `jwksSource` to take it from elsewhere: a file, a mesh, a proxy that needs a
- * login. Caching, cool-down, time limit and the choice of keys stay with the plugin.
+ * Fetches a key set. Bind `jwksSource` to read it from elsewhere: a file, a service mesh, an authenticated proxy.
+ * The plugin does the caching, cooldown, timeout and key selection.
  */
 export interface JwksSource {
   /**
-   * The JWK Set document (RFC 7517 §5), parsed but not judged. Rejects when it cannot be had; `signal`
-   * fires when nobody waits any longer.
+   * The JWK Set document (RFC 7517 §5), parsed and not validated. Rejects when it cannot be fetched; `signal` aborts at
+   * the timeout.
    */
   load(uri: string, signal: AbortSignal): Promise<unknown>
 }
 
 export const jwksSource = token<JwksSource>('authn/JwksSource')
 
-/** A key set of 100 RSA keys with certificates is under this. */
+/** 100 RSA keys with certificates are smaller. */
 const maxBytes = 256 * 1024
 
 export class HttpJwksSource implements JwksSource {
@@ -30,15 +30,15 @@ export class HttpJwksSource implements JwksSource {
   async load(uri: string, signal: AbortSignal): Promise<unknown> {
     const { statusCode, body } = await request(uri, {
       headers: { accept: 'application/jwk-set+json, application/json' },
-      // Fetches are minutes apart: an idle connection would only go stale.
+      // Fetches are minutes apart, so an idle connection would only become stale.
       reset: true,
       signal,
       ...(this.#dispatcher === undefined ? {} : { dispatcher: this.#dispatcher }),
     })
-    // Redirects are not followed: the policy names the one address that is trusted.
+    // Redirects are not followed, because the policy names the only trusted address.
     if (statusCode !== 200) {
       await body.dump({ limit: 1 })
-      throw new Error(`the key set's address answered ${statusCode}`)
+      throw new Error(`the key set's URL answered ${statusCode}`)
     }
     const pieces: Uint8Array[] = []
     let bytes = 0
@@ -50,7 +50,7 @@ export class HttpJwksSource implements JwksSource {
     try {
       return JSON.parse(Buffer.concat(pieces).toString('utf8'))
     } catch (cause) {
-      throw new Error("the key set's address did not answer with JSON", { cause })
+      throw new Error("the key set's URL did not answer with JSON", { cause })
     }
   }
 }

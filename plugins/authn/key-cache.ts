@@ -1,18 +1,18 @@
-// Keeps the issuer's key set: one fetch at a time, a bounded rate of them, and the last good set for a
-// bounded time while the issuer is down. It fetches on use, never by a timer.
+// Caches the issuer's key set: one fetch at a time, a limited rate of fetches, and the last valid set for a limited
+// time while the issuer is down. It fetches on use, never by a timer.
 import type { Clock, Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { JwksSource } from './jwks-source.js'
-import { type IssuerKey, type KeySet, pick, readKeySet } from './key-set.js'
+import { type IssuerKey, type KeySet, matchingKeys, readKeySet } from './key-set.js'
 
 const firstRetryMs = 1000
 
-/** The keys are not to be had, so nothing can be said of any token. */
-export class KeysUnavailable extends Error {
-  override readonly name = 'KeysUnavailable'
+/** The keys are not available, so no token can be checked. */
+export class KeysUnavailableError extends Error {
+  override readonly name = 'KeysUnavailableError'
   constructor(
-    /** Seconds until it is worth trying again; at least 1. */
+    /** Seconds until the next fetch; at least 1. */
     readonly retryAfterSec: number,
     options: ErrorOptions,
   ) {
@@ -20,7 +20,7 @@ export class KeysUnavailable extends Error {
   }
 }
 
-export interface KeyCacheParts {
+export interface KeyCacheDependencies {
   readonly source: JwksSource
   readonly clock: Clock
   readonly logger: Logger | undefined
@@ -28,78 +28,78 @@ export interface KeyCacheParts {
 
 export class KeyCache {
   #uri: string
-  #parts: KeyCacheParts
-  #renewMs: number
+  #parts: KeyCacheDependencies
+  #refreshMs: number
   #maxAgeMs: number
-  #endMs: number
+  #maxStaleMs: number
   #cooldownMs: number
   #timeoutMs: number
 
   #set: KeySet | undefined
-  /** Monotonic milliseconds, like every moment here: the wall clock may jump. */
+  /** Monotonic milliseconds, like every time here, because the wall clock may jump. */
   #fetchedAt = Number.NEGATIVE_INFINITY
-  #renewing: Promise<void> | undefined
+  #refreshing: Promise<void> | undefined
   #failure: unknown
   #failures = 0
   #retryAt = Number.NEGATIVE_INFINITY
   #probeAt = Number.NEGATIVE_INFINITY
-  #remarked = ''
+  #lastWarning = ''
   #closed = new AbortController()
 
-  constructor(config: Pick<OidcConfig, 'jwks_uri' | 'jwks'>, parts: KeyCacheParts) {
+  constructor(config: Pick<OidcConfig, 'jwks_uri' | 'jwks'>, parts: KeyCacheDependencies) {
     this.#uri = config.jwks_uri
     this.#parts = parts
     this.#maxAgeMs = config.jwks.maxAgeSec * 1000
-    this.#renewMs = this.#maxAgeMs / 2
-    this.#endMs = this.#maxAgeMs + config.jwks.staleSec * 1000
+    this.#refreshMs = this.#maxAgeMs / 2
+    this.#maxStaleMs = this.#maxAgeMs + config.jwks.staleSec * 1000
     this.#cooldownMs = config.jwks.cooldownSec * 1000
     this.#timeoutMs = config.jwks.timeoutMs
   }
 
   /**
-   * True while the keys at hand may be relied on without waiting; begins a fetch where one is due. Cheap:
-   * it is asked on every call.
+   * True while the cached keys can be used without waiting; starts a fetch where one is due. Cheap, as every call
+   * asks.
    */
-  fresh(): boolean {
+  isFresh(): boolean {
     const age = this.#age()
-    if (age < this.#renewMs) return true
-    this.#renew()
-    // Once a fetch has failed nobody waits for the next: an issuer that hangs would hold up every call.
-    return age < (this.#failures > 0 ? this.#endMs : this.#maxAgeMs)
+    if (age < this.#refreshMs) return true
+    this.#refresh()
+    // After a failed fetch no call waits for the next one, or an issuer that hangs would delay every call.
+    return age < (this.#failures > 0 ? this.#maxStaleMs : this.#maxAgeMs)
   }
 
-  /** Resolves when the keys at hand may be relied on; rejects with `KeysUnavailable`. */
-  async usable(): Promise<KeySet> {
-    if (!this.fresh()) await this.#renewing
-    if (this.#set === undefined || this.#age() >= this.#endMs) throw this.#unavailable()
+  /** The keys, after a fetch where one is due; rejects with `KeysUnavailableError`. */
+  async current(): Promise<KeySet> {
+    if (!this.isFresh()) await this.#refreshing
+    if (this.#set === undefined || this.#age() >= this.#maxStaleMs) throw this.#unavailable()
     return this.#set
   }
 
   /**
-   * The keys a token's header may mean. When there is none the set is fetched anew, at most once per
-   * cool-down, for the issuer may have begun to use a new key.
+   * The keys that match a token's header. Where none does, the set is fetched again, at most once per cooldown, because
+   * the issuer may have added a key.
    */
   async find(alg: SignatureAlgorithm, kid: string | undefined): Promise<IssuerKey[]> {
-    const found = pick(await this.usable(), alg, kid)
-    return found.length > 0 ? found : this.findAnew(alg, kid)
+    const found = matchingKeys(await this.current(), alg, kid)
+    return found.length > 0 ? found : this.findAfterRefresh(alg, kid)
   }
 
-  /** Like `find`, but looks at the issuer first, where the cool-down lets it. */
-  async findAnew(alg: SignatureAlgorithm, kid: string | undefined): Promise<IssuerKey[]> {
+  /** Like `find`, after a fetch where the cooldown allows it. */
+  async findAfterRefresh(alg: SignatureAlgorithm, kid: string | undefined): Promise<IssuerKey[]> {
     const now = this.#parts.clock.monotonic()
-    if (this.#renewing === undefined && now >= this.#probeAt && this.#renew() !== undefined) {
+    if (this.#refreshing === undefined && now >= this.#probeAt && this.#refresh() !== undefined) {
       this.#probeAt = now + this.#cooldownMs
     }
-    await this.#renewing
-    const found = pick(await this.usable(), alg, kid)
-    // The key may be a new one, and there is no telling while the issuer cannot be asked.
+    await this.#refreshing
+    const found = matchingKeys(await this.current(), alg, kid)
+    // The key may be new, which cannot be checked while the issuer is down.
     if (found.length === 0 && this.#failures > 0) throw this.#unavailable()
     return found
   }
 
-  /** Why no token could be checked now. Begins a fetch where one is due. */
-  trouble(): string | undefined {
-    if (this.fresh() || this.#age() < this.#endMs) return undefined
+  /** Why no token can be checked now. Starts a fetch where one is due. */
+  unavailableReason(): string | undefined {
+    if (this.isFresh() || this.#age() < this.#maxStaleMs) return undefined
     return this.#failures > 0
       ? `the key set ${this.#uri} cannot be fetched: ${messageOf(this.#failure)}`
       : `the key set ${this.#uri} is being fetched`
@@ -113,25 +113,25 @@ export class KeyCache {
     return this.#parts.clock.monotonic() - this.#fetchedAt
   }
 
-  #unavailable(): KeysUnavailable {
+  #unavailable(): KeysUnavailableError {
     const waitMs = Math.max(this.#retryAt - this.#parts.clock.monotonic(), firstRetryMs)
-    return new KeysUnavailable(Math.ceil(waitMs / 1000), { cause: this.#failure })
+    return new KeysUnavailableError(Math.ceil(waitMs / 1000), { cause: this.#failure })
   }
 
-  /** Joins or begins a fetch; undefined while the last failure is too recent. Never rejects. */
-  #renew(): Promise<void> | undefined {
-    if (this.#renewing === undefined && this.#parts.clock.monotonic() >= this.#retryAt) {
-      this.#renewing = this.#fetch().finally(() => {
-        this.#renewing = undefined
+  /** Joins or starts a fetch; undefined during the backoff after a failure. Never rejects. */
+  #refresh(): Promise<void> | undefined {
+    if (this.#refreshing === undefined && this.#parts.clock.monotonic() >= this.#retryAt) {
+      this.#refreshing = this.#fetch().finally(() => {
+        this.#refreshing = undefined
       })
     }
-    return this.#renewing
+    return this.#refreshing
   }
 
   async #fetch(): Promise<void> {
     const { clock, logger } = this.#parts
     try {
-      this.#accept(readKeySet(await this.#load(), this.#set))
+      this.#use(readKeySet(await this.#load(), this.#set))
     } catch (failure) {
       this.#failure = failure
       this.#retryAt = clock.monotonic() + Math.min(firstRetryMs * 2 ** this.#failures, this.#cooldownMs)
@@ -144,40 +144,40 @@ export class KeyCache {
     }
   }
 
-  #accept(set: KeySet): void {
+  #use(set: KeySet): void {
     for (const [id, key] of this.#set?.keys ?? []) if (!set.keys.has(id)) key.retired = true
     this.#set = set
     this.#fetchedAt = this.#parts.clock.monotonic()
     if (this.#failures > 0) {
       this.#parts.logger?.info(
         { jwks_uri: this.#uri, failures: this.#failures },
-        'the key set is fetched again',
+        'the key set could be fetched again',
       )
     }
     this.#failure = undefined
     this.#failures = 0
-    const remarks = set.remarks.join('; ')
-    if (remarks !== '' && remarks !== this.#remarked) {
+    const warnings = set.warnings.join('; ')
+    if (warnings !== '' && warnings !== this.#lastWarning) {
       this.#parts.logger?.warn(
-        { jwks_uri: this.#uri, remarks: set.remarks },
+        { jwks_uri: this.#uri, warnings: set.warnings },
         'keys of the key set are not used',
       )
     }
-    this.#remarked = remarks
+    this.#lastWarning = warnings
   }
 
-  /** The document, within the time limit even where the source does not heed the signal. */
+  /** The document; ends at the timeout even where the source ignores the signal. */
   async #load(): Promise<unknown> {
-    const late = new AbortController()
+    const timeout = new AbortController()
     const timer = setTimeout(
-      () => late.abort(new Error(`no whole answer within ${this.#timeoutMs} ms`)),
+      () => timeout.abort(new Error(`no complete answer within ${this.#timeoutMs} ms`)),
       this.#timeoutMs,
     )
-    const stop = () => late.abort(this.#closed.signal.reason)
+    const stop = () => timeout.abort(this.#closed.signal.reason)
     this.#closed.signal.addEventListener('abort', stop)
     try {
       this.#closed.signal.throwIfAborted()
-      return await Promise.race([aborted(late.signal), this.#parts.source.load(this.#uri, late.signal)])
+      return await Promise.race([aborted(timeout.signal), this.#parts.source.load(this.#uri, timeout.signal)])
     } finally {
       clearTimeout(timer)
       this.#closed.signal.removeEventListener('abort', stop)

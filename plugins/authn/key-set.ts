@@ -1,4 +1,4 @@
-// A key set as the issuer publishes it, cut down to the keys that may verify a signature.
+// Reads an issuer's key set and selects the keys that can verify signatures.
 import { canonicalize } from '@svc/core/json'
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import type { SignatureAlgorithm } from './config.js'
@@ -25,10 +25,10 @@ const keyOf: Record<SignatureAlgorithm, { readonly kty: string; readonly crv?: s
 
 const keyTypes = new Set(Object.values(keyOf).map(({ kty }) => kty))
 
-/** One public key of the issuer's. The same object for as long as the issuer publishes it unchanged. */
+/** A public key of the issuer. The same object as long as the issuer publishes it unchanged. */
 export class IssuerKey {
   readonly kid: string | undefined
-  /** True once the issuer publishes it no more: what it verified is no longer believed. */
+  /** True once the issuer has removed it: tokens that it verified are no longer accepted. */
   retired = false
   #jwk: JWK
   #imported = new Map<SignatureAlgorithm, Promise<CryptoKey | Uint8Array>>()
@@ -38,13 +38,13 @@ export class IssuerKey {
     this.kid = jwk.kid
   }
 
-  fits(alg: SignatureAlgorithm): boolean {
+  supports(alg: SignatureAlgorithm): boolean {
     const { kty, crv } = keyOf[alg]
     if (this.#jwk.kty !== kty || (crv !== undefined && this.#jwk.crv !== crv)) return false
     return this.#jwk.alg === undefined || this.#jwk.alg === alg
   }
 
-  /** Rejects when the issuer published something that is no key. */
+  /** Rejects when the published key is invalid. */
   import(alg: SignatureAlgorithm): Promise<CryptoKey | Uint8Array> {
     let key = this.#imported.get(alg)
     if (key === undefined) {
@@ -58,60 +58,60 @@ export class IssuerKey {
 export interface KeySet {
   /** Canonical JWK → key. */
   readonly keys: ReadonlyMap<string, IssuerKey>
-  /** What the operator should be told of keys that were passed over. */
-  readonly remarks: readonly string[]
+  /** For the log: keys that are not used, and why. */
+  readonly warnings: readonly string[]
 }
 
 /**
- * The usable keys of a JWK Set, keeping the objects of those that `before` already had. Throws when it is
- * no key set, has more than 100 keys, or has none that could verify a signature.
+ * The usable keys of a JWK Set; keys that `previous` already has keep their objects. Throws for an invalid document,
+ * more than 100 keys, or no key that can verify signatures.
  */
-export function readKeySet(document: unknown, before: KeySet | undefined): KeySet {
+export function readKeySet(document: unknown, previous: KeySet | undefined): KeySet {
   const list: unknown = isObject(document) ? document['keys'] : undefined
   if (!Array.isArray(list)) throw new Error('the key set is not a JSON object with a list of "keys"')
   if (list.length > maxKeys) {
     throw new Error(`the key set has ${list.length} keys; at most ${maxKeys} are accepted`)
   }
   const keys = new Map<string, IssuerKey>()
-  const remarks: string[] = []
+  const warnings: string[] = []
   for (const [at, jwk] of list.entries()) {
     const fault = faultOf(jwk)
-    if (fault !== undefined) remarks.push(`keys[${at}]${nameOf(jwk)} ${fault}`)
+    if (fault !== undefined) warnings.push(`keys[${at}]${describeKid(jwk)} ${fault}`)
     else if (isForVerifying(jwk)) {
       const id = canonicalize(jwk)
-      keys.set(id, before?.keys.get(id) ?? new IssuerKey(jwk))
+      keys.set(id, previous?.keys.get(id) ?? new IssuerKey(jwk))
     }
   }
   if (keys.size === 0) {
-    throw new Error(['the key set has no key that could verify a signature', ...remarks].join('; '))
+    throw new Error(['the key set has no key that can verify signatures', ...warnings].join('; '))
   }
-  return { keys, remarks }
+  return { keys, warnings }
 }
 
-/** The keys that a token's header may mean. */
-export function pick(set: KeySet, alg: SignatureAlgorithm, kid: string | undefined): IssuerKey[] {
+/** The keys that match a token's header. */
+export function matchingKeys(set: KeySet, alg: SignatureAlgorithm, kid: string | undefined): IssuerKey[] {
   const found: IssuerKey[] = []
   for (const key of set.keys.values()) {
-    if ((kid === undefined || key.kid === kid) && key.fits(alg)) found.push(key)
+    if ((kid === undefined || key.kid === kid) && key.supports(alg)) found.push(key)
   }
   return found
 }
 
-/** What is wrong with a member of the set, if anything is. */
+/** Why a key of the set is not used; undefined where it is. */
 function faultOf(jwk: unknown): string | undefined {
   if (!isObject(jwk)) return 'is not an object'
   const { kty, kid, alg } = jwk
   if (typeof kty !== 'string') return 'has no "kty"'
   if (kid !== undefined && typeof kid !== 'string') return 'has a "kid" that is not a string'
   if (alg !== undefined && typeof alg !== 'string') return 'has an "alg" that is not a string'
-  // RFC 7517 §9.2 and §9.3: a key set is public, so a secret in it is known to everyone.
+  // RFC 7517 §9.2 and §9.3: a key set is public, so a secret in it is compromised.
   if (kty === 'oct') return 'is a symmetric key; it is not used'
-  if ('d' in jwk) return 'is a private key, which everyone can read; it is not used, and should be replaced'
+  if ('d' in jwk) return 'is a private key and therefore compromised; it is not used and should be replaced'
   if (kty === 'RSA' && rsaBits(jwk['n']) < minRsaBits) return `is an RSA key of fewer than ${minRsaBits} bits`
   return undefined
 }
 
-/** RFC 7517 §4.2 and §4.3: keys for encryption, or of a type we have no algorithm for, are no concern of ours. */
+/** RFC 7517 §4.2 and §4.3: keys for encryption, and types without an accepted algorithm, are ignored. */
 function isForVerifying({ kty, use, key_ops: operations }: JWK): boolean {
   if (use !== undefined && use !== 'sig') return false
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) return false
@@ -126,7 +126,7 @@ function rsaBits(modulus: unknown): number {
   return (bytes.length - first) * 8 - (Math.clz32(bytes[first] ?? 0) - 24)
 }
 
-function nameOf(jwk: unknown): string {
+function describeKid(jwk: unknown): string {
   return isObject(jwk) && typeof jwk['kid'] === 'string'
     ? ` (kid ${JSON.stringify(jwk['kid'].slice(0, 64))})`
     : ''

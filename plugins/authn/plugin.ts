@@ -1,4 +1,4 @@
-// The `authn` section: who is calling.
+// The `authn` section: authenticates the caller.
 import {
   bindDefault,
   definePlugin,
@@ -13,7 +13,7 @@ import { nearest } from '@svc/core/policy'
 import { authnSchema, type OidcConfig } from './config.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
-import { type AuthnLeases, AuthnStage, whatToSet } from './stage.js'
+import { type AuthnLeases, AuthnStage, configurationHint } from './stage.js'
 import { TokenCache } from './token-cache.js'
 
 export const authnPlugin = definePlugin({
@@ -24,7 +24,7 @@ export const authnPlugin = definePlugin({
   phase: 'authentication',
   presence: 'always',
   provides: [identity],
-  absent: `without an authn section every call is answered 401 UNAUTHENTICATED; ${whatToSet}`,
+  absent: `without an authn section every call is answered 401 UNAUTHENTICATED; ${configurationHint}`,
 
   facts: (config) => ({ hasOidc: config.oidc !== undefined }),
 
@@ -35,7 +35,7 @@ export const authnPlugin = definePlugin({
   create(config, context) {
     const { container, tenant, publicUrl } = context
     if (config.oidc !== undefined && config.allowUnauthenticated) {
-      context.warn(`authn.allowUnauthenticated: calls without a token are let in, as tenant "${tenant}"`)
+      context.warn(`authn.allowUnauthenticated: calls without a token are accepted, as tenant "${tenant}"`)
     }
     warnOfUnknownServers(Object.keys(config.oidc?.scopes?.servers ?? {}), context)
     const source = resolve(container, jwksSource)
@@ -51,10 +51,10 @@ export const authnPlugin = definePlugin({
   },
 })
 
-/** The keys live on while how they are fetched stays the same, the tokens while nothing about them changes. */
+/** Both caches survive a reload: the keys while their source is unchanged, the tokens while `oidc` is. */
 function leaseCaches(oidc: OidcConfig, context: PluginContext, open: () => KeyCache): AuthnLeases {
   const { resources, publicUrl, targets } = context
-  // What a remembered token opens follows from these.
+  // The servers that a cached token gives access to depend on these.
   const audiences = publicUrl === undefined ? null : { publicUrl, servers: Object.keys(targets).sort() }
   const { jwks_uri, jwks, tokenCacheSize, tokenCacheSec } = oidc
   return {
@@ -69,7 +69,7 @@ function leaseCaches(oidc: OidcConfig, context: PluginContext, open: () => KeyCa
   }
 }
 
-// A slip in a server's name would leave the server it means without its scopes.
+// A misspelt server name would leave the intended server without its scopes.
 function warnOfUnknownServers(servers: readonly string[], context: PluginContext): void {
   const known = Object.keys(context.targets)
   for (const server of servers) {

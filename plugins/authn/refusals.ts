@@ -1,4 +1,4 @@
-// How a refusal is worded: exactly what is wrong with the token, and never the token.
+// The messages of refusals: what is wrong with the token, never the token itself.
 import { Refusal } from '@svc/core'
 import { errors } from 'jose'
 
@@ -6,22 +6,22 @@ export function unauthenticated(message: string): Refusal {
   return new Refusal('UNAUTHENTICATED', message)
 }
 
-/** Of a token that is the issuer's, for what it says: no new key and no passing of time makes it a good one. */
-export class LastingRefusal extends Refusal {}
+/** For a token with a valid signature and unacceptable claims: neither a new key nor time makes it valid. */
+export class CacheableRefusal extends Refusal {}
 
-/** For something a caller or an issuer wrote: bounded, and on one line whatever it holds. */
+/** Quotes external input for a message: limited in length and on one line. */
 export function quote(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }
 
-/** What to say of a token that jose refused; undefined where it is not the token's fault. */
+/** The refusal for an error of jose; undefined for errors that do not concern the token. */
 export function refusalOf(
   fault: unknown,
   expected: { readonly issuer: string; readonly audience: string; readonly kid: string | undefined },
 ): Refusal | undefined {
   if (fault instanceof errors.JWTExpired) {
-    return unauthenticated(`The token expired at ${instant(fault.payload['exp'])}.`)
+    return unauthenticated(`The token expired at ${formatTime(fault.payload['exp'])}.`)
   }
   if (fault instanceof errors.JWTClaimValidationFailed) {
     return unauthenticated(claimMessage(fault, expected.issuer, expected.audience))
@@ -40,7 +40,7 @@ function claimMessage(fault: errors.JWTClaimValidationFailed, issuer: string, au
   if (reason === 'invalid') return `The token's ${quote(claim)} claim is not a number.`
   switch (claim) {
     case 'nbf':
-      return `The token is not valid before ${instant(payload['nbf'])}.`
+      return `The token is not valid before ${formatTime(payload['nbf'])}.`
     case 'iss':
       return `The token was issued by ${quote(payload['iss'])}; this gateway accepts ${quote(issuer)}.`
     case 'aud':
@@ -50,33 +50,33 @@ function claimMessage(fault: errors.JWTClaimValidationFailed, issuer: string, au
   }
 }
 
-/** A NumericDate (RFC 7519 §2) in ISO 8601, as far as it can be written so. */
-function instant(seconds: unknown): string {
+/** A NumericDate (RFC 7519 §2) in ISO 8601 where it has such a form. */
+function formatTime(seconds: unknown): string {
   const date = new Date(typeof seconds === 'number' ? seconds * 1000 : Number.NaN)
   return Number.isNaN(date.getTime()) ? String(seconds) : date.toISOString()
 }
 
-/** What a `WWW-Authenticate` header tells the caller's client. */
+/** The parameters of a `WWW-Authenticate` challenge. */
 export interface Challenge {
-  /** Absent where the call came without a token (RFC 6750 §3.1). */
+  /** Absent for a call without a token (RFC 6750 §3.1). */
   readonly error?: 'invalid_token' | 'insufficient_scope'
   readonly description?: string
-  /** What to ask the issuer for. */
+  /** The scopes to request from the issuer. */
   readonly scopes?: readonly string[]
-  /** Where the resource's metadata stand (RFC 9728 §5.1). */
+  /** URL of the resource metadata (RFC 9728 §5.1). */
   readonly resourceMetadata?: string | undefined
 }
 
-/** RFC 6750 §3. The description comes last, as clients that search the header may find other names within it. */
+/** RFC 6750 §3. The description is last, because simple clients could find parameter names inside it. */
 export function challenge({ error, description, scopes = [], resourceMetadata }: Challenge): string {
   const parameters = {
     realm: 'svc',
     error,
     scope: scopes.length === 0 ? undefined : scopes.join(' '),
     resource_metadata: resourceMetadata,
-    // What §3 lets stand inside the quotes.
+    // §3 restricts the characters inside the quotes.
     error_description: description?.replaceAll('"', "'").replace(/[^\x20-\x5b\x5d-\x7e]/g, '?'),
   }
-  const told = Object.entries(parameters).filter(([, value]) => value !== undefined)
-  return `Bearer ${told.map(([name, value]) => `${name}="${value}"`).join(', ')}`
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }

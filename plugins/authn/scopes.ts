@@ -1,16 +1,16 @@
-// Which scopes a call needs its token to have (RFC 6749 §3.3). What is not configured is not asked for.
+// The scopes that a call requires (RFC 6749 §3.3).
 import type { Call } from '@svc/core'
 import { compilePatternMap, type PatternMap } from '@svc/core/match'
 import type { ScopesConfig } from './config.js'
 
 export class RequiredScopes {
-  #every: readonly string[]
+  #required: readonly string[]
   #servers: ReadonlyMap<string, readonly string[]>
   #tools: PatternMap<readonly string[]> | undefined
   #known: ReadonlySet<string>
 
   constructor({ required, servers, tools }: ScopesConfig) {
-    this.#every = required
+    this.#required = required
     this.#servers = new Map(
       Object.entries(servers).map(([server, scopes]) => [server.normalize('NFC'), [...required, ...scopes]]),
     )
@@ -18,14 +18,14 @@ export class RequiredScopes {
     this.#known = new Set([...required, ...Object.values(servers).flat(), ...Object.values(tools).flat()])
   }
 
-  /** What every use of the server takes, or of the gateway where none is named. */
-  ofServer(server: string | undefined): readonly string[] {
-    return (server === undefined ? undefined : this.#servers.get(server)) ?? this.#every
+  /** The scopes that every call of the server requires; without a server, every call of the gateway. */
+  forServer(server: string | undefined): readonly string[] {
+    return (server === undefined ? undefined : this.#servers.get(server)) ?? this.#required
   }
 
-  /** What this call takes. Reads the request where patterns have a say; rejects with its `Refusal`. */
-  async ofCall(call: Call, server: string): Promise<readonly string[]> {
-    const base = this.ofServer(server)
+  /** The scopes that this call requires. Reads the request where patterns are configured; rejects with its `Refusal`. */
+  async forCall(call: Call, server: string): Promise<readonly string[]> {
+    const base = this.forServer(server)
     if (this.#tools === undefined) return base
     const { kind, reference } = await call.request()
     if (kind === 'protocol') return base
@@ -34,10 +34,10 @@ export class RequiredScopes {
   }
 
   /**
-   * What to ask the issuer for: the missing ones, and those that the token has and this gateway knows. A client that
-   * asks for the missing ones alone would lose the others (MCP authorization, "Step-Up Authorization Flow").
+   * The scopes for a challenge: the required ones, and those that the token has and the policy knows. A client that
+   * requests the required ones alone would lose the others (MCP authorization, "Step-Up Authorization Flow").
    */
-  toAskFor(needed: readonly string[], held: ReadonlySet<string>): string[] {
-    return [...new Set([...needed, ...[...held].filter((scope) => this.#known.has(scope))])]
+  toRequest(required: readonly string[], held: ReadonlySet<string>): string[] {
+    return [...new Set([...required, ...[...held].filter((scope) => this.#known.has(scope))])]
   }
 }

@@ -1,4 +1,4 @@
-// Lets a call in with an identity, or says why not. Nothing further in is asked before that.
+// Authenticates a call and sets its identity, or refuses it, before any other stage decides.
 import {
   type Call,
   type Clock,
@@ -17,43 +17,43 @@ import {
   type Token,
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
-import { Admission, disagreement } from './admission.js'
+import { AccessCheck, tenantMismatch } from './access-check.js'
 import { Audiences } from './audience.js'
 import { bearerToken } from './bearer.js'
 import type { AuthnConfig, ScopesConfig } from './config.js'
-import { type KeyCache, KeysUnavailable } from './key-cache.js'
-import { LastingRefusal, quote } from './refusals.js'
+import { type KeyCache, KeysUnavailableError } from './key-cache.js'
+import { CacheableRefusal, quote } from './refusals.js'
 import { TokenCache, type VerifiedToken } from './token-cache.js'
 import { TokenVerifier } from './verifier.js'
 
-const notNow =
+const keysUnavailableMessage =
   "The token cannot be checked now, because the issuer's keys cannot be fetched. Try again later."
 
-export const whatToSet =
-  'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in'
+export const configurationHint =
+  'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token'
 
-const toCallWithout =
-  'call without one, as authn.allowUnauthenticated lets you, or set authn.oidc (issuer, audience, jwks_uri)'
+const anonymousHint =
+  'send none, as authn.allowUnauthenticated allows, or set authn.oidc (issuer, audience, jwks_uri)'
 
-/** What outlives a reload. */
+/** What survives a reload. */
 export interface AuthnLeases {
   readonly keys: Lease<KeyCache>
   readonly tokens: Lease<TokenCache>
 }
 
-export interface AuthnStageParts {
+export interface AuthnStageOptions {
   readonly clock: Clock
   /** The gateway's own tenant. */
   readonly tenant: string
-  /** Where clients reach the gateway, as far as the policy says. */
+  /** The gateway's URL for clients, where the policy has one. */
   readonly publicUrl: string | undefined
   /** The names of all targets. */
   readonly servers: readonly string[]
-  /** Opens the caches; asked at start, and only with `oidc`. */
+  /** Opens the caches; called at start, and only with `oidc`. */
   lease(oidc: NonNullable<AuthnConfig['oidc']>): AuthnLeases
 }
 
-interface Opened {
+interface StartedState {
   readonly leases: AuthnLeases
   readonly keys: KeyCache
   readonly tokens: TokenCache
@@ -62,12 +62,12 @@ interface Opened {
 
 export class AuthnStage implements Stage {
   #config: AuthnConfig
-  #parts: AuthnStageParts
+  #parts: AuthnStageOptions
   #anonymous: Identity
-  #admission: Admission
-  #opened: Opened | undefined
+  #accessCheck: AccessCheck
+  #opened: StartedState | undefined
 
-  constructor(config: AuthnConfig, parts: AuthnStageParts) {
+  constructor(config: AuthnConfig, parts: AuthnStageOptions) {
     this.#config = config
     this.#parts = parts
     this.#anonymous = Object.freeze({
@@ -75,10 +75,10 @@ export class AuthnStage implements Stage {
       authenticated: false,
       roles: Object.freeze([]),
     })
-    this.#admission = new Admission(config.oidc, parts.publicUrl)
+    this.#accessCheck = new AccessCheck(config.oidc, parts.publicUrl)
   }
 
-  /** Begins to fetch the keys and does not wait: gateway and issuer may start in either order. */
+  /** Starts to fetch the keys and does not wait, so that gateway and issuer may start in any order. */
   async start(): Promise<void> {
     const { oidc } = this.#config
     if (oidc === undefined || this.#opened !== undefined) return
@@ -92,7 +92,7 @@ export class AuthnStage implements Stage {
       tokens: leases.tokens.value,
       verifier: new TokenVerifier(oidc, audiences, keys, clock),
     }
-    keys.fresh()
+    keys.isFresh()
   }
 
   async stop(): Promise<void> {
@@ -103,7 +103,7 @@ export class AuthnStage implements Stage {
   }
 
   ready(): string | undefined {
-    return this.#opened?.keys.trouble()
+    return this.#opened?.keys.unavailableReason()
   }
 
   offer<T>(service: Token<T>): T | undefined
@@ -111,18 +111,18 @@ export class AuthnStage implements Stage {
     if (service === services.identify) return this.#identify
     if (service !== services.describeResource || this.#config.oidc === undefined) return undefined
     const { issuer } = this.#config.oidc
-    return (server?: string) => this.#admission.describe(issuer, server)
+    return (server?: string) => this.#accessCheck.describe(issuer, server)
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    // As a parser that keeps repeated headers apart would hand them on, whatever the type says.
+    // An array where the HTTP parser keeps repeated headers apart, whatever the type says.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
     const opened = this.#opened
     if (typeof authorization === 'string' && opened !== undefined) {
       const digest = TokenCache.digest(authorization)
       const known = opened.tokens.get(digest, this.#parts.clock.now())
-      if (known !== undefined && opened.keys.fresh()) return this.#admission.admit(call, known, next)
+      if (known !== undefined && opened.keys.isFresh()) return this.#accessCheck.checkToken(call, known, next)
     }
     return this.#withToken(call, next, authorization)
   }
@@ -134,20 +134,20 @@ export class AuthnStage implements Stage {
         `requires a bearer token of ${oidc.issuer} for the audience ${oidc.audience}, its tenant in the claim "${oidc.tenantClaim}"`,
       )
     }
-    for (const line of scopesInWords(oidc?.scopes)) say(line)
-    if (allowUnauthenticated) say(`lets calls without a token in, as tenant "${this.#parts.tenant}"`)
-    else if (oidc === undefined) say(`lets nobody in; ${whatToSet}`)
+    for (const line of describeScopes(oidc?.scopes)) say(line)
+    if (allowUnauthenticated) say(`accepts calls without a token, as tenant "${this.#parts.tenant}"`)
+    else if (oidc === undefined) say(`refuses every call; ${configurationHint}`)
 
     const caller = call.get(identity)
     if (caller === undefined) return this.#withoutToken(call, next)
     if (oidc !== undefined) {
-      say(`takes the caller to be of tenant "${caller.tenant}", as such a token would say`)
+      say(`assumes a token of tenant "${caller.tenant}"`)
       return next()
     }
     if (!allowUnauthenticated || caller.user !== undefined || caller.roles.length > 0) {
-      return this.#refusal(call, this.#uncheckable())
+      return this.#refusal(call, this.#notConfigured())
     }
-    const fault = disagreement(caller.tenant, this.#anonymous)
+    const fault = tenantMismatch(caller.tenant, this.#anonymous)
     return fault === undefined ? next() : this.#refusal(call, fault)
   }
 
@@ -158,63 +158,63 @@ export class AuthnStage implements Stage {
     } catch (fault) {
       return this.#refusal(call, fault)
     }
-    return this.#admission.admit(call, token, next)
+    return this.#accessCheck.checkToken(call, token, next)
   }
 
-  /** Rejects with `Refusal` or `KeysUnavailable`. */
+  /** Rejects with `Refusal` or `KeysUnavailableError`. */
   async #verified(authorization: unknown): Promise<VerifiedToken> {
     if (typeof authorization !== 'string') {
       throw new Refusal('UNAUTHENTICATED', 'There is more than one Authorization header; send one.')
     }
     const opened = this.#opened
-    if (opened === undefined) throw this.#uncheckable()
+    if (opened === undefined) throw this.#notConfigured()
     const { keys, tokens, verifier } = opened
     const { clock } = this.#parts
     const digest = TokenCache.digest(authorization)
-    await keys.usable()
-    // Asked after that: the keys may have changed, and another call may have verified the token meanwhile.
+    await keys.current()
+    // After the wait, as the keys may have changed, and another call may have verified the token.
     const known = tokens.get(digest, clock.now())
     if (known !== undefined) return known
     const refusal = tokens.refusal(digest, clock.now())
     if (refusal !== undefined) throw refusal
     try {
       const token = await verifier.verify(bearerToken(authorization))
-      tokens.remember(digest, token, clock.now())
+      tokens.set(digest, token, clock.now())
       return token
     } catch (fault) {
-      if (fault instanceof LastingRefusal) tokens.rememberRefusal(digest, fault, clock.now())
+      if (fault instanceof CacheableRefusal) tokens.setRefusal(digest, fault, clock.now())
       throw fault
     }
   }
 
   #identify: Identify = async (headers, isMeant) => {
-    const who = await this.#caller(headers.authorization, isMeant)
-    const fault = disagreement(headers['x-tenant'], who)
+    const caller = await this.#caller(headers.authorization, isMeant)
+    const fault = tenantMismatch(headers['x-tenant'], caller)
     if (fault !== undefined) throw fault
-    return who
+    return caller
   }
 
   async #caller(authorization: unknown, isMeant: Parameters<Identify>[1]): Promise<Identity> {
     if (authorization === undefined) {
       if (this.#config.allowUnauthenticated) return this.#anonymous
-      throw new Refusal('UNAUTHENTICATED', this.#whatIsMissing())
+      throw new Refusal('UNAUTHENTICATED', this.#missingTokenMessage())
     }
     let token: VerifiedToken
     try {
       token = await this.#verified(authorization)
     } catch (fault) {
-      if (!(fault instanceof KeysUnavailable)) throw fault
-      throw new Refusal('STORE_UNAVAILABLE', notNow, { cause: fault })
+      if (!(fault instanceof KeysUnavailableError)) throw fault
+      throw new Refusal('STORE_UNAVAILABLE', keysUnavailableMessage, { cause: fault })
     }
     const { servers } = token
     if (servers === undefined || (await isMeant?.(servers)) === true) return token.identity
-    throw new Refusal('UNAUTHENTICATED', 'The token is meant for a single server of this gateway.')
+    throw new Refusal('UNAUTHENTICATED', 'The token is for a single server of this gateway.')
   }
 
   #refusal(call: Call, fault: unknown): Outcome {
-    if (isRefusal(fault)) return this.#admission.refused(call, fault)
-    if (fault instanceof KeysUnavailable) {
-      return failed('STORE_UNAVAILABLE', notNow, {
+    if (isRefusal(fault)) return this.#accessCheck.invalidToken(call, fault)
+    if (fault instanceof KeysUnavailableError) {
+      return failed('STORE_UNAVAILABLE', keysUnavailableMessage, {
         headers: { 'retry-after': String(fault.retryAfterSec) },
         cause: fault,
       })
@@ -223,24 +223,25 @@ export class AuthnStage implements Stage {
   }
 
   #withoutToken(call: Call, next: Next): MaybePromise<Outcome> {
-    if (this.#config.allowUnauthenticated) return this.#admission.admitAnonymous(call, this.#anonymous, next)
-    return Promise.resolve(this.#admission.withoutToken(call, this.#whatIsMissing()))
+    if (this.#config.allowUnauthenticated)
+      return this.#accessCheck.checkAnonymous(call, this.#anonymous, next)
+    return Promise.resolve(this.#accessCheck.missingToken(call, this.#missingTokenMessage()))
   }
 
-  #whatIsMissing(): string {
+  #missingTokenMessage(): string {
     const issuer = this.#config.oidc?.issuer
     return issuer === undefined
-      ? `This gateway lets nobody in: ${whatToSet}.`
+      ? `This gateway accepts no calls: ${configurationHint}.`
       : `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
   }
 
-  #uncheckable(): Refusal {
-    const what = this.#config.allowUnauthenticated ? toCallWithout : whatToSet
-    return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${what}.`)
+  #notConfigured(): Refusal {
+    const hint = this.#config.allowUnauthenticated ? anonymousHint : configurationHint
+    return new Refusal('UNAUTHENTICATED', `No token can be validated without authn.oidc: ${hint}.`)
   }
 }
 
-function scopesInWords(scopes: ScopesConfig | undefined): string[] {
+function describeScopes(scopes: ScopesConfig | undefined): string[] {
   if (scopes === undefined) return []
   const { required, servers, tools } = scopes
   const parts = [

@@ -1,16 +1,16 @@
-// Remembers tokens that were judged, so that a call on a known token costs a hash and no signature check.
+// Caches the results of token verification, so that a known token costs a hash and no signature check.
 import type { Identity, Refusal } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
-import type { OpenServers } from './audience.js'
-import { Generations } from './generations.js'
+import type { AllowedServers } from './audience.js'
 import type { IssuerKey } from './key-set.js'
+import { LruCache } from './lru-cache.js'
 
-/** What a verified token says, and for how long it says it. Moments are milliseconds since the epoch. */
+/** A verified token. Times are milliseconds since the epoch. */
 export interface VerifiedToken {
   readonly identity: Identity
-  /** The servers it is meant for. */
-  readonly servers: OpenServers
-  /** Empty where the policy asks for none. */
+  /** The servers it gives access to. */
+  readonly servers: AllowedServers
+  /** Empty where the policy requires none. */
   readonly scopes: ReadonlySet<string>
   /** The key that verified it. */
   readonly key: IssuerKey
@@ -20,53 +20,53 @@ export interface VerifiedToken {
   readonly notAfter: number
 }
 
-interface Until<Value> {
+interface Expiring<Value> {
   readonly value: Value
-  readonly until: number
+  readonly expiresAt: number
 }
 
-/** Refused tokens to remember at most, and for how long: a client that is set up wrong tries again and again. */
-const mostRefused = 1000
-const refusedMs = 60_000
+/** Refused tokens are cached too, because a misconfigured client repeats its calls. */
+const maxRefusals = 1000
+const refusalTtlMs = 60_000
 
 export class TokenCache {
   #maxAgeMs: number
-  #tokens: Generations<Until<VerifiedToken>>
-  #refusals: Generations<Until<Refusal>>
+  #tokens: LruCache<Expiring<VerifiedToken>>
+  #refusals: LruCache<Expiring<Refusal>>
 
   constructor(size: number, maxAgeMs: number) {
     this.#maxAgeMs = maxAgeMs
-    this.#tokens = new Generations(size)
-    this.#refusals = new Generations(Math.min(size, mostRefused))
+    this.#tokens = new LruCache(size)
+    this.#refusals = new LruCache(Math.min(size, maxRefusals))
   }
 
-  /** What a token is remembered by; the token itself is kept nowhere. */
+  /** The cache key of a token; the token itself is not stored. */
   static digest(authorization: string): string {
     return sha256Hex(authorization)
   }
 
-  /** The token, if it is known, within its time, and the issuer still publishes the key that verified it. */
+  /** The token, while it is cached and valid and the issuer still publishes its key. */
   get(digest: string, now: number): VerifiedToken | undefined {
     const found = this.#tokens.get(digest)
     if (found === undefined) return undefined
-    const { value: token, until } = found
-    return now < until && now >= token.notBefore && !token.key.retired ? token : undefined
+    const { value: token, expiresAt } = found
+    return now < expiresAt && now >= token.notBefore && !token.key.retired ? token : undefined
   }
 
-  remember(digest: string, token: VerifiedToken, now: number): void {
-    this.#tokens.set(digest, { value: token, until: Math.min(token.notAfter, now + this.#maxAgeMs) })
+  set(digest: string, token: VerifiedToken, now: number): void {
+    this.#tokens.set(digest, { value: token, expiresAt: Math.min(token.notAfter, now + this.#maxAgeMs) })
   }
 
-  /** Why the token was refused a moment ago, for what neither time nor new keys can mend. */
+  /** The cached refusal of a token. */
   refusal(digest: string, now: number): Refusal | undefined {
     const found = this.#refusals.get(digest)
-    // Back in time, what had expired may not have.
-    return found !== undefined && now < found.until && now >= found.until - refusedMs
+    // If the clock went back, an expired token may be valid again.
+    return found !== undefined && now < found.expiresAt && now >= found.expiresAt - refusalTtlMs
       ? found.value
       : undefined
   }
 
-  rememberRefusal(digest: string, refusal: Refusal, now: number): void {
-    this.#refusals.set(digest, { value: refusal, until: now + refusedMs })
+  setRefusal(digest: string, refusal: Refusal, now: number): void {
+    this.#refusals.set(digest, { value: refusal, expiresAt: now + refusalTtlMs })
   }
 }

@@ -1,4 +1,4 @@
-// Decides whether a token is the issuer's, for us, and in force. All cryptography is jose's.
+// Verifies a token: signature, issuer, audience and validity period. jose does all cryptography.
 import { type Clock, isRefusal, type Refusal } from '@svc/core'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Audiences } from './audience.js'
@@ -6,13 +6,13 @@ import { identityOf, scopesOf } from './claims.js'
 import type { OidcConfig, SignatureAlgorithm } from './config.js'
 import type { KeyCache } from './key-cache.js'
 import type { IssuerKey } from './key-set.js'
-import { LastingRefusal, quote, refusalOf, unauthenticated } from './refusals.js'
+import { CacheableRefusal, quote, refusalOf, unauthenticated } from './refusals.js'
 import type { VerifiedToken } from './token-cache.js'
 
 /** Node's own limit on all headers of a request is 16 KiB. */
 const maxTokenLength = 16 * 1024
 
-const none: ReadonlySet<string> = new Set()
+const noScopes: ReadonlySet<string> = new Set()
 
 interface Header {
   readonly alg: SignatureAlgorithm
@@ -34,36 +34,36 @@ export class TokenVerifier {
     this.#clock = clock
   }
 
-  /** Throws `Refusal` when the token is not good, `KeysUnavailable` when that cannot be told. */
+  /** Throws `Refusal` for an invalid token, `KeysUnavailableError` when it cannot be checked. */
   async verify(token: string): Promise<VerifiedToken> {
     const header = this.#header(token)
     const { alg, kid } = header
-    let key = single(await this.#keys.find(alg, kid), header)
-    let payload = await this.#signed(token, header, key)
+    let key = onlyKey(await this.#keys.find(alg, kid), header)
+    let payload = await this.#verifySignature(token, header, key)
     if (payload === undefined) {
-      // Some issuers put a new key in the place of an old one under the same name, or under none.
-      const renewed = single(await this.#keys.findAnew(alg, kid), header)
-      payload = renewed === key ? undefined : await this.#signed(token, header, renewed)
+      // Some issuers replace a key under the same `kid`, or use no `kid`.
+      const renewed = onlyKey(await this.#keys.findAfterRefresh(alg, kid), header)
+      payload = renewed === key ? undefined : await this.#verifySignature(token, header, renewed)
       key = renewed
     }
     if (payload === undefined) throw this.#refusal(new errors.JWSSignatureVerificationFailed(), header)
     const toleranceMs = this.#oidc.clockToleranceSec * 1000
     return {
-      ...this.#said(payload),
-      servers: this.#audiences.opens(payload.aud),
+      ...this.#readClaims(payload),
+      servers: this.#audiences.serversFor(payload.aud),
       key,
       notBefore: payload.nbf === undefined ? Number.NEGATIVE_INFINITY : payload.nbf * 1000 - toleranceMs,
       notAfter: (payload.exp ?? 0) * 1000 + toleranceMs,
     }
   }
 
-  #said(payload: JWTPayload): Pick<VerifiedToken, 'identity' | 'scopes'> {
+  #readClaims(payload: JWTPayload): Pick<VerifiedToken, 'identity' | 'scopes'> {
     const { scopes, scopeClaim } = this.#oidc
     try {
       const identity = identityOf(payload, this.#oidc)
-      return { identity, scopes: scopes === undefined ? none : scopesOf(payload, scopeClaim) }
+      return { identity, scopes: scopes === undefined ? noScopes : scopesOf(payload, scopeClaim) }
     } catch (fault) {
-      throw isRefusal(fault) ? new LastingRefusal(fault.code, fault.message) : fault
+      throw isRefusal(fault) ? new CacheableRefusal(fault.code, fault.message) : fault
     }
   }
 
@@ -95,14 +95,14 @@ export class TokenVerifier {
     return { alg: accepted, kid }
   }
 
-  /** The claims; undefined when the signature does not verify. */
-  async #signed(token: string, header: Header, key: IssuerKey): Promise<JWTPayload | undefined> {
+  /** The claims; undefined when the signature is wrong. */
+  async #verifySignature(token: string, header: Header, key: IssuerKey): Promise<JWTPayload | undefined> {
     let imported: Awaited<ReturnType<IssuerKey['import']>>
     try {
       imported = await key.import(header.alg)
     } catch {
-      // The reason is a fault of the issuer's; the caller can do nothing with its details.
-      throw unauthenticated(`The issuer's key ${quote(key.kid ?? '')} is no valid key for ${header.alg}.`)
+      // The issuer published an invalid key; the details do not help the caller.
+      throw unauthenticated(`The issuer's key ${quote(key.kid ?? '')} is not a valid key for ${header.alg}.`)
     }
     const { issuer, clockToleranceSec } = this.#oidc
     try {
@@ -112,16 +112,16 @@ export class TokenVerifier {
         audience: this.#accepted,
         clockTolerance: clockToleranceSec,
         currentDate: new Date(this.#clock.now()),
-        // A token without an end could not be taken back by waiting (RFC 9068 §2.2 requires it too).
+        // Without `exp` a leaked token would stay valid (RFC 9068 §2.2 requires it too).
         requiredClaims: ['exp'],
       })
       return payload
     } catch (fault) {
       if (fault instanceof errors.JWSSignatureVerificationFailed) return undefined
       const refusal = this.#refusal(fault, header)
-      // jose looks at what a token says only once its signature is found good.
-      const isLasting = fault instanceof errors.JWTExpired || isClaimFault(fault)
-      throw isRefusal(refusal) && isLasting ? new LastingRefusal(refusal.code, refusal.message) : refusal
+      // jose checks the claims only after the signature.
+      const isCacheable = fault instanceof errors.JWTExpired || isClaimFault(fault)
+      throw isRefusal(refusal) && isCacheable ? new CacheableRefusal(refusal.code, refusal.message) : refusal
     }
   }
 
@@ -130,12 +130,12 @@ export class TokenVerifier {
   }
 }
 
-/** But for `nbf`: its time will come. */
+/** Except `nbf`, as the token becomes valid later. */
 function isClaimFault(fault: unknown): boolean {
   return fault instanceof errors.JWTClaimValidationFailed && fault.claim !== 'nbf'
 }
 
-function single(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {
+function onlyKey(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {
   const [key] = found
   if (key === undefined) {
     throw unauthenticated(
@@ -145,7 +145,7 @@ function single(found: readonly IssuerKey[], { alg, kid }: Header): IssuerKey {
     )
   }
   if (found.length > 1) {
-    // OpenID Connect Core §10.1: with several keys in the set, the token has to say which.
+    // OpenID Connect Core §10.1: with several keys in the set, the token must name one.
     throw unauthenticated(
       kid === undefined
         ? `The token names no key ("kid"), and the issuer has ${found.length} for ${alg}.`

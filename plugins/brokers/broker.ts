@@ -1,15 +1,15 @@
-// What each type of broker can do.
+// The interface of a broker: one implementation for each `type` in the policy.
 import type { Call, Credential } from '@svc/core'
 
 export interface Broker {
-  /** The credential for one call. Rejects with `BrokerFault`. */
+  /** The credential for one call. Rejects with `BrokerError`. */
   forCall(call: Call): Promise<Credential>
-  /** The credential for what the gateway asks by itself; undefined where a caller is needed. */
+  /** The credential for the gateway's own requests; absent where a broker needs a caller. */
   own?(): Promise<Credential>
-  /** For `svc policy explain`, without any key: a clause that ends in the header. */
+  /** For `svc policy explain`: what the broker puts into which header, without any key. */
   describe(): string
-  /** Why the call would get none, as far as that can be told without asking anyone. */
-  objection?(call: Call): string | undefined
+  /** Why the call would get no credential, as far as that is known without a request. */
+  unavailableReason?(call: Call): string | undefined
   /** Opens what outlives a reload. */
   start?(): void
   stop?(): Promise<void>

@@ -1,23 +1,23 @@
-// How the gateway proves itself to the token endpoint: a secret (RFC 6749 §2.3.1) or a signed assertion
+// How the gateway authenticates to the token endpoint: a secret (RFC 6749 §2.3.1) or a signed assertion
 // (RFC 7523 §2.2).
 import { createPrivateKey, type KeyObject, randomUUID } from 'node:crypto'
 import type { Clock } from '@svc/core'
 import { SignJWT } from 'jose'
-import { BrokerFault } from './fault.js'
+import { BrokerError } from './broker-error.js'
 import type { Keys } from './keys.js'
 
 const assertionType = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const assertionSec = 60
 
-/** What goes with a request to the token endpoint. */
-export interface ClientProof {
+/** What client authentication adds to a request to the token endpoint. */
+export interface ClientAuthParameters {
   readonly headers: Readonly<Record<string, string>>
   readonly form: Readonly<Record<string, string>>
 }
 
 export interface ClientAuth {
-  /** Rejects with `BrokerFault`. */
-  prove(): Promise<ClientProof>
+  /** Rejects with `BrokerError`. */
+  authenticate(): Promise<ClientAuthParameters>
 }
 
 export interface SecretOptions {
@@ -35,7 +35,7 @@ export class SecretAuth implements ClientAuth {
     this.#keys = keys
   }
 
-  async prove(): Promise<ClientProof> {
+  async authenticate(): Promise<ClientAuthParameters> {
     const { clientId, ref, method } = this.#options
     const secret = await this.#keys.get(ref)
     if (method === 'client_secret_post') {
@@ -46,7 +46,7 @@ export class SecretAuth implements ClientAuth {
   }
 }
 
-/** As RFC 6749 §2.3.1 wants both halves before they are joined. */
+/** RFC 6749 §2.3.1: both parts are form-encoded before they are joined. */
 function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1)
 }
@@ -54,15 +54,15 @@ function formEncoded(text: string): string {
 export interface AssertionOptions {
   readonly clientId: string
   readonly ref: string
-  /** By default, that of the JWK. */
+  /** Default: that of the JWK. */
   readonly kid: string | undefined
-  /** By default, what the key's type suggests. */
+  /** Default: by the type of the key. */
   readonly alg: string | undefined
   readonly audience: string
 }
 
 interface SigningKey {
-  /** What the key was read from, to know it again. */
+  /** The text that the key was parsed from: the key is parsed again when the text changes. */
   readonly text: string
   readonly key: KeyObject
   readonly alg: string
@@ -81,7 +81,7 @@ export class AssertionAuth implements ClientAuth {
     this.#clock = clock
   }
 
-  async prove(): Promise<ClientProof> {
+  async authenticate(): Promise<ClientAuthParameters> {
     const { clientId, audience } = this.#options
     const { key, alg, kid } = this.#signingKey(await this.#keys.get(this.#options.ref))
     const now = Math.floor(this.#clock.now() / 1000)
@@ -95,7 +95,7 @@ export class AssertionAuth implements ClientAuth {
       .setExpirationTime(now + assertionSec)
       .sign(key)
       .catch(() => {
-        throw unusable(`the private key cannot sign ${alg}`)
+        throw keyError(`the private key cannot sign ${alg}`)
       })
     const form = { client_id: clientId, client_assertion_type: assertionType, client_assertion: assertion }
     return { headers: {}, form }
@@ -107,24 +107,24 @@ export class AssertionAuth implements ClientAuth {
   }
 }
 
-/** PEM (PKCS#8, PKCS#1, SEC1) or a JWK. Causes are left out: they could quote the key. */
+/** PEM (PKCS#8, PKCS#1, SEC1) or a JWK. Errors have no cause, because it could quote the key. */
 function readSigningKey(text: string, { kid, alg }: AssertionOptions): SigningKey {
-  const jwk = text.startsWith('{') ? jwkIn(text) : undefined
+  const jwk = text.startsWith('{') ? parseJwk(text) : undefined
   let key: KeyObject
   try {
     key = createPrivateKey(jwk === undefined ? text : { key: jwk, format: 'jwk' })
   } catch {
-    throw unusable('the private key is neither PEM without a passphrase nor a private JWK')
+    throw keyError('the private key is neither PEM without a passphrase nor a private JWK')
   }
   const named = typeof jwk?.['kid'] === 'string' ? jwk['kid'] : undefined
   return { text, key, alg: alg ?? algorithmOf(key), kid: kid ?? named }
 }
 
-function jwkIn(text: string): Record<string, unknown> {
+function parseJwk(text: string): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>
   } catch {
-    throw unusable('the private key begins like a JWK and is not JSON')
+    throw keyError('the private key starts with "{" but is not JSON')
   }
 }
 
@@ -138,10 +138,10 @@ function algorithmOf(key: KeyObject): string {
   const type = key.asymmetricKeyType
   const curve = key.asymmetricKeyDetails?.namedCurve ?? ''
   const alg = type === 'rsa' ? 'RS256' : type === 'ed25519' ? 'EdDSA' : byCurve[curve]
-  if (alg === undefined) throw unusable('the private key is of a kind that signs no assertions')
+  if (alg === undefined) throw keyError('the private key has a type that cannot sign assertions')
   return alg
 }
 
-function unusable(message: string): BrokerFault {
-  return new BrokerFault(message, 'no key is usable')
+function keyError(message: string): BrokerError {
+  return new BrokerError(message, 'no key is usable')
 }

@@ -1,4 +1,4 @@
-// The `brokers` section (contract.md §2.11), and what it leaves open.
+// The `brokers` section of the policy (contract.md §2.11).
 import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 import { reservedHeaders } from './header.js'
@@ -7,7 +7,7 @@ const keyRef = z
   .string()
   .regex(
     /^[a-z][a-z0-9+.-]*:./,
-    'not a key reference; accepted are env:NAME, file://PATH or one of a CredentialSource',
+    'not a key reference; accepted are env:NAME, file://PATH or a reference that the CredentialSource reads',
   )
 
 const injectSchema = z
@@ -22,93 +22,95 @@ const injectSchema = z
       .describe('Header the credential is put into. Callers cannot send a header of this name upstream.'),
     format: z
       .enum(['raw', 'bearer', 'template'])
-      .describe('How it is written there: `raw`, as it is; `bearer`, after `Bearer `; `template`, into one.'),
+      .describe(
+        'Format of the value: `raw`: the credential; `bearer`: `Bearer ` and the credential; `template`: see `template`.',
+      ),
     template: z
       .string()
-      .regex(/^[\x20-\x7e]*\{\{key\}\}[\x20-\x7e]*$/, 'must hold {{key}}, and printable ASCII characters')
+      .regex(
+        /^[\x20-\x7e]*\{\{key\}\}[\x20-\x7e]*$/,
+        'must contain {{key}} and otherwise printable ASCII characters',
+      )
       .optional()
-      .describe('For the format `template`: the value, with `{{key}}` where the credential belongs.'),
+      .describe('For the format `template`: the value, with `{{key}}` in place of the credential.'),
   })
   .refine(({ format, template }) => (format === 'template') === (template !== undefined), {
     path: ['template'],
-    message: 'belongs to the format template, and to no other',
+    message: 'is required by the format template, and accepted with no other',
   })
   .describe('How the upstream gets the credential.')
 
-/** Without defaults, so that a key which the type does not read is told, not ignored. */
+/** Without defaults, so that a key which the type does not use is reported instead of ignored. */
 const keys = {
   key_refs: z
     .array(keyRef)
     .min(1)
     .refine((refs) => new Set(refs).size === refs.length, 'names a key twice')
     .describe(
-      'The keys: `env:NAME`, `file://PATH`, or what a CredentialSource from code knows. One for `static`.',
+      'The keys: `env:NAME`, `file://PATH`, or a reference that the bound CredentialSource reads. One for `static`.',
     ),
-  rest_sec: z
+  cooldown_sec: z
     .number()
     .min(1)
     .max(86_400)
     .describe(
-      'Pool: seconds that a key rests which the upstream refused without saying how long; 60 by default.',
+      'Pool: seconds for which a refused key is not used, where the answer has no Retry-After; default 60.',
     ),
-  max_rest_sec: z
+  max_cooldown_sec: z
     .number()
     .min(1)
     .max(86_400)
-    .describe('Pool: most seconds that a key rests, whatever Retry-After says; 3600 by default.'),
+    .describe('Pool: maximum of that time, Retry-After included; default 3600.'),
   retry_on: z
     .array(z.union([z.literal(401), z.literal(403), z.literal(429)]))
-    .describe('Pool: answers after which a call is sent once more, with the next key; all three by default.'),
+    .describe('Pool: statuses after which a call is repeated once with the next key; default all three.'),
   token_endpoint: z
     .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
-    .describe('Exchange: where tokens are exchanged (RFC 8693); https, or http on a loopback address.'),
-  client_id: z.string().min(1).describe('Exchange: the gateway, as the authorization server knows it.'),
+    .describe('Exchange: URL of the token endpoint (RFC 8693); https, or http on a loopback address.'),
+  client_id: z.string().min(1).describe('Exchange: client id of the gateway at the authorization server.'),
   client_secret_ref: keyRef.describe("Exchange: reference of the gateway's client secret."),
   client_auth: z
     .enum(['client_secret_basic', 'client_secret_post'])
-    .describe('Exchange: how the secret is sent; `client_secret_basic` by default.'),
+    .describe('Exchange: how the secret is sent; default `client_secret_basic`.'),
   private_key_ref: keyRef.describe(
     'Exchange: reference of a private key, PEM or JWK, in place of a secret (RFC 7523).',
   ),
-  private_key_id: z
-    .string()
-    .min(1)
-    .describe('Exchange: the `kid` of assertions; by default that of the JWK.'),
+  private_key_id: z.string().min(1).describe('Exchange: the `kid` of assertions; default: that of the JWK.'),
   private_key_alg: z
     .enum(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'])
-    .describe("Exchange: signs the assertions; by default what the key's type suggests."),
+    .describe('Exchange: algorithm of the assertions; default: by the type of the key.'),
   assertion_audience: z
     .string()
     .min(1)
-    .describe('Exchange: the `aud` of assertions; by default the token endpoint.'),
+    .describe('Exchange: the `aud` of assertions; default: the token endpoint.'),
   audience: z.string().min(1).describe('Exchange: name of the service the token is for (RFC 8693 §2.1).'),
   resource: z.url().describe('Exchange: URL of the service the token is for (RFC 8707).'),
-  scope: z.string().min(1).describe('Exchange: the scope to ask for.'),
+  scope: z.string().min(1).describe('Exchange: the scope to request.'),
   subject_token_type: z
     .string()
     .min(1)
-    .describe("Exchange: what the caller's token is; by default an access token (RFC 8693 §3)."),
-  requested_token_type: z.string().min(1).describe('Exchange: what to ask for; nothing by default.'),
+    .describe("Exchange: type of the caller's token; default: an access token (RFC 8693 §3)."),
+  requested_token_type: z.string().min(1).describe('Exchange: type of token to request; default: not sent.'),
   timeout_ms: z
     .int()
     .min(1)
     .max(60_000)
-    .describe('Exchange: milliseconds after which one exchange is given up; 5000 by default.'),
+    .describe('Exchange: timeout of one exchange in milliseconds; default 5000.'),
   expiry_margin_sec: z
     .number()
     .min(0)
     .max(3600)
     .describe(
-      'Exchange: seconds before its expiry at which a token is exchanged anew; 30 by default, at most half its life.',
+      'Exchange: seconds before its expiry at which a token is replaced; default 30, at most half its lifetime.',
     ),
   cache_size: z
     .int()
     .min(1)
     .max(1_000_000)
-    .describe('Exchange: for how many callers tokens are kept; 10000 by default.'),
+    .describe('Exchange: number of callers whose tokens are cached; default 10000.'),
   allow_insecure_http: z
     .boolean()
-    .describe('Exchange: send tokens over plain http to a host that is not loopback. For trials only.'),
+    .describe('Exchange: allow plain http to a host that is not loopback. For tests only.'),
 }
 
 type Key = keyof typeof keys
@@ -125,7 +127,7 @@ const brokerSchema = z
       .array(z.string().min(1))
       .min(1)
       .optional()
-      .describe("Directories that files with keys may lie in; the policy's own and sec0Dir by default."),
+      .describe("Directories that may hold key files; default: the policy's directory and sec0Dir."),
     ...z.object(keys).partial().shape,
   })
   .superRefine((broker, context) => {
@@ -135,8 +137,10 @@ const brokerSchema = z
   })
   .describe('The credential for one upstream server.')
 
-const ofPool: readonly Key[] = ['rest_sec', 'max_rest_sec', 'retry_on']
-const ofExchange = (Object.keys(keys) as Key[]).filter((key) => key !== 'key_refs' && !ofPool.includes(key))
+const poolKeys: readonly Key[] = ['cooldown_sec', 'max_cooldown_sec', 'retry_on']
+const exchangeKeys = (Object.keys(keys) as Key[]).filter(
+  (key) => key !== 'key_refs' && !poolKeys.includes(key),
+)
 
 type Broker = { readonly type: string } & Partial<Readonly<Record<Key, unknown>>>
 
@@ -147,37 +151,36 @@ interface Fault {
 
 function faultsOf(broker: Broker): Fault[] {
   const { type } = broker
-  const strangers = [
-    ...(type === 'vendor_key_pool' ? [] : strange(broker, ofPool, 'vendor_key_pool')),
-    ...(type === 'oidc_on_behalf' ? [] : strange(broker, ofExchange, 'oidc_on_behalf')),
+  const foreignKeys = [
+    ...(type === 'vendor_key_pool' ? [] : foreign(broker, poolKeys, 'vendor_key_pool')),
+    ...(type === 'oidc_on_behalf' ? [] : foreign(broker, exchangeKeys, 'oidc_on_behalf')),
   ]
-  return [...strangers, ...(type === 'oidc_on_behalf' ? exchangeFaults(broker) : keyFaults(broker))]
+  return [...foreignKeys, ...(type === 'oidc_on_behalf' ? exchangeFaults(broker) : keyFaults(broker))]
 }
 
-function strange(broker: Broker, keys: readonly Key[], owner: string): Fault[] {
+function foreign(broker: Broker, keys: readonly Key[], owner: string): Fault[] {
   return keys
     .filter((key) => broker[key] !== undefined)
-    .map((path) => ({ path, message: `belongs to the type ${owner}; leave it out` }))
+    .map((path) => ({ path, message: `is for the type ${owner} only; remove it` }))
 }
 
 function keyFaults({ type, key_refs }: Broker): Fault[] {
   const path = 'key_refs'
-  if (!Array.isArray(key_refs))
-    return [{ path, message: `missing; the type ${type} takes its keys from there` }]
+  if (!Array.isArray(key_refs)) return [{ path, message: `missing; the type ${type} needs it` }]
   if (type !== 'static' || key_refs.length === 1) return []
-  const message = 'the type static has one key; accepted is one entry, or the type vendor_key_pool'
+  const message = 'the type static accepts one key; use the type vendor_key_pool for several'
   return [{ path, message }]
 }
 
 function exchangeFaults(broker: Broker): Fault[] {
-  const faults: Fault[] = strange(broker, ['key_refs'], 'static or vendor_key_pool')
+  const faults: Fault[] = foreign(broker, ['key_refs'], 'static or vendor_key_pool')
   for (const path of ['token_endpoint', 'client_id'] as const) {
     if (broker[path] === undefined)
       faults.push({ path, message: 'missing; the type oidc_on_behalf needs it' })
   }
   const { client_secret_ref: secret, private_key_ref: key } = broker
   if ((secret === undefined) === (key === undefined)) {
-    const message = `the gateway proves itself by a secret or by a private key; ${secret === undefined ? 'neither' : 'both'} is given`
+    const message = `the gateway authenticates by a secret or by a private key; ${secret === undefined ? 'neither' : 'both'} is given`
     faults.push({ path: 'client_secret_ref', message })
   }
   return [...faults, ...endpointFaults(broker)]
@@ -187,10 +190,10 @@ function endpointFaults({ token_endpoint: endpoint, allow_insecure_http: insecur
   const path = 'token_endpoint'
   if (typeof endpoint !== 'string' || !URL.canParse(endpoint)) return []
   const { username, password, protocol, hostname } = new URL(endpoint)
-  if (username !== '' || password !== '') return [{ path, message: 'must not hold a user or a password' }]
+  if (username !== '' || password !== '') return [{ path, message: 'must not contain a user or a password' }]
   if (protocol === 'https:' || insecure === true || isLoopbackHost(hostname)) return []
   const message =
-    "must be https: callers' tokens and the gateway's secret are sent there (http is accepted on a loopback address, or with allow_insecure_http: true)"
+    "must be https, because callers' tokens and the gateway's secret are sent there (http is accepted on a loopback address, or with allow_insecure_http: true)"
   return [{ path, message }]
 }
 

@@ -1,9 +1,9 @@
-// From a key to the header that carries it.
+// Formats a key as the value of the configured header.
 import { connectionFields, fieldValue } from '@svc/core/http'
+import { BrokerError } from './broker-error.js'
 import type { InjectConfig } from './config.js'
-import { BrokerFault } from './fault.js'
 
-/** What the connection, the body or the gateway itself needs under its own name. */
+/** Headers that the connection, the body or the gateway sets. */
 export const reservedHeaders: ReadonlySet<string> = new Set([
   ...connectionFields,
   'baggage',
@@ -25,7 +25,7 @@ export const reservedHeaders: ReadonlySet<string> = new Set([
   'x-node-id',
 ])
 
-/** Writes keys as `inject` wants them. */
+/** Formats keys as `inject` configures. */
 export class HeaderWriter {
   /** In lower case. */
   readonly name: string
@@ -36,11 +36,11 @@ export class HeaderWriter {
     this.#inject = inject
   }
 
-  /** Throws `BrokerFault` for a key that a header cannot carry: a line break in it would begin another header. */
+  /** Throws `BrokerError` for a key that is no valid header value: a line break would start another header. */
   value(key: string): string {
     const written = this.#written(key)
     if (fieldValue.test(written)) return written
-    throw new BrokerFault('the key holds characters that no header can carry', 'no key is usable')
+    throw new BrokerError('the key contains characters that are not allowed in a header', 'no key is usable')
   }
 
   #written(key: string): string {

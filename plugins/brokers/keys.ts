@@ -1,17 +1,17 @@
-// The keys behind references, fetched when they are used, so that a key that changes is taken up without a
-// restart and one that is withdrawn is used no longer.
+// Reads the keys behind references when they are used, so that a changed key takes effect without a restart and a
+// removed one is no longer used.
 import type { Clock } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { isKeyError, KeyError, type KeyReader } from '@svc/core/secret'
+import { BrokerError } from './broker-error.js'
 import type { CredentialSource } from './credential-source.js'
-import { BrokerFault } from './fault.js'
 
-/** A changed file is seen after this; a busy gateway need not read it for every call. */
+/** How long a key file is cached, so that not every call reads it. */
 const fileMs = 1000
-/** The same for a source, which may be a network away. */
+/** The same for a CredentialSource, which may need the network. */
 const sourceMs = 30_000
 const sourceTimeoutMs = 5000
-/** No header carries more. */
+/** The longest value accepted for a header. */
 const maxLength = 16_384
 
 interface Read {
@@ -20,36 +20,36 @@ interface Read {
   readonly until: number
 }
 
-export interface KeysParts {
+export interface KeysOptions {
   readonly reader: KeyReader
   readonly source: CredentialSource | undefined
   readonly clock: Clock
 }
 
 export class Keys {
-  #parts: KeysParts
+  #options: KeysOptions
   #read = new Map<string, Read>()
   #reading = new Map<string, Promise<string>>()
 
-  constructor(parts: KeysParts) {
-    this.#parts = parts
+  constructor(options: KeysOptions) {
+    this.#options = options
   }
 
-  /** Why the reference can never be followed; undefined where it may be. */
+  /** Why the reference can never be read; undefined where it can. */
   fault(ref: string): string | undefined {
     try {
-      const { kind } = this.#parts.reader.placeOf(ref)
-      if (kind !== 'foreign' || this.#parts.source !== undefined) return undefined
+      const { kind } = this.#options.reader.locate(ref)
+      if (kind !== 'foreign' || this.#options.source !== undefined) return undefined
       return 'is neither env:NAME nor file://PATH, and no CredentialSource is bound'
     } catch (fault) {
       return messageOf(fault)
     }
   }
 
-  /** The key. Rejects with `BrokerFault`. */
+  /** The key. Rejects with `BrokerError`. */
   async get(ref: string): Promise<string> {
     const known = this.#read.get(ref)
-    if (known !== undefined && this.#parts.clock.monotonic() < known.until) return known.key
+    if (known !== undefined && this.#options.clock.monotonic() < known.until) return known.key
     const reading = this.#reading.get(ref)
     if (reading !== undefined) return reading
     const read = this.#fetch(ref).finally(() => this.#reading.delete(ref))
@@ -57,7 +57,7 @@ export class Keys {
     return read
   }
 
-  /** The upstream refused the key: there may be another by now. */
+  /** For a key that the upstream refused: it is read again on next use, as it may have changed. */
   forget(ref: string): void {
     this.#read.delete(ref)
   }
@@ -65,37 +65,40 @@ export class Keys {
   async #fetch(ref: string): Promise<string> {
     this.#read.delete(ref)
     try {
-      const { kind } = this.#parts.reader.placeOf(ref)
-      const key = kind === 'foreign' ? await this.#load(ref) : await this.#parts.reader.read(ref)
+      const { kind } = this.#options.reader.locate(ref)
+      const key = kind === 'foreign' ? await this.#load(ref) : await this.#options.reader.read(ref)
       if (kind !== 'env') {
-        const holds = kind === 'file' ? fileMs : sourceMs
-        this.#read.set(ref, { key, until: this.#parts.clock.monotonic() + holds })
+        const ttlMs = kind === 'file' ? fileMs : sourceMs
+        this.#read.set(ref, { key, until: this.#options.clock.monotonic() + ttlMs })
       }
       return key
     } catch (fault) {
-      if (isKeyError(fault)) throw new BrokerFault(fault.message, 'no key is usable', { cause: fault })
+      if (isKeyError(fault)) throw new BrokerError(fault.message, 'no key is usable', { cause: fault })
       throw fault
     }
   }
 
-  /** Within the time limit even where the source does not heed the signal. */
+  /** Ends at the timeout even where the source ignores the signal. */
   async #load(ref: string): Promise<string> {
-    const { source } = this.#parts
+    const { source } = this.#options
     if (source === undefined) throw new KeyError('key_ref', 'no CredentialSource is bound')
-    const late = new AbortController()
+    const timeout = new AbortController()
     const timer = setTimeout(
-      () => late.abort(new Error(`no answer within ${sourceTimeoutMs} ms`)),
+      () => timeout.abort(new Error(`no answer within ${sourceTimeoutMs} ms`)),
       sourceTimeoutMs,
     )
     try {
-      const key: unknown = await Promise.race([aborted(late.signal), source.load(ref, late.signal)])
+      const key: unknown = await Promise.race([aborted(timeout.signal), source.load(ref, timeout.signal)])
       if (typeof key === 'string' && key.trim() !== '' && key.length <= maxLength) return key.trim()
     } catch (cause) {
       throw new KeyError('key_unreadable', 'the CredentialSource failed', { cause })
     } finally {
       clearTimeout(timer)
     }
-    throw new KeyError('key_malformed', `the CredentialSource gave no text of 1 to ${maxLength} characters`)
+    throw new KeyError(
+      'key_malformed',
+      `the CredentialSource did not return a string of 1 to ${maxLength} characters`,
+    )
   }
 }
 

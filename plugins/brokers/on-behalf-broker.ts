@@ -1,26 +1,26 @@
-// The caller's own rights at the upstream: its token is exchanged for one that the upstream takes, and never
-// forwarded itself.
+// Calls the upstream with the caller's own rights: the caller's token is exchanged for one that the upstream accepts
+// (RFC 8693). It is never forwarded itself.
 import { type Call, type Clock, type Credential, identity, type Lease } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { Broker } from './broker.js'
-import type { ExchangedTokens, KeptToken } from './exchanged-tokens.js'
-import { BrokerFault } from './fault.js'
+import { BrokerError } from './broker-error.js'
+import type { CachedToken, ExchangedTokenCache } from './exchanged-token-cache.js'
 import type { HeaderWriter } from './header.js'
 import type { TokenEndpoint } from './token-endpoint.js'
 
 /** RFC 6750 §2.1. */
 const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i
-const noToken = 'the call has no bearer token that was validated'
-/** An upstream that refuses everything must not make an exchange out of every call. */
-const freshMs = 10_000
+const noToken = 'the call has no validated bearer token'
+/** A younger token is not replaced: an upstream that refuses every token must not cause an exchange per call. */
+const minTokenAgeMs = 10_000
 
-export interface OnBehalfParts {
+export interface OnBehalfBrokerOptions {
   readonly header: HeaderWriter
   readonly endpoint: TokenEndpoint
   readonly clock: Clock
-  /** Where tokens are exchanged and what for, in words. */
-  readonly about: string
-  leaseTokens(): Lease<ExchangedTokens>
+  /** The endpoint and what is requested of it, for `explain`. */
+  readonly exchangeDescription: string
+  leaseTokens(): Lease<ExchangedTokenCache>
 }
 
 interface Caller {
@@ -29,15 +29,15 @@ interface Caller {
 }
 
 export class OnBehalfBroker implements Broker {
-  #parts: OnBehalfParts
-  #lease: Lease<ExchangedTokens> | undefined
+  #options: OnBehalfBrokerOptions
+  #lease: Lease<ExchangedTokenCache> | undefined
 
-  constructor(parts: OnBehalfParts) {
-    this.#parts = parts
+  constructor(options: OnBehalfBrokerOptions) {
+    this.#options = options
   }
 
   start(): void {
-    this.#lease ??= this.#parts.leaseTokens()
+    this.#lease ??= this.#options.leaseTokens()
   }
 
   async stop(): Promise<void> {
@@ -49,50 +49,54 @@ export class OnBehalfBroker implements Broker {
   async forCall(call: Call): Promise<Credential> {
     const tokens = this.#tokens
     const caller = callerOf(call)
-    if (caller === undefined) throw new BrokerFault(noToken, noToken)
+    if (caller === undefined) throw new BrokerError(noToken, noToken)
     const used = await this.#token(tokens, caller)
     return {
-      ...this.#written(used),
+      ...this.#credentialOf(used),
       answered: ({ status }) => (status === 401 ? this.#refused(tokens, caller, used) : undefined),
     }
   }
 
   describe(): string {
-    return `exchanges the caller's token ${this.#parts.about}, and puts what it gets into the header "${this.#parts.header.name}"`
+    return `exchanges the caller's token ${this.#options.exchangeDescription}, and puts the issued token into the header "${this.#options.header.name}"`
   }
 
-  objection(call: Call): string | undefined {
+  unavailableReason(call: Call): string | undefined {
     return call.get(identity)?.authenticated === true ? undefined : noToken
   }
 
-  get #tokens(): ExchangedTokens {
+  get #tokens(): ExchangedTokenCache {
     if (this.#lease === undefined) throw new Error('the broker has not started')
     return this.#lease.value
   }
 
-  #token(tokens: ExchangedTokens, { token, digest }: Caller): Promise<KeptToken> {
-    return tokens.get(digest, () => this.#parts.endpoint.exchange(token))
+  #token(tokens: ExchangedTokenCache, { token, digest }: Caller): Promise<CachedToken> {
+    return tokens.get(digest, () => this.#options.endpoint.exchange(token))
   }
 
-  #written({ token }: KeptToken): Credential {
-    return { header: this.#parts.header.name, value: this.#parts.header.value(token) }
+  #credentialOf({ token }: CachedToken): Credential {
+    return { header: this.#options.header.name, value: this.#options.header.value(token) }
   }
 
-  /** A token that was kept may have been revoked since: the call is sent once more with a new one. */
-  async #refused(tokens: ExchangedTokens, caller: Caller, used: KeptToken): Promise<Credential | undefined> {
-    if (this.#parts.clock.monotonic() - used.since < freshMs) return undefined
+  /** A cached token may have been revoked: the call is repeated once with a new one. */
+  async #refused(
+    tokens: ExchangedTokenCache,
+    caller: Caller,
+    used: CachedToken,
+  ): Promise<Credential | undefined> {
+    if (this.#options.clock.monotonic() - used.since < minTokenAgeMs) return undefined
     tokens.drop(caller.digest, used)
     try {
-      return this.#written(await this.#token(tokens, caller))
+      return this.#credentialOf(await this.#token(tokens, caller))
     } catch (fault) {
-      // The caller has the upstream's answer.
-      if (fault instanceof BrokerFault) return undefined
+      // Without a new token the caller gets the upstream's answer.
+      if (fault instanceof BrokerError) return undefined
       throw fault
     }
   }
 }
 
-/** Undefined without a token that an earlier stage has validated. */
+/** Undefined unless an earlier stage has validated the token. */
 function callerOf(call: Call): Caller | undefined {
   if (call.get(identity)?.authenticated !== true) return undefined
   const { authorization } = call.headers

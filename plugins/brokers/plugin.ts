@@ -1,4 +1,4 @@
-// The `brokers` section: the credentials that upstreams want, so that no caller ever holds them.
+// The `brokers` section: credentials for upstreams, which callers never see.
 import {
   credential,
   definePlugin,
@@ -11,10 +11,10 @@ import {
 import { KeyReader } from '@svc/core/secret'
 import type { Broker } from './broker.js'
 import { type BrokerConfig, brokersSchema } from './config.js'
+import { type BrokerInput, createOnBehalfBroker, createPoolBroker } from './create-broker.js'
 import { credentialSource } from './credential-source.js'
 import { HeaderWriter } from './header.js'
 import { Keys } from './keys.js'
-import { type Making, onBehalfFrom, poolFrom } from './make.js'
 import { metrics } from './metrics.js'
 import { BrokersStage } from './stage.js'
 import { StaticBroker } from './static-broker.js'
@@ -30,15 +30,15 @@ export const brokersPlugin = definePlugin({
   provides: [credential],
 
   create(config, context) {
-    const makings = Object.entries(config).map(([server, broker]) => makingOf(server, broker, context))
+    const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
     return new BrokersStage({
-      brokers: new Map(makings.map((making) => [making.server, brokerFrom(making)])),
-      faults: () => makings.flatMap(faultsOf),
+      brokers: new Map(inputs.map((input) => [input.server, createBroker(input)])),
+      faults: () => inputs.flatMap(faultsOf),
     })
   },
 })
 
-function makingOf(server: string, config: BrokerConfig, context: PluginContext): Making {
+function inputFor(server: string, config: BrokerConfig, context: PluginContext): BrokerInput {
   const { container } = context
   const clock = resolve(container, tokens.Clock)
   const source = resolveOptional(container, credentialSource)
@@ -46,16 +46,16 @@ function makingOf(server: string, config: BrokerConfig, context: PluginContext):
   return { server, config, context, clock, keys, header: new HeaderWriter(config.inject) }
 }
 
-function brokerFrom(making: Making): Broker {
-  const { config, keys, header } = making
-  if (config.type === 'vendor_key_pool') return poolFrom(making)
-  if (config.type === 'oidc_on_behalf') return onBehalfFrom(making)
+function createBroker(input: BrokerInput): Broker {
+  const { config, keys, header } = input
+  if (config.type === 'vendor_key_pool') return createPoolBroker(input)
+  if (config.type === 'oidc_on_behalf') return createOnBehalfBroker(input)
   const [ref = ''] = config.key_refs ?? []
   return new StaticBroker(ref, keys, header)
 }
 
-/** What no call could get past, and the schema cannot know. */
-function faultsOf({ server, config, context, keys }: Making): string[] {
+/** Configuration errors that the schema cannot detect and that would fail every call. */
+function faultsOf({ server, config, context, keys }: BrokerInput): string[] {
   const { client_secret_ref, private_key_ref } = config
   const refs = [
     ...(config.key_refs ?? []).map((ref, index) => [`key_refs[${index}]`, ref] as const),

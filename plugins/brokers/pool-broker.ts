@@ -1,50 +1,50 @@
-// Several keys of one vendor, used in turn. A key that the upstream refuses rests, and the refused call is
-// sent once more with the next one.
+// Several keys of one vendor, used round-robin. A key that the upstream refuses is put into cooldown, and the refused
+// call is repeated once with the next key.
 import type { AnswerHead, Call, Clock, Credential, Lease, Logger, Meter } from '@svc/core'
 import { retryAfterMs } from '@svc/core/http'
 import { sha256Hex } from '@svc/core/json'
 import type { Broker } from './broker.js'
-import { BrokerFault } from './fault.js'
+import { BrokerError } from './broker-error.js'
 import type { HeaderWriter } from './header.js'
-import type { KeyRota } from './key-rota.js'
+import type { KeyRotation } from './key-rotation.js'
 import type { Keys } from './keys.js'
 
 const SESSION = 'mcp-session-id'
 const refusals: readonly number[] = [401, 403, 429]
-/** A key that is refused again at once has gained nothing by waking. */
-const leastRestMs = 1000
+/** Also where Retry-After is 0: an immediate retry would be refused again. */
+const minCooldownMs = 1000
 
-export interface PoolParts {
+export interface PoolBrokerOptions {
   readonly server: string
   readonly refs: readonly string[]
   readonly keys: Keys
   readonly header: HeaderWriter
-  readonly restMs: number
-  readonly maxRestMs: number
-  /** Statuses after which a call is sent once more. */
+  readonly cooldownMs: number
+  readonly maxCooldownMs: number
+  /** Statuses after which a call is repeated once. */
   readonly retryOn: readonly number[]
   readonly clock: Clock
   readonly logger: Logger | undefined
   readonly meter: Meter | undefined
-  leaseRota(): Lease<KeyRota>
+  leaseRotation(): Lease<KeyRotation>
 }
 
-/** A key in use for one call. */
-interface InUse {
+/** The key selected for one call. */
+interface SelectedKey {
   readonly index: number
   readonly credential: Credential
 }
 
 export class PoolBroker implements Broker {
-  #parts: PoolParts
-  #lease: Lease<KeyRota> | undefined
+  #options: PoolBrokerOptions
+  #lease: Lease<KeyRotation> | undefined
 
-  constructor(parts: PoolParts) {
-    this.#parts = parts
+  constructor(options: PoolBrokerOptions) {
+    this.#options = options
   }
 
   start(): void {
-    this.#lease ??= this.#parts.leaseRota()
+    this.#lease ??= this.#options.leaseRotation()
   }
 
   async stop(): Promise<void> {
@@ -56,124 +56,129 @@ export class PoolBroker implements Broker {
   async forCall(call: Call): Promise<Credential> {
     const header = call.headers[SESSION]
     const session = typeof header === 'string' ? sha256Hex(header) : undefined
-    const preferred = session === undefined ? undefined : this.#rota.keyOf(session)
-    return this.#offer(await this.#pick(preferred), session)
+    const preferred = session === undefined ? undefined : this.#rotation.keyOf(session)
+    return this.#credentialFor(await this.#selectKey(preferred), session)
   }
 
   async own(): Promise<Credential> {
-    return this.#offer(await this.#pick(undefined), undefined)
+    return this.#credentialFor(await this.#selectKey(undefined), undefined)
   }
 
   describe(): string {
-    return `puts one of ${this.#parts.refs.length} keys, in turn, into the header "${this.#parts.header.name}"`
+    return `puts one of ${this.#options.refs.length} keys, round-robin, into the header "${this.#options.header.name}"`
   }
 
-  get #rota(): KeyRota {
+  get #rotation(): KeyRotation {
     if (this.#lease === undefined) throw new Error('the broker has not started')
     return this.#lease.value
   }
 
-  #offer(used: InUse, session: string | undefined): Credential {
+  #credentialFor(used: SelectedKey, session: string | undefined): Credential {
     return { ...used.credential, answered: (head) => this.#answered(head, used, session) }
   }
 
   async #answered(
     head: AnswerHead,
-    used: InUse,
+    used: SelectedKey,
     session: string | undefined,
   ): Promise<Credential | undefined> {
     if (!refusals.includes(head.status)) {
-      this.#noteSession(head, used, session)
+      this.#recordSession(head, used, session)
       return undefined
     }
-    this.#rest(head, used)
-    if (!this.#parts.retryOn.includes(head.status)) return undefined
-    const next = await this.#other(used)
+    this.#coolDown(head, used)
+    if (!this.#options.retryOn.includes(head.status)) return undefined
+    const next = await this.#nextKey(used)
     if (next === undefined) return undefined
     return {
       ...next.credential,
       answered: (last) => {
-        if (!refusals.includes(last.status)) this.#noteSession(last, next, session)
-        else this.#rest(last, next)
-        // Two keys that are both forbidden: it is the call that is refused, and no caller may tire out the pool.
-        if (head.status === 403 && last.status === 403) this.#wake(used, next)
+        if (!refusals.includes(last.status)) this.#recordSession(last, next, session)
+        else this.#coolDown(last, next)
+        // 403 with two keys: the call is refused, not the key. A caller must not be able to exhaust the pool.
+        if (head.status === 403 && last.status === 403) this.#endCooldown(used, next)
         return undefined
       },
     }
   }
 
-  /** Whoever began an MCP session goes on with it: a server may bind sessions to credentials. */
-  #noteSession({ status, headers }: AnswerHead, { index }: InUse, session: string | undefined): void {
+  /** An MCP session stays with its key, as a server may bind sessions to credentials. */
+  #recordSession({ status, headers }: AnswerHead, { index }: SelectedKey, session: string | undefined): void {
     if (status >= 300) return
-    const begun = headers[SESSION]
-    const id = session ?? (typeof begun === 'string' ? sha256Hex(begun) : undefined)
-    if (id !== undefined && this.#rota.keyOf(id) !== index) this.#rota.serve(id, index)
+    const created = headers[SESSION]
+    const id = session ?? (typeof created === 'string' ? sha256Hex(created) : undefined)
+    if (id !== undefined && this.#rotation.keyOf(id) !== index) this.#rotation.setKeyOf(id, index)
   }
 
-  #rest({ status, headers }: AnswerHead, { index }: InUse): void {
-    const { clock, keys, refs, restMs, maxRestMs, server, logger, meter } = this.#parts
-    const asked = retryAfterMs(headers['retry-after'], clock.now()) ?? restMs
-    const ms = Math.min(Math.max(asked, leastRestMs), maxRestMs)
-    this.#rota.rest(index, clock.monotonic() + ms)
+  #coolDown({ status, headers }: AnswerHead, { index }: SelectedKey): void {
+    const { clock, keys, refs, cooldownMs, maxCooldownMs, server, logger, meter } = this.#options
+    const requested = retryAfterMs(headers['retry-after'], clock.now()) ?? cooldownMs
+    const ms = Math.min(Math.max(requested, minCooldownMs), maxCooldownMs)
+    this.#rotation.coolDown(index, clock.monotonic() + ms)
     keys.forget(refs[index] ?? '')
-    meter?.count('svc_broker_key_rests_total')
-    logger?.warn({ server, key: nameOf(index), status, seconds: ms / 1000 }, 'a key of the pool rests')
-  }
-
-  #wake(...used: readonly InUse[]): void {
-    for (const { index } of used) this.#rota.wake(index)
-    const keys = used.map(({ index }) => nameOf(index))
-    this.#parts.logger?.info(
-      { server: this.#parts.server, keys },
-      'both keys are forbidden the call: neither rests',
+    meter?.count('svc_broker_key_cooldowns_total')
+    logger?.warn(
+      { server, key: nameOf(index), status, seconds: ms / 1000 },
+      'a key of the pool is in cooldown',
     )
   }
 
-  async #other({ index, credential }: InUse): Promise<InUse | undefined> {
+  #endCooldown(...used: readonly SelectedKey[]): void {
+    for (const { index } of used) this.#rotation.endCooldown(index)
+    const keys = used.map(({ index }) => nameOf(index))
+    this.#options.logger?.info(
+      { server: this.#options.server, keys },
+      'the upstream answered 403 with both keys: neither is put into cooldown',
+    )
+  }
+
+  async #nextKey({ index, credential }: SelectedKey): Promise<SelectedKey | undefined> {
     try {
-      const next = await this.#pick(undefined, index)
-      // The same key under two references would be refused the same way.
+      const next = await this.#selectKey(undefined, index)
+      // The same key under another reference would be refused again.
       return next.credential.value === credential.value ? undefined : next
     } catch (fault) {
-      // The caller has the upstream's answer, which says more than that there is no other key.
-      if (fault instanceof BrokerFault) return undefined
+      // Without another key the caller gets the upstream's answer.
+      if (fault instanceof BrokerError) return undefined
       throw fault
     }
   }
 
-  /** Rejects with `BrokerFault` when every key rests or cannot be read. */
-  async #pick(preferred: number | undefined, except?: number): Promise<InUse> {
-    const { clock, refs, keys, header } = this.#parts
+  /** Rejects with `BrokerError` when every key is in cooldown or cannot be read. */
+  async #selectKey(preferred: number | undefined, except?: number): Promise<SelectedKey> {
+    const { clock, refs, keys, header } = this.#options
     const faults: string[] = []
-    for (const index of this.#rota.usable(clock.monotonic(), preferred)) {
+    for (const index of this.#rotation.usable(clock.monotonic(), preferred)) {
       const ref = refs[index]
       if (ref === undefined || index === except) continue
-      // Before waiting, so that calls of one moment spread. A session that goes on with its key takes nobody's turn.
-      if (index !== preferred) this.#rota.used(index)
+      // Before the await, so that concurrent calls get different keys. The key of a session does not advance the round-robin.
+      if (index !== preferred) this.#rotation.used(index)
       try {
         const value = header.value(await keys.get(ref))
         return { index, credential: { header: header.name, value } }
       } catch (fault) {
-        if (!(fault instanceof BrokerFault)) throw fault
+        if (!(fault instanceof BrokerError)) throw fault
         faults.push(`${nameOf(index)}: ${fault.message}`)
       }
     }
-    throw this.#noneLeft(faults)
+    throw this.#noKeyAvailable(faults)
   }
 
-  #noneLeft(faults: readonly string[]): BrokerFault {
-    const { clock, refs } = this.#parts
-    const seconds = Math.ceil(this.#rota.wakesIn(clock.monotonic()) / 1000)
-    const resting = refs.length - faults.length
+  #noKeyAvailable(faults: readonly string[]): BrokerError {
+    const { clock, refs } = this.#options
+    const seconds = Math.ceil(this.#rotation.nextAvailableIn(clock.monotonic()) / 1000)
+    const cooling = refs.length - faults.length
     const parts = [
-      ...(resting > 0 ? [`${resting} of ${refs.length} keys rest, the next for ${seconds} s`] : []),
+      ...(cooling > 0
+        ? [`${cooling} of ${refs.length} keys are in cooldown, for ${seconds} s or longer`]
+        : []),
       ...faults,
     ]
-    return new BrokerFault(parts.join('; '), 'no key is usable now')
+    return new BrokerError(parts.join('; '), 'no key is usable now')
   }
 }
 
-/** As the policy has it. */
+/** The path of the key in the policy. */
 function nameOf(index: number): string {
   return `key_refs[${index}]`
 }

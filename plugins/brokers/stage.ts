@@ -1,4 +1,4 @@
-// Puts the credential onto the call. A call that was to carry one and cannot is not sent.
+// Sets the credential of a call. A call that needs a credential and has none is not sent.
 import {
   type Call,
   type Credential,
@@ -11,40 +11,40 @@ import {
   type Stage,
 } from '@svc/core'
 import type { Broker } from './broker.js'
-import { BrokerFault } from './fault.js'
+import { BrokerError } from './broker-error.js'
 
-export interface BrokersStageParts {
+export interface BrokersStageOptions {
   /** By server. */
   readonly brokers: ReadonlyMap<string, Broker>
-  /** What is wrong with the section beyond its schema; a stage with faults does not start. */
+  /** Configuration errors beyond the schema; with any, the stage does not start. */
   faults(): readonly string[]
 }
 
 export class BrokersStage implements Stage {
-  #parts: BrokersStageParts
+  #options: BrokersStageOptions
 
-  constructor(parts: BrokersStageParts) {
-    this.#parts = parts
+  constructor(options: BrokersStageOptions) {
+    this.#options = options
   }
 
   async start(): Promise<void> {
-    const faults = this.#parts.faults()
+    const faults = this.#options.faults()
     if (faults.length > 0) throw new Error(faults.join('; '))
-    for (const broker of this.#parts.brokers.values()) broker.start?.()
+    for (const broker of this.#options.brokers.values()) broker.start?.()
   }
 
   async stop(): Promise<void> {
-    for (const broker of this.#parts.brokers.values()) await broker.stop?.()
+    for (const broker of this.#options.brokers.values()) await broker.stop?.()
   }
 
   async handle(call: Call, next: Next): Promise<Outcome> {
     const { server } = await call.request()
-    const broker = this.#parts.brokers.get(server)
+    const broker = this.#options.brokers.get(server)
     if (broker === undefined) return next()
     try {
       call.set(credential, await broker.forCall(call))
     } catch (fault) {
-      if (fault instanceof BrokerFault) return unavailable(server, fault.told, fault)
+      if (fault instanceof BrokerError) return unavailable(server, fault.publicMessage, fault)
       throw fault
     }
     return next()
@@ -52,30 +52,30 @@ export class BrokersStage implements Stage {
 
   async ownCredential(server: string): Promise<Credential | undefined> {
     try {
-      return await this.#parts.brokers.get(server)?.own?.()
+      return await this.#options.brokers.get(server)?.own?.()
     } catch (cause) {
-      if (!(cause instanceof BrokerFault)) throw cause
-      throw new Refusal('BROKER_UNAVAILABLE', sentence(server, cause.told), { cause })
+      if (!(cause instanceof BrokerError)) throw cause
+      throw new Refusal('BROKER_UNAVAILABLE', sentence(server, cause.publicMessage), { cause })
     }
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const { server } = await call.request()
-    const broker = this.#parts.brokers.get(server)
+    const broker = this.#options.brokers.get(server)
     if (broker === undefined) {
-      say(`server "${server}" has no broker: the call goes without a credential`)
+      say(`server "${server}" has no broker: the call is sent without a credential`)
       return next()
     }
     say(broker.describe())
-    const objection = broker.objection?.(call)
-    return objection === undefined ? next() : unavailable(server, objection)
+    const unavailableReason = broker.unavailableReason?.(call)
+    return unavailableReason === undefined ? next() : unavailable(server, unavailableReason)
   }
 }
 
-function unavailable(server: string, why: string, cause?: BrokerFault): Failed {
+function unavailable(server: string, why: string, cause?: BrokerError): Failed {
   return failed('BROKER_UNAVAILABLE', sentence(server, why), cause === undefined ? {} : { cause })
 }
 
 function sentence(server: string, why: string): string {
-  return `The credential for server "${server}" could not be had: ${why}.`
+  return `The credential for server "${server}" is not available: ${why}.`
 }

@@ -1,7 +1,7 @@
-// One key for all calls.
+// One fixed key for all calls of a server.
 import type { AnswerHead, Credential } from '@svc/core'
 import type { Broker } from './broker.js'
-import { BrokerFault } from './fault.js'
+import { BrokerError } from './broker-error.js'
 import type { HeaderWriter } from './header.js'
 import type { Keys } from './keys.js'
 
@@ -26,14 +26,14 @@ export class StaticBroker implements Broker {
   }
 
   describe(): string {
-    return `puts the one key into the header "${this.#header.name}"`
+    return `puts the key into the header "${this.#header.name}"`
   }
 
   async #current(): Promise<Credential> {
     return { header: this.#header.name, value: this.#header.value(await this.#keys.get(this.#ref)) }
   }
 
-  /** A 401 says that the request was not carried out (RFC 9110 §15.5.2); the key may have been changed since. */
+  /** After a 401 the request was not carried out (RFC 9110 §15.5.2), and the key may have changed: it is read again. */
   async #answered({ status }: AnswerHead, used: Credential): Promise<Credential | undefined> {
     if (status !== 401) return undefined
     this.#keys.forget(this.#ref)
@@ -41,8 +41,8 @@ export class StaticBroker implements Broker {
       const now = await this.#current()
       return now.value === used.value ? undefined : now
     } catch (fault) {
-      // The next call finds no key and says so; this one has its answer.
-      if (fault instanceof BrokerFault) return undefined
+      // This call gets the upstream's answer; the next one reports the missing key.
+      if (fault instanceof BrokerError) return undefined
       throw fault
     }
   }

@@ -1,16 +1,16 @@
-// One exchange of a caller's token for one that an upstream takes (RFC 8693). Nothing that the endpoint says is
-// quoted anywhere: an answer may hold either token.
-import { jsonObjectIn } from '@svc/core/json'
+// Exchanges a caller's token for one that the upstream accepts (RFC 8693). No error quotes the endpoint's answer,
+// because the answer may contain either token.
+import { parseJsonObject } from '@svc/core/json'
 import { type Dispatcher, request } from 'undici'
+import { BrokerError } from './broker-error.js'
 import type { ClientAuth } from './client-auth.js'
-import { BrokerFault } from './fault.js'
 
-/** A token with all the groups of its user is a tenth of this. */
+/** Ten times the size of a token that lists many groups. */
 const maxBytes = 64 * 1024
 const tokenTypes = 'urn:ietf:params:oauth:token-type:'
 const accessTokens: readonly unknown[] = [undefined, `${tokenTypes}access_token`, `${tokenTypes}jwt`]
 
-/** RFC 6749 §5.2, RFC 8693 §2.2.2 and RFC 6750 §3.1: the only words of an answer that are repeated. */
+/** RFC 6749 §5.2, RFC 8693 §2.2.2 and RFC 6750 §3.1: the only values of an answer that errors repeat. */
 const errorCodes: readonly unknown[] = [
   'invalid_request',
   'invalid_client',
@@ -25,20 +25,20 @@ const errorCodes: readonly unknown[] = [
 
 export interface ExchangedToken {
   readonly token: string
-  /** Seconds from the exchange; undefined where the endpoint does not say. */
+  /** Seconds from the exchange; undefined where the answer has no `expires_in`. */
   readonly expiresInSec: number | undefined
 }
 
-/** The endpoint could not be asked, or broke the protocol: no token could be had for anyone. */
-export class EndpointDown extends BrokerFault {
+/** The endpoint is unreachable or broke the protocol: a failure for every caller. */
+export class TokenEndpointError extends BrokerError {
   constructor(message: string) {
-    super(`the token endpoint ${message}`, 'the token endpoint cannot be used now')
+    super(`the token endpoint ${message}`, 'the token endpoint is not available')
   }
 }
 
 export interface TokenEndpointOptions {
   readonly url: string
-  /** What every exchange asks for: audience, resource, scope, token types. */
+  /** The form fields of every request: audience, resource, scope, token types. */
   readonly form: Readonly<Record<string, string>>
   readonly timeoutMs: number
 }
@@ -52,9 +52,9 @@ export class TokenEndpoint {
     this.#auth = auth
   }
 
-  /** Rejects with `BrokerFault`; with `EndpointDown` where the fault is not this caller's. */
+  /** Rejects with `BrokerError`; with `TokenEndpointError` where the failure does not concern this caller alone. */
   async exchange(subjectToken: string): Promise<ExchangedToken> {
-    const { headers, form } = await this.#auth.prove()
+    const { headers, form } = await this.#auth.authenticate()
     const body = new URLSearchParams({
       grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
       subject_token: subjectToken,
@@ -63,12 +63,12 @@ export class TokenEndpoint {
     })
     const { status, text } = await this.#post(headers, body.toString())
     if (status !== 200) throw refusalOf(status, text)
-    const answer = jsonObjectIn(text)
-    if (answer === undefined) throw new EndpointDown('did not answer with a JSON object')
+    const answer = parseJsonObject(text)
+    if (answer === undefined) throw new TokenEndpointError('did not answer with a JSON object')
     return tokenIn(answer, subjectToken)
   }
 
-  /** Within the time limit, the body included. Redirects are not followed: the policy names the one address. */
+  /** The timeout includes the body. Redirects are not followed, because the policy names the only trusted address. */
   async #post(
     headers: Readonly<Record<string, string>>,
     body: string,
@@ -84,17 +84,17 @@ export class TokenEndpoint {
           accept: 'application/json',
         },
         body,
-        // Exchanges are far apart: an idle connection would only go stale.
+        // Exchanges are rare, so an idle connection would only become stale.
         reset: true,
         signal,
       })
       return { status: answer.statusCode, text: await textOf(answer.body) }
     } catch (fault) {
-      if (fault instanceof BrokerFault) throw fault
-      if (signal.aborted) throw new EndpointDown(`gave no whole answer within ${timeoutMs} ms`)
-      // The cause is left out, as what an HTTP client knows of a request holds its secrets.
+      if (fault instanceof BrokerError) throw fault
+      if (signal.aborted) throw new TokenEndpointError(`sent no complete answer within ${timeoutMs} ms`)
+      // Without the cause: an HTTP client's error may contain the request and with it the secrets.
       const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'unknown fault'
-      throw new EndpointDown(`cannot be reached (${code})`)
+      throw new TokenEndpointError(`cannot be reached (${code})`)
     }
   }
 }
@@ -104,19 +104,20 @@ async function textOf(body: Dispatcher.ResponseData['body']): Promise<string> {
   let bytes = 0
   for await (const piece of body as AsyncIterable<Uint8Array>) {
     bytes += piece.byteLength
-    if (bytes > maxBytes) throw new EndpointDown(`answered with more than ${maxBytes / 1024} KiB`)
+    if (bytes > maxBytes) throw new TokenEndpointError(`answered with more than ${maxBytes / 1024} KiB`)
     pieces.push(piece)
   }
   return Buffer.concat(pieces).toString('utf8')
 }
 
-/** RFC 6749 §5.2 answers 400 or 401 to a request that it judged; anything else is the endpoint's own trouble. */
-function refusalOf(status: number, text: string): BrokerFault {
-  if (status >= 300 && status < 400) return new EndpointDown(`redirects (${status}), and is not followed`)
-  if (status !== 400 && status !== 401 && status !== 403) return new EndpointDown(`answered ${status}`)
-  const error = jsonObjectIn(text)?.['error']
+/** A refused request is answered 400 or 401 (RFC 6749 §5.2); any other status is a failure of the endpoint. */
+function refusalOf(status: number, text: string): BrokerError {
+  if (status >= 300 && status < 400)
+    return new TokenEndpointError(`answered with a redirect (${status}), which is not followed`)
+  if (status !== 400 && status !== 401 && status !== 403) return new TokenEndpointError(`answered ${status}`)
+  const error = parseJsonObject(text)?.['error']
   const code = errorCodes.includes(error) ? String(error) : 'no known reason'
-  return new BrokerFault(
+  return new BrokerError(
     `the token endpoint refused the exchange: ${status}, ${code}`,
     `the token exchange was refused (${code})`,
   )
@@ -124,13 +125,15 @@ function refusalOf(status: number, text: string): BrokerFault {
 
 function tokenIn(answer: Record<string, unknown>, subjectToken: string): ExchangedToken {
   const { access_token: token, issued_token_type: issued, token_type: type, expires_in: expires } = answer
-  if (typeof token !== 'string' || token === '') throw new EndpointDown('answered without an access_token')
-  if (!accessTokens.includes(issued)) throw new EndpointDown('issued a token that is no access token')
-  // RFC 8693 §2.2.1; a DPoP token is of no use to whoever lacks its key.
+  if (typeof token !== 'string' || token === '')
+    throw new TokenEndpointError('answered without an access_token')
+  if (!accessTokens.includes(issued))
+    throw new TokenEndpointError('issued a token that is not an access token')
+  // RFC 8693 §2.2.1. A DPoP token cannot be used without its key.
   if (typeof type !== 'string' || !/^(?:bearer|n_a)$/i.test(type)) {
-    throw new EndpointDown('issued a token that is no bearer token')
+    throw new TokenEndpointError('issued a token that is not a bearer token')
   }
-  if (token === subjectToken) throw new EndpointDown("answered with the caller's own token")
+  if (token === subjectToken) throw new TokenEndpointError("answered with the caller's own token")
   return { token, expiresInSec: lifetimeIn(expires) }
 }
 
@@ -139,5 +142,5 @@ function lifetimeIn(expires: unknown): number | undefined {
   // Some servers send the number as a string.
   const seconds = typeof expires === 'string' && /^\d{1,9}$/.test(expires) ? Number(expires) : expires
   if (typeof seconds === 'number' && seconds > 0) return seconds
-  throw new EndpointDown('answered with an expires_in that is no number of seconds')
+  throw new TokenEndpointError('answered with an expires_in that is not a number of seconds')
 }

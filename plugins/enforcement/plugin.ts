@@ -4,8 +4,8 @@ import {
   definePlugin,
   type EscalationStore,
   escalation,
+  externalDecision,
   identity,
-  judgement,
   type PluginContext,
   type PolicyFacts,
   redactor,
@@ -36,7 +36,7 @@ export const enforcementPlugin = definePlugin({
   phase: 'decision',
   presence: 'always',
   metrics,
-  uses: [judgement, identity, sideEffects, redactor],
+  uses: [externalDecision, identity, sideEffects, redactor],
   provides: [verdict, escalation],
   check: checkTogether,
 

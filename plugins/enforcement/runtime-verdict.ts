@@ -1,7 +1,7 @@
-// The rule for a call that a runtime has judged (decisions.md §3). Its judgement replaces `deny_on` for the findings that
+// The rule for a call that a runtime has judged (decisions.md §3). Its decision replaces `deny_on` for the findings that
 // it considered; other findings, and `escalate_on`, go by the policy. In observe mode it replaces nothing and is only
 // recorded.
-import type { Finding, Judgement, Verdict } from '@svc/core'
+import type { ExternalDecision, Finding, Verdict } from '@svc/core'
 
 const ownReasons = {
   deny: 'runtime_denied',
@@ -16,7 +16,7 @@ const defaultDetails = {
 } as const
 
 /** The finding that a judgement against the call is recorded and answered as; undefined where it allows. */
-export function findingOf({ action, reason, reasons = [] }: Judgement): Finding | undefined {
+export function findingOf({ action, reason, reasons = [] }: ExternalDecision): Finding | undefined {
   if (action === 'allow') return undefined
   const because = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`
   const detail = `${reason ?? defaultDetails[action]}${because}`
@@ -24,12 +24,16 @@ export function findingOf({ action, reason, reasons = [] }: Judgement): Finding 
 }
 
 /** `local` is the policy's rule; `canEscalate` says whether the policy lets people decide. */
-export function withJudgement(local: Verdict, judgement: Judgement, canEscalate: boolean): Verdict {
+export function withExternalDecision(
+  local: Verdict,
+  decision: ExternalDecision,
+  canEscalate: boolean,
+): Verdict {
   const { mode } = local
-  const own = findingOf(judgement)?.reason
-  const ownEffect = judgement.action === 'escalate' && canEscalate ? 'escalate' : 'deny'
-  const considered = new Set(mode === 'observe' ? [] : judgement.considered)
-  const notes = new Set(judgement.notes)
+  const own = findingOf(decision)?.reason
+  const ownEffect = decision.action === 'escalate' && canEscalate ? 'escalate' : 'deny'
+  const considered = new Set(mode === 'observe' ? [] : decision.considered)
+  const notes = new Set(decision.notes)
   return {
     mode,
     effectOf(reason) {

@@ -5,8 +5,8 @@ import {
   type Denied,
   denied,
   type EscalationRule,
+  externalDecision,
   type Finding,
-  judgement,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -18,7 +18,7 @@ import {
 } from '@svc/core'
 import { describeStrategy } from './describe.js'
 import type { Escalations } from './escalation/escalations.js'
-import { findingOf, withJudgement } from './runtime-verdict.js'
+import { findingOf, withExternalDecision } from './runtime-verdict.js'
 
 /** How calls escalate. */
 export interface EscalationPart {
@@ -88,13 +88,13 @@ export class EnforcementStage implements Stage {
     return refusal ?? next()
   }
 
-  /** The policy's rule, changed by a runtime's judgement, which is itself added as a finding. */
+  /** The policy's rule, changed by a runtime's decision, which is itself added as a finding. */
   #ruleFor(call: Call): Verdict {
-    const judged = call.get(judgement)
+    const judged = call.get(externalDecision)
     if (judged === undefined) return this.#verdict
     const against = findingOf(judged)
     if (against !== undefined) call.addFinding(against)
-    return withJudgement(this.#verdict, judged, this.#escalation !== undefined)
+    return withExternalDecision(this.#verdict, judged, this.#escalation !== undefined)
   }
 }
 

@@ -1,19 +1,19 @@
-// What one caller may use: the levels of the policy that speak of it, deny before allow.
+// What one caller may use: the combined grants of its plan, tenant and principals. Deny takes precedence.
 import type { Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
 import { parseNameSegment } from '@svc/core/match'
 import type { Grant } from './grant.js'
-import { limitsOf, type UnitLimits } from './limits.js'
+import { limitsOf, type ToolLimits } from './limits.js'
 
 const PREFIX = 'mcp://'
 
 export class Entitlement {
   readonly grants: readonly Grant[]
-  /** For `call.rule`, and for the call's own reference. */
-  readonly rule: ReferenceRule = (reference, kind) => this.#judge(reference, kind)
-  readonly #plan: UnitLimits
+  /** For `call.addReferenceRule`, and for the call's own reference. */
+  readonly rule: ReferenceRule = (reference, kind) => this.#check(reference, kind)
+  readonly #plan: ToolLimits
 
-  /** `plan` gives the limits that no grant sets. */
-  constructor(plan: UnitLimits, grants: readonly Grant[]) {
+  /** `plan` has the limits that apply where no grant sets one. */
+  constructor(plan: ToolLimits, grants: readonly Grant[]) {
     this.#plan = plan
     this.grants = grants
   }
@@ -22,10 +22,10 @@ export class Entitlement {
     return limitsOf(reference, this.#plan, this.grants)
   }
 
-  #judge(reference: string, kind: RequestKind): Finding | undefined {
-    if (kind === 'protocol') return this.#judgeServer(serverOf(reference))
+  #check(reference: string, kind: RequestKind): Finding | undefined {
+    if (kind === 'protocol') return this.#checkServer(serverOf(reference))
     for (const grant of this.grants) {
-      if (grant.deny?.set.matches(reference)) return denies(grant, reference)
+      if (grant.deny?.set.matches(reference)) return deniedBy(grant, reference)
     }
     for (const grant of this.grants) {
       if (grant.allow?.set.matches(reference)) return undefined
@@ -33,10 +33,10 @@ export class Entitlement {
     return this.#notAllowed(reference)
   }
 
-  /** The open part of the protocol is for whoever may use anything on the server. */
-  #judgeServer(server: string): Finding | undefined {
+  /** Protocol requests are allowed to callers that may use anything on the server. */
+  #checkServer(server: string): Finding | undefined {
     for (const grant of this.grants) {
-      if (grant.deny?.set.coversServer(server)) return denies(grant, `everything on server "${server}"`)
+      if (grant.deny?.set.coversServer(server)) return deniedBy(grant, `everything on server "${server}"`)
     }
     for (const grant of this.grants) {
       if (grant.allow?.set.mayMatchServer(server)) return undefined
@@ -44,24 +44,24 @@ export class Entitlement {
     return this.#notAllowed(`anything on server "${server}"`)
   }
 
-  #notAllowed(what: string): Finding {
-    const asked = this.grants.filter(({ allow }) => allow !== undefined)
-    const who = asked.map(({ title }) => title).join(', ')
+  #notAllowed(subject: string): Finding {
+    const withAllowlist = this.grants.filter(({ allow }) => allow !== undefined)
+    const titles = withAllowlist.map(({ title }) => title).join(', ')
     return {
       reason: 'tool_not_in_allowlist',
       stage: 'entitlements',
-      level: asked[0]?.level ?? 'plan',
-      detail: `no allowlist of ${who} allows ${what}`,
+      level: withAllowlist[0]?.level ?? 'plan',
+      detail: `no allowlist of ${titles} allows ${subject}`,
     }
   }
 }
 
-function denies({ level, title }: Grant, what: string): Finding {
+function deniedBy({ level, title }: Grant, subject: string): Finding {
   return {
     reason: 'tool_in_denylist',
     stage: 'entitlements',
     level,
-    detail: `the denylist of ${title} denies ${what}`,
+    detail: `the denylist of ${title} denies ${subject}`,
   }
 }
 

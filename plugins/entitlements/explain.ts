@@ -1,4 +1,4 @@
-// In words, for `svc policy explain`: which list spoke, by which pattern, and which limits follow.
+// For `svc policy explain`: the grants, patterns and limits that apply to a call.
 import type { CallRequest, Limit } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement } from './entitlement.js'
@@ -10,11 +10,11 @@ export function explainEntitlement(
   say: (line: string) => void,
 ): void {
   const { reference, kind } = request
-  for (const { name } of entitlement.grants) say(`speaks: ${name}`)
+  for (const { name } of entitlement.grants) say(`applies: ${name}`)
   const finding = entitlement.rule(reference, kind)
   if (finding !== undefined) say(`${finding.reason}: ${finding.detail}`)
   if (kind === 'protocol') {
-    if (finding === undefined) say(`allowed: something on server "${request.server}" may be used`)
+    if (finding === undefined) say(`allowed: the caller may use something on server "${request.server}"`)
     return
   }
   for (const { name, deny, allow } of entitlement.grants) {
@@ -25,20 +25,20 @@ export function explainEntitlement(
       say(`allowed by "${pattern}" in the allowlist of ${name}`)
     }
   }
-  for (const limit of entitlement.limitsOf(reference)) say(inWords(limit))
+  for (const limit of entitlement.limitsOf(reference)) say(describeLimit(limit))
 }
 
 function patternsFor(list: PatternList | undefined, reference: string): string[] {
   if (list === undefined) return []
-  const named = compilePatternMap(Object.fromEntries(list.sources.map((source) => [source, true])))
-  return named.lookup(reference).map(({ pattern }) => pattern)
+  const patterns = compilePatternMap(Object.fromEntries(list.sources.map((source) => [source, true])))
+  return patterns.lookup(reference).map(({ pattern }) => pattern)
 }
 
-function inWords({ key, level, callsPerDay, ratePerSec, burst }: Limit): string {
+function describeLimit({ key, level, callsPerDay, ratePerSec, burst }: Limit): string {
   const parts: string[] = []
   if (ratePerSec !== undefined) {
     parts.push(`${ratePerSec} calls per second${burst === undefined ? '' : `, ${burst} at once`}`)
   }
   if (callsPerDay !== undefined) parts.push(`${callsPerDay} calls per day`)
-  return `limit of the ${level}: ${parts.join('; ')}, counted as ${key}`
+  return `limit of the ${level}: ${parts.join('; ')}, counter ${key}`
 }

@@ -1,11 +1,11 @@
-// What one level of a policy grants and denies: a plan, a tenant, or one of its principals.
+// The lists and limits of one level of the policy: a plan, a tenant, or a principal of a tenant.
 import { compilePatternMap, compilePatternSet, type PatternMap, type PatternSet } from '@svc/core/match'
 import type { PrincipalConfig, ToolLimitConfig } from './config.js'
-import { type UnitLimits, unitsOf } from './limits.js'
+import { parseLimits, type ToolLimits } from './limits.js'
 
 export type Level = 'plan' | 'tenant' | 'user' | 'role' | 'agent' | 'node'
 
-/** A list of patterns, and the patterns one by one for whoever asks which of them spoke. */
+/** A compiled list, with its patterns as configured for explanations. */
 export interface PatternList {
   readonly sources: readonly string[]
   readonly set: PatternSet
@@ -13,19 +13,19 @@ export interface PatternList {
 
 export interface Grant {
   readonly level: Level
-  /** Safe for callers and records: no user, no role, no node by name. */
+  /** For callers and records: contains no user, role or node name. */
   readonly title: string
-  /** For the operator: the principal by name. */
+  /** For operators: contains the principal's name. */
   readonly name: string
-  /** What follows the reference in the quota key: nothing for a tenant, `#<kind>:<id>` for a principal. */
+  /** Suffix of the quota key after the reference: empty for a tenant, `#<kind>:<id>` for a principal. */
   readonly keySuffix: string
-  /** Absent: this level has no say in what is allowed. */
+  /** Absent: this level allows nothing. */
   readonly allow?: PatternList
   readonly deny?: PatternList
-  readonly perTool?: PatternMap<UnitLimits>
+  readonly perTool?: PatternMap<ToolLimits>
 }
 
-/** Sections of a tenant's principals, and how they are called in keys and messages. */
+/** A tenant's principal sections, with their names in quota keys and messages. */
 const principalKinds = {
   users: { level: 'user', kind: 'user', title: 'the user' },
   user_ids: { level: 'user', kind: 'user_id', title: 'the user id' },
@@ -36,7 +36,7 @@ const principalKinds = {
 
 export type PrincipalSection = keyof typeof principalKinds
 
-export function compileList(sources: readonly string[]): PatternList {
+function compileList(sources: readonly string[]): PatternList {
   return { sources, set: compilePatternSet(sources) }
 }
 
@@ -59,12 +59,12 @@ export function compiledParts({ allowlist, denylist, per_tool }: PrincipalConfig
   }
 }
 
-function compileLimits(perTool: Readonly<Record<string, ToolLimitConfig>>): PatternMap<UnitLimits> {
-  const entries = Object.entries(perTool).map(([source, limit]) => [source, unitsOf(limit)] as const)
+function compileLimits(perTool: Readonly<Record<string, ToolLimitConfig>>): PatternMap<ToolLimits> {
+  const entries = Object.entries(perTool).map(([source, limit]) => [source, parseLimits(limit)] as const)
   return compilePatternMap(Object.fromEntries(entries))
 }
 
-/** What is left of a grant that the caller only claims: it restricts, it allows nothing. */
+/** The grant of an unverified principal: it restricts, but allows nothing. */
 export function withoutAllowlist({ allow: _, ...rest }: Grant): Grant {
   return rest
 }

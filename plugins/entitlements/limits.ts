@@ -1,4 +1,4 @@
-// Which limits apply to one use of a tool: one for the tenant, one for each principal that has its own.
+// The limits of one call: one for the tenant, and one for each principal with its own.
 import type { Limit } from '@svc/core'
 import type { PatternMap } from '@svc/core/match'
 import type { ToolLimitConfig } from './config.js'
@@ -13,15 +13,15 @@ interface RateLimit {
   readonly burst?: number
 }
 
-/** The limits of one entry of a policy, apart, as each is counted by itself. Made at load. */
-export interface UnitLimits {
+/** The limits of one entry of the policy. Daily and rate limits are inherited separately. */
+export interface ToolLimits {
   readonly day: DayLimit | undefined
   readonly rate: RateLimit | undefined
 }
 
-const NO_LIMITS: UnitLimits = { day: undefined, rate: undefined }
+const NO_LIMITS: ToolLimits = { day: undefined, rate: undefined }
 
-export function unitsOf({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): UnitLimits {
+export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): ToolLimits {
   return {
     day: calls_per_day === undefined ? undefined : { callsPerDay: calls_per_day },
     rate:
@@ -32,22 +32,22 @@ export function unitsOf({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig)
 }
 
 /**
- * The tenant's limits are the most specific `per_tool` entry's, and the plan's for what that entry leaves open; both
+ * The tenant's limits come from the most specific `per_tool` entry, and from the plan where that entry sets none. Both
  * are counted under the reference.
  */
-export function limitsOf(reference: string, plan: UnitLimits, grants: readonly Grant[]): readonly Limit[] {
+export function limitsOf(reference: string, plan: ToolLimits, grants: readonly Grant[]): readonly Limit[] {
   const key = keyOf(reference)
   const found: Limit[] = []
-  let ofTenant = NO_LIMITS
+  let tenantLimits = NO_LIMITS
   for (const { level, keySuffix, perTool } of grants) {
     if (perTool === undefined) continue
-    const limits = mostSpecific(perTool, reference)
+    const limits = mostSpecificLimits(perTool, reference)
     if (limits === undefined) continue
-    if (keySuffix === '') ofTenant = limits
+    if (keySuffix === '') tenantLimits = limits
     push(found, key + keySuffix, level, limits.day, limits.rate)
   }
-  const day = ofTenant.day === undefined ? plan.day : undefined
-  const rate = ofTenant.rate === undefined ? plan.rate : undefined
+  const day = tenantLimits.day === undefined ? plan.day : undefined
+  const rate = tenantLimits.rate === undefined ? plan.rate : undefined
   push(found, key, 'plan', day, rate)
   return found
 }
@@ -56,37 +56,37 @@ function push(found: Limit[], key: string, level: Level, day?: DayLimit, rate?: 
   if (day !== undefined || rate !== undefined) found.push(Object.assign({ key, level }, day, rate))
 }
 
-/** Where several patterns are equally specific, the lower of each limit. */
-function mostSpecific(perTool: PatternMap<UnitLimits>, reference: string): UnitLimits | undefined {
+/** Of equally specific patterns, the lower of each limit. */
+function mostSpecificLimits(perTool: PatternMap<ToolLimits>, reference: string): ToolLimits | undefined {
   const [first, ...rest] = perTool.lookup(reference)
   if (first === undefined) return undefined
   let lowest = first.value
   for (const { literals, value } of rest) {
     if (literals < first.literals) break
-    lowest = lower(lowest, value)
+    lowest = lowerOfEach(lowest, value)
   }
   return lowest
 }
 
-function lower(a: UnitLimits, b: UnitLimits): UnitLimits {
+function lowerOfEach(a: ToolLimits, b: ToolLimits): ToolLimits {
   return {
     day: lowest(a.day, b.day, ({ callsPerDay }) => [callsPerDay]),
     rate: lowest(a.rate, b.rate, ({ ratePerSec, burst = ratePerSec }) => [ratePerSec, burst]),
   }
 }
 
-/** `by` gives what is compared, the decisive first. */
-function lowest<T>(a: T | undefined, b: T | undefined, by: (limit: T) => number[]): T | undefined {
+/** Compares the numbers that `sortKey` returns, the most significant first. */
+function lowest<T>(a: T | undefined, b: T | undefined, sortKey: (limit: T) => number[]): T | undefined {
   if (a === undefined || b === undefined) return a ?? b
-  const ofB = by(b)
-  for (const [i, ofA] of by(a).entries()) {
-    const difference = (ofB[i] ?? 0) - ofA
+  const other = sortKey(b)
+  for (const [i, value] of sortKey(a).entries()) {
+    const difference = (other[i] ?? 0) - value
     if (difference !== 0) return difference < 0 ? b : a
   }
   return a
 }
 
-// `#` begins the principal in a key. A caller may choose a version, and must not choose somebody's key with it.
+/** Escapes `#`, which separates the principal, so that a version chosen by the caller cannot form another key. */
 function keyOf(reference: string): string {
   return reference.includes('#') ? reference.replaceAll('#', '%23') : reference
 }

@@ -1,4 +1,4 @@
-// Says which tenant, and who of it, may use which tools, and how often.
+// The `entitlements` section: which tools each tenant and principal may use, and how often.
 import { definePlugin, identity, limits } from '@svc/core'
 import { entitlementsSchema } from './config.js'
 import { EntitlementsStage } from './stage.js'

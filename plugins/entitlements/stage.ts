@@ -1,10 +1,11 @@
-// Finds what the caller may not use, and says which limits apply to what it may.
+// Adds a finding for what the caller may not use, and sets the limits of the call.
 import {
   type Call,
   type CallRequest,
   identity,
   type Limit,
   limits,
+  type MaybePromise,
   type Next,
   type Outcome,
   type Stage,
@@ -14,37 +15,36 @@ import { explainEntitlement } from './explain.js'
 import type { Tenants } from './tenants.js'
 
 const NO_LIMITS: readonly Limit[] = []
-const NOBODY = { roles: [] }
+const ANONYMOUS = { roles: [] }
 
 export class EntitlementsStage implements Stage {
   #tenants: Tenants
   #tenant: string
 
-  /** `tenant` is the one that calls belong to where no stage tells who is calling. */
+  /** `tenant` is that of calls without an identity. */
   constructor(tenants: Tenants, tenant: string) {
     this.#tenants = tenants
     this.#tenant = tenant
   }
 
-  async handle(call: Call, next: Next): Promise<Outcome> {
-    this.#judge(call, await call.request())
+  handle(call: Call, next: Next): MaybePromise<Outcome> {
+    const { parsedRequest } = call
+    if (parsedRequest === undefined) return call.request().then(() => this.handle(call, next))
+    this.#check(call, parsedRequest)
     return next()
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const request = await call.request()
     const tenant = this.#tenantOf(call)
-    say(
-      this.#tenants.has(tenant)
-        ? `tenant "${tenant}" is listed`
-        : `tenant "${tenant}" is not listed: default plan`,
-    )
-    explainEntitlement(this.#judge(call, request), request, say)
+    const status = this.#tenants.has(tenant) ? 'is listed' : 'is not listed: the default plan applies'
+    say(`tenant "${tenant}" ${status}`)
+    explainEntitlement(this.#check(call, request), request, say)
     return next()
   }
 
-  #judge(call: Call, { kind, reference }: CallRequest): Entitlement {
-    const caller = call.get(identity) ?? NOBODY
+  #check(call: Call, { kind, reference }: CallRequest): Entitlement {
+    const caller = call.get(identity) ?? ANONYMOUS
     const entitlement = this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
     call.addReferenceRule(entitlement.rule)
     const finding = entitlement.rule(reference, kind)

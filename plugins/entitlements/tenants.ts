@@ -1,54 +1,53 @@
-// The whole section, compiled: from who is calling to what they may use.
+// The compiled section: finds the entitlement of a caller.
 import type { Identity } from '@svc/core'
 import type { EntitlementsConfig, PlanConfig, PrincipalConfig, TenantConfig } from './config.js'
 import { Entitlement } from './entitlement.js'
 import {
   compiledParts,
-  compileList,
   type Grant,
   type PrincipalSection,
   principalGrant,
   withoutAllowlist,
 } from './grant.js'
-import { type UnitLimits, unitsOf } from './limits.js'
+import { parseLimits, type ToolLimits } from './limits.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 
 export class Tenants {
   #listed: ReadonlyMap<string, TenantRules>
-  #others: Entitlement
+  #unlisted: Entitlement
 
   constructor(config: EntitlementsConfig) {
     const plans = new Map(Object.entries(config.plans))
     this.#listed = new Map(
       Object.entries(config.tenants).map(([tenant, rules]) => [
         tenant,
-        new TenantRules(tenant, planNamed(plans, rules.plan), rules),
+        new TenantRules(tenant, findPlan(plans, rules.plan), rules),
       ]),
     )
-    const plan = planNamed(plans, config.default_plan)
-    this.#others = new Entitlement(unitsOf(plan), [planGrant(config.default_plan, plan, true)])
+    const plan = findPlan(plans, config.default_plan)
+    this.#unlisted = new Entitlement(parseLimits(plan), [planGrant(config.default_plan, plan, true)])
   }
 
   has(tenant: string): boolean {
     return this.#listed.has(tenant)
   }
 
-  /** `claimedNode` is what the caller says of itself in `x-node-id`. */
+  /** `claimedNode` is the unverified header `x-node-id`. */
   entitlementOf(tenant: string, caller: Caller, claimedNode: string | null): Entitlement {
-    return this.#listed.get(tenant)?.entitlementOf(caller, claimedNode) ?? this.#others
+    return this.#listed.get(tenant)?.entitlementOf(caller, claimedNode) ?? this.#unlisted
   }
 }
 
 class TenantRules {
-  #plan: UnitLimits
-  #whole: Entitlement
+  #plan: ToolLimits
+  #tenant: Entitlement
   #principals: { readonly [section in PrincipalSection]: ReadonlyMap<string, Grant> }
   #claimedNodes: ReadonlyMap<string, Grant>
 
   constructor(tenant: string, plan: PlanConfig, rules: TenantConfig) {
-    this.#plan = unitsOf(plan)
-    this.#whole = new Entitlement(this.#plan, [
+    this.#plan = parseLimits(plan)
+    this.#tenant = new Entitlement(this.#plan, [
       planGrant(rules.plan, plan, false),
       tenantGrant(tenant, rules),
     ])
@@ -66,7 +65,9 @@ class TenantRules {
 
   entitlementOf(caller: Caller, claimedNode: string | null): Entitlement {
     const grants = this.#grantsOf(caller, claimedNode)
-    return grants.length === 0 ? this.#whole : new Entitlement(this.#plan, [...this.#whole.grants, ...grants])
+    return grants.length === 0
+      ? this.#tenant
+      : new Entitlement(this.#plan, [...this.#tenant.grants, ...grants])
   }
 
   #grantsOf({ user, userId, roles, clientId, nodeId }: Caller, claimedNode: string | null): Grant[] {
@@ -78,13 +79,13 @@ class TenantRules {
     if (user !== undefined) add(principals.users.get(user))
     if (userId !== undefined) add(principals.user_ids.get(userId))
     if (principals.roles.size > 0) for (const role of new Set(roles)) add(principals.roles.get(role))
-    // A token with a user is not a service agent's, whatever client it was issued to.
+    // A token with a user is not a service agent's, even though it has a client id.
     if (user === undefined && clientId !== undefined) add(principals.agents.get(clientId))
     if (claimedNode !== null) {
-      const vouchedFor = claimedNode === nodeId
-      add((vouchedFor ? principals.agent_nodes : this.#claimedNodes).get(claimedNode))
+      const isVerified = claimedNode === nodeId
+      add((isVerified ? principals.agent_nodes : this.#claimedNodes).get(claimedNode))
     }
-    // Leaving the header out, or naming another node, does not shake off what the token says.
+    // The restrictions of the token's node apply even where the header is missing or names another node.
     if (nodeId !== undefined && nodeId !== claimedNode) add(this.#claimedNodes.get(nodeId))
     return grants
   }
@@ -97,26 +98,19 @@ function compilePrincipals(
   return new Map(Object.entries(principals).map(([id, config]) => [id, principalGrant(section, id, config)]))
 }
 
-function tenantGrant(tenant: string, { allowlist, denylist, per_tool }: TenantConfig): Grant {
+function tenantGrant(tenant: string, rules: TenantConfig): Grant {
   const title = `tenant "${tenant}"`
-  const parts = compiledParts({ allowlist, denylist, per_tool })
-  return { level: 'tenant', title, name: title, keySuffix: '', ...parts }
+  return { level: 'tenant', title, name: title, keySuffix: '', ...compiledParts(rules) }
 }
 
-/** A tenant that is listed has an allowlist of its own in place of the plan's; the plan's denylist always counts. */
-function planGrant(name: string, { allowlist = [], denylist }: PlanConfig, allows: boolean): Grant {
+/** A listed tenant's allowlist replaces the plan's; the plan's denylist always applies. */
+function planGrant(name: string, { allowlist = [], denylist }: PlanConfig, hasAllowlist: boolean): Grant {
   const title = `plan "${name}"`
-  return {
-    level: 'plan',
-    title,
-    name: title,
-    keySuffix: '',
-    ...(allows ? { allow: compileList(allowlist) } : {}),
-    ...(denylist === undefined ? {} : { deny: compileList(denylist) }),
-  }
+  const parts = compiledParts({ denylist, ...(hasAllowlist ? { allowlist } : {}) })
+  return { level: 'plan', title, name: title, keySuffix: '', ...parts }
 }
 
-function planNamed(plans: ReadonlyMap<string, PlanConfig>, name: string): PlanConfig {
+function findPlan(plans: ReadonlyMap<string, PlanConfig>, name: string): PlanConfig {
   const plan = plans.get(name)
   if (plan === undefined) throw new Error(`entitlements: no plan "${name}"`)
   return plan

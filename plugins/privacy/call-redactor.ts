@@ -1,16 +1,16 @@
-// The redactor of one call: knows its caller as soon as authn does.
+// The redactor of one call. It knows the caller's names once the authn stage has set the identity.
 import { type Call, type Identity, identity, type Redactor } from '@svc/core'
 import type { Pseudonyms } from './pseudonyms.js'
 
-/** What finds the caller's names in a text. */
-interface Forms {
-  /** Those that are addresses. */
+/** Match the caller's names in a text. */
+interface NamePatterns {
+  /** Names that are e-mail addresses. */
   readonly addresses: RegExp | undefined
   readonly others: RegExp | undefined
 }
 
-/** Callers whom authn remembers come back as the same object. */
-const forms = new WeakMap<Identity, Forms>()
+/** The authn stage caches identities, so calls with one token share the object. */
+const cache = new WeakMap<Identity, NamePatterns>()
 
 export class CallRedactor implements Redactor {
   #call: Call
@@ -25,59 +25,59 @@ export class CallRedactor implements Redactor {
     return this.#pseudonyms.of(name)
   }
 
-  /** A name that is no address may be a part of somebody's, and would spoil it: such names come last. */
+  /** Other names come last, because they may be a part of an address. */
   text(text: string): string {
     const caller = this.#call.get(identity)
-    if (caller === undefined) return this.#pseudonyms.inPlaceOfAddresses(text)
-    const { addresses, others } = formsFor(caller)
-    const told = this.#pseudonyms.inPlaceOfAddresses(this.#without(addresses, text, caller))
-    return this.#without(others, told, caller)
+    if (caller === undefined) return this.#pseudonyms.replaceAddresses(text)
+    const { addresses, others } = patternsFor(caller)
+    const redacted = this.#pseudonyms.replaceAddresses(this.#replaceNames(addresses, text, caller))
+    return this.#replaceNames(others, redacted, caller)
   }
 
-  #without(form: RegExp | undefined, text: string, caller: Identity): string {
-    if (form === undefined) return text
-    return text.replace(form, (found) => this.#pseudonyms.of(asNamed(found, namesOf(caller))))
+  #replaceNames(pattern: RegExp | undefined, text: string, caller: Identity): string {
+    if (pattern === undefined) return text
+    return text.replace(pattern, (match) => this.#pseudonyms.of(originalName(match, namesOf(caller))))
   }
 }
 
-function formsFor(caller: Identity): Forms {
-  let made = forms.get(caller)
-  if (made === undefined) {
+function patternsFor(caller: Identity): NamePatterns {
+  let patterns = cache.get(caller)
+  if (patterns === undefined) {
     const names = namesOf(caller)
-    made = {
-      addresses: formOf(names.filter((name) => name.includes('@'))),
-      others: formOf(names.filter((name) => !name.includes('@'))),
+    patterns = {
+      addresses: patternOf(names.filter((name) => name.includes('@'))),
+      others: patternOf(names.filter((name) => !name.includes('@'))),
     }
-    forms.set(caller, made)
+    cache.set(caller, patterns)
   }
-  return made
+  return patterns
 }
 
-/** As the token has it, however it was found. */
-function asNamed(found: string, names: readonly string[]): string {
-  const told = found.toLowerCase()
-  const same = (name: string) => spellings(name).some((one) => one.toLowerCase() === told)
-  return names.find(same) ?? found
+/** The name as in the token, for a match in any case or encoding. */
+function originalName(match: string, names: readonly string[]): string {
+  const lowerCase = match.toLowerCase()
+  const isMatch = (name: string) => spellings(name).some((spelling) => spelling.toLowerCase() === lowerCase)
+  return names.find(isMatch) ?? match
 }
 
 function namesOf({ user, userId, clientId }: Identity): string[] {
   return [user, userId, clientId].filter((name) => name !== undefined)
 }
 
-/** Plain, and as a part of a URL. */
+/** The name, and its percent-encoded form. */
 function spellings(name: string): string[] {
   const encoded = encodeURIComponent(name.toWellFormed())
   return encoded === name ? [name] : [name, encoded]
 }
 
 /**
- * Whole words only: a user called "ad" is not in "read". Longer names first, as one may begin with another; after
- * a percent-encoded character a word begins too.
+ * Matches whole words: the user "ad" is not in "read". A word also starts after a percent-encoded character. Longer
+ * names come first, because one name may be a prefix of another.
  */
-function formOf(names: readonly string[]): RegExp | undefined {
+function patternOf(names: readonly string[]): RegExp | undefined {
   if (names.length === 0) return undefined
   const all = names.flatMap(spellings).sort((a, b) => b.length - a.length)
   const escaped = all.map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'))
-  const begin = '(?:(?<![\\p{L}\\p{N}_])|(?<=%[0-9A-Fa-f]{2}))'
-  return new RegExp(`${begin}(?:${escaped.join('|')})(?![\\p{L}\\p{N}_])`, 'giu')
+  const start = '(?:(?<![\\p{L}\\p{N}_])|(?<=%[0-9A-Fa-f]{2}))'
+  return new RegExp(`${start}(?:${escaped.join('|')})(?![\\p{L}\\p{N}_])`, 'giu')
 }

@@ -1,4 +1,4 @@
-// The `privacy` section (contract.md §2.10), and where its key comes from.
+// Schema of the `privacy` section.
 import { z } from 'zod'
 
 export const privacySchema = z
@@ -6,15 +6,15 @@ export const privacySchema = z
     redact_identities: z
       .boolean()
       .default(false)
-      .describe('Put pseudonyms in place of who called, in records, logs and spans of the gateway.'),
+      .describe('Whether records, logs and spans contain pseudonyms in place of identities.'),
     key_ref: z
       .string()
       .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
       .optional()
       .describe(
-        'The key of the pseudonyms, `env:NAME` or `file://PATH`; by default `privacy.key` in sec0Dir, made on first use.',
+        'Key of the pseudonyms: `env:NAME` or `file://PATH`. Default: `privacy.key` in sec0Dir, created on first use.',
       ),
   })
-  .describe('What records, logs and spans tell of the people behind a call.')
+  .describe('Redaction of identities in records, logs and spans.')
 
 export type PrivacyConfig = z.output<typeof privacySchema>

@@ -1,6 +1,6 @@
-// The `privacy` section: what is written of the people behind a call.
+// The `privacy` section: pseudonyms in place of identities in records, logs and spans.
 import { definePlugin, redactor } from '@svc/core'
-import { keptKey } from '@svc/core/secret'
+import { loadOrCreateKey } from '@svc/core/secret'
 import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
 
@@ -13,8 +13,8 @@ export const privacyPlugin = definePlugin({
   provides: [redactor],
   create: (config, context) =>
     new PrivacyStage({
-      isOn: config.redact_identities,
-      // Without it nobody can hash a list of e-mail addresses and compare.
-      key: () => keptKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
+      isEnabled: config.redact_identities,
+      // A keyed hash prevents guessing: a plain hash could be compared with hashes of known addresses.
+      key: () => loadOrCreateKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
     }),
 })

@@ -1,4 +1,4 @@
-// Leaves a redactor on every call, for all that is written of it.
+// Sets the redactor of each call, for records, logs and spans.
 import {
   type Call,
   type MaybePromise,
@@ -13,22 +13,22 @@ import {
 import { CallRedactor } from './call-redactor.js'
 import { Pseudonyms } from './pseudonyms.js'
 
-export interface PrivacyStageParts {
-  readonly isOn: boolean
-  /** Asked at start, where redaction is on. */
+export interface PrivacyStageOptions {
+  readonly isEnabled: boolean
+  /** Called at start where redaction is enabled. */
   key(): Promise<string>
 }
 
 export class PrivacyStage implements Stage {
-  #parts: PrivacyStageParts
+  #options: PrivacyStageOptions
   #pseudonyms: Pseudonyms | undefined
 
-  constructor(parts: PrivacyStageParts) {
-    this.#parts = parts
+  constructor(options: PrivacyStageOptions) {
+    this.#options = options
   }
 
   async start(): Promise<void> {
-    if (this.#parts.isOn) this.#pseudonyms ??= new Pseudonyms(await this.#parts.key())
+    if (this.#options.isEnabled) this.#pseudonyms ??= new Pseudonyms(await this.#options.key())
   }
 
   async stop(): Promise<void> {
@@ -37,19 +37,18 @@ export class PrivacyStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    if (service !== services.redactor || !this.#parts.isOn) return undefined
+    if (service !== services.redactor || !this.#options.isEnabled) return undefined
     const pseudonyms = this.#pseudonyms
     if (pseudonyms === undefined) throw new Error('the privacy stage has not started')
-    const redacts: Redactor = {
+    return {
       pseudonym: (name) => pseudonyms.of(name),
-      text: (text) => pseudonyms.inPlaceOfAddresses(text),
-    }
-    return redacts
+      text: (text) => pseudonyms.replaceAddresses(text),
+    } satisfies Redactor
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    if (!this.#parts.isOn) return next()
-    // A call whose caller ought to be redacted must not be recorded in full.
+    if (!this.#options.isEnabled) return next()
+    // Fails rather than records an identity that must be redacted.
     if (this.#pseudonyms === undefined) throw new Error('the privacy stage has not started')
     call.set(redactor, new CallRedactor(call, this.#pseudonyms))
     return next()
@@ -57,9 +56,9 @@ export class PrivacyStage implements Stage {
 
   explain(_call: Call, next: Next, say: (line: string) => void): MaybePromise<Outcome> {
     say(
-      this.#parts.isOn
-        ? 'puts pseudonyms in place of the caller in records, logs and spans'
-        : 'redact_identities is false: records and logs say who called',
+      this.#options.isEnabled
+        ? 'records, logs and spans contain pseudonyms in place of identities'
+        : 'redact_identities is false: records and logs contain identities',
     )
     return next()
   }

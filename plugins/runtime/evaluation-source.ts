@@ -23,15 +23,9 @@ const defaultTimeoutMs = 2000
 /** Without an enforcement section every finding denies. */
 const denyAll: DenyRule = { mode: 'enforce' }
 
-interface Connection {
-  readonly evaluator: DecisionEvaluator
-  readonly breaker: CircuitBreaker
-  release(): Promise<void>
-}
-
 interface EvaluatorKind {
   readonly description: string
-  connect(): Connection
+  connect(): { evaluator: DecisionEvaluator; breaker: CircuitBreaker; release(): Promise<void> }
 }
 
 /** Undefined where the policy's own rule decides. */
@@ -46,7 +40,9 @@ export function evaluationSource(
   if (bound !== undefined) kind = boundEvaluator(bound, context)
   else if (mode === 'local' || remote?.endpoint === undefined) return undefined
   else kind = remoteEvaluator(new URL(remote.endpoint), remote, protocolVersion, context)
+  let running: DecisionEvaluator | undefined
   return {
+    running: () => running,
     description: kind.description,
     failureMode,
     requestOptions: {
@@ -56,6 +52,7 @@ export function evaluationSource(
     },
     open: () => {
       const { evaluator, breaker, release } = kind.connect()
+      running = evaluator
       const guarded = new GuardedEvaluator({
         evaluator,
         breaker,
@@ -63,7 +60,13 @@ export function evaluationSource(
         logger: resolveOptional(container, tokens.Logger),
         meter: resolveOptional(container, tokens.Meter),
       })
-      return { evaluator: guarded, release }
+      return {
+        evaluator: guarded,
+        release: () => {
+          running = undefined
+          return release()
+        },
+      }
     },
   }
 }
@@ -121,7 +124,7 @@ function remoteEvaluator(
 function checkKeyRef({ apiKeyRef }: RemoteConfig, reader: KeyReader): void {
   if (apiKeyRef === undefined) return
   try {
-    reader.placeOf(apiKeyRef)
+    reader.locate(apiKeyRef)
   } catch (cause) {
     throw new Error(`runtime.enforcement.remote.apiKeyRef: ${messageOf(cause)}`, { cause })
   }

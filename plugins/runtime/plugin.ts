@@ -1,9 +1,23 @@
 // The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
-import { definePlugin, identity, judgement, redactor, sideEffects, tokens } from '@svc/core'
+import {
+  bind,
+  bindDefault,
+  definePlugin,
+  externalDecision,
+  identity,
+  lateBound,
+  redactor,
+  resolveOptional,
+  sideEffects,
+  token,
+  tokens,
+} from '@svc/core'
 import { runtimeSchema } from './config.js'
 import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
-import { RuntimeStage } from './stage.js'
+import { type EvaluationSource, RuntimeStage } from './stage.js'
+
+const evaluation = token<EvaluationSource>('runtime/EvaluationSource')
 
 export const runtimePlugin = definePlugin({
   name: 'runtime',
@@ -22,7 +36,7 @@ export const runtimePlugin = definePlugin({
     },
   ],
   uses: [identity, redactor, sideEffects],
-  provides: [judgement],
+  provides: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check: ({ enforcement: { mode, remote } }) =>
     mode === 'remote' || remote?.endpoint === undefined
@@ -35,11 +49,19 @@ export const runtimePlugin = definePlugin({
           },
         ],
 
+  register(config, context) {
+    const { container } = context
+    const source = evaluationSource(config, context)
+    if (source === undefined) return
+    bind(container, evaluation, { useValue: source })
+    bindDefault(container, tokens.DecisionEvaluator, { useValue: lateBound('the evaluator', source.running) })
+  },
+
   create(config, context) {
     const { remote } = config.enforcement
     if (remote?.endpoint?.startsWith('http:') === true && remote.allowInsecureHttp === true) {
       context.warn('runtime.enforcement.remote.endpoint: over plain http, decisions can be forged in transit')
     }
-    return new RuntimeStage(evaluationSource(config, context))
+    return new RuntimeStage(resolveOptional(context.container, evaluation))
   },
 })

@@ -1,10 +1,11 @@
 // Has each call evaluated, passes the decision on to the enforcement stage, and fulfils its obligations.
 import {
   type Call,
+  type DecisionEvaluator,
+  type ExternalDecision,
+  externalDecision,
   type Failed,
   failed,
-  type Judgement,
-  judgement,
   type MaybePromise,
   type Next,
   type Outcome,
@@ -17,6 +18,8 @@ import { redactOutcome } from './redact/outcome.js'
 import { describeRule, type OutputRule } from './redact/rule.js'
 
 export interface EvaluationSource {
+  /** The evaluator while the stage runs. */
+  running(): DecisionEvaluator | undefined
   /** For `svc policy explain`. */
   readonly description: string
   readonly requestOptions: RequestOptions
@@ -121,7 +124,7 @@ function setJudgement(
   const { action, reason, reasons } = evaluation
   const needsApproval = action === 'allow' && obligations.needsApproval
   if (action === 'allow' || action === 'escalate') addRedactionFinding(call, obligations.redactions)
-  call.set(judgement, {
+  call.set(externalDecision, {
     action: needsApproval ? 'escalate' : action,
     ...(reason === undefined ? {} : { reason }),
     ...(reasons === undefined ? {} : { reasons }),
@@ -159,8 +162,8 @@ function applyFailureMode(
   }
   const finding = { reason: RUNTIME_UNAVAILABLE, stage: 'runtime', level: 'gateway', detail: UNAVAILABLE }
   call.addFinding(finding)
-  const verdict: Pick<Judgement, 'action' | 'reason'> =
+  const verdict: Pick<ExternalDecision, 'action' | 'reason'> =
     failureMode === 'allow' ? { action: 'allow' } : { action: 'deny', reason: UNAVAILABLE }
-  call.set(judgement, { ...verdict, considered, notes })
+  call.set(externalDecision, { ...verdict, considered, notes })
   return undefined
 }

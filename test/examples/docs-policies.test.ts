@@ -57,10 +57,10 @@ describe('the policies of the docs', () => {
     expect((await run(...args)).split('\n')).to.include(line)
   })
 
-  it('shows what policy explain says of a runtime', async () => {
+  it('shows what policy explain prints for a runtime', async () => {
     const text = read('runtime.md')
     writeFileSync(join(home, 'policy.yaml'), policiesIn(text)[0] ?? '')
-    const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` says\s+`([^`]*)`/.exec(text) ?? []
+    const [, command, line] = /`npx svc-sdk policy (explain [^`]*)` prints\s+`([^`]*)`/.exec(text) ?? []
     expect((await run(...(command ?? '').split(/\s+/))).split('\n')).to.include(line)
   })
 

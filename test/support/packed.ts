@@ -16,7 +16,7 @@ interface PackedFile {
 export class PackedInstall {
   /** An empty project: what a module in it imports comes from the tarballs. */
   readonly directory = mkdtempSync(join(tmpdir(), 'svc-packed-'))
-  readonly #tarballs: ReadonlyMap<string, string>
+  readonly #tarballs: Map<string, string>
 
   /** Packs every package that is published. Takes some seconds: once per suite. */
   constructor() {
@@ -49,6 +49,23 @@ export class PackedInstall {
     if (tarball === undefined) throw new Error(`${name} is not among the packed packages`)
     mkdirSync(directory, { recursive: true })
     execFileSync('tar', ['-xzf', tarball, '-C', directory, '--strip-components=1'])
+  }
+
+  /** Packs a package that the test wrote into `folder`, and installs it. */
+  add(folder: string): void {
+    const printed = execFileSync(
+      'npm',
+      ['pack', '--json', '--ignore-scripts', '--pack-destination', folder],
+      {
+        cwd: folder,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    )
+    const [packed] = Object.values<PackedFile>(JSON.parse(printed))
+    if (packed === undefined) throw new Error(`nothing was packed in ${folder}`)
+    this.#tarballs.set(packed.name, join(folder, packed.filename))
+    this.unpack(packed.name, join(this.directory, 'node_modules', packed.name))
   }
 
   remove(): void {

@@ -1,9 +1,9 @@
-// Reads the fields of one event, and writes an event anew with other data (WHATWG HTML §9.2.6).
+// Reads the fields of an event, and replaces the data of an event (WHATWG HTML §9.2.6).
 
 export interface SseEvent {
   /** `message` where the event names none. */
   readonly type: string
-  /** Empty where the event carries none. */
+  /** Empty where the event has none. */
   readonly data: string
   readonly id: string | null
 }
@@ -25,14 +25,14 @@ export function readEvent(bytes: Uint8Array): SseEvent {
   return { type: type === '' ? 'message' : type, data: data.join('\n'), id }
 }
 
-/** The event with its id, type and retry lines as they were and `data` in place of its data. */
+/** The event with `data` in place of its data; id, type and retry lines are unchanged. */
 export function withData(bytes: Uint8Array, data: string): Uint8Array {
   const kept = linesOf(bytes).filter((line) => line !== '' && fieldOf(line).name !== 'data')
   const written = data.split(lineEnd).map((line) => `data: ${line}`)
   return Buffer.from(`${[...kept, ...written].join('\n')}\n\n`)
 }
 
-/** An event of the gateway's own. */
+/** An event of the gateway itself. */
 export function eventOf(data: string): Uint8Array {
   return Buffer.from(`event: message\ndata: ${data}\n\n`)
 }

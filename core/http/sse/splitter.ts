@@ -1,14 +1,14 @@
-// Cuts an event stream into its events without changing a byte, so that what the gateway need not touch
-// passes exactly as it came (WHATWG HTML §9.2.5).
+// Splits an event stream into its events without changing a byte, so that other events are forwarded unchanged
+// (WHATWG HTML §9.2.5).
 
-/** One event with its closing blank line, or a run of bytes that belongs to none. */
+/** One event with its closing blank line, or bytes between events. */
 export interface SseBlock {
   readonly bytes: Uint8Array
   /** False for comments and line ends between events. */
   readonly isEvent: boolean
 }
 
-/** An event is larger than the gateway holds. */
+/** An event exceeds the maximum size. */
 export class SseOverflow extends Error {
   override readonly name = 'SseOverflow'
 }
@@ -21,7 +21,7 @@ export class SseSplitter {
   #maxBytes: number
   #pending: Uint8Array[] = []
   #pendingBytes = 0
-  /** Bytes of the line that is being read. */
+  /** Bytes of the current line. */
   #lineBytes = 0
   #hasField = false
   #afterCr = false
@@ -31,7 +31,7 @@ export class SseSplitter {
     this.#maxBytes = maxBytes
   }
 
-  /** What `chunk` completes. Comments are let go at the end of their line: they keep connections alive. */
+  /** The blocks that `chunk` completes. A comment is complete at the end of its line, as it keeps the connection alive. */
   *push(chunk: Uint8Array): Generator<SseBlock> {
     let start = 0
     for (let at = 0; at < chunk.length; at++) {
@@ -56,7 +56,7 @@ export class SseSplitter {
     if (start < chunk.length) this.#hold(chunk.subarray(start))
   }
 
-  /** Bytes of an event that has not ended. At the end of a stream it is dropped, as clients must drop it. */
+  /** Bytes of an incomplete event. At the end of the stream it is dropped, as clients must drop it. */
   get unfinished(): number {
     return this.#pendingBytes
   }

@@ -2,17 +2,17 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** `mm_magic` of the first meta page, behind the page's header and in the byte order of the host. */
+/** `mm_magic` of the first meta page, after the page header and in the byte order of the host. */
 const MAGIC = [0xdec0efbe, 0xbeefc0de]
 const MAGIC_AT = 24
 
-/** @throws {Error} when the directory has a `data.mdb` that is not LMDB's */
+/** @throws {Error} where `data.mdb` in the directory is not an LMDB database */
 export function checkHeader(dir: string): void {
   const start = Buffer.alloc(MAGIC_AT + 4)
   const length = readStart(join(dir, 'data.mdb'), start)
   if (length === 0) return
   if (length < start.length || !MAGIC.includes(start.readUInt32BE(MAGIC_AT))) {
-    throw new Error('data.mdb is no LMDB database')
+    throw new Error('data.mdb is not an LMDB database')
   }
 }
 

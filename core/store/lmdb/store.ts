@@ -1,5 +1,5 @@
-// A directory that several processes of one host keep things in, and that a restart does not empty. Every operation
-// is one asynchronous transaction: a synchronous one would block the event loop behind whichever process writes.
+// A persistent store in a directory, shared by processes of one host. Every operation is one asynchronous transaction: a
+// synchronous one would block the event loop while another process writes.
 import { chmodSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ export interface LmdbStoreOptions {
 
 /** A change is visible to every process when its operation resolves, and flushed to the disk right after. */
 export class LmdbStore<K extends Key> {
-  /** To read and write in `transact` alone. */
+  /** For use inside `transact` only. */
   readonly db: Database<Buffer, K>
   #name: string
   #underWay = new Set<Promise<unknown>>()
@@ -62,15 +62,15 @@ export class LmdbStore<K extends Key> {
     }
   }
 
-  /** Safe twice; operations under way end first. */
+  /** Idempotent; waits for pending operations. */
   close(): Promise<void> {
-    // LMDB itself would refuse them half way.
+    // LMDB itself would abort them.
     this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.db.close())
     return this.#closing
   }
 }
 
-/** An optional dependency, because its binaries are large. Throws an error that says what to do without it. */
+/** An optional dependency, because its binaries are large. Throws an error with instructions where it is missing. */
 function lmdb(): typeof import('lmdb') {
   try {
     return createRequire(import.meta.url)('lmdb')

@@ -7,9 +7,9 @@ import type { Script } from './script.js'
 export interface RedisConnectionOptions {
   /** `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS. */
   readonly url: string
-  /** The URL is of one node of a cluster. */
+  /** The URL names one node of a cluster. */
   readonly cluster?: boolean | undefined
-  /** The URL is of a Sentinel that watches a primary of this name; user and password are the primary's. */
+  /** The URL names a Sentinel that monitors a primary of this name; user and password are the primary's. */
   readonly sentinel?: string | undefined
   /** Further nodes of the cluster, or Sentinels, as `host:port`. */
   readonly nodes?: readonly string[] | undefined

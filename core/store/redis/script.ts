@@ -1,9 +1,9 @@
-// One script an operation, so that it is atomic.
+// A Lua script. Each operation is one script, so that it is atomic.
 import { createHash } from 'node:crypto'
 
 export interface Script {
   readonly text: string
-  /** SHA-1 of the text in hex: what EVALSHA names. */
+  /** SHA-1 of the text in hex, for EVALSHA. */
   readonly sha: string
 }
 

@@ -5,14 +5,14 @@ export const redisUrl = z
   .string()
   .refine(isRedisUrl, 'must be redis://[user:password@]host[:port][/db], or rediss:// for TLS')
 
-/** The members of a section's `redis` object that choose the server. */
+/** The keys of a section's `redis` object that select the server. */
 export const redisSettings = {
-  cluster: z.boolean().default(false).describe('`redisUrl` is of one node of a cluster.'),
+  cluster: z.boolean().default(false).describe('`redisUrl` names one node of a cluster.'),
   sentinel: z
     .string()
     .min(1)
     .optional()
-    .describe('`redisUrl` is of a Sentinel that watches a primary of this name.'),
+    .describe('`redisUrl` names a Sentinel that monitors a primary of this name.'),
   nodes: z
     .array(z.string().regex(/^.+:[0-9]{1,5}$/, 'must be host:port'))
     .optional()
@@ -32,16 +32,16 @@ interface RedisSettings {
   readonly nodes?: readonly string[] | undefined
 }
 
-/** For `superRefine`: members that do not go together. */
+/** For `superRefine`: keys that contradict each other. */
 export function checkRedisSettings(
   { cluster, sentinel, nodes }: RedisSettings,
   context: z.core.$RefinementCtx,
 ): void {
   if (cluster && sentinel !== undefined) {
-    context.addIssue({ code: 'custom', path: ['sentinel'], message: 'does not go with cluster: true' })
+    context.addIssue({ code: 'custom', path: ['sentinel'], message: 'cannot be combined with cluster: true' })
   }
   if (nodes !== undefined && !cluster && sentinel === undefined) {
-    context.addIssue({ code: 'custom', path: ['nodes'], message: 'is for a cluster or a sentinel' })
+    context.addIssue({ code: 'custom', path: ['nodes'], message: 'requires cluster or sentinel' })
   }
 }
 
@@ -49,12 +49,12 @@ export function checkRedisSettings(
 export function checkStoreChoice(chosen: StoreChoice, context: z.core.$RefinementCtx): void {
   const { adapter, dir, redisUrl, redis } = chosen
   const mistake = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
-  if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb alone')
+  if (dir !== undefined && adapter !== 'lmdb') mistake('dir', 'is for the adapter lmdb only')
   if (adapter === 'redis') {
     if (redisUrl === undefined) mistake('redisUrl', 'is required by the adapter redis')
   } else {
-    if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis alone')
-    if (redis !== undefined) mistake('redis', 'is for the adapter redis alone')
+    if (redisUrl !== undefined) mistake('redisUrl', 'is for the adapter redis only')
+    if (redis !== undefined) mistake('redis', 'is for the adapter redis only')
   }
 }
 

@@ -1,7 +1,7 @@
 // The lines of an intent journal: calls about to be sent, and their outcomes. Each intent holds the record that is
 // written if the outcome of its call stays unknown.
 
-import { jsonObjectIn } from '@svc/core/json'
+import { parseJsonObject } from '@svc/core/json'
 import { utcDayOf } from '../log/format/day.js'
 import type { AuditEnvelope } from '../log/format/envelope.js'
 
@@ -49,7 +49,7 @@ export function readJournal(text: string): JournalContent {
 }
 
 function entryOf(line: string): Intent | number | undefined {
-  const entry = jsonObjectIn(line)
+  const entry = parseJsonObject(line)
   if (entry === undefined) return undefined
   if (typeof entry['outcome'] === 'number') return entry['outcome']
   const { intent: serial, from, record } = entry

@@ -1,6 +1,6 @@
 // Redacts one JSON-RPC response.
 import type { CallRequest, ErrorCode } from '@svc/core'
-import { canonicalize, jsonObjectIn, sha256Hex } from '@svc/core/json'
+import { canonicalize, parseJsonObject, sha256Hex } from '@svc/core/json'
 import { redactError, redactResult } from './mcp-result.js'
 import { type OutputRule, rulesFor } from './rule.js'
 
@@ -18,7 +18,7 @@ export function redactResponse(
   requested: readonly OutputRule[],
 ): RedactedResponse | undefined {
   const rules = rulesFor(requested, text.length)
-  const message = jsonObjectIn(text)
+  const message = parseJsonObject(text)
   if (message === undefined || 'method' in message) return undefined
   const { id = null, result, error } = message
   if (result !== undefined) {

@@ -42,7 +42,7 @@ describe('svc policy check', () => {
   it('warns of what an absent section means, and succeeds', async () => {
     const { lines, exit } = await policy('check', `${fixtures}valid/least.yaml`)
     expect(lines).to.deep.equal([
-      'warning: valid/least.yaml:2:1 authn: without an authn section every call is answered 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in',
+      'warning: valid/least.yaml:2:1 authn: without an authn section every call is answered 401 UNAUTHENTICATED; set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token',
       'warning: valid/least.yaml:2:1 entitlements: every tool is allowed to every tenant',
       'valid/least.yaml: OK, 4 stages: audit, authn, enforcement, quotas',
     ])

@@ -204,6 +204,31 @@ describe('the container of a gateway', () => {
     })
   }
 
+  it('resolves the evaluator of the runtime that the policy names', async () => {
+    await using gateway = await startTestGateway({
+      targets: {},
+      runtime: {
+        enforcement: { mode: 'remote', remote: { endpoint: 'http://127.0.0.1:9/', maxRetries: 0 } },
+      },
+    })
+    const remote = resolve(gateway.handle.container, tokens.DecisionEvaluator)
+    const asked = {
+      requestId: 'r',
+      tenant: 'acme',
+      server: 'files',
+      tool: 'read@1',
+      mode: 'enforce' as const,
+      denyOn: [],
+      reasons: [],
+      riskTags: [],
+      attributes: {},
+    }
+    const fault = await remote
+      .evaluate(asked, new AbortController().signal)
+      .catch((thrown: unknown) => thrown)
+    expect(fault).to.be.instanceOf(Error)
+  })
+
   it('asks an evaluator that code binds without a word of the policy', async () => {
     await using gateway = await startTestGateway({
       targets: {},

@@ -151,7 +151,7 @@ describe('learned annotations', () => {
     return { annotations, among: annotations.among(targets) }
   }
 
-  it('know a server whose name holds a slash, and no other version or server', () => {
+  it('know a server whose name contains a slash, and no other version or server', () => {
     const { annotations, among } = learner()
     annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
     expect(among('mcp://a%2Fb/x@1')).to.equal(false)

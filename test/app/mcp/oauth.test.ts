@@ -166,7 +166,7 @@ describe('a client of the MCP SDK that signs in', function () {
     })
     expect(answer.status).to.equal(401)
     expect(answer.headers.get('www-authenticate')).to.equal(
-      `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is meant for another server of this gateway."`,
+      `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is for another server of this gateway."`,
     )
   })
 })

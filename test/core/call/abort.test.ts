@@ -2,29 +2,29 @@ import { Refusal } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 
-describe('stopping a call', () => {
-  it('tells every listener once, with the first reason', () => {
+describe('aborting a call', () => {
+  it('calls every listener once, with the first reason', () => {
     const call = makeCall()
-    const told: unknown[] = []
-    call.abortState.addEventListener('abort', () => told.push(call.abortState.reason))
+    const seen: unknown[] = []
+    call.abortState.addEventListener('abort', () => seen.push(call.abortState.reason))
     call.abort('DRAINING', 'first')
     call.abort('INTERNAL', 'second')
-    expect(told).to.have.length(1)
-    expect(told[0]).to.be.instanceOf(Refusal).with.property('code', 'DRAINING')
+    expect(seen).to.have.length(1)
+    expect(seen[0]).to.be.instanceOf(Refusal).with.property('code', 'DRAINING')
   })
 
-  it('tells no listener that was removed', () => {
+  it('does not call a removed listener', () => {
     const call = makeCall()
-    const told: string[] = []
-    const listener = () => told.push('removed')
+    const seen: string[] = []
+    const listener = () => seen.push('removed')
     call.abortState.addEventListener('abort', listener)
-    call.abortState.addEventListener('abort', () => told.push('kept'))
+    call.abortState.addEventListener('abort', () => seen.push('kept'))
     call.abortState.removeEventListener('abort', listener)
     call.abort('DRAINING', 'over')
-    expect(told).to.deep.equal(['kept'])
+    expect(seen).to.deep.equal(['kept'])
   })
 
-  it('fires an AbortSignal that was asked for before, with the same reason', () => {
+  it('aborts an AbortSignal that was created before, with the same reason', () => {
     const call = makeCall()
     const { signal } = call
     expect(signal.aborted).to.equal(false)
@@ -33,7 +33,7 @@ describe('stopping a call', () => {
     expect(signal.reason).to.equal(call.abortState.reason)
   })
 
-  it('gives an AbortSignal that has fired to whoever asks afterwards', () => {
+  it('returns an aborted AbortSignal afterwards', () => {
     const call = makeCall()
     call.abort('DRAINING', 'over')
     expect(call.signal.aborted).to.equal(true)

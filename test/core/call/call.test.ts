@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 
 describe('Call', () => {
-  it('gives a slot back as it was set, once', () => {
+  it('returns the value of a slot, which can be set once', () => {
     const number = slot<number>('number')
     const call = makeCall()
     expect(call.get(number)).to.equal(undefined)
@@ -12,11 +12,11 @@ describe('Call', () => {
     expect(() => call.set(number, 8)).to.throw('slot number is already filled')
   })
 
-  it('names the slot that is needed and empty', () => {
+  it('names a required slot that is empty', () => {
     expect(() => makeCall().need(slot('missing'))).to.throw('slot missing is empty')
   })
 
-  it('refines its target by a new value, and changes none that was read before', () => {
+  it('refines its target without changing earlier values', () => {
     const call = makeCall()
     const before = call.target
     const { serverVersion } = before
@@ -25,13 +25,13 @@ describe('Call', () => {
     expect(before.serverVersion).to.equal(serverVersion).and.not.equal('2.0.0')
   })
 
-  it('stops with the code it was aborted with', () => {
+  it('aborts with the given code', () => {
     const call = makeCall()
     call.abort('DURATION_EXCEEDED', 'too long')
     expect(call.signal.reason).to.be.instanceOf(Refusal).and.have.property('code', 'DURATION_EXCEEDED')
   })
 
-  it('lets a reference be used that no rule speaks against', () => {
+  it('allows a reference without a finding of a rule', () => {
     const call = makeCall()
     call.addReferenceRule((reference) =>
       reference.includes('bad') ? { reason: 'x', stage: 's' } : undefined,
@@ -40,14 +40,14 @@ describe('Call', () => {
     expect(call.mayUse('mcp://s/bad@1', 'tool')).to.equal(false)
   })
 
-  it('judges references by the verdict in force', () => {
+  it('applies the verdict to references', () => {
     const call = makeCall()
     call.addReferenceRule(() => ({ reason: 'x', stage: 's' }))
     call.set(verdict, { mode: 'observe', effectOf: () => 'would_deny' })
     expect(call.mayUse('mcp://s/t@1', 'tool')).to.equal(true)
   })
 
-  it('lets people be asked for what only they stand in the way of', () => {
+  it('allows a request for a reference that only needs an approval', () => {
     const call = makeCall()
     const effects = { held: 'escalate', banned: 'deny', seen: 'reported' } as const
     for (const [name, reason] of Object.entries({ held: 'held', banned: 'held', seen: 'seen' })) {
@@ -67,7 +67,7 @@ describe('Call', () => {
     expect(said('seen')).to.deep.equal([true, true])
   })
 
-  it('stops when it is hurried while it waits for people, before or after, and not otherwise', () => {
+  it('aborts at a drain while it waits for an approval, before or after, and not otherwise', () => {
     const before = makeCall()
     before.drain()
     expect(before.abortState.aborted).to.equal(false)
@@ -83,17 +83,17 @@ describe('Call', () => {
     expect(after.abortState.aborted).to.equal(false)
   })
 
-  it('tells when waiting for people begins and ends', () => {
+  it('reports when its timeout pauses and resumes', () => {
     const call = makeCall()
-    const told: boolean[] = []
-    call.onTimeoutPause((isWaiting) => told.push(isWaiting))
+    const seen: boolean[] = []
+    call.onTimeoutPause((isWaiting) => seen.push(isWaiting))
     const done = call.pauseTimeout()
-    expect(told).to.deep.equal([true])
+    expect(seen).to.deep.equal([true])
     done()
-    expect(told).to.deep.equal([true, false])
+    expect(seen).to.deep.equal([true, false])
   })
 
-  it('commits the hold that is to be last after those of the stages inside it', async () => {
+  it('commits the last hold after those of the inner stages', async () => {
     const call = makeCall()
     const log: string[] = []
     const hold = (name: string, isLast?: true) => ({
@@ -108,15 +108,15 @@ describe('Call', () => {
     expect(log).to.deep.equal(['dedupe', 'quotas', 'audit'])
   })
 
-  it('tells after-settle handlers last, whenever they were added, with what a fault made of the call', async () => {
+  it('calls after-settle handlers last, with the error of a failed settle handler', async () => {
     const call = makeCall()
-    const told: string[] = []
+    const seen: string[] = []
     call.onSettle(({ error }) => {
-      told.push(`record ${error}`)
+      seen.push(`record ${error}`)
       throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
     })
-    call.afterSettle(({ error }) => void told.push(`after ${error}`))
-    call.onSettle(({ error }) => void told.push(`inner ${error}`))
+    call.afterSettle(({ error }) => void seen.push(`after ${error}`))
+    call.onSettle(({ error }) => void seen.push(`inner ${error}`))
     const outcome = failed('UPSTREAM_UNREACHABLE', 'gone', { sent: 'unknown' })
     const settling = call.settle({
       outcome,
@@ -127,19 +127,19 @@ describe('Call', () => {
       error: null,
     })
     expect((await Promise.allSettled([settling]))[0]?.status).to.equal('rejected')
-    expect(told).to.deep.equal(['inner null', 'record null', 'after OUTCOME_UNRECORDED'])
+    expect(seen).to.deep.equal(['inner null', 'record null', 'after OUTCOME_UNRECORDED'])
   })
 
-  it('tells that the caller has gone to those who listen, once, and at once to those who come later', () => {
+  it('calls disconnect listeners once, and later ones at once', () => {
     const call = makeCall()
-    const told: string[] = []
-    call.onDisconnect(() => told.push('listens'))
-    const stay = call.onDisconnect(() => told.push('listens no more'))
+    const seen: string[] = []
+    call.onDisconnect(() => seen.push('listens'))
+    const stay = call.onDisconnect(() => seen.push('listens no more'))
     stay()
     call.disconnect()
     call.disconnect()
-    call.onDisconnect(() => told.push('comes later'))
-    expect(told).to.deep.equal(['listens', 'comes later'])
+    call.onDisconnect(() => seen.push('comes later'))
+    expect(seen).to.deep.equal(['listens', 'comes later'])
     expect(call.abortState.aborted).to.equal(false)
   })
 })

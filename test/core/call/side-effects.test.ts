@@ -50,7 +50,7 @@ describe('a call counts as side-effecting', () => {
       expect(isSideEffecting({ ...tool('delete', { method: 'POST' }), kind })).to.equal(false)
   })
 
-  it('as the policy says before anyone else, then as annotations say, then by its name', () => {
+  it('by the policy first, then by annotations, then by its name', () => {
     const yes = () => true
     const no = () => false
     const silent = () => undefined

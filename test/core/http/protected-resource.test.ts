@@ -1,4 +1,4 @@
-import { describedPath, metadataUrl, resourceUrl } from '@svc/core/http'
+import { metadataPath, metadataUrl, resourceUrl } from '@svc/core/http'
 import { expect } from 'chai'
 
 describe('the gateway as a protected resource', () => {
@@ -16,10 +16,10 @@ describe('the gateway as a protected resource', () => {
     expect(metadataUrl('https://gw.example:8443/tools/mcp/files')).to.equal(`${known}/tools/mcp/files`)
   })
 
-  it('is told from the path of its metadata', () => {
-    expect(describedPath('/.well-known/oauth-protected-resource')).to.equal('')
-    expect(describedPath('/.well-known/oauth-protected-resource/mcp/files')).to.equal('/mcp/files')
-    expect(describedPath('/.well-known/oauth-protected-resources')).to.equal(undefined)
-    expect(describedPath('/.well-known/openid-configuration')).to.equal(undefined)
+  it('is recognised by the path of its metadata', () => {
+    expect(metadataPath('/.well-known/oauth-protected-resource')).to.equal('')
+    expect(metadataPath('/.well-known/oauth-protected-resource/mcp/files')).to.equal('/mcp/files')
+    expect(metadataPath('/.well-known/oauth-protected-resources')).to.equal(undefined)
+    expect(metadataPath('/.well-known/openid-configuration')).to.equal(undefined)
   })
 })

@@ -132,7 +132,7 @@ describe('canonicalize', () => {
     expect(canonicalize({ a: undefined, b: 1, c: undefined })).to.equal('{"b":1}')
   })
 
-  it('honours toJSON, with the key, also where it gives undefined', () => {
+  it('calls toJSON with the key, also where it returns undefined', () => {
     const value = {
       when: new Date(0),
       who: { toJSON: (key: string) => `I am ${key}` },
@@ -195,7 +195,7 @@ describe('canonicalize', () => {
     }
   })
 
-  it('lets an error of a getter or toJSON through as it is', () => {
+  it('rethrows an error of a getter or toJSON unchanged', () => {
     const own = new RangeError('mine')
     const value = {
       toJSON() {
@@ -209,7 +209,7 @@ describe('canonicalize', () => {
 describe('canonicalizeAround', () => {
   const json = fc.dictionary(fc.string(), fc.jsonValue()).filter((object) => !Object.hasOwn(object, 'sig'))
 
-  it('gives the text without the member and with it, from one traversal', () => {
+  it('returns the text without the member and with it, from one traversal', () => {
     fc.assert(
       fc.property(json, (object) => {
         const cut = canonicalizeAround(object, 'sig')
@@ -224,7 +224,7 @@ describe('canonicalizeAround', () => {
     expect(() => canonicalizeAround({ sig: undefined }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)
   })
 
-  it('keeps newlines of values escaped, so that the cut is unambiguous', () => {
+  it('keeps newlines in values escaped, so that the split is unambiguous', () => {
     const cut = canonicalizeAround({ a: 'x\ny', z: '\n' }, 'sig')
     expect(cut).to.deep.equal({ head: '{"a":"x\\ny"', tail: '"z":"\\n"}' })
   })

@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 
 describe('sha256Hex', () => {
-  it('gives the FIPS 180-4 example digests', () => {
+  it('returns the FIPS 180-4 example digests', () => {
     expect(sha256Hex('abc')).to.equal('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
     expect(sha256Hex('')).to.equal('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
   })
@@ -14,7 +14,7 @@ describe('sha256Hex', () => {
 })
 
 describe('base64', () => {
-  it('brings any bytes back', () => {
+  it('decodes what it encoded', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         expect(fromBase64(toBase64(bytes))).to.deep.equal(bytes)
@@ -22,7 +22,7 @@ describe('base64', () => {
     )
   })
 
-  it('writes into other bytes what it gives as a text, and no more', () => {
+  it('writes the same text into other bytes, and no more', () => {
     fc.assert(
       fc.property(fc.uint8Array(), fc.nat(5), (bytes, at) => {
         const text = toBase64(bytes)

@@ -19,7 +19,7 @@ const jsonText = fc.json({ maxDepth: 6, noUnicodeString: false } as fc.JsonShare
 const anyName = fc.string({ unit: 'grapheme', maxLength: 8 })
 
 describe('parseJson', () => {
-  it('gives what JSON.parse gives for any value that JSON.stringify wrote', () => {
+  it('returns what JSON.parse returns for any output of JSON.stringify', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -33,7 +33,7 @@ describe('parseJson', () => {
     )
   })
 
-  it('carries every double as JSON.stringify writes it', () => {
+  it('accepts every double as JSON.stringify writes it', () => {
     fc.assert(
       fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (number) => {
         expect(parseJson(bytesOf(JSON.stringify([number])))).to.deep.equal([number === 0 ? 0 : number])
@@ -107,7 +107,7 @@ describe('parseJson', () => {
         }, text),
       )
 
-    it('never accepts what JSON.parse refuses, and names every fault in what JSON.parse accepts', () => {
+    it('accepts nothing that JSON.parse refuses, and diagnoses every other refusal', () => {
       fc.assert(
         fc.property(
           fc.oneof(
@@ -164,7 +164,7 @@ describe('parseJson', () => {
   })
 
   describe('on duplicate members', () => {
-    it('finds one injected into any object, at its second occurrence', () => {
+    it('finds one in any object, at its second occurrence', () => {
       fc.assert(
         fc.property(jsonText, anyName, jsonText, jsonText, (before, name, one, two) => {
           const key = JSON.stringify(name)
@@ -180,12 +180,12 @@ describe('parseJson', () => {
       expect(refusal('{"__proto__":1,"__proto__":2}').code).to.equal('duplicate_member')
     })
 
-    it('lets one name stand in several objects, and names that differ only in normal form', () => {
+    it('allows one name in several objects, and names that differ only in normal form', () => {
       const text = '{"a":{"a":[{"a":1},{"a":2}]},"\u00e9":1,"e\u0301":2}'
       expect(parseJson(bytesOf(text))).to.deep.equal(JSON.parse(text))
     })
 
-    it('does not take colons and quotes within strings for members', () => {
+    it('does not count colons and quotes within strings as members', () => {
       const text = '{"a\\":":"\\\\","b":"x\\":1,\\"y\\":"}'
       expect(parseJson(bytesOf(text))).to.deep.equal(JSON.parse(text))
     })
@@ -222,7 +222,7 @@ describe('parseJson', () => {
       `1.${'0'.repeat(400)}`,
       `${'1'.padEnd(301, '0')}e-300`,
     ])
-      it(`carries ${token.slice(0, 40)}`, () => {
+      it(`accepts ${token.slice(0, 40)}`, () => {
         expect(parseJson(bytesOf(`[${token}]`))).to.deep.equal([Number(token)])
       })
 
@@ -244,7 +244,7 @@ describe('parseJson', () => {
         expect(refusal(`{"a":[1,${token}]}`)).to.include({ code: 'number_not_exact', offset: 8 })
       })
 
-    it('refuses a decimal exactly when it is not the value that is written back', () => {
+    it('refuses a decimal exactly when the double has another value', () => {
       const written = (number: number) => {
         const [mantissa = '', power = '0'] = String(number).split('e')
         const [whole = '', fraction = ''] = mantissa.split('.')

@@ -10,7 +10,7 @@ describe('path segments', () => {
     fc.string({ unit: fc.constantFrom('a', 'b', '/'), minLength: 140, maxLength: 260 }),
   )
 
-  it('of two different ids are never the same', () => {
+  it('of two different ids are always different', () => {
     fc.assert(
       fc.property(tricky, tricky, (left, right) => {
         fc.pre(left !== right)
@@ -20,7 +20,7 @@ describe('path segments', () => {
     )
   })
 
-  it('never leave their folder, and fit a file name', () => {
+  it('never leave their folder, and are valid file names', () => {
     fc.assert(
       fc.property(tricky, (id) => {
         const segment = pathSegment(id)
@@ -46,7 +46,7 @@ describe('path segments', () => {
     })
   }
 
-  it('of ids that differ only far behind stay apart', () => {
+  it('of long ids with the same start are different', () => {
     const long = 'x'.repeat(300)
     expect(pathSegment(`${long}1`)).not.to.equal(pathSegment(`${long}2`))
   })

@@ -141,7 +141,7 @@ describe('a pattern set', () => {
     )
   })
 
-  it('speaks of every server of which it matches a reference, and covers none of which it misses one', () => {
+  it('may match every server with a matching reference, and covers none with a reference that does not match', () => {
     fc.assert(
       fc.property(cases, ({ references, patterns }) => {
         const set = compilePatternSet(patterns)
@@ -202,14 +202,14 @@ describe('a pattern set', () => {
     ['mcp://*x@1', true, false],
     ['x*/*', false, false],
   ] as const)
-    it(`tells of ${pattern} that it ${may ? 'may match' : 'cannot match'} and ${covers ? 'covers' : 'does not cover'} srv`, () => {
+    it(`says that ${pattern} ${may ? 'may match' : 'cannot match'} and ${covers ? 'covers' : 'does not cover'} srv`, () => {
       const set = compilePatternSet([pattern])
       expect(set.mayMatchServer('srv')).to.equal(may)
       expect(set.mayMatchServer('srv'), 'asked again').to.equal(may)
       expect(set.coversServer('srv')).to.equal(covers)
     })
 
-  it('takes servers by their decoded names', () => {
+  it('accepts servers by their decoded names', () => {
     const set = compilePatternSet(['a%2Fb%40/*'])
     expect(set.coversServer('a/b@')).to.equal(true)
     expect(set.mayMatchServer('a')).to.equal(false)
@@ -222,7 +222,7 @@ describe('a pattern set', () => {
     expect(set.coversServer('s')).to.equal(false)
   })
 
-  it('refuses to judge what is not a canonical reference', () => {
+  it('refuses a reference that is not canonical', () => {
     const set = compilePatternSet(['*'])
     for (const text of [
       's/t@1',
@@ -270,7 +270,7 @@ describe('a pattern set', () => {
         .with.property('code', code)
     })
 
-  it('refuses a whole pattern only when no reference fits', () => {
+  it('refuses a whole pattern only when no reference can match', () => {
     fc.assert(
       fc.property(fc.oneof(free, reference.chain(near)), reference, (pattern, parts) => {
         fc.pre(!isValid(pattern) && !/[@].*[@]/.test(pattern))
@@ -280,7 +280,7 @@ describe('a pattern set', () => {
     )
   })
 
-  it('stays fast on text made to make a backtracking matcher slow', () => {
+  it('is fast on text that is slow for a backtracking matcher', () => {
     const set = compilePatternSet([`${'*a'.repeat(200)}*b`, `*${'a'.repeat(100)}b*`])
     const text = formatReference({ server: 's', tool: 'a'.repeat(4096), version: '1' })
     expect(set.matches(text)).to.equal(false)
@@ -288,7 +288,7 @@ describe('a pattern set', () => {
 })
 
 describe('a pattern map', () => {
-  it('gives all that match, the most literal characters first, equals in the order given', () => {
+  it('returns all matches, most literal characters first, equals in the given order', () => {
     fc.assert(
       fc.property(cases, ({ references, patterns }) => {
         const unique = [...new Set(patterns)].filter((pattern) => !/^\d+$/.test(pattern))
@@ -306,14 +306,14 @@ describe('a pattern map', () => {
     )
   })
 
-  it('counts literal characters alike in both spellings of a pattern, an escaped one once', () => {
+  it('counts literal characters equally in both spellings of a pattern, an escaped one once', () => {
     expect(compilePattern('s/t').literals).to.equal(compilePattern('mcp://s/t@*').literals)
     expect(compilePattern('a%2Fb').literals).to.equal(compilePattern('axb').literals)
     expect(compilePattern('s/t@1').literals).to.be.greaterThan(compilePattern('s/t').literals)
     expect(compilePattern('s/t').literals).to.be.greaterThan(compilePattern('s/*').literals)
   })
 
-  it('finds the one of ten thousand', () => {
+  it('finds one of ten thousand', () => {
     const shapes = (i: number) => [
       `s${i}/t${i}@1`,
       `s${i}/u${i}`,

@@ -48,7 +48,7 @@ function codeOf(run: () => unknown): string {
 }
 
 describe('references', () => {
-  it('write tools, prompts and resources', () => {
+  it('format tools, prompts and resources', () => {
     expect(formatReference({ server: 'files', tool: 'read', version: '1.2.0' })).to.equal(
       'mcp://files/read@1.2.0',
     )
@@ -60,7 +60,7 @@ describe('references', () => {
     )
   })
 
-  it('come back as their names in NFC', () => {
+  it('are parsed into their names in NFC', () => {
     fc.assert(
       fc.property(parts, (reference) => {
         expect(parseReference(formatReference(reference))).to.deep.equal(composed(reference))
@@ -68,7 +68,7 @@ describe('references', () => {
     )
   })
 
-  it('have one text: what is parsed and written again stays the same', () => {
+  it('have one canonical text: parsing and formatting is idempotent', () => {
     fc.assert(
       fc.property(parts, (reference) => {
         const text = formatReference(reference)
@@ -77,14 +77,14 @@ describe('references', () => {
     )
   })
 
-  it('keep a tool apart from a prompt, whatever the tool is called', () => {
+  it('distinguish a tool from a prompt for any tool name', () => {
     const tool = formatReference({ server: 's', tool: 'prompts/x', version: '1' })
     expect(tool).to.equal('mcp://s/prompts%2Fx@1')
     expect(parseReference(tool)).to.deep.equal({ server: 's', tool: 'prompts/x', version: '1' })
     expect(parseReference('mcp://s/prompts@1')).to.deep.equal({ server: 's', tool: 'prompts', version: '1' })
   })
 
-  it('read any valid percent-encoding and decode it once', () => {
+  it('accept any valid percent-encoding and decode it once', () => {
     expect(parseReference('mcp://%66iles/%C3%A9%252F@1')).to.deep.equal({
       server: 'files',
       tool: 'é%2F',
@@ -123,7 +123,7 @@ describe('references', () => {
       expect(codeOf(() => parseReference(text))).to.equal(code)
     })
 
-  it('hold names of up to 4096 characters', () => {
+  it('accept names of up to 4096 characters', () => {
     const sized = (length: number) =>
       formatReference({ server: 's', resource: 'r'.repeat(length), version: '1' })
     expect(parseReference(sized(4096)))
@@ -138,7 +138,7 @@ describe('references', () => {
     expect(codeOf(grown)).to.equal('name_too_long')
   })
 
-  it('refuse the same names when they come decoded', () => {
+  it('refuse the same names when given decoded', () => {
     for (const [bad, code] of [
       ['', 'empty_name'],
       ['..', 'dot_name'],
@@ -153,7 +153,7 @@ describe('references', () => {
 })
 
 describe('path segments', () => {
-  it('carry a tool and version through a URL unchanged', () => {
+  it('encode a tool and version in a URL reversibly', () => {
     fc.assert(
       fc.property(name, name, (tool, version) => {
         const segment = formatToolSegment({ tool, version })
@@ -167,7 +167,7 @@ describe('path segments', () => {
     )
   })
 
-  it('carry one name', () => {
+  it('encode one name', () => {
     expect(formatNameSegment('a/b@c d')).to.equal('a%2Fb%40c%20d')
     expect(parseNameSegment('a%2Fb%40c%20d')).to.equal('a/b@c d')
   })

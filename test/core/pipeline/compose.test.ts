@@ -10,7 +10,7 @@ function stage(handle: Stage['handle']): Stage {
 }
 
 describe('compose', () => {
-  it('runs stages from the outside in and back out', async () => {
+  it('runs stages from the outermost inward and back', async () => {
     const seen: string[] = []
     const noting = (name: string) => ({
       name,
@@ -33,14 +33,14 @@ describe('compose', () => {
     expect(await compose([], async () => served)(makeCall())).to.equal(served)
   })
 
-  it('does not reach the stages inside one that refuses', async () => {
+  it('does not run the stages inside one that refuses', async () => {
     const refusal = denied('RATE_LIMITED', 'slow down')
     const dispatch: Dispatch = () => Promise.reject(new Error('must not be reached'))
     const run = compose([{ name: 'a', stage: stage(async () => refusal) }], dispatch)
     expect(await run(makeCall())).to.equal(refusal)
   })
 
-  it('turns a throw into INTERNAL that names the stage in its cause and tells the caller nothing', async () => {
+  it('turns an error into INTERNAL with the stage in its cause and no details for the caller', async () => {
     const run = compose(
       [{ name: 'leaky', stage: stage(() => Promise.reject(new Error('password is x'))) }],
       async () => served,
@@ -52,7 +52,7 @@ describe('compose', () => {
     expect(outcome.cause).to.have.property('message', 'stage leaky failed')
   })
 
-  it('turns a synchronous throw into the same', async () => {
+  it('turns a synchronous error into the same', async () => {
     const run = compose(
       [
         {
@@ -67,7 +67,7 @@ describe('compose', () => {
     expect(await run(makeCall())).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
-  it('shows outer stages the outcome of an inner throw, as a value', async () => {
+  it('gives outer stages the outcome of an inner error as a value', async () => {
     let seen: Outcome | undefined
     const outer = stage(async (_call, next) => {
       seen = await next()
@@ -89,12 +89,12 @@ describe('compose', () => {
     expect(await run(makeCall())).to.deep.equal(denied('BAD_REQUEST', 'not JSON'))
   })
 
-  it('takes an upstream that cannot be reached for a failure, not for a denial', async () => {
+  it('treats an unreachable upstream as a failure, not as a denial', async () => {
     const run = compose([], () => Promise.reject(new Refusal('UPSTREAM_UNREACHABLE', 'down')))
     expect(await run(makeCall())).to.include({ kind: 'failed', code: 'UPSTREAM_UNREACHABLE', sent: 'no' })
   })
 
-  it('says that the outcome is unknown when a throw comes after the send', async () => {
+  it('reports an unknown outcome for an error after the send', async () => {
     const run = compose([], (call) => {
       call.sent = 'yes'
       return Promise.reject(new Error('boom'))
@@ -102,12 +102,12 @@ describe('compose', () => {
     expect(await run(makeCall())).to.include({ kind: 'failed', sent: 'unknown' })
   })
 
-  it('answers without a promise where no stage and no dispatcher needs one', () => {
+  it('returns without a promise where no stage and no dispatcher needs one', () => {
     const passing = (name: string) => ({ name, stage: stage((_call, next) => next()) })
     expect(compose([passing('a'), passing('b')], () => served)(makeCall())).to.equal(served)
   })
 
-  it('hands on the very promise of the dispatcher where stages only pass it on', () => {
+  it('returns the promise of the dispatcher itself where stages only pass it on', () => {
     let inner: unknown
     const seen = stage((_call, next) => {
       inner = next()

@@ -25,8 +25,8 @@ async function faultOf(promise: Promise<unknown>): Promise<unknown> {
   )
 }
 
-describe('the life of a pipeline', () => {
-  it('starts from the upstream outward and stops in reverse', async () => {
+describe('the life cycle of a pipeline', () => {
+  it('starts from the innermost stage outward and stops in reverse', async () => {
     const log: string[] = []
     const pipeline = new Pipeline([placed('outer', log), placed('inner', log)], nowhere)
     await pipeline.start()
@@ -34,7 +34,7 @@ describe('the life of a pipeline', () => {
     expect(log).to.deep.equal(['start inner', 'start outer', 'stop outer', 'stop inner'])
   })
 
-  it('stops what was started when one stage fails to start, and names it', async () => {
+  it('stops the started stages when one fails to start, and names it', async () => {
     const log: string[] = []
     const broken = placed('broken', log, { start: () => Promise.reject(new Error('no key')) })
     const fault = await faultOf(
@@ -56,7 +56,7 @@ describe('the life of a pipeline', () => {
     )
   })
 
-  it('stops every stage though one fails', async () => {
+  it('stops every stage even if one fails', async () => {
     const log: string[] = []
     const stuck = placed('stuck', log, { stop: () => Promise.reject(new Error('jammed')) })
     const pipeline = new Pipeline([stuck, placed('inner', log)], nowhere)
@@ -66,7 +66,7 @@ describe('the life of a pipeline', () => {
     expect(log).to.include('stop inner')
   })
 
-  it('may be stopped without a start, and twice', async () => {
+  it('can be stopped without a start, and twice', async () => {
     const log: string[] = []
     const pipeline = new Pipeline([placed('a', log)], nowhere)
     await pipeline.stop()
@@ -76,7 +76,7 @@ describe('the life of a pipeline', () => {
     expect(log).to.deep.equal(['start a', 'stop a'])
   })
 
-  it('gathers why it is not ready', () => {
+  it('collects the reasons why it is not ready', () => {
     const pipeline = new Pipeline([placed('a', [], { ready: () => 'warming up' }), placed('b', [])], nowhere)
     expect(pipeline.unready()).to.deep.equal(['a: warming up'])
   })

@@ -19,16 +19,16 @@ const pipeline = (...stages: Stage[]) =>
     () => Promise.reject(new Error('nothing is sent')),
   )
 
-describe('what stages offer', () => {
-  it('comes from the outermost stage that has it', () => {
+describe('services of stages', () => {
+  it('come from the outermost stage that offers them', () => {
     expect(pipeline(passing, offering('outer'), offering('inner')).offer(service)).to.equal('outer')
   })
 
-  it('is undefined where no stage has it', () => {
+  it('are undefined where no stage offers them', () => {
     expect(pipeline(passing, offering('outer')).offer(other)).to.equal(undefined)
   })
 
-  it('is there for the other stages of the pipeline too, once all are made', () => {
+  it('are available to the other stages of the pipeline after creation', () => {
     const contexts: PluginContext[] = []
     const make = (name: string, stage: Stage) =>
       definePlugin({

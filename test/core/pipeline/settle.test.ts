@@ -53,7 +53,7 @@ async function textOf(outcome: Outcome): Promise<string> {
 }
 
 describe('settlement', () => {
-  it('tells handlers the status, size and digest of a whole answer before it is given out', async () => {
+  it('gives handlers the status, size and digest of a complete answer before it is returned', async () => {
     const { stage, settlements } = recorder()
     await pipelineOf(stage, answering(bytes('hello'))).run(makeCall())
     expect(settlements).to.have.length(1)
@@ -66,13 +66,13 @@ describe('settlement', () => {
     })
   })
 
-  it('takes the digest that the answer names in place of its bytes', async () => {
+  it('uses the digest of the answer where it has one', async () => {
     const { stage, settlements } = recorder()
     await pipelineOf(stage, answering(bytes('hello'), { digest: null })).run(makeCall())
     expect(settlements[0]?.digest).to.equal(null)
   })
 
-  it('runs handlers inside out', async () => {
+  it('runs handlers from the innermost stage outward', async () => {
     const seen: string[] = []
     const noting = (name: string) => ({
       name,
@@ -103,7 +103,7 @@ describe('settlement', () => {
     expect(outcome).to.include({ kind: 'failed', code: 'INTERNAL', sent: 'no' })
   })
 
-  it('tells the handlers further out though one within failed, and what was made of the call', async () => {
+  it('runs the outer handlers after an inner one failed, with the resulting error', async () => {
     const outer = recorder()
     const inner = recorder(new Error('boom'))
     const stages = [
@@ -125,7 +125,7 @@ describe('settlement', () => {
     expect(settlements[0]).to.include({ bytes: 5, digest: sha256Hex('hello'), error: null })
   })
 
-  it('breaks off a stream whose end cannot be recorded', async () => {
+  it('aborts a stream whose end cannot be recorded', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const outcome = await pipelineOf(stage, answering(pieces('a'))).run(makeCall())
     const fault = await textOf(outcome).then(
@@ -135,7 +135,7 @@ describe('settlement', () => {
     expect(fault).to.be.instanceOf(Refusal).and.have.property('code', 'OUTCOME_UNRECORDED')
   })
 
-  it('holds back the piece that is the answer until the call has settled', async () => {
+  it('holds back the chunk with the answer until the call has settled', async () => {
     const { stage, settlements } = recorder()
     async function* stream(): AsyncGenerator<AnswerChunk> {
       yield { bytes: bytes('progress;') }
@@ -148,7 +148,7 @@ describe('settlement', () => {
     expect(settlements[0]).to.include({ digest: 'd' })
   })
 
-  it('puts the error in the place of that piece when the record fails', async () => {
+  it('replaces that chunk by the error when the record fails', async () => {
     const { stage } = recorder(new Refusal('OUTCOME_UNRECORDED', 'disk full'))
     const instead = (failure: Failed): Uint8Array => bytes(failure.code)
     const stream = (async function* (): AsyncGenerator<AnswerChunk> {
@@ -158,7 +158,7 @@ describe('settlement', () => {
     expect(await textOf(outcome)).to.equal('OUTCOME_UNRECORDED')
   })
 
-  it('settles once when the reader leaves in the middle', async () => {
+  it('settles once when the reader stops early', async () => {
     const { stage, settlements } = recorder()
     const outcome = await pipelineOf(stage, answering(pieces('a', 'b', 'c'))).run(makeCall())
     if (outcome.kind !== 'completed' || outcome.body instanceof Uint8Array) return expect.fail('no stream')
@@ -167,7 +167,7 @@ describe('settlement', () => {
     expect(settlements[0]).to.include({ bytes: 1, digest: null })
   })
 
-  it('settles with UPSTREAM_UNREACHABLE when the upstream breaks off', async () => {
+  it('settles with UPSTREAM_UNREACHABLE when the upstream aborts', async () => {
     const { stage, settlements } = recorder()
     async function* broken(): AsyncGenerator<AnswerChunk> {
       yield { bytes: bytes('a') }
@@ -181,7 +181,7 @@ describe('settlement', () => {
     expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', digest: null })
   })
 
-  it('settles with the code of the abort when the call was stopped', async () => {
+  it('settles with the code of the abort when the call was aborted', async () => {
     const { stage, settlements } = recorder()
     const call = makeCall()
     async function* broken(): AsyncGenerator<AnswerChunk> {
@@ -214,13 +214,13 @@ describe('holds', () => {
     },
   })
 
-  it('are given back when the call was not sent', async () => {
+  it('are released when the call was not sent', async () => {
     const log: string[] = []
     await pipelineOf(holding(log), async () => failed('UPSTREAM_UNREACHABLE', 'down')).run(makeCall())
     expect(log).to.deep.equal(['release'])
   })
 
-  it('are spent when it was', async () => {
+  it('are committed when it was sent', async () => {
     const log: string[] = []
     const call = makeCall()
     await pipelineOf(holding(log), async () => {
@@ -230,7 +230,7 @@ describe('holds', () => {
     expect(log).to.deep.equal(['commit'])
   })
 
-  it('that cannot be given back fail the call', async () => {
+  it('that cannot be released fail the call', async () => {
     const stuck: Stage = {
       handle(call, next) {
         call.hold({ commit: () => undefined, release: () => Promise.reject(new Error('store is down')) })

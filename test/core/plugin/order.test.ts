@@ -25,7 +25,7 @@ const messages = (order: string[], plugins: Plugin[]): string[] =>
   checkOrder(order, plugins).map(({ message }) => message)
 
 describe('checkOrder', () => {
-  it('accepts an order whose slots are filled before they are read', () => {
+  it('accepts an order whose slots are set before they are read', () => {
     const plugins = [
       plugin('audit'),
       plugin('authn', { provides: [who] }),
@@ -41,43 +41,43 @@ describe('checkOrder', () => {
     ])
   })
 
-  it('lets no stage stand between audit and what redacts its records', () => {
+  it('allows no stage between audit and the stage that redacts its records', () => {
     const plugins = [audit, plugin('privacy', { phase: 'redaction' }), plugin('authn')]
     expect(messages(['audit', 'privacy', 'authn'], plugins)).to.deep.equal([])
     expect(messages(['audit', 'authn', 'privacy'], plugins)).to.deep.equal([
-      'stage "authn" stands outside "privacy"; put "privacy" directly after "audit", so that no record tells who called',
+      'stage "authn" is outside "privacy"; put "privacy" directly after "audit", so that every record is redacted',
     ])
   })
 
-  it('refuses a required slot that nobody fills', () => {
+  it('refuses a required slot that no stage sets', () => {
     expect(messages(['rules'], [plugin('rules', { requires: [who] })])).to.deep.equal([
       'stage "rules" reads the slot "who", which no stage fills',
     ])
   })
 
-  it('lets a slot that is only used stay empty, but not be filled too late', () => {
+  it('allows an optional slot to be empty, but not to be set too late', () => {
     const user = plugin('user', { uses: [who] })
     expect(messages(['user'], [user])).to.deep.equal([])
     expect(messages(['user', 'authn'], [user, plugin('authn', { provides: [who] })])).to.have.length(1)
   })
 
-  it('refuses two stages that fill one slot', () => {
+  it('refuses two stages that set one slot', () => {
     const plugins = [plugin('a', { provides: [what] }), plugin('b', { provides: [what] })]
     expect(messages(['a', 'b'], plugins)).to.deep.equal(['stages "a" and "b" both fill the slot "what"'])
   })
 
-  it('lets a stage of the user fill the slot in place of ours', () => {
+  it('allows a custom stage to set the slot instead of the built-in one', () => {
     const plugins = [plugin('my-login', { provides: [who] }), plugin('rules', { requires: [who] })]
     expect(messages(['my-login', 'rules'], plugins)).to.deep.equal([])
   })
 
   it('refuses anything outside audit', () => {
     expect(messages(['authn', 'audit'], [audit, plugin('authn')])).to.deep.equal([
-      'stage "authn" stands outside "audit"; put "audit" first, so that every call is recorded',
+      'stage "authn" is outside "audit"; put "audit" first, so that every call is recorded',
     ])
   })
 
-  it('refuses unknown, repeated and forgotten stages, all at once', () => {
+  it('reports unknown, repeated and missing stages, all at once', () => {
     const found = messages(['audit', 'audit', 'nosuch'], [plugin('audit'), plugin('quotas')])
     expect(found).to.deep.equal([
       'stage "audit" is listed twice; a stage runs once',
@@ -91,7 +91,7 @@ describe('defaultOrder', () => {
   const enforcement = plugin('enforcement', { phase: 'decision' })
   const quotas = plugin('quotas', { phase: 'metering' })
 
-  it('is by phase, whatever the order of registration', () => {
+  it('is by phase, for any order of registration', () => {
     expect(defaultOrder([quotas, enforcement, audit])).to.deep.equal(['audit', 'enforcement', 'quotas'])
   })
 
@@ -105,7 +105,7 @@ describe('defaultOrder', () => {
     expect(order).to.deep.equal(['audit', 'freeze', 'runtime', 'enforcement'])
   })
 
-  it('places it directly before the stage it names', () => {
+  it('places a stage directly before the one in its before', () => {
     const order = defaultOrder([audit, enforcement, quotas, plugin('cache', { before: 'quotas' })])
     expect(order).to.deep.equal(['audit', 'enforcement', 'cache', 'quotas'])
   })

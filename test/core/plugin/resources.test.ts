@@ -14,7 +14,7 @@ function opening(log: string[], name: string) {
 }
 
 describe('Resources', () => {
-  it('opens once per key and closes when the last holder lets go', async () => {
+  it('opens once per key and closes with the last lease', async () => {
     const log: string[] = []
     const resources = new Resources()
     const first = resources.acquire('k', opening(log, 'a'))

@@ -11,21 +11,21 @@ const votes = plugin(
   { facts: () => ({ hasOidc: true }) },
 )
 
-/** Objects to what it is told to, whatever the policy says. */
+/** Reports the given contradictions for any policy. */
 const critic = (...said: Contradiction[]) => plugin('critic', z.strictObject({}), { check: () => said })
 
-describe('what sections of a policy tell each other', () => {
-  it('is gathered from the host and from every section that runs', () => {
+describe('facts of a policy', () => {
+  it('come from the host and from every section that runs', () => {
     const hostFacts = (): PolicyFacts => ({ reviewers: { roles: ['lead'], approvalSets: {} } })
     const policy = accepted(load(`${base}votes: {}\n`, { plugins: [...defaults, votes], hostFacts }))
     expect(policy.facts).to.deep.equal({ hasOidc: true, reviewers: { roles: ['lead'], approvalSets: {} } })
   })
 
-  it('leaves out what a section says that the policy does not have', () => {
+  it('do not include sections that the policy does not have', () => {
     expect(accepted(load(base, { plugins: [...defaults, votes] })).facts).to.deep.equal({})
   })
 
-  it('is what a plugin may object to, at the place the author wrote it', () => {
+  it('let a plugin report a contradiction, at the position in the policy', () => {
     const plugins = [
       ...defaults,
       votes,
@@ -35,7 +35,7 @@ describe('what sections of a policy tell each other', () => {
     expect(mistakesIn(text, { plugins })).to.deep.equal(['p.yaml:4:3 votes.minApprovals: nobody votes'])
   })
 
-  it('is objected to at the nearest place there is', () => {
+  it('report a contradiction at the nearest existing position', () => {
     const missing = [
       { path: ['votes', 'min_approvals'], message: 'one' },
       { path: ['votes', 'rules', 1], message: 'two' },
@@ -52,7 +52,7 @@ describe('what sections of a policy tell each other', () => {
     ])
   })
 
-  it('is no mistake where the plugin only warns', () => {
+  it('cause a warning where the plugin only warns', () => {
     const warning = { path: ['critic'], message: 'nobody votes', severity: 'warning' } as const
     const policy = accepted(load(`${base}critic: {}\n`, { plugins: [...defaults, critic(warning)] }))
     expect(policy.warnings.map(({ path, message }) => `${path}: ${message}`)).to.include(
@@ -60,12 +60,12 @@ describe('what sections of a policy tell each other', () => {
     )
   })
 
-  it('is judged when every part is right by itself', () => {
+  it('are checked only when every section is valid', () => {
     const plugins = [...defaults, critic({ path: ['critic'], message: 'nobody votes' })]
     expect(mistakesIn('tenant: ""\naudit: {dir: log}\ncritic: {}\n', { plugins })).to.have.length(1)
   })
 
-  it('is not judged before every module has been imported', () => {
+  it('are not checked before every module is imported', () => {
     const options = {
       plugins: [...defaults, critic({ path: ['critic'], message: 'nobody votes' })],
       customPending: true,
@@ -74,7 +74,7 @@ describe('what sections of a policy tell each other', () => {
     expect(printed(load(text, options))).to.deep.equal([])
   })
 
-  it('has no place but its path in what code passes', () => {
+  it('have only a path in objects of code', () => {
     const plugins = [...defaults, critic({ path: ['critic', 'x'], message: 'nobody votes' })]
     const object = { tenant: 'acme', audit: { dir: 'log' }, critic: {} }
     expect(printed(loadLayers([{ file: 'options', object }], { plugins }))).to.deep.equal([

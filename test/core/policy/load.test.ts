@@ -7,7 +7,7 @@ import { accepted, audit, authn, limits, load, loadLayers, mistakesIn, plugin, p
 const base = 'tenant: acme\naudit: {dir: log}\n'
 
 describe('loading a policy', () => {
-  it('gives the host part, the sections with their defaults, and the plugins outermost first', () => {
+  it('returns the host part, the sections with their defaults, and the plugins outermost first', () => {
     const policy = accepted(load(`${base}limits: {mode: observe}\nport: 80\n`))
     expect(policy.host).to.deep.equal({ tenant: 'acme', port: 80, sec0Dir: '.svc', plugins: [] })
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'authn', 'limits'])
@@ -15,7 +15,7 @@ describe('loading a policy', () => {
     expect(policy.sections.get('limits')).to.deep.equal({ mode: 'observe' })
   })
 
-  it('runs a stage that is always there on its defaults, and warns of what the absence means', () => {
+  it('runs a stage with presence always on its defaults, and warns that its section is absent', () => {
     const policy = accepted(load(base))
     expect(policy.sections.get('authn')).to.deep.equal({ allowUnauthenticated: false })
     expect(policy.warnings).to.have.length(1)
@@ -25,15 +25,15 @@ describe('loading a policy', () => {
       line: 1,
       column: 1,
       path: 'authn',
-      message: 'no caller can be told from another; set authn.oidc',
+      message: 'callers cannot be distinguished; set authn.oidc',
     })
   })
 
-  it('leaves out the stage of an optional section that is absent', () => {
+  it('omits the stage of an optional section that is absent', () => {
     expect(accepted(load(base)).plugins.map(({ name }) => name)).to.deep.equal(['audit', 'authn'])
   })
 
-  it('tells every mistake at once, in the order of the text', () => {
+  it('reports all mistakes at once, in the order of the text', () => {
     const text = [
       'port: 70000',
       'audit:',
@@ -57,7 +57,7 @@ describe('loading a policy', () => {
     ])
   })
 
-  it('refuses a part of a section that comes later', () => {
+  it('refuses a key that is not available yet', () => {
     expect(mistakesIn(`${base}limits: {burst: 3}\n`)).to.deep.equal([
       'p.yaml:3:10 limits.burst: a burst is not available yet; leave it out',
     ])
@@ -69,7 +69,7 @@ describe('loading a policy', () => {
     ])
   })
 
-  it('takes an empty text for an empty mapping', () => {
+  it('reads an empty text as an empty mapping', () => {
     expect(mistakesIn('')).to.have.length(2)
     expect(mistakesIn('# nothing\n')[0]).to.equal(
       'p.yaml:1:1 tenant: missing; accepted is a string that is not empty',
@@ -101,13 +101,13 @@ describe('spellings of keys', () => {
     ])
   })
 
-  it("points at the author's own key, whatever the schema calls it", () => {
+  it('reports the key as the author wrote it', () => {
     expect(mistakesIn(`${base}limits: {perTool: {"mcp://a/b@1": {callsPerDay: -1}}}\n`)).to.deep.equal([
       'p.yaml:3:36 limits.perTool["mcp://a/b@1"].callsPerDay: -1 is given; accepted is at least 0',
     ])
   })
 
-  it('never touches the keys of a map', () => {
+  it('does not change the keys of a map', () => {
     const policy = accepted(
       load(`${base}limits: {per_tool: {some_tool: {calls_per_day: 1}, someTool: {calls_per_day: 2}}}`),
     )
@@ -120,20 +120,20 @@ describe('spellings of keys', () => {
 describe('layers', () => {
   const options = { file: 'options', object: { tenant: 'code', audit: { dir: 'a', fsync: false } } }
 
-  it("replaces an earlier layer's section whole", () => {
+  it("replaces an earlier layer's section as a whole", () => {
     const policy = accepted(loadLayers([options, { file: 'p.yaml', text: 'audit: {dir: b}' }]))
     expect(policy.host.tenant).to.equal('code')
     expect(policy.sections.get('audit')).to.deep.equal({ dir: 'b', retentionDays: 30, fsync: true })
   })
 
-  it('names the layer a mistake is in, without a position for code', () => {
+  it('names the layer of a mistake, without a position for code', () => {
     const wrong = { file: 'options', object: { tenant: 'code', audit: { dir: 4 } } }
     expect(printed(loadLayers([wrong]))).to.deep.equal([
       'options audit.dir: 4 is given; accepted is a string that is not empty',
     ])
   })
 
-  it('hands functions and instances through as they are', () => {
+  it('passes functions and instances through unchanged', () => {
     class Store {}
     const append = () => undefined
     const adapter = new Store()
@@ -174,13 +174,13 @@ describe('security.ap2', () => {
     expect(policy.sections.get('security')).to.deep.equal({ level: 2 })
   })
 
-  it('keeps its own name in mistakes', () => {
+  it('keeps its name in mistakes', () => {
     expect(mistakesIn(`${base}security: {ap2: {enabled: 3}}`, sections)).to.deep.equal([
       'p.yaml:3:18 security.ap2.enabled: 3 is given; accepted is true or false',
     ])
   })
 
-  it('may not be given beside ap2', () => {
+  it('must not be given beside ap2', () => {
     expect(
       mistakesIn(`${base}ap2: {enabled: true}\nsecurity: {ap2: {enabled: true}}`, sections),
     ).to.deep.equal(['p.yaml:4:12 security.ap2: given as "ap2" too; both are the same section, give one'])

@@ -6,7 +6,7 @@ const base = 'tenant: acme\naudit: {dir: log}\n'
 const mine = plugin('mine', z.strictObject({ word: z.string() }))
 
 describe('plugins of a policy', () => {
-  it('are known by what they were imported as', () => {
+  it('are identified by the use of their entry', () => {
     const custom = new Map([['./mine.js', mine]])
     const text = `${base}plugins: [{use: ./mine.js, version: ^1}]\nmine: {word: yes}\n`
     const policy = accepted(load(text, { custom }))
@@ -14,7 +14,7 @@ describe('plugins of a policy', () => {
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'authn', 'mine'])
   })
 
-  it('are refused in a version that the policy does not accept', () => {
+  it('are refused in a version outside the range of the policy', () => {
     const custom = new Map([['./mine.js', mine]])
     expect(
       mistakesIn(`${base}plugins: [{use: ./mine.js, version: ^2}]\nmine: {word: a}`, { custom }),
@@ -23,7 +23,7 @@ describe('plugins of a policy', () => {
     ])
   })
 
-  it('are told of at their entry when they could not be imported, and nothing else is held against the policy', () => {
+  it('are reported at their entry when they cannot be imported, without further mistakes', () => {
     const custom = new Map([['./mine.js', new Error('"./mine.js" cannot be imported: no such file')]])
     const text = `${base}plugins: [{use: ./mine.js}]\nmine: {word: a}\npipeline: [audit, mine, authn]\n`
     expect(mistakesIn(text, { custom })).to.deep.equal([
@@ -31,20 +31,20 @@ describe('plugins of a policy', () => {
     ])
   })
 
-  it('wait while their modules are to be imported', () => {
+  it('cause no mistakes while their modules are not imported', () => {
     const text = `${base}plugins: [{use: ./mine.js}]\nmine: {word: 4}\npipeline: [mine, audit, authn]\n`
     expect(mistakesIn(text, { customPending: true })).to.deep.equal([])
     expect(mistakesIn(text, { custom: new Map([['./mine.js', mine]]) })).to.deep.equal([
       'p.yaml:4:8 mine.word: 4 is given; accepted is a string',
-      'p.yaml:5:12 pipeline[0]: stage "mine" stands outside "audit"; put "audit" first, so that every call is recorded',
+      'p.yaml:5:12 pipeline[0]: stage "mine" is outside "audit"; put "audit" first, so that every call is recorded',
     ])
   })
 
-  it('do not hide a misspelt section where nothing is to be imported', () => {
+  it('do not hide a misspelt section where no module is to be imported', () => {
     expect(mistakesIn(`${base}limts: {}\n`, { customPending: true })).to.have.length(1)
   })
 
-  it('may fill a slot that is read before they were imported', () => {
+  it('may set a required slot once they are imported', () => {
     const own = plugin('own', z.strictObject({}), { provides: limits.requires ?? [] })
     const plugins = [audit, limits]
     const text = `${base}limits: {}\nown: {}\nplugins: [{use: ./own.js}]\npipeline: [audit, own, limits]\n`
@@ -52,7 +52,7 @@ describe('plugins of a policy', () => {
     expect(mistakesIn(text, { plugins, custom: new Map([['./own.js', own]]) })).to.deep.equal([])
   })
 
-  it('take the place of ours under the same name', () => {
+  it('replace a built-in plugin of the same name', () => {
     const own = plugin('authn', z.strictObject({ key: z.string() }), { provides: authn.provides ?? [] })
     const text = `${base}authn: {key: k}\nlimits: {}\n`
     const policy = accepted(load(text, { plugins: [audit, authn, limits, own] }))
@@ -68,17 +68,17 @@ describe('plugins of a policy', () => {
     ])
   })
 
-  it('tell their own faults where nothing in the policy names them', () => {
+  it('report their own mistakes where the policy does not name them', () => {
     const odd = plugin('odd', z.strictObject({}), { version: '1', core: 'any one' })
     expect(mistakesIn(base, { plugins: [...defaults, odd] })).to.deep.equal([
       'p.yaml:1:1 plugins: plugin "odd" has the version "1"; accepted is a semver version such as 1.0.0',
-      'p.yaml:1:1 plugins: plugin "odd" asks for core "any one"; accepted is a semver range such as ^1.0.0',
+      'p.yaml:1:1 plugins: plugin "odd" names the core range "any one"; accepted is a semver range such as ^1.0.0',
     ])
   })
 })
 
 describe('the order of stages', () => {
-  it('follows the default, a stage of its own before enforcement or where it asks to be', () => {
+  it('is the default, with a custom stage before enforcement or at its before', () => {
     const early = plugin('early', z.strictObject({}), { before: 'authn' })
     const policy = accepted(
       load(`${base}early: {}\nmine: {word: a}\n`, { plugins: [...defaults, early, mine] }),
@@ -86,20 +86,20 @@ describe('the order of stages', () => {
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'early', 'authn', 'mine'])
   })
 
-  it('is the one of the policy where it gives one', () => {
+  it('is that of pipeline where the policy has it', () => {
     const text = `${base}mine: {word: a}\npipeline: [audit, mine, authn]\n`
     const policy = accepted(load(text, { plugins: [...defaults, mine] }))
     expect(policy.plugins.map(({ name }) => name)).to.deep.equal(['audit', 'mine', 'authn'])
   })
 
-  it('names both stages, at the entry that is wrong', () => {
+  it('reports both stages, at the wrong entry', () => {
     const result = load(`${base}limits: {}\npipeline:\n  - audit\n  - limits\n  - authn\n`)
     expect(printed(result)).to.deep.equal([
       'p.yaml:6:5 pipeline[1]: stage "limits" reads the slot "who" before "authn" fills it; put "authn" before "limits"',
     ])
   })
 
-  it('is judged in the default too, at the section', () => {
+  it('is checked for the default too, at the section', () => {
     const plugins = [
       audit,
       { ...limits, phase: 'authentication' as const },

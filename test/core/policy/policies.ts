@@ -1,6 +1,12 @@
-// A small gateway's worth of schemas to load policies with, and short ways to ask the loader.
+// Schemas of a small gateway to load policies with, and short forms of calls to the loader.
 import { definePlugin, type Plugin, slot } from '@svc/core'
-import { formatDiagnostic, loadPolicy, notYet, type PolicyInput, type PolicyResult } from '@svc/core/policy'
+import {
+  formatDiagnostic,
+  loadPolicy,
+  notAvailable,
+  type PolicyInput,
+  type PolicyResult,
+} from '@svc/core/policy'
 import { z } from 'zod'
 
 const hostSchema = z.strictObject({
@@ -44,7 +50,7 @@ export const authn = plugin(
     presence: 'always',
     phase: 'authentication',
     provides: [who],
-    absent: 'no caller can be told from another; set authn.oidc',
+    absent: 'callers cannot be distinguished; set authn.oidc',
   },
 )
 
@@ -54,7 +60,7 @@ export const limits = plugin(
     per_tool: z.record(z.string(), z.strictObject({ calls_per_day: z.int().min(0) })).optional(),
     mode: z.enum(['observe', 'enforce']).optional(),
     adapter: z.union([z.enum(['memory', 'lmdb']), z.custom((value) => typeof value === 'object')]).optional(),
-    burst: notYet('a burst'),
+    burst: notAvailable('a burst'),
   }),
   { phase: 'metering', requires: [who] },
 )

@@ -22,7 +22,7 @@ describe('a section whose schema', () => {
     ])
     const tagged = z.discriminatedUnion('kind', store.options)
 
-    it('is judged by the mapping that the author means, in either spelling', () => {
+    it('is validated by the most similar mapping, in either spelling', () => {
       for (const schema of [store, tagged]) {
         expect(own(schema, '{kind: disk, baseDir: a}').value()).to.deep.equal({ kind: 'disk', base_dir: 'a' })
         expect(own(schema, '{kind: net, max_wait: 3}').value()).to.deep.equal({ kind: 'net', maxWait: 3 })
@@ -35,7 +35,7 @@ describe('a section whose schema', () => {
       }
     })
 
-    it('says what else is accepted than a scalar', () => {
+    it('says what is accepted instead of a scalar', () => {
       const either = z.strictObject({ size: z.union([z.int(), z.strictObject({ most: z.int() })]) })
       expect(own(either, '{size: big}').mistakes()).to.deep.equal([
         '2:7 own.size: a string is given; accepted is a whole number or a mapping with the keys most',
@@ -62,7 +62,7 @@ describe('a section whose schema', () => {
     expect(own(piped, '{maxWait: 4}').value()).to.deep.equal({ max_wait: 4 })
   })
 
-  it('refers to itself is read as deep as the policy goes', () => {
+  it('refers to itself is read to the depth of the policy', () => {
     interface Rule {
       only_when?: Rule[] | undefined
     }
@@ -72,7 +72,7 @@ describe('a section whose schema', () => {
     ])
   })
 
-  it('takes keys it does not list hands them on as they are written', () => {
+  it('accepts unlisted keys keeps them as written', () => {
     const schema = z.looseObject({ known_key: z.int() })
     expect(own(schema, '{knownKey: 1, otherKey: 2}').value()).to.deep.equal({ known_key: 1, otherKey: 2 })
     const typed = z.object({ known_key: z.int() }).catchall(z.strictObject({ max_wait: z.int() }))
@@ -82,13 +82,13 @@ describe('a section whose schema', () => {
     })
   })
 
-  it('would drop keys it does not list loses none of them unsaid', () => {
+  it('would strip unlisted keys has them reported', () => {
     expect(own(z.object({ known: z.int() }), '{known: 1, other: 2}').mistakes()).to.deep.equal([
       '2:17 own.other: unknown key; known keys: known',
     ])
   })
 
-  it('is a tuple judges entry by entry', () => {
+  it('is a tuple validates each entry', () => {
     const schema = z.strictObject({ pair: z.tuple([z.string(), z.int()]) })
     expect(own(schema, '{pair: [a, 1]}').value()).to.deep.equal({ pair: ['a', 1] })
     expect(own(schema, '{pair: [a, b]}').mistakes()).to.deep.equal([
@@ -96,7 +96,7 @@ describe('a section whose schema', () => {
     ])
   })
 
-  it('says nothing of a part gets it with the environment put in', () => {
+  it('does not describe a part gets it with the environment substituted', () => {
     const schema = z.strictObject({ labels: z.record(z.string(), z.unknown()), any: z.unknown() })
     const yaml = '{labels: {a_b: ["${env:A}", {c: "x${env:A}"}]}, any: {d: ["${env:A}"], e: 1}}'
     expect(own(schema, yaml, { A: 'v' }).value()).to.deep.equal({
@@ -108,7 +108,7 @@ describe('a section whose schema', () => {
     ])
   })
 
-  it('holds lists and mappings of code reads them as it reads a file', () => {
+  it('contains lists and mappings of code reads them like a file', () => {
     const schema = z.strictObject({ rules: z.array(z.strictObject({ max_wait: z.int() })) })
     const object = { tenant: 't', own: { rules: [{ maxWait: 1 }, { max_wait: 2 }], gone: undefined } }
     const options = { plugins: [plugin('own', schema)] }
@@ -116,7 +116,7 @@ describe('a section whose schema', () => {
     expect(policy.sections.get('own')).to.deep.equal({ rules: [{ max_wait: 1 }, { max_wait: 2 }] })
   })
 
-  it('brings messages of its own keeps them, also where something is missing', () => {
+  it('has messages of its own keeps them, also for missing values', () => {
     const schema = z.strictObject({
       url: z.url({ error: 'must be an https URL' }),
       word: z.string().regex(/^a/, 'must begin with a'),
@@ -127,7 +127,7 @@ describe('a section whose schema', () => {
     ])
   })
 
-  it('bounds what it takes says the bound', () => {
+  it('has bounds reports them', () => {
     const schema = z.strictObject({
       few: z.array(z.int()).max(1).optional(),
       some: z.array(z.int()).min(1).optional(),
@@ -148,7 +148,7 @@ describe('a section whose schema', () => {
   })
 })
 
-describe('what a schema is turned into', () => {
+describe('the output of a schema', () => {
   const schema = z
     .strictObject({
       max_wait: z.int().min(0).default(5).describe('How long.'),
@@ -157,7 +157,7 @@ describe('what a schema is turned into', () => {
     })
     .describe('A section.')
 
-  it('is a row for every key in the reference', () => {
+  it('is a row per key in the reference', () => {
     const rows = keysReference(schema)
     expect(rows.map(({ path }) => path)).to.deep.equal([
       'max_wait',
@@ -170,14 +170,14 @@ describe('what a schema is turned into', () => {
       path: 'max_wait',
       accepts: 'a whole number of at least 0',
       isRequired: false,
-      standard: '5',
+      default: '5',
       description: 'How long.',
       isAvailable: true,
     })
     expect(rows[1]).to.include({ isRequired: true, accepts: 'a mapping' })
   })
 
-  it('is a JSON Schema without what only code can pass, and with references to the environment', () => {
+  it('is a JSON Schema with references to the environment and without values that only code can pass', () => {
     const whole = policySchema(z.strictObject({ tenant: z.string() }), [plugin('own', schema)])
     const { own: section } = whole.properties as Record<string, z.core.JSONSchema.BaseSchema>
     expect(section?.properties).to.have.all.keys('max_wait', 'maxWait', 'names', 'adapter')

@@ -6,32 +6,32 @@ import { load, mistakesIn } from './policies.js'
 const base = 'tenant: acme\naudit: {dir: log}\n'
 
 describe('the text of a policy', () => {
-  it('is YAML 1.2 whatever a directive says', () => {
+  it('is YAML 1.2 in spite of a directive', () => {
     expect(mistakesIn('%YAML 1.1\n---\ntenant: acme\naudit: {dir: log, fsync: yes}\n')).to.deep.equal([
       'p.yaml:4:19 audit.fsync: a string is given; accepted is true or false',
     ])
   })
 
-  it('may hold explicit tags of the core schema', () => {
+  it('may contain explicit tags of the core schema', () => {
     expect(mistakesIn(`tenant: !!str 7\naudit: !!map {dir: log}\n`)).to.deep.equal([])
   })
 
   for (const tag of ['!mine', '!!binary', '!!set', '!!omap', '!!timestamp']) {
-    it(`may not hold the tag ${tag}`, () => {
+    it(`may not contain the tag ${tag}`, () => {
       const mistakes = mistakesIn(`tenant: acme\naudit: {dir: ${tag} x}\n`)
       expect(mistakes).to.have.length(1)
       expect(mistakes[0]).to.match(/^p\.yaml:2:14 the tag \S+ is not read; accepted are /)
     })
   }
 
-  it('goes on judging after a key that is given twice', () => {
+  it('is validated further after a duplicate key', () => {
     expect(mistakesIn('tenant: acme\ntenant: other\naudit: {dir: 4}\n')).to.deep.equal([
       'p.yaml:2:1 the key "tenant" is given twice; give it once',
       'p.yaml:3:9 audit.dir: 4 is given; accepted is a string that is not empty',
     ])
   })
 
-  it('takes numbers and words as keys of a map by their text', () => {
+  it('uses the text of numbers and words as keys of a map', () => {
     expect(
       mistakesIn(`${base}limits: {per_tool: {1: {calls_per_day: x}, true: {calls_per_day: x}}}`),
     ).to.deep.equal([
@@ -40,21 +40,21 @@ describe('the text of a policy', () => {
     ])
   })
 
-  it('keeps names in a map that objects have by nature', () => {
+  it('keeps names of inherited properties in a map', () => {
     const names = ['constructor', 'toString', 'hasOwnProperty', 'prototype']
     for (const name of names) {
       expect(mistakesIn(`${base}limits: {per_tool: {${name}: {calls_per_day: 1}}}`), name).to.deep.equal([])
     }
   })
 
-  it('points at the place of use for what stands behind an alias', () => {
+  it('reports mistakes in an alias at its place of use', () => {
     const text = `${base}limits: {per_tool: {a: &limit {calls_per_day: 1}, b: *limit}, mode: &m nothing}\n`
     expect(mistakesIn(text)).to.deep.equal([
       'p.yaml:3:63 limits.mode: "nothing" is given; accepted is observe or enforce',
     ])
   })
 
-  it('never makes the loader throw, whatever it is', () => {
+  it('never makes the loader throw', () => {
     const fragment = fc.constantFrom(
       ...['tenant', 'audit', 'limits', 'per_tool', 'pipeline', 'plugins', 'use', ': ', ':\n  ', '\n', '\n- '],
       ...[
@@ -111,7 +111,7 @@ describe('the text of a policy', () => {
     )
   })
 
-  it('survives nesting that would exhaust the stack', () => {
+  it('may be nested deeper than the stack allows', () => {
     for (const depth of [100, 10_000]) {
       expect(mistakesIn(`tenant: ${'['.repeat(depth)}${']'.repeat(depth)}`).join('\n')).to.match(
         /nested too deeply/,

@@ -35,7 +35,7 @@ describe('key references', () => {
     )
   }
 
-  it('are read from files, relative to the policy, without the white space at their ends', async () => {
+  it('are read from files, relative to the policy, without surrounding white space', async () => {
     writeFileSync(join(policy, 'vendor key'), '  k-1\r\n')
     writeFileSync(join(state, 'key'), 'k-2')
     expect(await reader().read('file://./vendor%20key')).to.equal('k-1')
@@ -52,8 +52,8 @@ describe('key references', () => {
     expect(await fault('env:toString')).to.match(/is not set$/)
   })
 
-  it('never lead out of the directories that keys may lie in', async () => {
-    const said = `the key file ${outside}/key lies outside the directories that keys may lie in (${policy}, ${state})`
+  it('never name a file outside the directories for keys', async () => {
+    const said = `the key file ${outside}/key is outside the directories for keys (${policy}, ${state})`
     for (const ref of [`file://${outside}/key`, 'file://../outside/key', 'file://%2e%2e/outside/key']) {
       expect(await fault(ref)).to.equal(`key_elsewhere: ${said}`)
     }
@@ -63,15 +63,15 @@ describe('key references', () => {
     expect(await fault(`file://${policy}-2/key`)).to.match(/^key_elsewhere/)
   })
 
-  it('never lead out by a symbolic link either, to a file or of a directory', async () => {
+  it('never leave these directories by a symbolic link, to a file or a directory', async () => {
     symlinkSync(join(outside, 'key'), join(policy, 'link'))
     symlinkSync(outside, join(policy, 'directory'))
-    const said = 'leads out of the directories that keys may lie in'
+    const said = 'is outside the directories for keys'
     expect(await fault('file://link')).to.equal(`key_elsewhere: the key file ${policy}/link ${said}`)
     expect(await fault('file://directory/key')).to.match(/^key_elsewhere/)
   })
 
-  it('may lead through links within those directories, as mounted secrets do', async () => {
+  it('may use links within these directories, as mounted secrets do', async () => {
     mkdirSync(join(policy, '..2026'))
     writeFileSync(join(policy, '..2026', 'key'), 'k-4')
     symlinkSync('..2026', join(policy, '..data'))
@@ -79,14 +79,14 @@ describe('key references', () => {
     expect(await reader().read('file://key')).to.equal('k-4')
   })
 
-  it('lead where the policy says that keys lie, and then only there', async () => {
+  it('use the directories of the policy, and only those', async () => {
     writeFileSync(join(policy, 'key'), 'k')
     const elsewhere = reader({}, ['../outside'])
     expect(await elsewhere.read(`file://${outside}/key`)).to.equal('from outside')
     expect(await fault('file://key', elsewhere)).to.match(/^key_elsewhere/)
   })
 
-  it('tell what is wrong with a file', async () => {
+  it('report what is wrong with a file', async () => {
     mkdirSync(join(policy, 'directory'))
     writeFileSync(join(policy, 'empty'), ' \n')
     writeFileSync(join(policy, 'huge'), 'k'.repeat(16_385))
@@ -98,18 +98,18 @@ describe('key references', () => {
     )
     expect(await fault('file://empty')).to.equal(`key_malformed: the key file ${policy}/empty is empty`)
     expect(await fault('file://huge')).to.equal(
-      `key_malformed: the key file ${policy}/huge has more than 16384 bytes, too many for a key`,
+      `key_malformed: the key file ${policy}/huge is larger than 16384 bytes, too large for a key`,
     )
     expect(await fault('file://binary')).to.equal(
       `key_malformed: the key file ${policy}/binary is not UTF-8 text`,
     )
     expect(await fault('file://missing')).to.equal(`key_missing: there is no key file ${policy}/missing`)
     expect(await fault('file://open')).to.equal(
-      `key_unreadable: anyone may overwrite the key file ${policy}/open: chmod 600 it`,
+      `key_unreadable: the key file ${policy}/open is writable by everyone: chmod 600 it`,
     )
   })
 
-  it('are not quoted where they are none: a key may stand in their place', async () => {
+  it('are not quoted where they are invalid, as they may be keys', async () => {
     for (const ref of ['sk-live-51HtGz', 'env:sk-live-51HtGz', 'file://', 'vault:sk-live-51HtGz']) {
       expect(await fault(ref))
         .to.match(/^key_ref: /)

@@ -11,18 +11,18 @@ describe('makeDirectories', () => {
   })
   afterEach(() => rmSync(home, { recursive: true }))
 
-  it('makes what is missing and tells the first of it', () => {
+  it('creates what is missing and returns the first of it', () => {
     expect(makeDirectories(join(home, 'a/b/c'), 0o700)).to.equal(join(home, 'a'))
     expect(statSync(join(home, 'a/b/c')).mode & 0o777).to.equal(0o700)
     expect(makeDirectories(join(home, 'a/b/d'), 0o700)).to.equal(join(home, 'a/b/d'))
   })
 
-  it('leaves alone what is there', () => {
+  it('does not change what exists', () => {
     expect(makeDirectories(home, 0o700)).to.equal(undefined)
     expect(makeDirectories(`${home}/`, 0o700)).to.equal(undefined)
   })
 
-  it('fails where a file stands in the way', () => {
+  it('fails where a file has the name', () => {
     writeFileSync(join(home, 'file'), '')
     expect(() => makeDirectories(join(home, 'file'), 0o700))
       .to.throw()
@@ -34,7 +34,7 @@ describe('makeDirectories', () => {
 
   // Where there is such a file system; a faulty loop would hang here.
   if (existsSync('/proc/self')) {
-    it('fails, and ends, where the system lets nothing be made', () => {
+    it('fails without a loop where the system allows no directory', () => {
       expect(() => makeDirectories('/proc/svc/audit', 0o700))
         .to.throw()
         .with.property('code', 'ENOENT')

@@ -21,13 +21,13 @@ describe('LmdbStore', () => {
     store.transact(() => void store.db.put(KEY, Buffer.from(text)))
   const get = (store: LmdbStore<string[]>) => store.transact(() => store.db.get(KEY)?.toString())
 
-  it('makes its directory, for nobody else to read', async () => {
+  it('creates its directory with mode 0700', async () => {
     const inner = join(dir, 'a', 'b')
     await open(inner).close()
     expect(statSync(inner).mode & 0o777).to.equal(0o700)
   })
 
-  it('remembers what was written when it is opened again', async () => {
+  it('keeps its data when it is opened again', async () => {
     const before = open()
     await put(before, 'kept')
     await before.close()
@@ -36,7 +36,7 @@ describe('LmdbStore', () => {
     await after.close()
   })
 
-  it('ends operations under way before it closes, and refuses later ones', async () => {
+  it('completes pending operations before it closes, and refuses later ones', async () => {
     const store = open()
     const writing = put(store, 'kept')
     await Promise.all([store.close(), store.close()])
@@ -45,7 +45,7 @@ describe('LmdbStore', () => {
     expect(later).to.have.nested.property('reason.message', 'the store is closed')
   })
 
-  it('says which directory it cannot open', () => {
+  it('names the directory that it cannot open', () => {
     const file = join(dir, 'file')
     writeFileSync(file, '')
     expect(() => open(file)).to.throw(`the store in ${file} cannot be opened: `)
@@ -56,9 +56,9 @@ describe('LmdbStore', () => {
     'a page of another format': Buffer.alloc(16_384, 0x5a),
     'a few bytes': Buffer.from('x'),
   })) {
-    it(`opens no file that is no database: ${what}`, () => {
+    it(`refuses a file that is not a database: ${what}`, () => {
       writeFileSync(join(dir, 'data.mdb'), bytes)
-      expect(() => open()).to.throw(/^the store in .* cannot be opened: data.mdb is no LMDB database$/)
+      expect(() => open()).to.throw(/^the store in .* cannot be opened: data.mdb is not an LMDB database$/)
     })
   }
 })

@@ -35,7 +35,7 @@ describe('a connection to a Redis that fails', function () {
   const count = () => connection.run(increment, ['k'], [])
   const works = async () => (await Promise.allSettled([count()]))[0]?.status === 'fulfilled'
 
-  it('rejects commands while it is gone without a wait, and goes on when it is back', async () => {
+  it('rejects commands at once while it is down, and recovers when it is back', async () => {
     // Longer than the test may take: a command that waited for the server would fail it.
     await to(600_000).connect(signal)
     await count()
@@ -48,7 +48,7 @@ describe('a connection to a Redis that fails', function () {
     expect(await count()).to.equal(2)
   })
 
-  it('gives up a connection on which nothing is heard, and makes a new one', async () => {
+  it('replaces a connection on which nothing is received', async () => {
     await to(1000).connect(signal)
     await server.kill('SIGSTOP')
     expect(await rejection(count())).to.match(/^Redis: /)
@@ -56,7 +56,7 @@ describe('a connection to a Redis that fails', function () {
     await until(works)
   })
 
-  it('waits no longer than its time for a server that hangs', async () => {
+  it('times out for a server that hangs', async () => {
     await server.kill('SIGSTOP')
     expect(await rejection(to(1000).connect(signal))).to.equal('Redis cannot be reached: no connection yet')
     await server.kill('SIGCONT')

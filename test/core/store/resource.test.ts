@@ -9,7 +9,7 @@ import { keepingLogger } from '../../support/logger.js'
 const { signal } = new AbortController()
 const NOON = Date.UTC(2026, 5, 15, 12)
 
-/** A store that answers, fails, or keeps its answers until it is told to give them. */
+/** A store that answers, fails, or delays its answers until released. */
 class FakeStore implements QuotaAdapter {
   mode: 'up' | 'down' | 'hanging' = 'up'
   readonly calls: string[] = []
@@ -110,7 +110,7 @@ describe('StoreResource', () => {
   }
 
   describe('choice', () => {
-    it('refuses a kind that nobody registered, and names those it knows', () => {
+    it('refuses an unknown kind, and names the known ones', () => {
       for (const kind of ['other', 'toString', '__proto__']) {
         expect(() => resource({ kind })).to.throw(
           `quotas.adapter: no adapter named "${kind}" is registered; known are lmdb, redis`,
@@ -138,7 +138,7 @@ describe('StoreResource', () => {
       expect(opened[0]?.redis).to.deep.equal({ url: 'redis://h', cluster: true, socketTimeoutMs: 400 })
     })
 
-    it("prefers the user's store, and leaves it open", async () => {
+    it('prefers a store from code, and does not close it', async () => {
       const made = await started({ instance: { name: 'mine', store }, kind: 'unused' })
       expect(made.source).to.equal('mine')
       expect((await made.running.incrDaily('t', 'a', 1)).count).to.equal(1)
@@ -149,8 +149,8 @@ describe('StoreResource', () => {
     })
   })
 
-  describe('life', () => {
-    it('survives a reload, and is closed by the last that stops', async () => {
+  describe('life cycle', () => {
+    it('survives a reload, and is closed by the last stop', async () => {
       const [old, next] = [await started(), await started()]
       await old.stop()
       await old.stop()
@@ -162,7 +162,7 @@ describe('StoreResource', () => {
       expect(context.resources.size).to.equal(0)
     })
 
-    it('is another store where anything is configured otherwise', async () => {
+    it('is another store for any other configuration', async () => {
       const redis = { kind: 'redis', settings: { timeoutMs: 200, redisUrl: 'redis://h' } }
       await started()
       await started(redis)
@@ -172,13 +172,13 @@ describe('StoreResource', () => {
       expect(opened).to.have.length(5)
     })
 
-    it('is the same store on disk under another deadline', async () => {
+    it('is the same store on disk with another deadline', async () => {
       await started()
       await started({ settings: { timeoutMs: 100 } })
       expect(opened).to.have.length(1)
     })
 
-    it('does not start where it cannot connect or open, and keeps nothing', async () => {
+    it('fails to start where it cannot connect or open, and releases everything', async () => {
       store.mode = 'down'
       expect(await rejection(resource().start(signal))).to.have.property('message', 'connection refused')
       expect(store.calls).to.deep.equal(['connect', 'close'])
@@ -189,17 +189,17 @@ describe('StoreResource', () => {
       expect(context.resources.size).to.equal(0)
     })
 
-    it('starts with a warning where it may do without', async () => {
+    it('starts with a warning where it is optional', async () => {
       store.mode = 'down'
       const made = await started({ isOptional: true })
       expect(context.warnings).to.deep.equal([
-        'quotas: connection refused; the gateway goes on trying to connect',
+        'quotas: connection refused; the gateway keeps trying to connect',
       ])
       store.mode = 'up'
       expect((await made.running.incrDaily('t', 'a', 1)).count).to.equal(1)
     })
 
-    it('keeps what is attached across reloads, and closes it before the store', async () => {
+    it('keeps attached resources across reloads, and closes them before the store', async () => {
       const make = () => ({ value: {}, close: () => void store.calls.push('close attached') })
       const [old, next] = [await started(), await started()]
       const attached = old.attach('things', make)
@@ -231,7 +231,7 @@ describe('StoreResource', () => {
       store.mode = 'down'
       for (let call = 0; call < 3; call++) {
         const fault = await rejection(running.takeToken('t', 'a', 1))
-        expect(fault).to.include({ code: 'STORE_UNAVAILABLE', message: 'The test store cannot be asked.' })
+        expect(fault).to.include({ code: 'STORE_UNAVAILABLE', message: 'The test store is not available.' })
         expect(fault).to.have.nested.property('cause.message', 'connection refused')
       }
       await pass(10_000)
@@ -246,7 +246,7 @@ describe('StoreResource', () => {
       expect(await running.incrDaily('t', 'a', 1)).to.deep.equal({ count: 1, resetAt: NOON })
     })
 
-    it('reject a result that the port does not allow', async () => {
+    it('reject an invalid result', async () => {
       const wrong = Object.assign(store, { incrDaily: async () => ({ count: 1001, resetAt: NOON }) })
       const { running } = await started({ instance: { name: 'mine', store: wrong } })
       expect(await rejection(running.incrDaily('t', 'a', 1))).to.have.nested.property(
@@ -255,7 +255,7 @@ describe('StoreResource', () => {
       )
     })
 
-    it('reject after the deadline, then one waits at a time and the others fail at once', async () => {
+    it('reject at the deadline, then one at a time is tried and the others fail at once', async () => {
       const made = await started()
       store.mode = 'hanging'
       const first = rejection(made.running.takeToken('t', 'a', 1))
@@ -277,7 +277,7 @@ describe('StoreResource', () => {
       expect(await waiting).to.have.property('code', 'STORE_UNAVAILABLE')
     })
 
-    it('undo what was answered too late, and go on as soon as any answer comes', async () => {
+    it('undo a late result, and recover with any answer', async () => {
       const made = await started()
       store.mode = 'hanging'
       const late = rejection(made.running.incrDaily('t', 'late', 5))
@@ -290,7 +290,7 @@ describe('StoreResource', () => {
       expect((await made.running.takeToken('t', 'a', 1)).tokens).to.equal(0)
     })
 
-    it('survive an undo that fails', async () => {
+    it('ignore an undo that fails', async () => {
       store.refundDaily = () => Promise.reject(new Error('gone'))
       const { running } = await started()
       store.mode = 'hanging'
@@ -303,7 +303,7 @@ describe('StoreResource', () => {
       expect((await running.takeToken('t', 'a', 1)).tokens).to.equal(0)
     })
 
-    it('have no deadline in a store of this process', async () => {
+    it('have no deadline for a store in this process', async () => {
       const inProcess = Object.assign(store, { inProcess: true })
       const { running } = await started({ instance: { name: 'mine', store: inProcess } })
       const answer = running.incrDaily('t', 'a', 1)
@@ -311,7 +311,7 @@ describe('StoreResource', () => {
       expect((await answer).count).to.equal(1)
     })
 
-    it('leave out what the store does not have, and pass on what it says of itself', async () => {
+    it('omit what the store does not have, and forward its ready and warning', async () => {
       const { incrDaily, takeToken } = store
       const less: QuotaAdapter = { incrDaily, takeToken, ready: () => 'busy', warning: () => 'nearly full' }
       const made = await started({ instance: { name: 'mine', store: less } })

@@ -17,7 +17,7 @@ describe('authn: the audience of a token', () => {
   const stage = (context: Partial<PluginContext> = { publicUrl }): Promise<Stage> =>
     rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, targets, ...context })
 
-  /** `passed`, or why not. */
+  /** `passed`, or the refusal. */
   async function judged(
     gate: Stage,
     aud: unknown,
@@ -41,14 +41,14 @@ describe('authn: the audience of a token', () => {
 
   it("may be a server's resource (RFC 8707): for that server alone", async () => {
     const gate = await stage()
-    const refusal = 'UNAUTHENTICATED: The token is meant for another server of this gateway.'
+    const refusal = 'UNAUTHENTICATED: The token is for another server of this gateway.'
     expect(await judged(gate, `${publicUrl}/mcp/files`)).to.equal('passed')
     expect(await judged(gate, `${publicUrl}/mcp/my%20mail`)).to.equal(refusal)
     expect(await judged(gate, `${publicUrl}/mcp/my%20mail`, { server: 'my mail' })).to.equal('passed')
     expect(await judged(gate, [`${publicUrl}/mcp/files`, `${publicUrl}/mcp/my%20mail`])).to.equal('passed')
   })
 
-  it('opens no other server when it is remembered', async () => {
+  it('gives access to no other server when the token is cached', async () => {
     const gate = await stage()
     const headers = { authorization: `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}` }
     const kinds = []
@@ -58,28 +58,28 @@ describe('authn: the audience of a token', () => {
     expect(kinds).to.deep.equal(['completed', 'denied', 'completed'])
   })
 
-  it('has the caller recorded who shows it to another server', async () => {
+  it('leaves the caller on record when it is used for another server', async () => {
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
     const call = makeCall({ server: 'my mail', headers: { authorization } })
     expect((await (await stage()).handle(call, async () => served)).kind).to.equal('denied')
     expect(call.get(identity)?.user).to.equal('ada@example.com')
   })
 
-  it('opens the server that the body names, where the path names none', async () => {
+  it('is checked against the server in the body where the path names none', async () => {
     const gate = await stage()
     const a2a = (server: string): CallOverrides => ({ protocol: 'a2a', server })
     expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('files'))).to.equal('passed')
     expect(await judged(gate, `${publicUrl}/mcp/files`, a2a('my mail'))).to.match(/^UNAUTHENTICATED/)
   })
 
-  it('is no URL that only the request claims for the gateway', async () => {
+  it('is no URL that only a request header claims', async () => {
     const gate = await stage({})
     const claim = (call: Call) => call.set(reachedAt, () => 'https://evil.example')
     expect(await judged(gate, 'https://evil.example/mcp/files', {}, claim)).to.match(/^UNAUTHENTICATED/)
     expect(await judged(gate, 'https://evil.example', {}, claim)).to.match(/^UNAUTHENTICATED/)
   })
 
-  it('is no URL of a server that is no target, nor one that looks like it', async () => {
+  it('is no URL of an unknown server, nor a similar URL', async () => {
     const gate = await stage()
     const wrong = ['/mcp/nobody', '/mcp/files/', '/mcp/FILES', '/mcp', '/mcp/', '/mcp/files/read@1.0.0']
     for (const path of wrong) {
@@ -87,7 +87,7 @@ describe('authn: the audience of a token', () => {
     }
   })
 
-  it('is forgotten with the public URL it was good for', async () => {
+  it('is not accepted any more when the public URL changes', async () => {
     const authorization = `Bearer ${await rig.issuer.sign({ aud: publicUrl })}`
     const before = await stage()
     const known = await before.handle(makeCall({ headers: { authorization } }), async () => served)

@@ -24,7 +24,7 @@ describe('authn: claims', () => {
     it("is never the gateway's when the token has none", async () => {
       for (const org of [undefined, null]) {
         expect(await fault({ org })).to.equal(
-          'UNAUTHORIZED_TENANT: The token has no "org" claim, so its tenant cannot be told.',
+          'UNAUTHORIZED_TENANT: The token has no "org" claim, so its tenant is unknown.',
         )
       }
     })
@@ -36,10 +36,10 @@ describe('authn: claims', () => {
       ['empty', '', 'is empty'],
       ['blank', ' \t', 'is empty'],
       ['10 KB long', 'a'.repeat(10_000), 'has 10000 characters, more than 256'],
-      ['a path', '../other', 'holds a slash'],
-      ['a Windows path', '..\\other', 'holds a slash'],
-      ['on two lines', 'acme\nother', 'holds control characters'],
-      ['cut by a NUL', 'acme\0', 'holds control characters'],
+      ['a path', '../other', 'contains a slash'],
+      ['a Windows path', '..\\other', 'contains a slash'],
+      ['on two lines', 'acme\nother', 'contains control characters'],
+      ['cut by a NUL', 'acme\0', 'contains control characters'],
       ['half a character', 'acme\ud800', 'is not well-formed Unicode'],
     ]
     for (const [title, org, message] of cases) {
@@ -66,7 +66,7 @@ describe('authn: claims', () => {
       expect(identity?.roles).to.deep.equal(['a'])
     })
 
-    it('is first of all a name', async () => {
+    it('is a plain name first', async () => {
       const name = 'https://example.com/tenant'
       expect(
         (await who({ [name]: 'initech', 'https://example': { 'com/tenant': 'x' } }, { tenantClaim: name }))
@@ -74,7 +74,7 @@ describe('authn: claims', () => {
       ).to.equal('initech')
     })
 
-    it('leads nowhere through lists, strings or what objects inherit', async () => {
+    it('does not read through lists, strings or inherited properties', async () => {
       for (const [a, path] of [
         [['x'], 'a.0'],
         ['x', 'a.length'],
@@ -102,21 +102,13 @@ describe('authn: claims', () => {
     }
 
     for (const [title, roles, message] of [
-      ['nested', ['admin', ['reader']], ', at its entry 1, is a list, where one string is expected'],
-      [
-        'a list of objects',
-        [{ value: 'a' }],
-        ', at its entry 0, is of type object, where a string is expected',
-      ],
-      ['a list with a number', [7], ', at its entry 0, is of type number, where a string is expected'],
-      ['a list with null', [null], ', at its entry 0, is null, where a string is expected'],
-      ['a list with an empty one', ['admin', ''], ', at its entry 1, is empty'],
-      [
-        'an object',
-        { admin: true },
-        ' is neither a list of strings nor a string, so its roles cannot be told',
-      ],
-      ['a number', 7, ' is neither a list of strings nor a string, so its roles cannot be told'],
+      ['nested', ['admin', ['reader']], ', at index 1, is a list, where one string is expected'],
+      ['a list of objects', [{ value: 'a' }], ', at index 0, is of type object, where a string is expected'],
+      ['a list with a number', [7], ', at index 0, is of type number, where a string is expected'],
+      ['a list with null', [null], ', at index 0, is null, where a string is expected'],
+      ['a list with an empty one', ['admin', ''], ', at index 1, is empty'],
+      ['an object', { admin: true }, ' is neither a list of strings nor a string, so its roles are unknown'],
+      ['a number', 7, ' is neither a list of strings nor a string, so its roles are unknown'],
     ] as const) {
       it(`are refused when they are ${title}`, async () => {
         expect(await fault({ roles })).to.equal(`UNAUTHENTICATED: The token's "roles" claim${message}.`)
@@ -146,13 +138,13 @@ describe('authn: claims', () => {
     })
   })
 
-  it('that name nobody are refused', async () => {
+  it('that name no caller are refused', async () => {
     expect(await fault({ email: undefined, sub: undefined })).to.equal(
-      'UNAUTHENTICATED: The token names nobody: it has no "email" claim and no subject or client either.',
+      'UNAUTHENTICATED: The token names no caller: it has no "email" claim, no subject and no client.',
     )
   })
 
-  it('of the wrong type are refused rather than passed over', async () => {
+  it('of the wrong type are refused, not ignored', async () => {
     expect(await fault({ email: ['a@b'] })).to.equal(
       'UNAUTHENTICATED: The token\'s "email" claim is a list, where one string is expected.',
     )
@@ -166,7 +158,7 @@ describe('authn: claims', () => {
     expect(await who({ node: 'n1' })).to.not.have.property('nodeId')
   })
 
-  it('of any shape give an identity of clean strings or a refusal', async () => {
+  it('of any shape give a valid identity or a refusal', async () => {
     const stage = await rig.stage({ nodeClaim: 'node', tokenCacheSize: 0 })
     const claim = fc.oneof(fc.string(), fc.jsonValue(), fc.constant(undefined))
     await fc.assert(

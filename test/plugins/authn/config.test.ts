@@ -50,7 +50,7 @@ describe('authn: configuration', () => {
     expect(mistakesOf({ jwks: { ttl: 1 } })).to.have.lengthOf(1)
   })
 
-  it('refuses to let unauthenticated calls in on anything but true', () => {
+  it('accepts unauthenticated calls only for the value true', () => {
     for (const value of ['true', 1, null])
       expect(mistakes({ allowUnauthenticated: value })).to.have.lengthOf(1)
   })
@@ -64,36 +64,36 @@ describe('authn: configuration', () => {
     it('is https', () => {
       for (const host of ['id.example', '10.0.0.1', '127.0.0.1.id.example', '128.0.0.1', '[::2]']) {
         expect(mistakesOf({ jwks_uri: `http://${host}/jwks` })).to.deep.equal([
-          'oidc.jwks_uri: must be https: whoever can change what this address answers can issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
+          'oidc.jwks_uri: must be https, because a changed answer of this URL lets an attacker issue tokens (http is accepted on a loopback address, or with allowInsecureHttp: true)',
         ])
       }
     })
 
-    it('may be http on loopback, or by explicit wish', () => {
+    it('may be http on loopback, or with allowInsecureHttp', () => {
       for (const host of ['localhost', '127.0.0.1:8080', '127.9.9.9', '[::1]']) {
         expect(mistakesOf({ jwks_uri: `http://${host}/jwks` })).to.deep.equal([])
       }
       expect(mistakesOf({ jwks_uri: 'http://id.example/jwks', allowInsecureHttp: true })).to.deep.equal([])
     })
 
-    it('is a URL, of a web address, without a password', () => {
+    it('is an http or https URL without a password', () => {
       for (const uri of ['id.example/jwks', '', 'file:///etc/jwks', 7]) {
         expect(mistakesOf({ jwks_uri: uri })).to.have.lengthOf(1)
       }
       expect(mistakesOf({ jwks_uri: 'https://ada:secret@id.example/' })).to.deep.equal([
-        'oidc.jwks_uri: must not hold a user or a password',
+        'oidc.jwks_uri: must not contain a user or a password',
       ])
     })
   })
 
-  it('refuses a cool-down that outlasts the key set', () => {
+  it('refuses a cooldown longer than maxAgeSec', () => {
     expect(mistakesOf({ jwks: { maxAgeSec: 10, cooldownSec: 11 } })).to.deep.equal([
       'oidc.jwks.cooldownSec: must not be longer than maxAgeSec',
     ])
   })
 })
 
-describe('authn: explained', () => {
+describe('authn: explain', () => {
   let rig: Rig
 
   beforeEach(async () => {
@@ -115,27 +115,27 @@ describe('authn: explained', () => {
     return { said, code: outcome?.kind === 'completed' ? 'passed' : outcome?.code }
   }
 
-  it('says which token it would require, and asks the issuer nothing', async () => {
+  it('says which token it requires, without a request to the issuer', async () => {
     expect(await explain({ oidc: rig.issuer.oidc }, { tenant: 'acme', user: 'ada' })).to.deep.equal({
       said: [
         `requires a bearer token of ${rig.issuer.issuer} for the audience svc-gateway, its tenant in the claim "org"`,
-        'takes the caller to be of tenant "acme", as such a token would say',
+        'assumes a token of tenant "acme"',
       ],
       code: 'passed',
     })
     expect(rig.issuer.requests).to.equal(0)
   })
 
-  it('says that it would let nobody in', async () => {
+  it('says that it refuses every call', async () => {
     const { said, code } = await explain({}, { tenant: 'acme' })
     expect(said).to.have.lengthOf(1)
-    expect(said[0]).to.match(/^lets nobody in; set authn\.oidc/)
+    expect(said[0]).to.match(/^refuses every call; set authn\.oidc/)
     expect(code).to.equal('UNAUTHENTICATED')
   })
 
-  it('lets in without a token only whom it would', async () => {
+  it('accepts a call without a token exactly where handle would', async () => {
     const section = { allowUnauthenticated: true }
-    const said = ['lets calls without a token in, as tenant "gateway-tenant"']
+    const said = ['accepts calls without a token, as tenant "gateway-tenant"']
     expect(await explain(section, { tenant: 'gateway-tenant' })).to.deep.equal({ said, code: 'passed' })
     expect(await explain(section)).to.deep.equal({ said, code: 'passed' })
     expect(await explain(section, { tenant: 'acme' })).to.deep.equal({ said, code: 'UNAUTHORIZED_TENANT' })
@@ -145,19 +145,19 @@ describe('authn: explained', () => {
     })
   })
 
-  it('warns the operator who lets calls in without a token beside those with one', async () => {
+  it('warns when calls without a token are accepted beside oidc', async () => {
     await rig.stage({}, { allowUnauthenticated: true })
     expect(rig.context.warnings).to.deep.equal([
-      'authn.allowUnauthenticated: calls without a token are let in, as tenant "gateway-tenant"',
+      'authn.allowUnauthenticated: calls without a token are accepted, as tenant "gateway-tenant"',
     ])
   })
 })
 
-describe('authn: documents', () => {
+describe('authn: documentation', () => {
   const root = new URL('../../../../', import.meta.url)
 
   for (const file of ['plugins/authn/README.md', 'docs/authn.md']) {
-    it(`show policies that are accepted (${file})`, async () => {
+    it(`shows policies that are accepted (${file})`, async () => {
       const text = await readFile(new URL(file, root), 'utf8')
       const blocks = [...text.matchAll(/```yaml\n(.*?)```/gs)].map(([, yaml = '']) => parse(yaml))
       expect(blocks).not.to.deep.equal([])
@@ -165,7 +165,7 @@ describe('authn: documents', () => {
     })
   }
 
-  it('list every key with its default', async () => {
+  it('lists every key with its default', async () => {
     const text = await readFile(new URL('plugins/authn/README.md', root), 'utf8')
     const listed = new Map(
       [...text.matchAll(/^\| `([\w.]+)` +\|[^|]*\| (.*?) +\|/gm)].map(([, key, value]) => [key, value]),

@@ -19,7 +19,7 @@ async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<
   )
 }
 
-describe('authn: who sends a request that is no call', () => {
+describe('authn: the identity of a request that is not a call', () => {
   let rig: Rig
 
   beforeEach(async () => {
@@ -28,7 +28,7 @@ describe('authn: who sends a request that is no call', () => {
 
   afterEach(() => rig.stop())
 
-  it('is told by the same identity as of a call, verified once for both', async () => {
+  it('is that of a call with the same token, verified once for both', async () => {
     const stage = await rig.stage()
     const bearer = await rig.issuer.sign({ roles: ['auditor'] })
     const verify = sinon.spy(crypto.subtle, 'verify')
@@ -42,7 +42,7 @@ describe('authn: who sends a request that is no call', () => {
     }
   })
 
-  it('is nobody with a token that has expired, is for another, or is none', async () => {
+  it('is refused for an expired, foreign or malformed token', async () => {
     const stage = await rig.stage()
     const expired = await rig.issuer.sign({}, { expiresIn: -60 })
     const foreign = await rig.issuer.sign({ aud: 'other' })
@@ -54,51 +54,51 @@ describe('authn: who sends a request that is no call', () => {
     expect(await whyNot(stage)).to.match(/^UNAUTHENTICATED: A bearer token of .* is required/)
   })
 
-  it('is refused with another tenant in x-tenant, and let in with its own', async () => {
+  it('is refused with another tenant in x-tenant, and accepted with its own', async () => {
     const stage = await rig.stage()
     const authorization = `Bearer ${await rig.issuer.sign()}`
     expect(await whyNot(stage, { authorization, 'x-tenant': 'globex' })).to.match(/^UNAUTHORIZED_TENANT: /)
     expect(await identifyOf(stage)({ authorization, 'x-tenant': 'acme' })).to.include({ tenant: 'acme' })
   })
 
-  it('has the tenant of the gateway without a token, where that is let in', async () => {
+  it('has the tenant of the gateway without a token, where that is accepted', async () => {
     const stage = await rig.start({ allowUnauthenticated: true })
     expect(await identifyOf(stage)({})).to.include({ tenant: 'gateway-tenant', authenticated: false })
     expect(await whyNot(stage, { 'x-tenant': 'acme' })).to.match(/^UNAUTHORIZED_TENANT: /)
     expect(await whyNot(stage, { authorization: 'Bearer abc' })).to.match(/^UNAUTHENTICATED: No token can be/)
   })
 
-  it('cannot be told while the keys of the issuer cannot be had', async () => {
+  it('is unknown while the keys of the issuer are not available', async () => {
     await rig.issuer.down()
     const stage = await rig.stage()
     const bearer = await rig.issuer.sign()
     expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.match(/^STORE_UNAVAILABLE: /)
   })
 
-  it('is told by a token for a single server where it is meant for what is asked', async () => {
+  it('is that of a token for a single server where the request concerns that server', async () => {
     const publicUrl = 'https://gw.example'
     const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
     const asked: string[][] = []
-    const told = (answer: boolean) =>
+    const identify = (answer: boolean) =>
       identifyOf(stage)({ authorization }, async (servers) => {
         asked.push([...servers])
         return answer
       })
-    expect(await told(true)).to.include({ user: 'ada@example.com' })
-    expect(await told(false).catch(String)).to.match(/meant for a single server/)
+    expect(await identify(true)).to.include({ user: 'ada@example.com' })
+    expect(await identify(false).catch(String)).to.match(/for a single server/)
     expect(asked).to.deep.equal([['files'], ['files']])
     const whole = `Bearer ${await rig.issuer.sign()}`
     const never = async () => expect.fail('asked of a token for every server')
     expect(await identifyOf(stage)({ authorization: whole }, never)).to.include({ user: 'ada@example.com' })
   })
 
-  it('is not told by a token that is meant for a single server', async () => {
+  it('is refused for a token for a single server elsewhere', async () => {
     const publicUrl = 'https://gw.example'
     const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
     const bearer = await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })
     expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.equal(
-      'UNAUTHENTICATED: The token is meant for a single server of this gateway.',
+      'UNAUTHENTICATED: The token is for a single server of this gateway.',
     )
   })
 
@@ -107,7 +107,7 @@ describe('authn: who sends a request that is no call', () => {
     expect(await whyNot(await rig.stage(), { authorization: two })).to.match(/There is more than one/)
   })
 
-  it('and what the resource is are all that the stage offers', async () => {
+  it('and the resource metadata are the only services of the stage', async () => {
     expect((await rig.stage()).offer?.(token('other'))).to.equal(undefined)
   })
 })

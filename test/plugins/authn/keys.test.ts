@@ -32,7 +32,7 @@ describe("authn: the issuer's keys", () => {
     expect(rig.issuer.requests).to.equal(1)
   })
 
-  it('are fetched anew, in the background, in the second half of their age', async () => {
+  it('are refreshed in the background in the second half of their age', async () => {
     const stage = await rig.stage({ jwks: fresh })
     const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
     await present(stage, token)
@@ -79,7 +79,7 @@ describe("authn: the issuer's keys", () => {
       expect(await user(present(stage, old))).to.equal('ada@example.com')
     })
 
-    it('take the remembered tokens of a withdrawn key with them', async () => {
+    it('drop the cached tokens of a withdrawn key', async () => {
       const stage = await rig.stage()
       const old = await rig.issuer.sign()
       expect(await user(present(stage, old))).to.equal('ada@example.com')
@@ -92,7 +92,7 @@ describe("authn: the issuer's keys", () => {
   })
 
   describe('under a flood of unknown key names', () => {
-    it('are fetched once per cool-down', async () => {
+    it('are fetched once per cooldown', async () => {
       const stage = await rig.stage({ jwks: fresh })
       await present(stage, await rig.issuer.sign())
       const flood = async () => {
@@ -113,7 +113,7 @@ describe("authn: the issuer's keys", () => {
       expect(rig.issuer.requests).to.equal(3)
     })
 
-    it('still let good tokens through, and a new key in after the cool-down', async () => {
+    it('still verify valid tokens, and accept a new key after the cooldown', async () => {
       const stage = await rig.stage({ jwks: fresh })
       const good = await rig.issuer.sign()
       await present(stage, await rig.issuer.sign({}, { header: { kid: 'made-up' } }))
@@ -134,7 +134,7 @@ describe("authn: the issuer's keys", () => {
   })
 
   describe('while the issuer is down', () => {
-    it('leave tokens unjudged: 503, with the time to come back', async () => {
+    it('answer 503 with Retry-After, as no token can be checked', async () => {
       await rig.issuer.down()
       const stage = await rig.stage()
       const answer = refusal(await present(stage, await rig.issuer.sign()))
@@ -152,7 +152,7 @@ describe("authn: the issuer's keys", () => {
       expect(warnings()).to.deep.equal(['the key set could not be fetched'])
     })
 
-    it('are asked for with growing pauses, up to the cool-down', async () => {
+    it('are fetched with exponential backoff, up to the cooldown', async () => {
       let asked = 0
       rig.useSource({
         load: () => {
@@ -174,7 +174,7 @@ describe("authn: the issuer's keys", () => {
       expect(pauses).to.deep.equal(['1', '2', '4', '5', '5'])
     })
 
-    it('are there again when it is', async () => {
+    it('are available again when it is back', async () => {
       await rig.issuer.down()
       const stage = await rig.stage()
       const token = await rig.issuer.sign()
@@ -185,11 +185,11 @@ describe("authn: the issuer's keys", () => {
       expect(stage.ready?.()).to.equal(undefined)
       expect(rig.log.map(({ message }) => message)).to.deep.equal([
         'the key set could not be fetched',
-        'the key set is fetched again',
+        'the key set could be fetched again',
       ])
     })
 
-    it('come back by themselves when only readiness is asked for', async () => {
+    it('are fetched again when only readiness is checked', async () => {
       await rig.issuer.down()
       const stage = await rig.stage()
       await present(stage, await rig.issuer.sign())
@@ -201,7 +201,7 @@ describe("authn: the issuer's keys", () => {
       expect(stage.ready?.()).to.equal(undefined)
     })
 
-    it('serve on, known tokens and new ones, for maxAgeSec and staleSec, and not a moment longer', async () => {
+    it('verify cached and new tokens for maxAgeSec and staleSec, and no longer', async () => {
       const stage = await rig.stage({ jwks: fresh })
       const known = await rig.issuer.sign({}, { expiresIn: 86_400 })
       const unseen = await rig.issuer.sign({ sub: 'bob' }, { expiresIn: 86_400 })
@@ -215,7 +215,7 @@ describe("authn: the issuer's keys", () => {
       expect(refusal(await present(stage, unseen)).code).to.equal('STORE_UNAVAILABLE')
     })
 
-    it('hold no call up after the first fetch that failed, though the next one hangs', async () => {
+    it('delay no call after the first failed fetch, even if the next one hangs', async () => {
       const answers = [
         () => Promise.resolve({ keys: rig.issuer.keys }),
         () => Promise.reject(new Error('down')),
@@ -232,7 +232,7 @@ describe("authn: the issuer's keys", () => {
       expect(answers).to.deep.equal([])
     })
 
-    it('cannot tell whether an unknown key is a new one: 503', async () => {
+    it('answer 503 for an unknown key, which may be new', async () => {
       const stage = await rig.stage()
       await present(stage, await rig.issuer.sign())
       await rig.issuer.rotate()
@@ -240,7 +240,7 @@ describe("authn: the issuer's keys", () => {
       expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
     })
 
-    it('do not hinder calls without a token where those are let in', async () => {
+    it('do not affect calls without a token where those are accepted', async () => {
       await rig.issuer.down()
       const stage = await rig.stage({}, { allowUnauthenticated: true })
       expect((await send(stage)).identity?.authenticated).to.equal(false)
@@ -260,27 +260,27 @@ describe("authn: the issuer's keys", () => {
 
     it('hangs', async () => {
       rig.issuer.answer(() => undefined)
-      expect(await refusedFor({ jwks: { timeoutMs: 50 } })).to.equal('no whole answer within 50 ms')
+      expect(await refusedFor({ jwks: { timeoutMs: 50 } })).to.equal('no complete answer within 50 ms')
     })
 
-    it('never ends its answer', async () => {
+    it('never completes its answer', async () => {
       rig.issuer.answer((_request, response) => void response.writeHead(200).write('{"keys":['))
-      expect(await refusedFor({ jwks: { timeoutMs: 50 } })).to.equal('no whole answer within 50 ms')
+      expect(await refusedFor({ jwks: { timeoutMs: 50 } })).to.equal('no complete answer within 50 ms')
     })
 
     it('answers with an error', async () => {
       answering(500, 'oops')
-      expect(await refusedFor()).to.equal("the key set's address answered 500")
+      expect(await refusedFor()).to.equal("the key set's URL answered 500")
     })
 
     it('redirects', async () => {
       answering(302, '', { location: 'http://127.0.0.1:1/' })
-      expect(await refusedFor()).to.equal("the key set's address answered 302")
+      expect(await refusedFor()).to.equal("the key set's URL answered 302")
     })
 
     it('answers with something that is not JSON', async () => {
       answering(200, '<html>')
-      expect(await refusedFor()).to.equal("the key set's address did not answer with JSON")
+      expect(await refusedFor()).to.equal("the key set's URL did not answer with JSON")
     })
 
     it('answers with other JSON', async () => {
@@ -295,7 +295,7 @@ describe("authn: the issuer's keys", () => {
 
     it('has no keys', async () => {
       answering(200, '{"keys":[]}')
-      expect(await refusedFor()).to.equal('the key set has no key that could verify a signature')
+      expect(await refusedFor()).to.equal('the key set has no key that can verify signatures')
     })
 
     it('has 1000 keys', async () => {
@@ -308,7 +308,7 @@ describe("authn: the issuer's keys", () => {
       expect(await refusedFor()).to.equal('the key set is larger than 256 KiB')
     })
 
-    it('sends without end', async () => {
+    it('sends an endless body', async () => {
       rig.issuer.answer((_request, response) => pour(response.writeHead(200)))
       expect(await refusedFor()).to.equal('the key set is larger than 256 KiB')
     })
@@ -318,7 +318,7 @@ describe("authn: the issuer's keys", () => {
       response.once('drain', () => pour(response))
     }
 
-    it('breaks off', async () => {
+    it('closes the connection early', async () => {
       rig.issuer.answer((_request, response) => {
         response.writeHead(200, { 'content-length': 1000 }).write('{"keys":')
         response.socket?.destroySoon()
@@ -333,13 +333,13 @@ describe("authn: the issuer's keys", () => {
       return why(await present(await rig.stage(), token))
     }
 
-    it('private ones, which are warned about and not printed', async () => {
+    it('private ones, which are logged by name only', async () => {
       const { privateKey } = await generateKeyPair('ES256', { extractable: true })
       const jwk = { ...(await exportJWK(privateKey)), kid: 'leaked' }
       const token = await rig.issuer.sign({}, { key: privateKey, header: { kid: 'leaked' } })
       expect(await withKey(jwk, token)).to.match(/names the key "leaked", which the issuer does not have/)
-      expect(rig.log[0]?.fields['remarks']).to.deep.equal([
-        'keys[1] (kid "leaked") is a private key, which everyone can read; it is not used, and should be replaced',
+      expect(rig.log[0]?.fields['warnings']).to.deep.equal([
+        'keys[1] (kid "leaked") is a private key and therefore compromised; it is not used and should be replaced',
       ])
       expect(JSON.stringify(rig.log)).not.to.include(jwk.d)
     })
@@ -347,7 +347,7 @@ describe("authn: the issuer's keys", () => {
     it('symmetric ones', async () => {
       const secret = await exportJWK(await generateSecret('HS256', { extractable: true }))
       await withKey({ ...secret, kid: 'shared' }, await rig.issuer.sign({}, { header: { kid: 'shared' } }))
-      expect(rig.log[0]?.fields['remarks']).to.deep.equal([
+      expect(rig.log[0]?.fields['warnings']).to.deep.equal([
         'keys[1] (kid "shared") is a symmetric key; it is not used',
       ])
     })
@@ -356,7 +356,7 @@ describe("authn: the issuer's keys", () => {
       const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 })
       const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'short' } as JWK
       await withKey(jwk, await rig.issuer.sign({}, { header: { kid: 'short' } }))
-      expect(rig.log[0]?.fields['remarks']).to.deep.equal([
+      expect(rig.log[0]?.fields['warnings']).to.deep.equal([
         'keys[1] (kid "short") is an RSA key of fewer than 2048 bits',
       ])
     })
@@ -394,27 +394,27 @@ describe("authn: the issuer's keys", () => {
       )
     })
 
-    it('things that are no keys', async () => {
+    it('values that are not keys', async () => {
       const jwk = { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA', kid: 'odd' }
       expect(await withKey(jwk, await rig.issuer.sign({}, { header: { kid: 'odd' } }))).to.equal(
-        'UNAUTHENTICATED: The issuer\'s key "odd" is no valid key for ES256.',
+        'UNAUTHENTICATED: The issuer\'s key "odd" is not a valid key for ES256.',
       )
     })
   })
 
-  it('come from elsewhere when a source of the user is bound', async () => {
+  it('come from a bound JwksSource', async () => {
     rig.useSource({ load: async () => ({ keys: rig.issuer.keys }) })
     expect(await user(present(await rig.stage(), await rig.issuer.sign()))).to.equal('ada@example.com')
     expect(rig.issuer.requests).to.equal(0)
   })
 
-  it('are given up on when the source of the user ignores its signal', async () => {
+  it('time out when a bound JwksSource ignores its signal', async () => {
     rig.useSource({ load: () => new Promise(() => undefined) })
     const stage = await rig.stage({ jwks: { timeoutMs: 50 } })
     expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('STORE_UNAVAILABLE')
   })
 
-  it('outlive a reload, and are let go with the last stage', async () => {
+  it('survive a reload, and are released by the last stage', async () => {
     const before = await rig.stage()
     const token = await rig.issuer.sign()
     await present(before, token)
@@ -438,7 +438,7 @@ describe("authn: the issuer's keys", () => {
     expect(rig.log).to.deep.equal([])
   })
 
-  it('are one set for two stages and two for two gateways', async () => {
+  it('are shared by two stages and not by two gateways', async () => {
     await present(await rig.stage(), await rig.issuer.sign())
     await present(await rig.stage(), await rig.issuer.sign())
     expect(rig.issuer.requests).to.equal(1)

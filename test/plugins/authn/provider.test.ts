@@ -32,7 +32,7 @@ describe('authn: an OpenID Connect provider', () => {
     await rig.stop()
   })
 
-  /** Lets a provider with these keys, the first of which signs, answer from now on. */
+  /** Replaces the provider by one with these keys, the first of which signs. */
   function provide(keys: JWK[]): void {
     const provider = new Provider(issuer, {
       clients: [
@@ -87,12 +87,12 @@ describe('authn: an OpenID Connect provider', () => {
 
   async function stage(): Promise<Stage> {
     const { jwks_uri } = await discovered()
-    // The provider tells the time by the machine's clock.
+    // The provider uses the system clock.
     rig.clock.advance(Date.now() - rig.clock.now())
     return rig.start({ oidc: { issuer, audience: resource, jwks_uri } })
   }
 
-  it('has its access tokens let in, as the service agent they name', async () => {
+  it('issues access tokens that are accepted, as the service agent they name', async () => {
     const { identity } = await present(await stage(), await accessToken())
     expect(identity).to.deep.equal({
       tenant: 'acme',
@@ -103,14 +103,14 @@ describe('authn: an OpenID Connect provider', () => {
     })
   })
 
-  it('has its access tokens for another resource refused', async () => {
+  it('issues access tokens for another resource, which are refused', async () => {
     const token = await accessToken('https://elsewhere.example/')
     expect(why(await present(await stage(), token))).to.equal(
       `UNAUTHENTICATED: The token is for the audience "https://elsewhere.example/"; this gateway is "${resource}".`,
     )
   })
 
-  it('may rotate its keys under way', async () => {
+  it('may rotate its keys at run time', async () => {
     const gate = await stage()
     const before = await accessToken()
     expect((await present(gate, before)).identity?.tenant).to.equal('acme')

@@ -3,7 +3,7 @@ import { generateKeyPair } from 'jose'
 import sinon from 'sinon'
 import { present, Rig, why } from './rig.js'
 
-describe('authn: remembered tokens', () => {
+describe('authn: cached tokens', () => {
   let rig: Rig
   let verify: sinon.SinonSpy
 
@@ -27,7 +27,7 @@ describe('authn: remembered tokens', () => {
   })
 
   describe('that were refused', () => {
-    it('for what they say are not verified again', async () => {
+    it('for their claims are not verified again', async () => {
       const stage = await rig.stage()
       const wrong = [
         await rig.issuer.sign({ aud: 'other' }),
@@ -53,7 +53,7 @@ describe('authn: remembered tokens', () => {
       expect(verify.callCount).to.equal(2)
     })
 
-    it('for what time or a new key may mend are verified each time', async () => {
+    it('for reasons that time or a new key can change are verified each time', async () => {
       const stage = await rig.stage()
       const early = await rig.issuer.sign({}, { notBefore: 30 })
       expect(why(await present(stage, early))).to.match(/not valid before/)
@@ -66,13 +66,13 @@ describe('authn: remembered tokens', () => {
       expect(verify.callCount).to.equal(before + 2)
     })
 
-    it('are forgotten when the policy expects something else of them', async () => {
+    it('are dropped when the policy changes', async () => {
       const token = await rig.issuer.sign({ aud: 'other' })
       expect(why(await present(await rig.stage(), token))).to.match(/for the audience/)
       expect((await present(await rig.stage({ audience: 'other' }), token)).identity?.tenant).to.equal('acme')
     })
 
-    it('push no good one out', async () => {
+    it('evict no valid one', async () => {
       const stage = await rig.stage({ tokenCacheSize: 2 })
       const good = await rig.issuer.sign()
       await present(stage, good)
@@ -94,7 +94,7 @@ describe('authn: remembered tokens', () => {
     expect(verify.callCount).to.equal(1)
   })
 
-  it('are forgotten with their key also when the set was fetched in between', async () => {
+  it('are dropped with their key also when the set was fetched in between', async () => {
     const stage = await rig.stage()
     const token = await rig.issuer.sign({}, { expiresIn: 86_400 })
     await present(stage, token)
@@ -129,7 +129,7 @@ describe('authn: remembered tokens', () => {
     )
   })
 
-  it('do not count before their nbf, should the clock be set back', async () => {
+  it('are not accepted before their nbf when the clock is set back', async () => {
     const stage = await rig.stage({ clockToleranceSec: 0 })
     const token = await rig.issuer.sign({}, { notBefore: 0 })
     await present(stage, token)
@@ -149,7 +149,7 @@ describe('authn: remembered tokens', () => {
     expect(verify.callCount).to.equal(2)
   })
 
-  it('are no more than tokenCacheSize; the one in use stays', async () => {
+  it('are at most tokenCacheSize; the one in use stays', async () => {
     const stage = await rig.stage({ tokenCacheSize: 10 })
     const used = await rig.issuer.sign({ sub: 'used' })
     const once = await rig.issuer.sign({ sub: 'once' })
@@ -171,7 +171,7 @@ describe('authn: remembered tokens', () => {
     expect(verify.callCount).to.equal(2)
   })
 
-  it('are forgotten when the policy reads their claims differently', async () => {
+  it('are dropped when the policy reads their claims differently', async () => {
     const token = await rig.issuer.sign({ workspace: 'initech' })
     expect((await present(await rig.stage(), token)).identity?.tenant).to.equal('acme')
     expect((await present(await rig.stage({ tenantClaim: 'workspace' }), token)).identity?.tenant).to.equal(

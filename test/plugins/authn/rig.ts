@@ -1,4 +1,4 @@
-// An authn stage in front of a real issuer, with a clock the test moves and a log it can read.
+// An authn stage with a real issuer, a fake clock and a captured log.
 
 import type { IncomingHttpHeaders } from 'node:http'
 import {
@@ -26,7 +26,7 @@ export interface LogLine {
 
 export interface Answer {
   readonly outcome: Outcome
-  /** Who called, as far as the stage could tell. */
+  /** The identity that the stage set. */
   readonly identity: Identity | undefined
 }
 
@@ -64,7 +64,7 @@ export class Rig {
     bind(this.context.container, jwksSource, { useValue: source })
   }
 
-  /** A started stage that trusts the issuer; `oidc` over what that takes, `section` over all. */
+  /** A started stage that trusts the issuer; `oidc` and `section` override parts of its configuration. */
   async stage(oidc: object = {}, section: object = {}): Promise<Stage> {
     return this.start({ oidc: { ...this.issuer.oidc, ...oidc }, ...section })
   }
@@ -98,9 +98,9 @@ export function present(stage: Stage, token: string, headers: IncomingHttpHeader
   return send(stage, { authorization: `Bearer ${token}`, ...headers })
 }
 
-/** The refusal; throws when the call was let in. */
+/** The refusal; throws when the call was accepted. */
 export function refusal({ outcome }: Answer): Denied | Failed {
-  if (outcome.kind === 'completed') throw new Error('the call was let in')
+  if (outcome.kind === 'completed') throw new Error('the call was accepted')
   return outcome
 }
 

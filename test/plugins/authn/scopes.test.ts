@@ -37,7 +37,7 @@ describe('authn: scopes', () => {
   const challengeOf = (outcome: Outcome) => String(outcome.headers?.['www-authenticate'])
   const metadata = 'https://gw.example/.well-known/oauth-protected-resource'
 
-  it('let in a token that has them, in a string or a list', async () => {
+  it('accept a token that has them, in a string or a list', async () => {
     const gate = await stage()
     expect(await call(gate, { scope: 'files tools' })).to.equal(served)
     expect(await call(gate, { scope: ['tools', 'files', 'other'] })).to.equal(served)
@@ -49,7 +49,7 @@ describe('authn: scopes', () => {
     expect((await call(gate, { scope: 'files tools' })).kind).to.equal('denied')
   })
 
-  it('that a token lacks are told in a 403, with all that the call takes', async () => {
+  it('that a token lacks are named in a 403, with all that the call requires', async () => {
     const outcome = await call(await stage(), { scope: 'tools' })
     expect(outcome).to.deep.equal({
       kind: 'denied',
@@ -63,7 +63,7 @@ describe('authn: scopes', () => {
     })
   })
 
-  it('are asked for beside those that the token has already and the policy knows', async () => {
+  it('are requested together with those that the token has and the policy knows', async () => {
     const outcome = await call(
       await stage(),
       { scope: 'tools files files.write email' },
@@ -72,13 +72,13 @@ describe('authn: scopes', () => {
     expect(challengeOf(outcome)).to.include('scope="tools write files files.write"')
   })
 
-  it('of a server are needed on that server alone', async () => {
+  it('of a server are required on that server alone', async () => {
     const gate = await stage()
     expect(await call(gate, { scope: 'tools' }, { server: 'mail' })).to.equal(served)
     expect((await call(gate, { scope: 'tools' }, { server: 'files' })).kind).to.equal('denied')
   })
 
-  it('of every pattern that matches are needed', async () => {
+  it('of every matching pattern are required', async () => {
     const gate = await stage()
     const write: CallOverrides = { tool: 'write_file' }
     expect((await call(gate, { scope: 'tools files' }, write)).kind).to.equal('denied')
@@ -87,7 +87,7 @@ describe('authn: scopes', () => {
     expect(await call(gate, { scope: 'tools files' }, { tool: 'read_file' })).to.equal(served)
   })
 
-  it('of patterns are not asked of the open part of the protocol', async () => {
+  it('of patterns are not required for the open part of the protocol', async () => {
     const gate = await stage({ scopes: { tools: { '*': ['anything'] } } })
     const initialize: CallOverrides = {
       protocol: 'mcp',
@@ -97,7 +97,7 @@ describe('authn: scopes', () => {
     expect((await call(gate, {}, { protocol: 'mcp' })).kind).to.equal('denied')
   })
 
-  it('are needed over every protocol', async () => {
+  it('are required over every protocol', async () => {
     const gate = await stage()
     for (const protocol of ['invoke', 'a2a', 'mcp'] as const) {
       expect((await call(gate, { scope: 'tools' }, { protocol })).kind, protocol).to.equal('denied')
@@ -105,14 +105,14 @@ describe('authn: scopes', () => {
     }
   })
 
-  it('let no request pass that cannot be read', async () => {
+  it('refuse a request that cannot be parsed', async () => {
     const gate = await stage()
     const read = () => Promise.reject(new Refusal('BAD_REQUEST', 'The body is not JSON.'))
     const fault = await call(gate, { scope: 'tools files' }, { read }).catch((reason: unknown) => reason)
     expect(fault).to.be.instanceOf(Refusal).with.property('code', 'BAD_REQUEST')
   })
 
-  it('in a claim of the wrong shape are refused', async () => {
+  it('in a claim of the wrong type are refused', async () => {
     const gate = await stage()
     for (const scope of [{ tools: true }, 7, ['tools', ['files']]]) {
       const outcome = await call(gate, { scope })
@@ -120,11 +120,11 @@ describe('authn: scopes', () => {
     }
   })
 
-  it('are no matter, nor is their claim, where the policy asks for none', async () => {
+  it('are ignored, and so is their claim, where the policy requires none', async () => {
     expect(await call(await stage({}), { scope: 7 })).to.equal(served)
   })
 
-  it('are told to whom comes without a token, or with a bad one', async () => {
+  it('are named to a caller without a token, or with an invalid one', async () => {
     const gate = await stage()
     expect(challengeOf(await call(gate, undefined))).to.equal(
       `Bearer realm="svc", scope="tools files", resource_metadata="${metadata}/mcp/files"`,
@@ -137,10 +137,10 @@ describe('authn: scopes', () => {
     )
   })
 
-  describe('where calls without a token are let in', () => {
+  describe('where calls without a token are accepted', () => {
     const open = { allowUnauthenticated: true }
 
-    it('keep those out that need them', async () => {
+    it('refuse calls that require them', async () => {
       const gate = await stage({ scopes: { servers: { files: ['files'] } } }, open)
       expect(await call(gate, undefined, { server: 'mail' })).to.equal(served)
       const outcome = await call(gate, undefined, { server: 'files' })
@@ -152,14 +152,14 @@ describe('authn: scopes', () => {
       expect(await call(gate, { scope: 'files' }, { server: 'files' })).to.equal(served)
     })
 
-    it('are not required of every call: that would let nobody in', () => {
+    it('may not be required of every call', () => {
       const section = { ...open, oidc: { ...rig.issuer.oidc, scopes: { required: ['tools'] } } }
       const { error } = authnSchema.safeParse(section)
       expect(error?.issues.map(({ path }) => path.join('.'))).to.deep.equal(['allowUnauthenticated'])
     })
   })
 
-  it('are refused at load where they are none, or a pattern is wrong', () => {
+  it('are refused at load where a scope or a pattern is invalid', () => {
     const wrong = [
       { required: ['a b'] },
       { required: [''] },
@@ -173,14 +173,14 @@ describe('authn: scopes', () => {
     }
   })
 
-  it('of a server that is no target are warned of', async () => {
+  it('of an unknown server cause a warning', async () => {
     await stage({ scopes: { servers: { flies: ['files'] } } })
     expect(rig.context.warnings).to.deep.equal([
       'authn.oidc.scopes.servers: no target is named "flies"; did you mean "files"?',
     ])
   })
 
-  it('are said by explain', async () => {
+  it('are shown by explain', async () => {
     const said: string[] = []
     const gate = await stage()
     await gate.explain?.(

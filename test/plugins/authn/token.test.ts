@@ -12,7 +12,7 @@ function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
 }
 
-/** What a real server makes of these header lines. */
+/** The headers that a real server parses from these lines. */
 async function asReceived(options: ServerOptions, lines: string[]): Promise<IncomingHttpHeaders> {
   const server = createServer(options)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -40,7 +40,7 @@ describe('authn: tokens', () => {
 
   afterEach(() => rig.stop())
 
-  it('lets in whom a good token names', async () => {
+  it('accepts the caller that a valid token names', async () => {
     const stage = await rig.stage()
     const token = await rig.issuer.sign({ roles: ['admin', 'reader'] })
     expect((await present(stage, token)).identity).to.deep.equal({
@@ -64,7 +64,7 @@ describe('authn: tokens', () => {
     })
   }
 
-  it('takes one audience of several', async () => {
+  it('accepts one audience of several', async () => {
     const answer = await present(await rig.stage(), await rig.issuer.sign({ aud: ['other', 'svc-gateway'] }))
     expect(answer.identity?.tenant).to.equal('acme')
   })
@@ -104,7 +104,7 @@ describe('authn: tokens', () => {
       )
     })
 
-    it('a header extension that nobody here knows', async () => {
+    it('an unknown critical header', async () => {
       const [, payload] = (await rig.issuer.sign()).split('.')
       const header = { alg: 'ES256', kid: rig.issuer.key.kid, crit: ['exp'], exp: 1 }
       expect(
@@ -240,7 +240,7 @@ describe('authn: tokens', () => {
   })
 
   describe('the challenge', () => {
-    it('names the fault of a token as RFC 6750 has it, within its alphabet', async () => {
+    it('describes an invalid token as in RFC 6750, within its alphabet', async () => {
       const answer = refusal(
         await present(await rig.stage(), await rig.issuer.sign({ aud: 'caf\u00e9 "x"' })),
       )
@@ -251,7 +251,7 @@ describe('authn: tokens', () => {
       })
     })
 
-    it('tells a caller without a token the scheme and nothing else', async () => {
+    it('names only the scheme to a caller without a token', async () => {
       expect(refusal(await send(await rig.stage())).headers).to.deep.equal({
         'www-authenticate': 'Bearer realm="svc"',
       })
@@ -333,7 +333,7 @@ describe('authn: tokens', () => {
       )
     })
 
-    it('is refused when a parser hands on two', async () => {
+    it('is refused when a parser gives two', async () => {
       const stage = await rig.stage()
       const token = `Bearer ${await rig.issuer.sign()}`
       const headers = { authorization: [token, token] as unknown as string }
@@ -344,18 +344,18 @@ describe('authn: tokens', () => {
   })
 
   describe('x-tenant', () => {
-    it('may say what the token says', async () => {
+    it('may equal the tenant of the token', async () => {
       const answer = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'acme' })
       expect(answer.identity?.tenant).to.equal('acme')
     })
 
-    it('does not hide from the record who called, when it says something else', async () => {
+    it('leaves the caller on record when it differs', async () => {
       const answer = await present(await rig.stage(), await rig.issuer.sign(), { 'x-tenant': 'other' })
       expect(refusal(answer).code).to.equal('UNAUTHORIZED_TENANT')
       expect(answer.identity?.user).to.equal('ada@example.com')
     })
 
-    it('may not say anything else, be the token new or known', async () => {
+    it('may not differ, for new and cached tokens', async () => {
       const stage = await rig.stage()
       const token = await rig.issuer.sign()
       for (const tenant of ['other', 'ACME', '', 'acme, acme']) {
@@ -368,7 +368,7 @@ describe('authn: tokens', () => {
 
   describe('calls without a token', () => {
     const whatToSet =
-      'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to let calls without a token in'
+      'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token'
 
     it('are refused', async () => {
       expect(why(await send(await rig.stage()))).to.equal(
@@ -378,11 +378,11 @@ describe('authn: tokens', () => {
 
     it('are refused without the section, saying what to set', async () => {
       expect(why(await send(await rig.start({})))).to.equal(
-        `UNAUTHENTICATED: This gateway lets nobody in: ${whatToSet}.`,
+        `UNAUTHENTICATED: This gateway accepts no calls: ${whatToSet}.`,
       )
     })
 
-    it("are let in by allowUnauthenticated, as the gateway's tenant", async () => {
+    it("are accepted with allowUnauthenticated, as the gateway's tenant", async () => {
       expect((await send(await rig.stage({}, { allowUnauthenticated: true }))).identity).to.deep.equal({
         tenant: 'gateway-tenant',
         authenticated: false,
@@ -401,32 +401,32 @@ describe('authn: tokens', () => {
     })
   })
 
-  it('validates a token that is present though none is needed', async () => {
+  it('validates a token that is present though none is required', async () => {
     const stage = await rig.stage({}, { allowUnauthenticated: true })
     expect(why(await present(stage, await rig.issuer.sign({}, { expiresIn: -60 })))).to.match(/expired/)
   })
 
-  it('tells nobody who a refused token claims to be', async () => {
+  it('does not reveal the claims of a refused token', async () => {
     const { privateKey } = await generateKeyPair('ES256')
     const answer = await present(await rig.stage(), await rig.issuer.sign({}, { key: privateKey }))
     expect(refusal(answer).code).to.equal('UNAUTHENTICATED')
     expect(answer.identity).to.equal(undefined)
   })
 
-  it('refuses a token that it has nothing to check by', async () => {
+  it('refuses a token without oidc to check it', async () => {
     expect(why(await present(await rig.start({}), await rig.issuer.sign()))).to.match(
       /^UNAUTHENTICATED: No token can be validated without authn.oidc: set authn.oidc/,
     )
   })
 
-  it('tells whoever may call without a token, and sends one that it has nothing to check by, to leave it out', async () => {
+  it('says that the token can be left out where calls without one are accepted', async () => {
     const stage = await rig.start({ allowUnauthenticated: true })
     expect(why(await present(stage, await rig.issuer.sign()))).to.equal(
-      'UNAUTHENTICATED: No token can be validated without authn.oidc: call without one, as authn.allowUnauthenticated lets you, or set authn.oidc (issuer, audience, jwks_uri).',
+      'UNAUTHENTICATED: No token can be validated without authn.oidc: send none, as authn.allowUnauthenticated allows, or set authn.oidc (issuer, audience, jwks_uri).',
     )
   })
 
-  it('fails closed when it was never started', async () => {
+  it('fails closed when it was not started', async () => {
     const context = makeContext({ container: rig.context.container })
     const { authnPlugin } = await import('@svc/plugin-authn')
     const stage = createStage(authnPlugin, { oidc: rig.issuer.oidc }, context)

@@ -1,4 +1,4 @@
-// A section as someone would write it, for the conformance suite.
+// A valid section for the conformance suite.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConformanceOptions } from 'svc-sdk/testing'

@@ -53,14 +53,14 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
       .and.not.have.any.keys('cookie', 'x-api-key')
   })
 
-  it('do not let a call go that was to carry a credential and cannot, and record it', async () => {
+  it('do not send a call whose credential is not available, and record it', async () => {
     await using upstream = await upstreamThat(() => 200)
     await using gateway = await gatewayTo(upstream, { ...fixed, key_refs: ['env:MISSING'] })
     const answer = await gateway.invoke('/mcp/files/read@1')
     expect(answer.status).to.equal(502)
     expect(await answer.json()).to.include({
       error: 'BROKER_UNAVAILABLE',
-      message: 'The credential for server "files" could not be had: no key is usable.',
+      message: 'The credential for server "files" is not available: no key is usable.',
       sent: false,
     })
     expect(upstream.calls).to.deep.equal([])
@@ -68,7 +68,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     expect(gateway.records()[0]).to.include({ error: 'BROKER_UNAVAILABLE', status: 'error', retries: 0 })
   })
 
-  it('send a refused call once more with the next key, and the record counts it', async () => {
+  it('repeat a refused call with the next key, and the record counts it', async () => {
     await using upstream = await upstreamThat(refusing({ 'key-a': 429 }))
     await using gateway = await gatewayTo(upstream, pool)
     for (const wanted of [200, 200]) {
@@ -82,7 +82,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     ])
   })
 
-  it('pass the second answer on when it is a refusal too, and ask no third time', async () => {
+  it('pass the second answer on when it is a refusal too, without a third attempt', async () => {
     await using upstream = await upstreamThat(() => 429)
     await using gateway = await gatewayTo(
       upstream,
@@ -98,7 +98,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     expect(gateway.records()[0]).to.include({ error: 'UPSTREAM', retries: 1 })
   })
 
-  it('do not ask the upstream while every key rests', async () => {
+  it('do not call the upstream while every key is in cooldown', async () => {
     await using upstream = await upstreamThat(() => 401)
     await using gateway = await gatewayTo(upstream, pool)
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(401)
@@ -106,7 +106,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     expect(upstream.calls).to.have.length(2)
   })
 
-  it('say that the upstream was asked when the repetition finds nobody there', async () => {
+  it('report the call as sent when the repetition cannot connect', async () => {
     // Listens for one call only.
     const server = createServer((request, response) => {
       server.close()
@@ -124,7 +124,7 @@ describe('brokers: in a gateway, over the invoke protocol', () => {
     expect(gateway.records()[0]).to.include({ retries: 1 })
   })
 
-  it('cost a call that is not sent no daily count', async () => {
+  it('do not charge a daily count for a call that is not sent', async () => {
     await using upstream = await upstreamThat(() => 200)
     const entitlements = {
       default_plan: 'free',
@@ -152,7 +152,7 @@ describe('brokers: in a gateway, over MCP', () => {
       body: JSON.stringify(body),
     })
 
-  it('show the credential with the call and when the gateway itself asks for the version', async () => {
+  it('send the credential with the call and with the version probe of the gateway', async () => {
     const { upstream } = await serverOf((message, response) => json(response, result(message)))
     await using server = upstream
     await using gateway = await gatewayTo(server, fixed)
@@ -166,21 +166,21 @@ describe('brokers: in a gateway, over MCP', () => {
     expect(gateway.records()[0]?.tool).to.equal('echo@2.0.0')
   })
 
-  it('send a refused call once more with the next key', async () => {
+  it('repeat a refused call with the next key', async () => {
     const { upstream } = await serverOf((message, response, call) => {
       if (call.headers['x-api-key'] === 'key-b') json(response, { error: 'slow down' }, 429)
       else json(response, result(message))
     })
     await using server = upstream
     await using gateway = await gatewayTo(server, pool)
-    // The version was asked for with the first key.
+    // The version probe used the first key.
     const answer = await post(gateway, callEcho)
     expect(await answer.json()).to.have.nested.property('result.content')
     expect(keysOf(server.calls)).to.deep.equal(['key-a', 'key-b', 'key-a'])
     expect(gateway.records()[0]).to.include({ retries: 1, status: 'ok' })
   })
 
-  it('let a key rest that was refused when the gateway asked for the version', async () => {
+  it('put a key into cooldown that was refused for the version probe', async () => {
     await using server = await startUpstream((call, response) => {
       const message = JSON.parse(call.body) as Record<string, unknown>
       if (call.headers['x-api-key'] === 'key-a') return json(response, {}, 401)
@@ -212,7 +212,7 @@ describe('brokers: in a gateway, over MCP', () => {
     ])
   })
 
-  it('serve an MCP session with the key it began with', async () => {
+  it('serve an MCP session with its first key', async () => {
     await using server = await startUpstream((call, response) => {
       const message = JSON.parse(call.body) as Record<string, unknown>
       if (message['method'] === 'initialize') {
@@ -228,7 +228,7 @@ describe('brokers: in a gateway, over MCP', () => {
     await using gateway = await gatewayTo(server, pool)
     const begun = [await post(gateway, initialize), await post(gateway, initialize)]
     const sessions = begun.map(({ headers }) => headers.get('mcp-session-id') ?? '')
-    // Behind the mark that ties them to the caller.
+    // Without the prefix that binds them to the caller.
     expect(sessions.map((session) => session.slice(23))).to.deep.equal(['s-key-a', 's-key-b'])
     server.calls.splice(0)
     for (const which of [1, 1, 0, 1]) {

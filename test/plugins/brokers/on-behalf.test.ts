@@ -9,7 +9,7 @@ const bearer = (token = 'caller-token') => ({ authorization: `Bearer ${token}` }
 const grant = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const accessToken = 'urn:ietf:params:oauth:token-type:access_token'
 
-describe('brokers: on behalf of the caller', () => {
+describe('brokers: token exchange on behalf of the caller', () => {
   let rig: Rig
   let endpoint: TestTokenEndpoint
 
@@ -54,7 +54,7 @@ describe('brokers: on behalf of the caller', () => {
     expect(exchange?.headers).to.include({ authorization: `Basic ${pair}`, accept: 'application/json' })
   })
 
-  it('sends its secret in the form where the policy says so, and asks for the type of token it names', async () => {
+  it('sends its secret in the form, and requests the token type, as the policy configures', async () => {
     const types = { subject_token_type: 'urn:x:jwt', requested_token_type: accessToken }
     await keyFor(await onBehalf({ client_auth: 'client_secret_post', ...types }), bearer())
     const [exchange] = endpoint.exchanges
@@ -66,7 +66,7 @@ describe('brokers: on behalf of the caller', () => {
     })
   })
 
-  it('proves itself by an assertion, signed with a key in PEM or as a JWK, of any common type', async () => {
+  it('authenticates with an assertion, signed with a PEM or JWK key of any common type', async () => {
     const keys = [
       ['RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
       ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
@@ -102,7 +102,7 @@ describe('brokers: on behalf of the caller', () => {
     }
   })
 
-  it('cannot prove itself with a key that is none, and does not quote it', async () => {
+  it('refuses an invalid private key without quoting it', async () => {
     for (const text of [
       'nonsense-5f1',
       '{"kty":"RSA"',
@@ -121,7 +121,7 @@ describe('brokers: on behalf of the caller', () => {
     expect(endpoint.exchanges).to.deep.equal([])
   })
 
-  it('keeps the token for the caller until shortly before it expires', async () => {
+  it('caches the token of a caller until shortly before it expires', async () => {
     const stage = await onBehalf()
     expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-1')
     rig.clock.advance(269_999)
@@ -130,7 +130,7 @@ describe('brokers: on behalf of the caller', () => {
     expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-2')
   })
 
-  it('keeps a short-lived token for half its life, and one of unknown life for less than a minute', async () => {
+  it('caches a short-lived token for half its lifetime, and one without expires_in for less than a minute', async () => {
     for (const [expires_in, keptMs] of [
       [20, 10_000],
       ['20', 10_000],
@@ -155,20 +155,20 @@ describe('brokers: on behalf of the caller', () => {
     expect(endpoint.exchanges.map(({ form }) => form.get('subject_token'))).to.deep.equal(['ada', 'bob'])
   })
 
-  it('exchanges once for the calls of one moment', async () => {
+  it('exchanges once for concurrent calls', async () => {
     const stage = await onBehalf()
     const keys = await Promise.all(Array.from({ length: 50 }, () => keyFor(stage, bearer())))
     expect(new Set(keys)).to.deep.equal(new Set(['Bearer exchanged-1']))
     expect(endpoint.exchanges).to.have.length(1)
   })
 
-  it('keeps tokens for a bounded number of callers, and forgets who has not called for longest', async () => {
+  it('caches tokens for a maximum number of callers and evicts the least recently used', async () => {
     const stage = await onBehalf({ cache_size: 2 })
     for (const caller of ['a', 'b', 'a', 'c', 'a', 'b']) await keyFor(stage, bearer(caller))
     expect(endpoint.exchanges.map(({ form }) => form.get('subject_token')).join('')).to.equal('abcb')
   })
 
-  it('keeps its tokens over a reload', async () => {
+  it('keeps its tokens across a reload', async () => {
     const before = await onBehalf()
     await keyFor(before, bearer())
     const after = await onBehalf()
@@ -177,7 +177,7 @@ describe('brokers: on behalf of the caller', () => {
     expect(endpoint.exchanges).to.have.length(1)
   })
 
-  it('exchanges anew when the upstream refuses a kept token, once in a while', async () => {
+  it('exchanges again when the upstream refuses a cached token, at a limited rate', async () => {
     const stage = await onBehalf()
     const fresh = await send(stage, bearer())
     expect(await answered(fresh, 401)).to.equal(undefined)
@@ -190,7 +190,7 @@ describe('brokers: on behalf of the caller', () => {
     expect(endpoint.exchanges).to.have.length(2)
   })
 
-  it('has nothing for a call without a validated token', async () => {
+  it('refuses a call without a validated token', async () => {
     const stage = await onBehalf()
     const anonymous = { tenant: 'acme', authenticated: false, roles: [] }
     for (const brokered of [
@@ -199,16 +199,16 @@ describe('brokers: on behalf of the caller', () => {
       await send(stage, { authorization: 'Basic YTpi' }, ada),
     ]) {
       expect(why(brokered).said).to.equal(
-        'BROKER_UNAVAILABLE: The credential for server "files" could not be had: the call has no bearer token that was validated.',
+        'BROKER_UNAVAILABLE: The credential for server "files" is not available: the call has no validated bearer token.',
       )
       expect(brokered.credential).to.equal(undefined)
     }
     expect(endpoint.exchanges).to.deep.equal([])
   })
 
-  it('says that the exchange was refused, and by which of the known codes', async () => {
+  it('reports a refused exchange with its OAuth error code', async () => {
     const stage = await onBehalf()
-    for (const [status, body, told] of [
+    for (const [status, body, reason] of [
       [400, { error: 'invalid_grant', error_description: 'caller-token is revoked' }, 'invalid_grant'],
       [401, { error: 'invalid_client' }, 'invalid_client'],
       [403, { error: 'caller-token' }, 'no known reason'],
@@ -216,8 +216,8 @@ describe('brokers: on behalf of the caller', () => {
     ] as const) {
       endpoint.answer((_exchange, response) => json(response, status, body))
       expect(why(await send(stage, bearer()))).to.deep.equal({
-        said: `BROKER_UNAVAILABLE: The credential for server "files" could not be had: the token exchange was refused (${told}).`,
-        logged: `the token endpoint refused the exchange: ${status}, ${told}`,
+        said: `BROKER_UNAVAILABLE: The credential for server "files" is not available: the token exchange was refused (${reason}).`,
+        logged: `the token endpoint refused the exchange: ${status}, ${reason}`,
       })
     }
     endpoint.issue()
@@ -231,25 +231,25 @@ describe('brokers: on behalf of the caller', () => {
     ['whose token is a number', 'answered without an access_token', { access_token: 7 }],
     [
       'with an ID token',
-      'issued a token that is no access token',
+      'issued a token that is not an access token',
       { issued_token_type: 'urn:ietf:params:oauth:token-type:id_token' },
     ],
-    ['with a DPoP token', 'issued a token that is no bearer token', { token_type: 'DPoP' }],
-    ['without a token type', 'issued a token that is no bearer token', { token_type: undefined }],
+    ['with a DPoP token', 'issued a token that is not a bearer token', { token_type: 'DPoP' }],
+    ['without a token type', 'issued a token that is not a bearer token', { token_type: undefined }],
     [
       'whose token never lived',
-      'answered with an expires_in that is no number of seconds',
+      'answered with an expires_in that is not a number of seconds',
       { expires_in: 0 },
     ],
     [
       'whose life is no number',
-      'answered with an expires_in that is no number of seconds',
+      'answered with an expires_in that is not a number of seconds',
       { expires_in: 'long' },
     ],
     ["with the caller's own token", "answered with the caller's own token", { access_token: 'caller-token' }],
   ]
   for (const [title, logged, answer] of rubbish) {
-    it(`takes no answer ${title}`, async () => {
+    it(`accepts no answer ${title}`, async () => {
       if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
         endpoint.issue({ ...answer })
       else
@@ -257,28 +257,28 @@ describe('brokers: on behalf of the caller', () => {
           response.end(typeof answer === 'string' ? answer : JSON.stringify(answer)),
         )
       expect(why(await send(await onBehalf(), bearer()))).to.deep.equal({
-        said: 'BROKER_UNAVAILABLE: The credential for server "files" could not be had: the token endpoint cannot be used now.',
+        said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: the token endpoint is not available.',
         logged: `the token endpoint ${logged}`,
       })
     })
   }
 
-  it('takes no token that a header cannot carry', async () => {
+  it('accepts no token that is not a valid header value', async () => {
     endpoint.issue({ access_token: 'a\r\nx-admin: 1' })
     expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
-      'the key holds characters that no header can carry',
+      'the key contains characters that are not allowed in a header',
     )
   })
 
-  it('gives an endpoint up that hangs, before its answer and within it', async () => {
+  it('times out when the endpoint hangs, before or during its answer', async () => {
     const stage = await onBehalf({ timeout_ms: 50 })
     endpoint.answer(() => undefined)
     expect(why(await send(stage, bearer())).logged).to.equal(
-      'the token endpoint gave no whole answer within 50 ms',
+      'the token endpoint sent no complete answer within 50 ms',
     )
     endpoint.answer((_exchange, response) => response.writeHead(200).write('{"access_token":'))
     expect(why(await send(stage, bearer())).logged).to.equal(
-      'the token endpoint gave no whole answer within 50 ms',
+      'the token endpoint sent no complete answer within 50 ms',
     )
   })
 
@@ -286,7 +286,7 @@ describe('brokers: on behalf of the caller', () => {
     await using other = await startTokenEndpoint()
     endpoint.answer((_exchange, response) => response.writeHead(307, { location: other.url }).end())
     expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
-      'the token endpoint redirects (307), and is not followed',
+      'the token endpoint answered with a redirect (307), which is not followed',
     )
     expect(other.exchanges).to.deep.equal([])
   })
@@ -304,7 +304,7 @@ describe('brokers: on behalf of the caller', () => {
     )
   })
 
-  it('says that nobody is there', async () => {
+  it('reports an unreachable endpoint', async () => {
     const stage = await onBehalf()
     await endpoint[Symbol.asyncDispose]()
     expect(why(await send(stage, bearer())).logged).to.equal(
@@ -312,12 +312,12 @@ describe('brokers: on behalf of the caller', () => {
     )
   })
 
-  it('leaves an endpoint in peace that fails again and again, and finds out when it is back', async () => {
+  it('backs off from an endpoint that keeps failing, and recovers when it is back', async () => {
     const stage = await onBehalf()
     endpoint.answer((_exchange, response) => json(response, 503, {}))
     for (let n = 0; n < 3; n++) expect(why(await send(stage, bearer())).logged).to.match(/answered 503$/)
     expect(why(await send(stage, bearer())).logged).to.equal(
-      'the token endpoint failed 3 times in a row and is left in peace for 1 s',
+      'the token endpoint failed 3 times in a row and is not asked again for 1 s',
     )
     expect(endpoint.exchanges).to.have.length(3)
     rig.clock.advance(1000)
@@ -329,7 +329,7 @@ describe('brokers: on behalf of the caller', () => {
     expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-5')
   })
 
-  it('takes many failures of one moment for one', async () => {
+  it('counts concurrent failures as one', async () => {
     const stage = await onBehalf()
     endpoint.answer((_exchange, response) => json(response, 500, {}))
     await Promise.all(Array.from({ length: 40 }, (_, n) => send(stage, bearer(`caller-${n}`))))
@@ -338,11 +338,11 @@ describe('brokers: on behalf of the caller', () => {
     expect(await keyFor(stage, bearer())).to.match(/^Bearer exchanged-/)
   })
 
-  it('has no credential for what the gateway asks by itself', async () => {
+  it('has no credential for requests of the gateway itself', async () => {
     expect(await (await onBehalf()).ownCredential?.('files')).to.equal(undefined)
   })
 
-  it('explains itself without asking anyone', async () => {
+  it('explains itself without a request', async () => {
     const stage = await onBehalf({ audience: 'files', scope: 'read' })
     const said: string[] = []
     const { call } = await send(stage, bearer())
@@ -353,7 +353,7 @@ describe('brokers: on behalf of the caller', () => {
       (line) => said.push(line),
     )
     expect(said).to.deep.equal([
-      `exchanges the caller's token at ${endpoint.url} for the audience "files" with the scope "read", and puts what it gets into the header "authorization"`,
+      `exchanges the caller's token at ${endpoint.url} for the audience "files" with the scope "read", and puts the issued token into the header "authorization"`,
     ])
     expect(endpoint.exchanges).to.deep.equal([])
   })

@@ -12,7 +12,7 @@ describe('brokers: a pool of keys', () => {
 
   afterEach(() => rig.stop())
 
-  it('gives its keys in turn', async () => {
+  it('uses its keys round-robin', async () => {
     const stage = await rig.stage(pool)
     const keys: string[] = []
     for (let n = 0; n < 7; n++) keys.push(await keyFor(stage))
@@ -20,7 +20,7 @@ describe('brokers: a pool of keys', () => {
   })
 
   for (const status of [401, 403, 429]) {
-    it(`lets a key that is answered with ${status} rest, and offers the next for the same call`, async () => {
+    it(`puts a key into cooldown after ${status}, and offers the next for the same call`, async () => {
       const stage = await rig.stage(pool)
       const next = await answered(await send(stage), status)
       expect(next?.value).to.equal('b')
@@ -33,7 +33,7 @@ describe('brokers: a pool of keys', () => {
     })
   }
 
-  it('minds no other answer', async () => {
+  it('ignores every other status', async () => {
     const stage = await rig.stage(pool)
     for (const status of [200, 400, 404, 409, 500, 503]) {
       expect(await answered(await send(stage), status, { 'retry-after': '60' })).to.equal(undefined)
@@ -41,8 +41,8 @@ describe('brokers: a pool of keys', () => {
     expect(await keyFor(stage)).to.equal('a')
   })
 
-  it('heeds Retry-After, in seconds and as a date, within bounds', async () => {
-    const single = { type: 'vendor_key_pool', key_refs: ['env:A'], rest_sec: 10, max_rest_sec: 100 }
+  it('follows Retry-After, in seconds and as a date, within bounds', async () => {
+    const single = { type: 'vendor_key_pool', key_refs: ['env:A'], cooldown_sec: 10, max_cooldown_sec: 100 }
     const rests = async (header: string | undefined): Promise<number> => {
       const stage = await rig.stage({ ...single, key_dirs: [String(header)] })
       expect(
@@ -64,7 +64,7 @@ describe('brokers: a pool of keys', () => {
     expect(await rests('86400')).to.equal(100)
   })
 
-  it('offers a second key once, and lets it rest too', async () => {
+  it('offers a second key once, and puts it into cooldown too', async () => {
     const stage = await rig.stage(pool)
     const second = await answered(await send(stage), 429)
     if (second === undefined) throw new Error('no second key was offered')
@@ -73,7 +73,7 @@ describe('brokers: a pool of keys', () => {
     expect(await keyFor(stage)).to.equal('c')
   })
 
-  it('lets neither key rest when both are forbidden the same call: the fault is the call', async () => {
+  it('puts neither key into cooldown after 403 with both: the call is refused, not the keys', async () => {
     const stage = await rig.stage(pool)
     const second = await answered(await send(stage), 403)
     if (second === undefined) throw new Error('no second key was offered')
@@ -83,13 +83,13 @@ describe('brokers: a pool of keys', () => {
     expect([...keys].sort().join('')).to.equal('abc')
   })
 
-  it('repeats a call only after the answers the policy names', async () => {
+  it('repeats a call only after the statuses that the policy names', async () => {
     const stage = await rig.stage({ ...pool, retry_on: [429] })
     expect(await answered(await send(stage), 403)).to.equal(undefined)
     expect((await answered(await send(stage), 429))?.value).to.equal('c')
   })
 
-  it('refuses the call when every key rests, and says until when in the log', async () => {
+  it('refuses the call while every key is in cooldown, and logs for how long', async () => {
     const stage = await rig.stage(pool)
     await answered(await send(stage), 429, { 'retry-after': '90' })
     for (const wait of ['45', '60']) {
@@ -97,12 +97,12 @@ describe('brokers: a pool of keys', () => {
       await answered(second, 429, { 'retry-after': wait })
     }
     expect(why(await send(stage))).to.deep.equal({
-      said: 'BROKER_UNAVAILABLE: The credential for server "files" could not be had: no key is usable now.',
-      logged: '3 of 3 keys rest, the next for 45 s',
+      said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: no key is usable now.',
+      logged: '3 of 3 keys are in cooldown, for 45 s or longer',
     })
   })
 
-  it('passes over a key that cannot be read', async () => {
+  it('skips a key that cannot be read', async () => {
     delete rig.env['B']
     const stage = await rig.stage(pool)
     expect([await keyFor(stage), await keyFor(stage), await keyFor(stage)].join('')).to.equal('aca')
@@ -124,7 +124,7 @@ describe('brokers: a pool of keys', () => {
     expect(await answered(await send(stage), 401)).to.equal(undefined)
   })
 
-  it('keeps its rests over a reload', async () => {
+  it('keeps its cooldowns across a reload', async () => {
     const before = await rig.stage(pool)
     await answered(await send(before), 429)
     const after = await rig.stage(pool)
@@ -132,7 +132,7 @@ describe('brokers: a pool of keys', () => {
     expect([await keyFor(after), await keyFor(after)]).to.not.include('a')
   })
 
-  it('serves an MCP session with the key it began with, until that key rests', async () => {
+  it('serves an MCP session with its first key until the cooldown of that key', async () => {
     const stage = await rig.stage(pool)
     const begun = await send(stage)
     await answered(begun, 200, { 'mcp-session-id': 's-1' })
@@ -146,19 +146,19 @@ describe('brokers: a pool of keys', () => {
     expect(await keyFor(stage, session)).to.equal('c')
   })
 
-  it('tells the operator which key rests and why, by its place in the policy', async () => {
+  it('logs which key is in cooldown and why, by its path in the policy', async () => {
     const stage = await rig.stage(pool)
     await answered(await send(stage), 429, { 'retry-after': '5' })
     expect(rig.log.lines).to.deep.equal([
       {
         level: 'warn',
         fields: { server: 'files', key: 'key_refs[0]', status: 429, seconds: 5 },
-        message: 'a key of the pool rests',
+        message: 'a key of the pool is in cooldown',
       },
     ])
   })
 
-  it('explains itself without any key', async () => {
+  it('explains itself without reading a key', async () => {
     const stage = await rig.stage(pool)
     const said: string[] = []
     const brokered = await send(stage)
@@ -167,7 +167,7 @@ describe('brokers: a pool of keys', () => {
       async () => brokered.outcome,
       (line) => said.push(line),
     )
-    expect(said).to.deep.equal(['puts one of 3 keys, in turn, into the header "x-api-key"'])
+    expect(said).to.deep.equal(['puts one of 3 keys, round-robin, into the header "x-api-key"'])
     expect(outcome).to.equal(brokered.outcome)
     expect(held(brokered).value).to.equal('a')
   })

@@ -1,5 +1,5 @@
-// The whole way with a real OpenID Connect provider: it issues the caller's token, the gateway validates it, proves
-// itself to the provider and exchanges it, and the upstream validates what it is shown.
+// End to end with a real OpenID Connect provider: it issues the caller's token, the gateway validates it, authenticates
+// to the provider and exchanges it, and the upstream validates the issued token.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
@@ -23,13 +23,13 @@ function publicHalf({ d: _d, p: _p, q: _q, dp: _dp, dq: _dq, qi: _qi, ...rest }:
   return rest
 }
 
-describe('brokers: on behalf of the caller, with an OpenID Connect provider', () => {
+describe('brokers: token exchange on behalf of the caller, with an OpenID Connect provider', () => {
   let server: Server
   let issuer: string
   let issuerKey: JWK
   let gatewayKey: JWK
   let upstream: TestUpstream
-  /** What the upstream was shown, as far as it could be validated. */
+  /** The validated tokens that the upstream received. */
   let seen: Record<string, unknown>[]
 
   beforeEach(async () => {
@@ -110,7 +110,7 @@ describe('brokers: on behalf of the caller, with an OpenID Connect provider', ()
       },
       extraTokenClaims: () => ({ org: 'acme', email: 'ada@example.com' }),
     })
-    // The provider checks the client; what an exchange issues is for each provider to say (RFC 8693 §2.2).
+    // The provider checks the client; what an exchange issues is defined by each provider (RFC 8693 §2.2).
     made.registerGrantType(
       exchange,
       async (context) => {
@@ -181,7 +181,7 @@ describe('brokers: on behalf of the caller, with an OpenID Connect provider', ()
     ],
   ] as const
   for (const [how, actor, more] of ways) {
-    it(`serves the call as the caller, the gateway proving itself by ${how}, over both protocols`, async () => {
+    it(`serves the call as the caller, with client authentication by ${how}, over both protocols`, async () => {
       const audience = how === 'a secret' ? {} : { assertion_audience: issuer }
       await using serving = await gateway({ ...more, ...audience })
       const headers = { authorization: `Bearer ${await callerToken()}` }
@@ -205,7 +205,7 @@ describe('brokers: on behalf of the caller, with an OpenID Connect provider', ()
     })
   }
 
-  it('does not send what the provider does not exchange, and records why', async () => {
+  it('does not send a call whose exchange the provider refuses, and records why', async () => {
     await using serving = await gateway({
       client_id: 'gw-basic',
       client_secret_ref: 'env:SECRET',
@@ -220,7 +220,7 @@ describe('brokers: on behalf of the caller, with an OpenID Connect provider', ()
     expect(await answer.json()).to.include({
       error: 'BROKER_UNAVAILABLE',
       message:
-        'The credential for server "files" could not be had: the token exchange was refused (invalid_target).',
+        'The credential for server "files" is not available: the token exchange was refused (invalid_target).',
     })
     expect(upstream.calls).to.deep.equal([])
     expect(serving.records()[0]).to.include({ error: 'BROKER_UNAVAILABLE', status: 'error' })

@@ -1,4 +1,4 @@
-// A brokers stage with keys in files and variables, a clock the test moves, and a log it can read.
+// A brokers stage with keys in files and variables, a fake clock and a captured log.
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -28,7 +28,7 @@ export const ada: Identity = { tenant: 'acme', authenticated: true, user: 'ada@e
 export class Rig {
   readonly clock = new FakeClock()
   readonly log: KeepingLogger = keepingLogger()
-  /** Of the policy, and of the gateway's files. */
+  /** Directory of the policy and of the gateway's files. */
   readonly home = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')))
   readonly env: Record<string, string> = {}
   readonly context: TestContext
@@ -76,7 +76,7 @@ export async function send(
   return { call, outcome, credential: call.get(credential) }
 }
 
-/** What the call would carry; throws where it was refused. */
+/** The key that the call would send; throws where the call was refused. */
 export async function keyFor(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<string> {
   return held(await send(stage, headers)).value
 }
@@ -86,7 +86,7 @@ export function held({ credential, outcome }: Brokered): Credential {
   return credential
 }
 
-/** The upstream answers the call with this; the result is what to repeat the call with. */
+/** Simulates the upstream's answer; the result is the credential for the repetition. */
 export async function answered(
   brokered: Brokered | Credential,
   status: number,

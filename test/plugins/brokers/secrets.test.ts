@@ -1,4 +1,4 @@
-// A secret leaves the gateway upstream and nowhere else: everything a run puts out is searched for it.
+// A secret is sent to the upstream and nowhere else: the test searches all output of a run for it.
 import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ const secrets = {
     .privateKey.export({ format: 'pem', type: 'pkcs8' })
     .toString(),
 }
-/** What a search must not find: each secret, and the parts into which it might have been broken. */
+/** Each secret, and the parts into which it might be split. */
 const needles = [
   '9f3a51c8e2',
   '77b1e0d4a6',
@@ -38,7 +38,7 @@ const needles = [
   secrets.pem.split('\n')[1] ?? '',
 ]
 
-/** Every form in which a text might carry one of them. */
+/** Every encoding of a secret that a text might contain. */
 function found(text: string, ...more: string[]): string[] {
   const forms = (needle: string) => [
     needle,
@@ -52,7 +52,7 @@ function found(text: string, ...more: string[]): string[] {
   return [...needles, ...more].filter((needle) => forms(needle).some((form) => text.includes(form)))
 }
 
-/** A server that takes one key only and echoes nothing. */
+/** A server that accepts one key and echoes nothing. */
 function pickyUpstream(): Promise<TestUpstream> {
   return startUpstream((call, response) => {
     const key = `${call.headers['x-api-key'] ?? ''}${call.headers.authorization ?? ''}`
@@ -64,7 +64,7 @@ function pickyUpstream(): Promise<TestUpstream> {
   })
 }
 
-/** A token endpoint that exchanges for one client, and tells another everything it was sent. */
+/** A token endpoint that exchanges for one client, and echoes the request to another. */
 async function loudEndpoint(): Promise<TestTokenEndpoint> {
   const endpoint = await startTokenEndpoint()
   endpoint.answer(({ form, headers }, response) => {
@@ -96,7 +96,7 @@ brokers:
 }
 const servers = ['files', 'bills', 'worn', 'torn', 'behalf', 'signed', 'refused', 'rubbish', 'unsigned']
 
-/** Everything under the directory but the keys themselves. */
+/** All files under the directory except the keys. */
 function filesUnder(directory: string): string {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => join(directory, name))
@@ -149,7 +149,7 @@ describe('brokers: secrets', function () {
     rmSync(home, { recursive: true, force: true })
   })
 
-  /** The part of the caller's token that makes it one. */
+  /** The signature of the caller's token. */
   const signature = () => token.split('.')[2] ?? ''
 
   async function run(args: string[], until?: (line: string) => Promise<void>): Promise<string> {
@@ -212,9 +212,9 @@ ${sectionsFor(issuer, endpoint)}`,
       found(JSON.stringify(endpoint.exchanges.map(({ form }) => [...form])), signature()),
     ).to.include.members(['client-secret-3be7', signature()])
     expect(answers.filter((answer) => answer.startsWith('200')).length).to.be.greaterThan(10)
-    // The figures were there to be searched.
-    expect(answers.join('\n')).to.match(/svc_broker_key_rests_total \d/)
-    expect(output).to.include('a key of the pool rests').and.include('no header can carry')
+    // The metrics were part of the searched output.
+    expect(answers.join('\n')).to.match(/svc_broker_key_cooldowns_total \d/)
+    expect(output).to.include('a key of the pool is in cooldown').and.include('not allowed in a header')
     expect(outputs.flatMap((text) => found(text, signature()))).to.deep.equal([])
   })
 

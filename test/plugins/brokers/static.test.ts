@@ -35,7 +35,7 @@ describe('brokers: a static key', () => {
     }
   })
 
-  it('is taken up anew when its file changes, within a second', async () => {
+  it('is read again within a second after its file changed', async () => {
     rig.write('key', 'old')
     const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
     expect(await keyFor(stage)).to.equal('old')
@@ -46,24 +46,26 @@ describe('brokers: a static key', () => {
     expect(await keyFor(stage)).to.equal('new')
   })
 
-  it('is refused to the call when its file has gone, and neither sent nor told', async () => {
+  it('fails the call when its file is missing, and is neither sent nor shown', async () => {
     const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
     const brokered = await send(stage)
     expect(brokered.outcome).to.include({ kind: 'failed', sent: 'no' })
     expect(brokered.credential).to.equal(undefined)
     expect(why(brokered)).to.deep.equal({
-      said: 'BROKER_UNAVAILABLE: The credential for server "files" could not be had: no key is usable.',
+      said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: no key is usable.',
       logged: `there is no key file ${rig.home}/key`,
     })
     rig.write('key', 'k')
     expect(await keyFor(stage)).to.equal('k')
   })
 
-  it('that would begin another header is refused', async () => {
+  it('with a line break is refused', async () => {
     for (const key of ['a\r\nx-admin: 1', 'a\nb', 'a\0b', 'schlüssel']) {
       rig.env['KEY'] = key
       const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'] })
-      expect(why(await send(stage)).logged).to.equal('the key holds characters that no header can carry')
+      expect(why(await send(stage)).logged).to.equal(
+        'the key contains characters that are not allowed in a header',
+      )
     }
   })
 
@@ -86,12 +88,12 @@ describe('brokers: a static key', () => {
     expect(call.get(credential)).to.equal(undefined)
   })
 
-  describe('from a source of the user’s', () => {
+  describe('from a bound CredentialSource', () => {
     const broker = { type: 'static', key_refs: ['vault:kv/billing#key'] }
     const use = (load: CredentialSource['load']) =>
       bind(rig.context.container, credentialSource, { useValue: { load } })
 
-    it('is asked for under its reference, once for many calls', async () => {
+    it('is loaded by its reference, once for many calls', async () => {
       const asked: string[] = []
       use(async (ref) => {
         asked.push(ref)
@@ -108,7 +110,7 @@ describe('brokers: a static key', () => {
       expect(asked).to.have.length(2)
     })
 
-    it('is missing when the source fails or gives something else', async () => {
+    it('is missing when the source fails or returns something else', async () => {
       for (const load of [
         () => Promise.reject(new Error('sealed')),
         async () => '',
@@ -121,19 +123,19 @@ describe('brokers: a static key', () => {
     })
   })
 
-  it('whose reference can never be followed keeps the gateway from starting, all mistakes at once', async () => {
+  it('with an invalid reference prevents the start, and all mistakes are reported at once', async () => {
     const stage = rig.stage({ type: 'vendor_key_pool', key_refs: ['file:///etc/shadow', 'vault:kv/billing'] })
     const message = await stage.then(
       () => expect.fail('started'),
       (fault: Error) => fault.message,
     )
     expect(message).to.equal(
-      `brokers.files.key_refs[0]: the key file /etc/shadow lies outside the directories that keys may lie in (${rig.home}, ${rig.home}); ` +
+      `brokers.files.key_refs[0]: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home}); ` +
         'brokers.files.key_refs[1]: is neither env:NAME nor file://PATH, and no CredentialSource is bound',
     )
   })
 
-  it('is of no use without its server, and keeps the gateway from starting', async () => {
+  it('without its server in targets prevents the start', async () => {
     const other = new Rig()
     try {
       Object.assign(other.context, { targets: { bills: 'http://127.0.0.1:1' } })

@@ -29,13 +29,13 @@ describe('enforcement: configuration', () => {
   it('refuses a store with settings of another', () => {
     const of = (escalations: object) => mistakes({ escalations }).join('; ')
     expect(of({ redisUrl: 'redis://localhost' })).to.equal(
-      'escalations.redisUrl: is for the adapter redis alone',
+      'escalations.redisUrl: is for the adapter redis only',
     )
     expect(of({ adapter: 'redis' })).to.equal('escalations.redisUrl: is required by the adapter redis')
     expect(of({ adapter: 'redis', redisUrl: 'redis://localhost', dir: 'x' })).to.equal(
-      'escalations.dir: is for the adapter lmdb alone',
+      'escalations.dir: is for the adapter lmdb only',
     )
-    expect(of({ adapter: 'memory', redis: {} })).to.equal('escalations.redis: is for the adapter redis alone')
+    expect(of({ adapter: 'memory', redis: {} })).to.equal('escalations.redis: is for the adapter redis only')
     expect(of({ adapter: 'redis', redisUrl: 'redis://localhost', redis: { cluster: true } })).to.equal('')
   })
 

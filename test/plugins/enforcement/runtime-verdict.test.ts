@@ -1,4 +1,11 @@
-import { type Call, type Finding, type Judgement, judgement, type Outcome, verdict } from '@svc/core'
+import {
+  type Call,
+  type ExternalDecision,
+  externalDecision,
+  type Finding,
+  type Outcome,
+  verdict,
+} from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import { createStage } from 'svc-sdk/testing'
@@ -9,11 +16,11 @@ import { idOf, startRig } from './escalation/rig.js'
 const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
 
-async function handle(section: object, judged: Judgement, ...findings: Finding[]) {
+async function handle(section: object, judged: ExternalDecision, ...findings: Finding[]) {
   const stage = createStage(enforcementPlugin, section, makeContext())
   const call: Call = makeCall()
   for (const finding of findings) call.addFinding(finding)
-  call.set(judgement, judged)
+  call.set(externalDecision, judged)
   const outcome = await stage.handle(call, async () => served)
   const effects = call.findings.map(({ reason }) => `${reason}: ${call.need(verdict).effectOf(reason)}`)
   return { call, outcome, effects }
@@ -76,7 +83,10 @@ describe('enforcement of a call that a runtime has judged', () => {
   it('says of findings in observe mode what the policy says of them, whatever the runtime was considered', async () => {
     const observed = { mode: 'observe', deny_on: ['fs_violation'] }
     const found: Finding = { reason: 'fs_violation', stage: 'security' }
-    const judged: Judgement = { action: 'allow', considered: ['fs_violation', 'tool_not_in_allowlist'] }
+    const judged: ExternalDecision = {
+      action: 'allow',
+      considered: ['fs_violation', 'tool_not_in_allowlist'],
+    }
     const { outcome, effects } = await handle(observed, judged, found, notListed)
     expect(outcome).to.equal(served)
     expect(effects).to.deep.equal(['fs_violation: would_deny', 'tool_not_in_allowlist: reported'])
@@ -85,7 +95,7 @@ describe('enforcement of a call that a runtime has judged', () => {
   for (const mode of ['observe', 'enforce'] as const) {
     it(`reports in ${mode} mode what the judge only notes`, async () => {
       const note: Finding = { reason: 'output_redacted', stage: 'runtime' }
-      const judged: Judgement = { action: 'allow', considered: [], notes: ['output_redacted'] }
+      const judged: ExternalDecision = { action: 'allow', considered: [], notes: ['output_redacted'] }
       const { outcome, effects } = await handle({ mode }, judged, note)
       expect(outcome).to.equal(served)
       expect(effects).to.deep.equal(['output_redacted: reported'])
@@ -96,17 +106,17 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('would deny in observe mode what escalate_on names, though the runtime was considered of it', async () => {
       await using rig = await startRig({ section: { mode: 'observe' } })
       const call = rig.make()
-      call.set(judgement, { action: 'allow', considered: ['egress_violation'] })
+      call.set(externalDecision, { action: 'allow', considered: ['egress_violation'] })
       expect(await rig.through(call, async () => served)).to.equal(served)
       expect(call.need(verdict).effectOf('egress_violation')).to.equal('would_deny')
     })
 
-    const escalate: Judgement = { action: 'escalate', reason: 'unusual amount', considered }
+    const escalate: ExternalDecision = { action: 'escalate', reason: 'unusual amount', considered }
 
     it('puts to them what the runtime escalates, beside what it was considered of', async () => {
       await using rig = await startRig({ section: { escalate_on: [] } })
       const call = rig.make({ findings: [notListed] })
-      call.set(judgement, escalate)
+      call.set(externalDecision, escalate)
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
       expect(await rig.service.find(idOf(outcome))).to.include({
@@ -120,7 +130,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('denies what the runtime was not considered of, whatever it escalates', async () => {
       await using rig = await startRig()
       const call = rig.make({ findings: [{ reason: 'fs_violation', stage: 'security' }] })
-      call.set(judgement, escalate)
+      call.set(externalDecision, escalate)
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     })
@@ -128,7 +138,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('puts to them what escalate_on names, though the runtime allows it', async () => {
       await using rig = await startRig()
       const call = rig.make()
-      call.set(judgement, { action: 'allow', considered: ['egress_violation'] })
+      call.set(externalDecision, { action: 'allow', considered: ['egress_violation'] })
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
     })
@@ -136,7 +146,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     it('denies what the runtime denies, though escalate_on names what was found', async () => {
       await using rig = await startRig()
       const call = rig.make()
-      call.set(judgement, { action: 'deny', considered: ['egress_violation'] })
+      call.set(externalDecision, { action: 'deny', considered: ['egress_violation'] })
       const outcome = await rig.through(call, () => Promise.reject(new Error('it is not sent')))
       expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     })

@@ -2,47 +2,49 @@ import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { expect } from 'chai'
 import { acme } from './stage.js'
 
-function mistakes(section: unknown): string[] {
+function issues(section: unknown): string[] {
   const { error } = entitlementsPlugin.schema.safeParse(section)
   return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
 }
 
 describe('entitlements: configuration', () => {
-  it('is optional, with a warning that says what its absence means', () => {
+  it('is optional, with a warning about its absence', () => {
     expect(entitlementsPlugin).to.include({ absent: 'every tool is allowed to every tenant' })
     expect(entitlementsPlugin.presence ?? 'optional').to.equal('optional')
   })
 
-  it('needs a default plan, plans, tenants, and of a tenant its plan and allowlist', () => {
-    expect(mistakes({})).to.have.lengthOf(3)
+  it('requires a default plan, plans and tenants, and for each tenant a plan and an allowlist', () => {
+    expect(issues({})).to.have.lengthOf(3)
     const tenant = { default_plan: 'free', plans: { free: {} }, tenants: { acme: {} } }
-    expect(mistakes(tenant)).to.have.lengthOf(2)
+    expect(issues(tenant)).to.have.lengthOf(2)
   })
 
-  it('refuses a plan that is not there, by its path, naming those that are', () => {
+  it('rejects an unknown plan and lists the known ones', () => {
     const section = {
       default_plan: 'fre',
       plans: { free: {}, pro: {} },
       tenants: { acme: { plan: 'gold', allowlist: [] } },
     }
-    expect(mistakes(section)).to.deep.equal([
-      'default_plan: no plan "fre" in entitlements.plans; they are free, pro',
-      'tenants.acme.plan: no plan "gold" in entitlements.plans; they are free, pro',
+    expect(issues(section)).to.deep.equal([
+      'default_plan: no plan "fre" in entitlements.plans; the plans are free, pro',
+      'tenants.acme.plan: no plan "gold" in entitlements.plans; the plans are free, pro',
     ])
   })
 
-  it('tells of a missing plan beside other mistakes', () => {
+  it('reports an unknown plan together with other issues', () => {
     const section = { default_plan: 'fre', plans: { free: { burst: 'x' } }, tenants: { acme: { plan: 7 } } }
-    expect(mistakes(section)).to.include('default_plan: no plan "fre" in entitlements.plans; they are free')
+    expect(issues(section)).to.include(
+      'default_plan: no plan "fre" in entitlements.plans; the plans are free',
+    )
   })
 
-  it('does not take what every object has for a plan', () => {
-    expect(mistakes({ default_plan: 'toString', plans: {}, tenants: {} })).to.deep.equal([
-      'default_plan: no plan "toString" in entitlements.plans; there are none',
+  it('does not accept a property of Object.prototype as a plan', () => {
+    expect(issues({ default_plan: 'toString', plans: {}, tenants: {} })).to.deep.equal([
+      'default_plan: no plan "toString" in entitlements.plans; no plans are defined',
     ])
   })
 
-  it('refuses a wrong pattern in every list and map, by its path', () => {
+  it('rejects an invalid pattern in every list and map, by its path', () => {
     const section = acme(
       {
         allowlist: ['ok', ''],
@@ -52,7 +54,7 @@ describe('entitlements: configuration', () => {
       },
       { allowlist: [''] },
     )
-    const paths = mistakes(section).map((mistake) => mistake.split(': ')[0])
+    const paths = issues(section).map((issue) => issue.split(': ')[0])
     expect(paths).to.have.members([
       'plans.free.allowlist.0',
       'tenants.acme.allowlist.1',
@@ -63,7 +65,7 @@ describe('entitlements: configuration', () => {
     ])
   })
 
-  it('refuses limits that are none', () => {
+  it('rejects invalid limits', () => {
     for (const limit of [
       { calls_per_day: -1 },
       { calls_per_day: 1.5 },
@@ -71,21 +73,21 @@ describe('entitlements: configuration', () => {
       { rate_per_sec: Number.POSITIVE_INFINITY },
       { rate_per_sec: 1, burst: 0.5 },
     ]) {
-      expect(mistakes(acme({}, limit)), JSON.stringify(limit)).to.have.lengthOf(1)
-      expect(mistakes(acme({ per_tool: { echo: limit } })), JSON.stringify(limit)).to.have.lengthOf(1)
+      expect(issues(acme({}, limit)), JSON.stringify(limit)).to.have.lengthOf(1)
+      expect(issues(acme({ per_tool: { echo: limit } })), JSON.stringify(limit)).to.have.lengthOf(1)
     }
   })
 
-  it('refuses a burst without a rate', () => {
-    expect(mistakes(acme({ per_tool: { echo: { burst: 5 } } }))).to.deep.equal([
-      'tenants.acme.per_tool.echo.burst: a burst needs a rate_per_sec beside it',
+  it('rejects a burst without a rate', () => {
+    expect(issues(acme({ per_tool: { echo: { burst: 5 } } }))).to.deep.equal([
+      'tenants.acme.per_tool.echo.burst: burst requires rate_per_sec',
     ])
   })
 
-  it('refuses unknown keys at every level', () => {
-    expect(mistakes({ ...acme({}), x: 1 })).to.have.lengthOf(1)
-    expect(mistakes(acme({ x: 1 }))).to.have.lengthOf(1)
-    expect(mistakes(acme({}, { x: 1 }))).to.have.lengthOf(1)
-    expect(mistakes(acme({ users: { ada: { plan: 'free' } } }))).to.have.lengthOf(1)
+  it('rejects unknown keys at every level', () => {
+    expect(issues({ ...acme({}), x: 1 })).to.have.lengthOf(1)
+    expect(issues(acme({ x: 1 }))).to.have.lengthOf(1)
+    expect(issues(acme({}, { x: 1 }))).to.have.lengthOf(1)
+    expect(issues(acme({ users: { ada: { plan: 'free' } } }))).to.have.lengthOf(1)
   })
 })

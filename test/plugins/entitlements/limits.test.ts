@@ -1,14 +1,14 @@
 import { expect } from 'chai'
-import { acme, run, type Who } from './stage.js'
+import { acme, type Caller, run } from './stage.js'
 
 const KEY = 'mcp://files/echo@1.0.0'
 
-async function limitsOf(tenant: object, plan: object = {}, who: Who = {}, what = {}) {
-  return (await run(acme({ allowlist: ['*'], ...tenant }, plan), who, what)).limits
+async function limitsOf(tenant: object, plan: object = {}, caller: Caller = {}, what = {}) {
+  return (await run(acme({ allowlist: ['*'], ...tenant }, plan), caller, what)).limits
 }
 
 describe('entitlements: limits', () => {
-  it('are none where none is given', async () => {
+  it('are empty by default', async () => {
     expect(await limitsOf({})).to.deep.equal([])
   })
 
@@ -29,7 +29,7 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it('are the most specific per_tool entry that matches, whole', async () => {
+  it('come from the most specific matching per_tool entry alone', async () => {
     const per_tool = {
       '*': { calls_per_day: 1, rate_per_sec: 1 },
       'files/echo': { calls_per_day: 20 },
@@ -41,7 +41,7 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it('are the lower ones of entries that are equally specific, each limit by itself', async () => {
+  it('are the lower of each limit of equally specific entries', async () => {
     const per_tool = {
       'files/ec*': { calls_per_day: 9, rate_per_sec: 1, burst: 8 },
       'files/*ho': { calls_per_day: 4, rate_per_sec: 2 },
@@ -52,7 +52,7 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it('are one limit where equally specific entries say the same', async () => {
+  it('are one limit where equally specific entries are the same', async () => {
     const per_tool = {
       'files/ec*': { calls_per_day: 4, rate_per_sec: 2 },
       'files/*ho': { calls_per_day: 4, rate_per_sec: 2 },
@@ -62,7 +62,7 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it("of a tenant take the place of the plan's, where they speak", async () => {
+  it('of a tenant replace those of the plan that they set', async () => {
     const limits = await limitsOf(
       { per_tool: { echo: { calls_per_day: 1000 } } },
       { calls_per_day: 10, rate_per_sec: 2 },
@@ -73,7 +73,7 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it('of principals are counted for each by itself, beside the tenant', async () => {
+  it('of principals are counted separately from those of the tenant', async () => {
     const limits = await limitsOf(
       {
         users: { ada: { per_tool: { '*': { calls_per_day: 1 } } } },
@@ -85,7 +85,7 @@ describe('entitlements: limits', () => {
         agent_nodes: { n1: { per_tool: { '*': { rate_per_sec: 5 } } } },
       },
       { calls_per_day: 6 },
-      { user: 'ada', userId: 'u-1', roles: ['dev', 'dev', 'ops'], claims: 'n1' },
+      { user: 'ada', userId: 'u-1', roles: ['dev', 'dev', 'ops'], claimedNode: 'n1' },
     )
     expect(limits).to.deep.equal([
       { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 1 },
@@ -103,12 +103,12 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it("never share a key with a principal's, whatever version the caller asks for", async () => {
+  it("never share a key with a principal's, for any version in the call", async () => {
     const users = { ada: { per_tool: { '*': { calls_per_day: 1 } } } }
     const plan = { calls_per_day: 6 }
-    const [ofAda] = await limitsOf({ users }, plan, { user: 'ada' }, { version: '1' })
+    const [limit] = await limitsOf({ users }, plan, { user: 'ada' }, { version: '1' })
     const [forged] = await limitsOf({ users }, plan, { user: 'eve' }, { version: '1#user:ada' })
-    expect(ofAda?.key).to.equal('mcp://files/echo@1#user:ada')
+    expect(limit?.key).to.equal('mcp://files/echo@1#user:ada')
     expect(forged?.key).to.equal('mcp://files/echo@1%23user:ada')
   })
 })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { acme, verdictOn } from './stage.js'
+import { acme, reasonFor } from './stage.js'
 
 interface Lists {
   allowlist?: string[]
@@ -18,44 +18,48 @@ const pattern = fc.oneof(
 const list = fc.array(pattern, { maxLength: 3 })
 const lists = fc.record<Lists>({ allowlist: list, denylist: list }, { requiredKeys: [] })
 
-/** By the words of the specification, one pattern after the other, with the language's own regular expressions. */
+/** A direct implementation of the pattern syntax with regular expressions. */
 function matches(patterns: string[] = [], server: string, tool: string, version: string): boolean {
   return patterns.some((source) => {
     const [head = '', tail] = source.split('/')
     const [toolPart = '', versionPart = '*'] = (tail ?? head).split('@')
-    const fits = (globText: string, text: string) =>
+    const isMatch = (globText: string, text: string) =>
       new RegExp(`^${globText.replaceAll('*', '.*')}$`).test(text)
-    return fits(tail === undefined ? '*' : head, server) && fits(toolPart, tool) && fits(versionPart, version)
+    return (
+      isMatch(tail === undefined ? '*' : head, server) &&
+      isMatch(toolPart, tool) &&
+      isMatch(versionPart, version)
+    )
   })
 }
 
 describe('entitlements: decisions', () => {
-  it('are those of a naive model', async () => {
+  it('agree with a naive implementation', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({ tenant: lists, plan: lists, user: lists, dev: lists, ops: lists, node: lists }),
         fc.record({
           user: fc.option(fc.constantFrom('ada', 'bob'), { nil: undefined }),
           roles: fc.subarray(['dev', 'ops', 'other']),
-          claims: fc.option(fc.constantFrom('n1', 'n2'), { nil: undefined }),
+          claimedNode: fc.option(fc.constantFrom('n1', 'n2'), { nil: undefined }),
           nodeId: fc.option(fc.constantFrom('n1', 'n2'), { nil: undefined }),
         }),
         fc.record({ server: name, tool: name, version: name }),
-        async (policy, { user, roles, claims, nodeId }, { server, tool, version }) => {
-          const speaking: { lists: Lists; allows: boolean }[] = [
+        async (policy, { user, roles, claimedNode, nodeId }, { server, tool, version }) => {
+          const levels: { lists: Lists; allows: boolean }[] = [
             { lists: policy.plan, allows: false },
             { lists: policy.tenant, allows: true },
             ...(user === 'ada' ? [{ lists: policy.user, allows: true }] : []),
             ...(roles.includes('dev') ? [{ lists: policy.dev, allows: true }] : []),
             ...(roles.includes('ops') ? [{ lists: policy.ops, allows: true }] : []),
-            ...(claims === 'n1' || nodeId === 'n1'
-              ? [{ lists: policy.node, allows: claims === 'n1' && nodeId === 'n1' }]
+            ...(claimedNode === 'n1' || nodeId === 'n1'
+              ? [{ lists: policy.node, allows: claimedNode === 'n1' && nodeId === 'n1' }]
               : []),
           ]
           const on = (patterns?: string[]) => matches(patterns, server, tool, version)
-          const expected = speaking.some(({ lists }) => on(lists.denylist))
+          const expected = levels.some(({ lists }) => on(lists.denylist))
             ? 'tool_in_denylist'
-            : speaking.some(({ lists, allows }) => allows && on(lists.allowlist))
+            : levels.some(({ lists, allows }) => allows && on(lists.allowlist))
               ? 'allowed'
               : 'tool_not_in_allowlist'
           const section = acme(
@@ -67,13 +71,13 @@ describe('entitlements: decisions', () => {
             },
             policy.plan,
           )
-          const who = {
+          const caller = {
             roles,
             ...(user === undefined ? {} : { user }),
-            ...(claims === undefined ? {} : { claims }),
+            ...(claimedNode === undefined ? {} : { claimedNode }),
             ...(nodeId === undefined ? {} : { nodeId }),
           }
-          expect(await verdictOn(section, who, { server, tool, version })).to.equal(expected)
+          expect(await reasonFor(section, caller, { server, tool, version })).to.equal(expected)
         },
       ),
       { numRuns: 1000 },

@@ -1,4 +1,4 @@
-// One call through an entitlements stage.
+// Runs calls through an entitlements stage.
 import { type Call, type Finding, type Identity, identity, type Limit, limits, type Outcome } from '@svc/core'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { createStage } from 'svc-sdk/testing'
@@ -13,40 +13,44 @@ export const served: Outcome = {
   body: new Uint8Array(),
 }
 
-export interface Who extends Partial<Identity> {
-  /** What `x-node-id` says. */
-  readonly claims?: string
+export interface Caller extends Partial<Identity> {
+  /** The header `x-node-id`. */
+  readonly claimedNode?: string
 }
 
-export interface Run {
+export interface Result {
   readonly call: Call
   readonly findings: readonly Finding[]
   readonly limits: readonly Limit[]
 }
 
-export function stageOf(section: object) {
+export function createEntitlements(section: object) {
   return createStage(entitlementsPlugin, section, makeContext())
 }
 
-export function callBy({ claims, ...who }: Who = {}, what: CallOverrides = {}): Call {
-  const call = makeCall({ ...what, ...(claims === undefined ? {} : { agent: { nodeId: claims } }) })
-  call.set(identity, { tenant: 'acme', authenticated: true, roles: [], ...who })
+export function callOf({ claimedNode, ...caller }: Caller = {}, what: CallOverrides = {}): Call {
+  const call = makeCall({ ...what, ...(claimedNode === undefined ? {} : { agent: { nodeId: claimedNode } }) })
+  call.set(identity, { tenant: 'acme', authenticated: true, roles: [], ...caller })
   return call
 }
 
-export async function run(section: object, who: Who = {}, what: CallOverrides = {}): Promise<Run> {
-  const call = callBy(who, what)
-  await stageOf(section).handle(call, async () => served)
+export async function run(section: object, caller: Caller = {}, what: CallOverrides = {}): Promise<Result> {
+  const call = callOf(caller, what)
+  await createEntitlements(section).handle(call, async () => served)
   return { call, findings: call.findings, limits: call.need(limits) }
 }
 
-/** The reason found, or `allowed`. */
-export async function verdictOn(section: object, who: Who = {}, what: CallOverrides = {}): Promise<string> {
-  const { findings } = await run(section, who, what)
+/** The reason token of the finding, or `allowed`. */
+export async function reasonFor(
+  section: object,
+  caller: Caller = {},
+  what: CallOverrides = {},
+): Promise<string> {
+  const { findings } = await run(section, caller, what)
   return findings[0]?.reason ?? 'allowed'
 }
 
-/** A section with one listed tenant, `acme`. */
+/** A section with the tenant `acme` and the plan `free`. */
 export function acme(tenant: object, plan: object = {}): object {
   return {
     default_plan: 'free',

@@ -1,4 +1,4 @@
-// Everything that a gateway writes, searched for the people who called it.
+// Searches everything that a gateway writes for the names of its callers.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -63,7 +63,7 @@ describe('privacy: in a gateway', () => {
 
   const people = /ada@example|subject-17|bob@example/i
 
-  it('names nobody in its records, and the same person alike in each', async () => {
+  it('has no names in its records, and one pseudonym per person', async () => {
     await using gateway = await startTestGateway(options())
     expect((await gateway.invoke('/mcp/files/read@1', {}, await headers())).status).to.equal(200)
     expect((await gateway.invoke('/mcp/files/drop@1', {}, await headers())).status).to.equal(403)
@@ -82,11 +82,11 @@ describe('privacy: in a gateway', () => {
     expect(served?.agentVariables).to.include({ count: 1 })
     expect(served?.nodeId).to.equal(`laptop of ${users[0]}`)
     expect(refused?.findings?.[0]?.detail).to.equal('the denylist of the user denies mcp://files/drop@1')
-    // What the upstream needs to know is not the log's business.
+    // Requests to the upstream are not redacted.
     expect(upstream.calls[0]?.headers['x-node-id']).to.equal('laptop of ada@example.com')
   })
 
-  it('names nobody in what it logs of a call, when something fails that knows the caller', async () => {
+  it('has no names in its log when an error contains the name of the caller', async () => {
     const quotas: QuotaAdapter = {
       incrDaily: () => Promise.reject(new Error('no connection for ada@example.com')),
       takeToken: (_tenant, tool) => Promise.reject(new Error(`WRONGTYPE at ${tool} of subject-17`)),
@@ -104,7 +104,7 @@ describe('privacy: in a gateway', () => {
     expect(JSON.stringify(gateway.records())).to.not.match(people)
   })
 
-  it('records the caller as it is where the policy does not ask', async () => {
+  it('records identities where the policy does not redact them', async () => {
     await using gateway = await startTestGateway(options({ privacy: { redact_identities: false } }))
     await gateway.invoke('/mcp/files/read@1', {}, await headers())
     expect(gateway.records()[0]?.principal).to.deep.include({
@@ -113,7 +113,7 @@ describe('privacy: in a gateway', () => {
     })
   })
 
-  it('leaves out what an agent says of itself when the log cannot be written and nobody has judged it', async () => {
+  it('omits agent state when the log cannot be written before the privacy stage has run', async () => {
     const records: object[] = []
     await using gateway = await startTestGateway(
       options({

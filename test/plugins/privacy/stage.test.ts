@@ -47,8 +47,7 @@ describe('privacy', () => {
     env: Record<string, string> = {},
   ): Promise<[Redactor, Call]> {
     const context = makeContext({ baseDir: home, stateDir: state, env })
-    const config = privacyPlugin.schema.parse({ redact_identities: true, ...section })
-    const stage = createStage(privacyPlugin, config, context)
+    const stage = createStage(privacyPlugin, { redact_identities: true, ...section }, context)
     await stage.start?.(new AbortController().signal)
     const call = makeCall()
     expect(await stage.handle(call, async () => served)).to.equal(served)
@@ -56,7 +55,7 @@ describe('privacy', () => {
     return [call.need(redactor), call]
   }
 
-  const fault = (section: object, env: Record<string, string> = {}): Promise<string> =>
+  const startError = (section: object, env: Record<string, string> = {}): Promise<string> =>
     redactorFor(section, env).then(
       () => expect.fail('started'),
       (thrown: Error) => thrown.message,
@@ -64,8 +63,8 @@ describe('privacy', () => {
 
   const keyFile = () => join(state, 'privacy.key')
 
-  describe('its key', () => {
-    it('is made on first use, for the gateway alone, and is the same after a restart', async () => {
+  describe('key', () => {
+    it('is created on first use with mode 600, and kept across restarts', async () => {
       const [first] = await redactorFor()
       expect(statSync(keyFile()).mode & 0o777).to.equal(0o600)
       expect(readdirSync(state)).to.deep.equal(['privacy.key'])
@@ -73,13 +72,13 @@ describe('privacy', () => {
       expect(second.pseudonym('ada')).to.equal(first.pseudonym('ada'))
     })
 
-    it('is one for all processes that start at the same moment', async () => {
+    it('is the same for processes that start at the same time', async () => {
       const redactors = await Promise.all(Array.from({ length: 20 }, () => redactorFor()))
       expect(new Set(redactors.map(([one]) => one.pseudonym('ada'))).size).to.equal(1)
       expect(readdirSync(state)).to.deep.equal(['privacy.key'])
     })
 
-    it('may be given, so that several hosts have the same, and is what HMAC-SHA-256 is keyed with', async () => {
+    it('can be configured for several hosts, and is the key of HMAC-SHA-256', async () => {
       const key = 'k'.repeat(40)
       const [one] = await redactorFor({ key_ref: 'env:KEY' }, { KEY: key })
       const wanted = createHmac('sha256', key).update('ada').digest('hex')
@@ -90,35 +89,37 @@ describe('privacy', () => {
       expect(() => statSync(state)).to.throw(/ENOENT/)
     })
 
-    it('keeps the gateway from starting when others may read it, when it is short, or when it is not to be had', async () => {
+    it('prevents the start when others may read it, it is short, or it is missing', async () => {
       mkdirSync(state)
       writeFileSync(keyFile(), 'k'.repeat(40))
       chmodSync(keyFile(), 0o640)
-      expect(await fault({})).to.equal(`privacy: others may read the key ${keyFile()}: chmod 600 it`)
+      expect(await startError({})).to.equal(
+        `privacy: the key ${keyFile()} is readable by others: chmod 600 it`,
+      )
       chmodSync(keyFile(), 0o600)
       writeFileSync(keyFile(), '')
-      expect(await fault({})).to.equal(`the key file ${keyFile()} is empty`)
-      expect(await fault({ key_ref: 'env:KEY' }, { KEY: 'hunter2' }))
-        .to.equal('privacy: the key has 7 characters; at least 32 random ones are wanted')
+      expect(await startError({})).to.equal(`the key file ${keyFile()} is empty`)
+      expect(await startError({ key_ref: 'env:KEY' }, { KEY: 'hunter2' }))
+        .to.equal('privacy: the key has 7 characters; at least 32 random ones are required')
         .and.not.include('hunter2')
-      expect(await fault({ key_ref: 'env:KEY' })).to.equal('the environment variable KEY is not set')
+      expect(await startError({ key_ref: 'env:KEY' })).to.equal('the environment variable KEY is not set')
     })
   })
 
-  describe('its pseudonyms', () => {
-    it('are the same for the same person and others for others, and under another key', async () => {
+  describe('pseudonyms', () => {
+    it('depend on the person and the key', async () => {
       const [one] = await redactorFor()
       const [other] = await redactorFor({ key_ref: 'env:KEY' }, { KEY: 'k'.repeat(40) })
       expect(one.pseudonym('ada@example.com')).to.match(/^hmac-sha256:[0-9a-f]{64}$/)
       expect(one.pseudonym('ada@example.com')).to.equal(one.pseudonym('Ada@Example.COM'))
       expect(one.pseudonym('ada@example.com')).to.not.equal(one.pseudonym('bob@example.com'))
       expect(one.pseudonym('ada@example.com')).to.not.equal(other.pseudonym('ada@example.com'))
-      // A subject is not an address: its letters count.
+      // A subject is not an e-mail address: its case matters.
       expect(one.pseudonym('aB3')).to.not.equal(one.pseudonym('ab3'))
     })
   })
 
-  describe('in text', () => {
+  describe('redaction of text', () => {
     let one: Redactor
 
     beforeEach(async () => {
@@ -134,7 +135,7 @@ describe('privacy', () => {
       })
     })
 
-    it('puts the same pseudonym wherever the caller is named, in every spelling', () => {
+    it('replaces names of the caller in every case and encoding', () => {
       const ada = one.pseudonym('ada@example.com')
       for (const [text, wanted] of [
         ['no allowlist of user "ada@example.com" allows it', `no allowlist of user "${ada}" allows it`],
@@ -146,13 +147,13 @@ describe('privacy', () => {
       }
     })
 
-    it('leaves words alone that only hold a name, and versions of tools', () => {
+    it('keeps words that contain a name, and versions of tools', () => {
       for (const text of ['read', 'add u-170', 'mcp://files/echo@1.0.0', 'echo@1.0.0-rc.one', 'a@b', '']) {
         expect(one.text(text)).to.equal(text)
       }
     })
 
-    it("finds other people's e-mail addresses", () => {
+    it('replaces other e-mail addresses', () => {
       const bob = one.pseudonym('bob@example.com')
       expect(one.text('to: Bob@example.com, grüße@bücher.example')).to.equal(
         `to: ${bob}, ${one.pseudonym('grüße@bücher.example')}`,
@@ -161,7 +162,7 @@ describe('privacy', () => {
       expect(one.text('x@1.0.0.example.com')).to.match(/^hmac-sha256:/)
     })
 
-    it('takes the whole of an address of which the caller has a part as a name', () => {
+    it('replaces a whole address that contains a name of the caller', () => {
       for (const address of [
         'ad-a@mail.example.org',
         'a.ad@mail.example.org',
@@ -173,30 +174,30 @@ describe('privacy', () => {
       expect(one.text('ad@localhost')).to.equal(`${one.pseudonym('ad')}@localhost`)
     })
 
-    it('takes every address out of any text around it', () => {
+    it('replaces addresses in any surrounding text', () => {
       const around = fc.string({ unit: fc.constantFrom(' ', ',', '<', '>', '"', '(', ':', '=', '\n', '/') })
       const name = fc.stringMatching(/^[a-z][a-z0-9.+-]{0,20}[a-z0-9]$/)
       fc.assert(
         fc.property(around, name, around, (before, local, after) => {
-          const told = one.text(`${before} ${local}@mail.example.org ${after}`)
-          expect(told).to.not.include('@mail').and.not.include('example.org')
+          const redacted = one.text(`${before} ${local}@mail.example.org ${after}`)
+          expect(redacted).to.not.include('@mail').and.not.include('example.org')
         }),
       )
     })
 
-    it('redacts values and faults through and through', () => {
+    it('redacts nested values and errors with causes', () => {
       const ada = one.pseudonym('ada@example.com')
       expect(redactedValue({ 'ada@example.com': [1, null, { to: 'ada@example.com' }] }, one)).to.deep.equal({
         [ada]: [1, null, { to: ada }],
       })
       const cause = Object.assign(new Error('user:ada@example.com is locked'), { code: 'LOCKED' })
-      const told = redactedFault(new Error('failed for ada@example.com', { cause }), one) as Error
-      expect(told.message).to.equal(`failed for ${ada}`)
-      expect(told.stack).to.include(ada).and.not.include('ada@example.com')
-      expect(told.cause).to.include({ message: `user:${ada} is locked`, code: 'LOCKED' })
+      const redacted = redactedFault(new Error('failed for ada@example.com', { cause }), one) as Error
+      expect(redacted.message).to.equal(`failed for ${ada}`)
+      expect(redacted.stack).to.include(ada).and.not.include('ada@example.com')
+      expect(redacted.cause).to.include({ message: `user:${ada} is locked`, code: 'LOCKED' })
     })
 
-    it('is quick with long texts made to be slow', async () => {
+    it('takes linear time for hostile text', async () => {
       for (const text of [
         'a'.repeat(100_000),
         'a@'.repeat(50_000),
@@ -208,7 +209,7 @@ describe('privacy', () => {
     })
   })
 
-  it('offers pseudonyms for what is written outside calls: the same ones', async () => {
+  it('offers the same pseudonyms outside calls', async () => {
     const context = makeContext({ baseDir: home, stateDir: state })
     const stageOf = (section: object) => createStage(privacyPlugin, section, context)
     expect(stageOf({ redact_identities: false }).offer?.(services.redactor)).to.equal(undefined)
@@ -223,7 +224,7 @@ describe('privacy', () => {
     expect(stage.offer?.(services.escalations)).to.equal(undefined)
   })
 
-  it('leaves everything as it is where it is not asked for', async () => {
+  it('does nothing where it is disabled', async () => {
     const stage = createStage(privacyPlugin, {}, makeContext({ stateDir: state }))
     await stage.start?.(new AbortController().signal)
     const call = makeCall()

@@ -62,8 +62,8 @@ describe('quotas: configuration', () => {
   it('wants the URL of redis where, and only where, redis is wanted', () => {
     expect(mistakes({ adapter: 'redis' })).to.deep.equal(['redisUrl: is required by the adapter redis'])
     expect(mistakes({ adapter: 'lmdb', redisUrl: 'redis://h', redis: {} })).to.deep.equal([
-      'redisUrl: is for the adapter redis alone',
-      'redis: is for the adapter redis alone',
+      'redisUrl: is for the adapter redis only',
+      'redis: is for the adapter redis only',
     ])
   })
 
@@ -74,10 +74,10 @@ describe('quotas: configuration', () => {
     expect(mistakes({ ...at, redis: { lease: { calls: 10 } } })).to.deep.equal([])
     expect(mistakes({ ...at, redis: { lease: { calls: 1 } } })).to.have.lengthOf(1)
     expect(mistakes({ ...at, redis: { cluster: true, sentinel: 'main' } })).to.deep.equal([
-      'redis.sentinel: does not go with cluster: true',
+      'redis.sentinel: cannot be combined with cluster: true',
     ])
     expect(mistakes({ ...at, redis: { nodes: ['b:1'] } })).to.deep.equal([
-      'redis.nodes: is for a cluster or a sentinel',
+      'redis.nodes: requires cluster or sentinel',
     ])
     expect(mistakes({ ...at, redis: { cluster: true, nodes: ['b'] } })).to.deep.equal([
       'redis.nodes.0: must be host:port',
@@ -87,7 +87,7 @@ describe('quotas: configuration', () => {
   it('takes a directory for lmdb alone', () => {
     expect(mistakes({ adapter: 'lmdb', dir: 'counts' })).to.deep.equal([])
     expect(mistakes({ adapter: 'memory', dir: 'counts' })).to.deep.equal([
-      'dir: is for the adapter lmdb alone',
+      'dir: is for the adapter lmdb only',
     ])
   })
 

@@ -205,7 +205,7 @@ describe('a remote runtime', () => {
     expect(setup.runtimeRequests).to.have.length(1)
   })
 
-  it('can be an evaluator bound in code, in either mode', async () => {
+  it('can be an evaluator bound in code', async () => {
     const requests: EvaluationRequest[] = []
     const evaluator: DecisionEvaluator = {
       async evaluate(request) {
@@ -215,7 +215,7 @@ describe('a remote runtime', () => {
     }
     await using setup = await startSetup({
       gateway: {
-        runtime: { enforcement: { mode: 'local' } },
+        runtime: {},
         configure: (container) => bind(container, tokens.DecisionEvaluator, { useValue: evaluator }),
       },
     })

@@ -52,6 +52,16 @@ describe('security: configuration', () => {
     expect(call.findings).to.deep.equal([])
   })
 
+  it('answers without a promise once the request is parsed', async () => {
+    for (const limits of [{}, { max_payload_kb: 1, max_duration_ms: 1000 }]) {
+      const call = makeCall({ request: { bytes: 2000 } })
+      await call.request()
+      const answer = served()
+      expect(securityStage({ limits }).handle(call, () => answer)).to.equal(answer)
+      expect(call.findings).to.have.lengthOf('max_payload_kb' in limits ? 1 : 0)
+    }
+  })
+
   describe('explain', () => {
     it('prints the rules and their findings', async () => {
       const section = {

@@ -54,7 +54,7 @@ describe('security: payload size', () => {
       ).to.equal(1024)
     })
 
-    it('may not be more: the answer is withheld, and was sent', async () => {
+    it('is refused with one byte more, after the call was sent', async () => {
       const outcome = await run({ security }, makeCall(), async () => served(new Uint8Array(1025)))
       expect(outcome).to.deep.include({
         kind: 'denied',

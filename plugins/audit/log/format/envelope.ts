@@ -1,6 +1,6 @@
 // The records of the log as contract.md §2.1–§2.3 and decisions.md §4 define them.
 
-import type { JudgedFinding } from '@svc/core'
+import type { RecordedFinding } from '@svc/core'
 
 /** The caller, as far as the gateway knows it and privacy settings allow. */
 export interface EnvelopePrincipal {
@@ -42,7 +42,7 @@ export interface AuditEnvelope {
   cause_trace_id?: string | null
   cause_span_id?: string | null
   risk_tags?: readonly string[]
-  findings?: readonly JudgedFinding[]
+  findings?: readonly RecordedFinding[]
   node_type?: string
   /** `<name>@<version>` of the gateway. */
   gateway?: string

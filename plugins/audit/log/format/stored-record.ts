@@ -1,6 +1,6 @@
 // Parses a stored line as far as readers need it.
 
-import { isJsonObject, jsonObjectIn } from '@svc/core/json'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import type { SignedEnvelope } from './envelope.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -18,7 +18,7 @@ export function textOf(bytes: Uint8Array): string | undefined {
 /** The JSON object in a line, or undefined where it holds none. */
 export function objectIn(line: Uint8Array): Record<string, unknown> | undefined {
   const text = textOf(line)
-  return text === undefined ? undefined : jsonObjectIn(text)
+  return text === undefined ? undefined : parseJsonObject(text)
 }
 
 /** Whether the members that all readers use are present. */

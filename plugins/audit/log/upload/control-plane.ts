@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import { isJsonObject, jsonObjectIn, messageOf } from '@svc/core/json'
+import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { UploadError } from './error.js'
 import { HttpClient, type HttpResponse } from './http.js'
 import { configuredMetadata, DEFAULT_TIMEOUT_MS, type PresignConfig, type UploadMetadata } from './presign.js'
@@ -140,7 +140,7 @@ export class ControlPlane {
       const scope = status === 401 || status === 403 || path.includes('/auth/') ? 'all' : 'file'
       throw refusal(response, path, 'by_status', status >= 400 && status < 500 ? scope : 'all')
     }
-    const value = jsonObjectIn(response.body)
+    const value = parseJsonObject(response.body)
     if (value === undefined) throw new UploadError('upload_failed', `${path} answered without a JSON object`)
     return value
   }

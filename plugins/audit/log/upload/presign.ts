@@ -1,6 +1,6 @@
 // The upload configuration, checked in the constructor so that an unusable key shows before the first record.
 
-import { jsonObjectIn } from '@svc/core/json'
+import { parseJsonObject } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 
 /** The control plane, and the owner of the uploaded bytes (contract.md §2.3). */
@@ -116,7 +116,7 @@ function isOidcToken(auditKey: string): boolean {
   const segments = token.split('.')
   if (segments.length !== 3 && segments.length !== 5) return false
   if (!segments.every((segment) => /^[A-Za-z0-9_-]*$/.test(segment))) return false
-  return jsonObjectIn(Buffer.from(segments[0] ?? '', 'base64url').toString('utf8')) !== undefined
+  return parseJsonObject(Buffer.from(segments[0] ?? '', 'base64url').toString('utf8')) !== undefined
 }
 
 function isBaseUrl(text: unknown): boolean {

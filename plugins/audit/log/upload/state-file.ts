@@ -3,7 +3,7 @@
 
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJsonObject, jsonObjectIn, messageOf } from '@svc/core/json'
+import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
 
@@ -134,7 +134,7 @@ export class UploadState {
 
 /** Undefined for a state that no release has written completely. */
 function parse(text: string, path: string): Map<string, Progress> | undefined {
-  const value = jsonObjectIn(text)
+  const value = parseJsonObject(text)
   if (value === undefined) return undefined
   const { version, files } = value
   if (typeof version === 'number' && version !== VERSION) {

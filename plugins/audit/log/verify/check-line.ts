@@ -7,7 +7,7 @@ import {
   fromBase64,
   joinCut,
   joinCutWith,
-  jsonObjectIn,
+  parseJsonObject,
 } from '@svc/core/json'
 import { utcDayOf } from '../format/day.js'
 import { textOf } from '../format/stored-record.js'
@@ -37,7 +37,7 @@ export function checkLine(
 ): LineFailure | undefined {
   const text = textOf(bytes)
   if (text === undefined) return { kind: 'not_json', message: 'not UTF-8' }
-  const stored = jsonObjectIn(text)
+  const stored = parseJsonObject(text)
   if (stored === undefined) return { kind: 'not_json', message: 'not a JSON object' }
   const signed = cutSignature(bytes, stored)
   if (

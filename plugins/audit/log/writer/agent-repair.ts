@@ -2,7 +2,7 @@
 // took bytes that were not synced. Works in slices; each slice holds the lock once.
 
 import { join } from 'node:path'
-import { jsonObjectIn } from '@svc/core/json'
+import { parseJsonObject } from '@svc/core/json'
 import { type FileSystem, readExisting, writeFully } from '../files/file-system.js'
 import { agentLog, dailyLog } from '../format/paths.js'
 import type { AgentFiles } from './agent-files.js'
@@ -85,7 +85,7 @@ export class AgentRepair {
 }
 
 function agentPathOf(line: Buffer, day: string): string | undefined {
-  const { nodeId, agentRef } = jsonObjectIn(line.toString('utf8')) ?? {}
+  const { nodeId, agentRef } = parseJsonObject(line.toString('utf8')) ?? {}
   return typeof nodeId === 'string' && typeof agentRef === 'string'
     ? agentLog(nodeId, day, agentRef)
     : undefined

@@ -45,7 +45,7 @@ function dataOfWhole(whole: string): string[] {
 }
 
 describe('the event stream splitter', () => {
-  it('passes every byte on and finds the same events, however the stream is cut', () => {
+  it('keeps every byte and finds the same events for any chunks', () => {
     fc.assert(
       fc.property(lines, fc.array(fc.nat(200)), (parts, cuts) => {
         const whole = Buffer.from(parts.flat().join(''))
@@ -64,7 +64,7 @@ describe('the event stream splitter', () => {
     )
   })
 
-  it('finds the same events when the stream is cut at each single byte', () => {
+  it('finds the same events for chunks of one byte', () => {
     const stream = Buffer.from(
       ': hi\r\n\r\nid: 1\rdata: {"a":1}\r\revent: message\ndata: x\ndata: ä\n\nretry: 5\r\n\r\n',
     )
@@ -76,18 +76,18 @@ describe('the event stream splitter', () => {
     }
   })
 
-  it('lets a comment go at the end of its line, so that it keeps the connection alive', () => {
+  it('returns a comment at the end of its line, so that it keeps the connection alive', () => {
     const { blocks } = split([Buffer.from(': ping\n')])
     expect(blocks.map((block) => [text(block.bytes), block.isEvent])).to.deep.equal([[': ping\n', false]])
   })
 
-  it('holds an event back until its blank line and tells what was never finished', () => {
+  it('holds an event back until its blank line, and reports an unfinished one', () => {
     const { blocks, unfinished } = split([Buffer.from('data: 1\n\ndata: 2\n')])
     expect(blocks.map((block) => text(block.bytes))).to.deep.equal(['data: 1\n\n'])
     expect(unfinished).to.equal(8)
   })
 
-  it('refuses an event over its cap, whether it comes whole or in pieces', () => {
+  it('refuses an event above the maximum size, in one chunk or several', () => {
     expect(() => split([Buffer.from(`data: ${'x'.repeat(30)}\n\n`)], 20)).to.throw(SseOverflow)
     const trickle = Array.from({ length: 40 }, () => Buffer.from('x'))
     expect(() => split(trickle, 20)).to.throw(SseOverflow)
@@ -100,7 +100,7 @@ describe('an event', () => {
     expect(event).to.deep.equal({ type: 'ping', id: ' 7', data: 'a\nb' })
   })
 
-  it('is a message where it names no type, and a byte order mark is no part of it', () => {
+  it('has the type message by default, and ignores a byte order mark', () => {
     expect(readEvent(Buffer.from('\ufeffdata: a\n\n'))).to.deep.equal({
       type: 'message',
       id: null,
@@ -112,7 +112,7 @@ describe('an event', () => {
     expect(() => readEvent(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a, 0x0a]))).to.throw(TypeError)
   })
 
-  it('keeps all but its data when the data is replaced', () => {
+  it('keeps its other fields when its data is replaced', () => {
     const bytes = withData(Buffer.from(': c\r\nid: 7\r\ndata: old\r\nevent: message\r\n\r\n'), '{"new":1}')
     expect(text(bytes)).to.equal(': c\nid: 7\nevent: message\ndata: {"new":1}\n\n')
     expect(readEvent(bytes)).to.deep.equal({ type: 'message', id: '7', data: '{"new":1}' })

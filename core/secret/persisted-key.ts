@@ -1,5 +1,5 @@
-// A key that the gateway needs and nobody else: made by the first process that wants it, kept in the gateway's
-// directory, or given by reference where several hosts have to have the same.
+// A key of the gateway itself: created by the first process that needs it and stored in the gateway's directory, or given
+// by reference where several hosts share it.
 import { randomBytes } from 'node:crypto'
 import { link, open, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,40 +7,43 @@ import type { PluginContext } from '../plugin/plugin.js'
 import { makeDirectories } from '../store/directories.js'
 import { KeyReader } from './key-reader.js'
 
-/** Base64 of 24 random bytes; anything shorter was typed by a person. */
-const leastLength = 32
+/** Base64 of 24 random bytes. A shorter key is not random enough. */
+const minLength = 32
 const FOR_OTHERS = 0o077
 
-type Place = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
+type KeyContext = Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
 
-export interface KeptKey {
-  /** Its name in the gateway's directory. */
+export interface PersistedKey {
+  /** File name in the gateway's directory. */
   readonly fileName: string
-  /** `env:NAME` or `file://PATH`, in place of that file. */
+  /** `env:NAME` or `file://PATH`, instead of that file. */
   readonly ref?: string | undefined
-  /** Whose key it is, for messages: `privacy`. */
+  /** The owner of the key, for messages: `privacy`. */
   readonly owner: string
 }
 
-/** The key's text, whose bytes are the key. Rejects with `KeyError`, or an error that says what is wrong. */
-export async function keptKey({ fileName, ref, owner }: KeptKey, place: Place): Promise<string> {
-  const path = join(place.stateDir, fileName)
+/** The key as text. Rejects with `KeyError`, or another error with the reason. */
+export async function loadOrCreateKey(
+  { fileName, ref, owner }: PersistedKey,
+  context: KeyContext,
+): Promise<string> {
+  const path = join(context.stateDir, fileName)
   if (ref === undefined) {
-    await makeUnlessThere(path, place.stateDir)
+    await createIfMissing(path, context.stateDir)
     await checkMode(path, owner)
   }
-  const reader = ref === undefined ? new KeyReader(place, [place.stateDir]) : new KeyReader(place)
+  const reader = ref === undefined ? new KeyReader(context, [context.stateDir]) : new KeyReader(context)
   const key = await reader.read(ref ?? `file://${encodeURI(path)}`)
-  if (key.length >= leastLength) return key
+  if (key.length >= minLength) return key
   throw new Error(
-    `${owner}: the key has ${key.length} characters; at least ${leastLength} random ones are wanted`,
+    `${owner}: the key has ${key.length} characters; at least ${minLength} random ones are required`,
   )
 }
 
-/** Whole or not at all, and never over another process's. */
-async function makeUnlessThere(path: string, directory: string): Promise<void> {
+/** Atomically, and never over the file of another process. */
+async function createIfMissing(path: string, directory: string): Promise<void> {
   makeDirectories(directory, 0o700)
-  if (await isThere(path)) return
+  if (await exists(path)) return
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   const file = await open(draft, 'wx', 0o600)
   try {
@@ -60,7 +63,7 @@ async function makeUnlessThere(path: string, directory: string): Promise<void> {
   await folder.sync().finally(() => folder.close())
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   try {
     await stat(path)
     return true
@@ -73,7 +76,8 @@ async function isThere(path: string): Promise<boolean> {
 async function checkMode(path: string, owner: string): Promise<void> {
   if (process.platform === 'win32') return
   const { mode } = await stat(path)
-  if ((mode & FOR_OTHERS) !== 0) throw new Error(`${owner}: others may read the key ${path}: chmod 600 it`)
+  if ((mode & FOR_OTHERS) !== 0)
+    throw new Error(`${owner}: the key ${path} is readable by others: chmod 600 it`)
 }
 
 function codeOf(fault: unknown): string | undefined {

@@ -1,4 +1,6 @@
-// A plugin that brings its own copy of core runs in a gateway that has another: slots, tokens and refusals agree.
+// A section from outside the repository, packed like any package, that brings its own copy of core: slots, tokens and
+// refusals of both copies agree, and the command knows its schema, its place and what it explains.
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -36,24 +38,46 @@ export default definePlugin({
       seen.push({ who: call.need(identity).tenant, badge: call.need(badge), clock: resolve(container, tokens.Clock).now() > 0 })
       return next()
     },
+    explain(_call, next, say) {
+      say('numbers begin with ' + _config.series)
+      return next()
+    },
   }),
 })
 `
 
-describe('a plugin with a copy of core of its own', function () {
+const policy = `
+tenant: acme
+port: 0
+targets: { billing: http://127.0.0.1:9 }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0 }
+authn: { allowUnauthenticated: true }
+quotas: { adapter: memory }
+plugins: [{ use: svc-badges, version: ^2 }]
+badges: { series: B- }
+`
+
+describe('a section from outside the repository', function () {
   this.timeout(120_000)
   let install: PackedInstall
   let upstream: TestUpstream
-  let pluginFile: string
 
   before(async () => {
     upstream = await startUpstream()
     install = new PackedInstall()
-    const home = join(install.directory, 'badges')
-    mkdirSync(home)
-    pluginFile = join(home, 'index.mjs')
-    writeFileSync(pluginFile, plugin)
-    install.unpack('@svc/core', join(home, 'node_modules', '@svc', 'core'))
+    const folder = join(install.directory, 'source')
+    mkdirSync(folder)
+    writeFileSync(join(folder, 'index.mjs'), plugin)
+    writeFileSync(
+      join(folder, 'package.json'),
+      JSON.stringify({ name: 'svc-badges', version: '2.1.0', exports: './index.mjs', files: ['index.mjs'] }),
+    )
+    install.add(folder)
+    install.unpack(
+      '@svc/core',
+      join(install.directory, 'node_modules', 'svc-badges', 'node_modules', '@svc', 'core'),
+    )
+    writeFileSync(join(install.directory, 'policy.yaml'), policy)
   })
 
   after(async () => {
@@ -61,9 +85,11 @@ describe('a plugin with a copy of core of its own', function () {
     await upstream[Symbol.asyncDispose]()
   })
 
-  it('runs in the place it names, fills its slot, and its refusal keeps its code', async () => {
-    const load = async (specifier: string) => import(specifier)
-    const { coreUrl, seen } = await load(pathToFileURL(pluginFile).href)
+  const load = async (specifier: string) => import(specifier)
+
+  it('runs with its own copy of core: it fills its slot, and its refusal keeps its code', async () => {
+    const modules = join(install.directory, 'node_modules')
+    const { coreUrl, seen } = await load(pathToFileURL(join(modules, 'svc-badges', 'index.mjs')).href)
     const entry = join(install.directory, 'entry.mjs')
     writeFileSync(
       entry,
@@ -74,23 +100,14 @@ describe('a plugin with a copy of core of its own', function () {
 
     const records: { error?: string }[] = []
     const gateway = sdk.startGatewayServer({
-      port: 0,
-      tenant: 'acme',
-      targets: { billing: upstream.url },
-      sec0Dir: join(install.directory, '.svc'),
       policyFile: join(install.directory, 'policy.yaml'),
-      policyObject: {
-        audit: {
-          gatewayName: 'gw',
-          gatewayVersion: '1.0.0',
-          append: async (record: { error?: string }) => {
-            records.push(record)
-          },
+      policyYaml: policy.replace('http://127.0.0.1:9', upstream.url),
+      audit: {
+        gatewayName: 'gw',
+        gatewayVersion: '1.0.0',
+        append: async (record: { error?: string }) => {
+          records.push(record)
         },
-        authn: { allowUnauthenticated: true },
-        quotas: { adapter: 'memory' },
-        plugins: [{ use: './badges/index.mjs', version: '^2' }],
-        badges: { series: 'B-' },
       },
     })
     try {
@@ -110,5 +127,33 @@ describe('a plugin with a copy of core of its own', function () {
     } finally {
       await gateway.close()
     }
+  })
+
+  const command = (...words: string[]) =>
+    execFileSync(
+      process.execPath,
+      [join(install.directory, 'node_modules', 'svc-sdk', 'bin', 'svc.js'), ...words],
+      {
+        cwd: install.directory,
+        encoding: 'utf8',
+      },
+    )
+
+  it('has its place in the order, its schema and its descriptions in the command', () => {
+    const order = command(
+      'policy',
+      'explain',
+      'policy.yaml',
+      '--tenant',
+      'acme',
+      '--server',
+      'billing',
+      '--tool',
+      'get@1',
+    )
+    expect(order).to.match(/audit: [\s\S]*badges: numbers begin with B-[\s\S]*enforcement: /)
+    const { properties } = JSON.parse(command('policy', 'schema', 'policy.yaml'))
+    expect(properties.badges.description).to.equal('Badges for callers.')
+    expect(properties.badges.properties.series.description).to.equal('Before every number.')
   })
 })

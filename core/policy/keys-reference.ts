@@ -1,57 +1,57 @@
-// The keys of a section, one by one, as the policy reference lists them.
+// Lists the keys of a section for the policy reference.
 import { z } from 'zod'
-import { inWords } from './accepted.js'
+import { describeJsonSchema } from './describe-schema.js'
 
 type JsonSchema = z.core.JSONSchema.BaseSchema
 
 export interface KeyReference {
-  /** Below the section: `oidc.issuer`; `<name>` stands for a key of the author's own, `[]` for each entry. */
+  /** From the section on: `oidc.issuer`; `<name>` is a key that the author chooses, `[]` each entry of a list. */
   readonly path: string
-  /** What it accepts, in words. */
+  /** A description of what it accepts. */
   readonly accepts: string
   readonly isRequired: boolean
   /** As JSON; undefined where there is none. */
-  readonly standard?: string
+  readonly default?: string
   readonly description: string
-  /** False for a part that a later release brings. */
+  /** False for a key of a later release. */
   readonly isAvailable: boolean
 }
 
-/** Every key that a schema reads, in its order, mappings before what they hold. */
+/** Every key of a schema, in its order, mappings before their members. */
 export function keysReference(schema: z.ZodType): KeyReference[] {
   return below(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }), '')
 }
 
 function below(schema: JsonSchema, path: string): KeyReference[] {
-  const named = Object.entries(schema.properties ?? {}).flatMap(([key, inner]) => {
+  const listed = Object.entries(schema.properties ?? {}).flatMap(([key, inner]) => {
     if (typeof inner === 'boolean') return []
     return described(inner, path === '' ? key : `${path}.${key}`, schema.required?.includes(key) === true)
   })
   const free = typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined
-  const others = free === undefined ? [] : described(free, path === '' ? '<name>' : `${path}.<name>`, false)
+  const dynamic = free === undefined ? [] : described(free, path === '' ? '<name>' : `${path}.<name>`, false)
   const { items } = schema
   const each = typeof items === 'object' && !Array.isArray(items) ? below(items, `${path}[]`) : []
-  return [...named, ...others, ...each, ...(schema.anyOf ?? []).flatMap((one) => below(one, path))]
+  return [...listed, ...dynamic, ...each, ...(schema.anyOf ?? []).flatMap((one) => below(one, path))]
 }
 
 function described(schema: JsonSchema, path: string, isRequired: boolean): KeyReference[] {
   const isAvailable = schema.not === undefined
   const key: KeyReference = {
     path,
-    accepts: isAvailable ? shortly(schema) : '',
+    accepts: isAvailable ? describeShort(schema) : '',
     isRequired,
-    ...(schema.default === undefined ? {} : { standard: JSON.stringify(schema.default) }),
+    ...(schema.default === undefined ? {} : { default: JSON.stringify(schema.default) }),
     description: schema.description ?? '',
     isAvailable,
   }
   return [key, ...below(schema, path)]
 }
 
-/** The keys of a mapping have lines of their own. */
-function shortly(schema: JsonSchema): string {
+/** Without the keys of a mapping, which have rows of their own. */
+function describeShort(schema: JsonSchema): string {
   if (schema.type === 'object') return 'a mapping'
   const { items } = schema
   if (typeof items === 'object' && !Array.isArray(items) && items.type === 'object')
     return 'a list of mappings'
-  return inWords(schema)
+  return describeJsonSchema(schema)
 }

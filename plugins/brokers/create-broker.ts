@@ -1,18 +1,18 @@
-// From the configuration of one broker to its parts, with the defaults of each type.
+// Creates a broker from its configuration, with the defaults of each type.
 import { type Clock, type PluginContext, resolveOptional, tokens } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
 import { AssertionAuth, type ClientAuth, SecretAuth } from './client-auth.js'
 import type { BrokerConfig } from './config.js'
-import { ExchangedTokens } from './exchanged-tokens.js'
+import { ExchangedTokenCache } from './exchanged-token-cache.js'
 import type { HeaderWriter } from './header.js'
-import { KeyRota } from './key-rota.js'
+import { KeyRotation } from './key-rotation.js'
 import type { Keys } from './keys.js'
 import { OnBehalfBroker } from './on-behalf-broker.js'
 import { PoolBroker } from './pool-broker.js'
 import { TokenEndpoint } from './token-endpoint.js'
 
-/** What every broker is made from. */
-export interface Making {
+/** What a broker is created from. */
+export interface BrokerInput {
   readonly server: string
   readonly config: BrokerConfig
   readonly context: PluginContext
@@ -21,7 +21,7 @@ export interface Making {
   readonly header: HeaderWriter
 }
 
-export function poolFrom({ server, config, context, clock, keys, header }: Making): PoolBroker {
+export function createPoolBroker({ server, config, context, clock, keys, header }: BrokerInput): PoolBroker {
   const { container, resources } = context
   const refs = config.key_refs ?? []
   return new PoolBroker({
@@ -29,32 +29,32 @@ export function poolFrom({ server, config, context, clock, keys, header }: Makin
     refs,
     keys,
     header,
-    restMs: (config.rest_sec ?? 60) * 1000,
-    maxRestMs: (config.max_rest_sec ?? 3600) * 1000,
+    cooldownMs: (config.cooldown_sec ?? 60) * 1000,
+    maxCooldownMs: (config.max_cooldown_sec ?? 3600) * 1000,
     retryOn: config.retry_on ?? [401, 403, 429],
     clock,
     logger: resolveOptional(container, tokens.Logger),
     meter: resolveOptional(container, tokens.Meter),
-    leaseRota: () =>
-      resources.acquire(`brokers rota ${canonicalize({ server, refs })}`, () => ({
-        value: new KeyRota(refs.length),
+    leaseRotation: () =>
+      resources.acquire(`brokers rotation ${canonicalize({ server, refs })}`, () => ({
+        value: new KeyRotation(refs.length),
         close: () => undefined,
       })),
   })
 }
 
-export function onBehalfFrom(making: Making): OnBehalfBroker {
-  const { server, config, context, clock, header } = making
+export function createOnBehalfBroker(input: BrokerInput): OnBehalfBroker {
+  const { server, config, context, clock, header } = input
   const { token_endpoint: url = '' } = config
   const options = { url, form: formOf(config), timeoutMs: config.timeout_ms ?? 5000 }
   return new OnBehalfBroker({
     header,
     clock,
-    endpoint: new TokenEndpoint(options, authOf(making)),
-    about: aboutOf(config),
+    endpoint: new TokenEndpoint(options, authOf(input)),
+    exchangeDescription: describeExchange(config),
     leaseTokens: () =>
       context.resources.acquire(`brokers tokens ${canonicalize({ server, config })}`, () => {
-        const value = new ExchangedTokens({
+        const value = new ExchangedTokenCache({
           size: config.cache_size ?? 10_000,
           marginMs: (config.expiry_margin_sec ?? 30) * 1000,
           clock,
@@ -65,7 +65,7 @@ export function onBehalfFrom(making: Making): OnBehalfBroker {
   })
 }
 
-function authOf({ config, keys, clock }: Making): ClientAuth {
+function authOf({ config, keys, clock }: BrokerInput): ClientAuth {
   const { client_id: clientId = '', client_secret_ref: secret, private_key_ref: key = '' } = config
   if (secret !== undefined) {
     return new SecretAuth(
@@ -92,7 +92,7 @@ function formOf(config: BrokerConfig): Record<string, string> {
   return { subject_token_type: type, ...Object.fromEntries(form) }
 }
 
-function aboutOf({ token_endpoint: url = '', audience, resource, scope }: BrokerConfig): string {
+function describeExchange({ token_endpoint: url = '', audience, resource, scope }: BrokerConfig): string {
   const { origin, pathname } = new URL(url)
   const wanted = [
     ...(audience === undefined ? [] : [`for the audience "${audience}"`]),

@@ -1,7 +1,7 @@
-// Reading what others wrote, where anything but a JSON object means nothing.
+// Parses text from other systems that should be a JSON object.
 
-/** The members of the JSON object in `text`; undefined for any other text. The fault, which quotes it, is told nobody. */
-export function jsonObjectIn(text: string): Record<string, unknown> | undefined {
+/** The JSON object in `text`; undefined for any other text. The error is dropped, because it quotes the text. */
+export function parseJsonObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text)
     return isJsonObject(value) ? value : undefined

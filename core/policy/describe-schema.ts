@@ -1,17 +1,17 @@
-// What a schema accepts, in words, for the second half of every message and for the reference.
+// Describes what a schema accepts, for messages and for the policy reference.
 import { z } from 'zod'
 
 type JsonSchema = z.core.JSONSchema.BaseSchema
 
 /** For example `a whole number from 1 to 65535`, `observe or enforce`, `a list (each a string)`. */
-export function acceptedBy(schema: z.core.$ZodType): string {
-  return inWords(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
+export function describeSchema(schema: z.core.$ZodType): string {
+  return describeJsonSchema(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
 }
 
-export function inWords(schema: JsonSchema | boolean): string {
+export function describeJsonSchema(schema: JsonSchema | boolean): string {
   if (typeof schema === 'boolean') return schema ? 'any value' : 'nothing'
   const alternatives = schema.anyOf ?? schema.oneOf
-  if (alternatives !== undefined) return joined([...new Set(alternatives.map(inWords))])
+  if (alternatives !== undefined) return joined([...new Set(alternatives.map(describeJsonSchema))])
   if (schema.enum !== undefined) return joined(schema.enum.map(literal))
   if (schema.const !== undefined) return literal(schema.const)
   switch (schema.type) {
@@ -24,11 +24,11 @@ export function inWords(schema: JsonSchema | boolean): string {
     case 'number':
       return `a number${range(schema)}`
     case 'string':
-      return stringInWords(schema)
+      return describeString(schema)
     case 'array':
-      return listInWords(schema)
+      return describeList(schema)
     case 'object':
-      return mappingInWords(schema)
+      return describeMapping(schema)
     default:
       return schema.description ?? 'another value'
   }
@@ -36,46 +36,47 @@ export function inWords(schema: JsonSchema | boolean): string {
 
 function range(schema: JsonSchema): string {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema
-  const least = bounded(minimum) ? minimum : undefined
-  const most = bounded(maximum) ? maximum : undefined
-  if (least !== undefined && most !== undefined) return ` from ${least} to ${most}`
+  const min = bounded(minimum) ? minimum : undefined
+  const max = bounded(maximum) ? maximum : undefined
+  if (min !== undefined && max !== undefined) return ` from ${min} to ${max}`
   const bounds = [
-    ...(least === undefined ? [] : [`of at least ${least}`]),
+    ...(min === undefined ? [] : [`of at least ${min}`]),
     ...(bounded(exclusiveMinimum) ? [`above ${exclusiveMinimum}`] : []),
-    ...(most === undefined ? [] : [`of at most ${most}`]),
+    ...(max === undefined ? [] : [`of at most ${max}`]),
     ...(bounded(exclusiveMaximum) ? [`below ${exclusiveMaximum}`] : []),
   ]
   return bounds.length === 0 ? '' : ` ${bounds.join(' and ')}`
 }
 
-/** Zod states the range of safe integers on every integer; nobody chose that bound. */
+/** Zod adds the range of safe integers to every integer, which is not a bound of the schema. */
 function bounded(bound: number | boolean | undefined): bound is number {
   return typeof bound === 'number' && Math.abs(bound) < Number.MAX_SAFE_INTEGER
 }
 
-function stringInWords(schema: JsonSchema): string {
+function describeString(schema: JsonSchema): string {
   if (schema.format === 'uri') return 'a URL'
   if (schema.format !== undefined) return `a string (${schema.format})`
   if (schema.pattern !== undefined) return `a string that matches ${schema.pattern}`
   const { minLength, maxLength } = schema
-  const least = minLength === undefined || minLength < 2 ? [] : [`at least ${minLength}`]
-  const most = maxLength === undefined ? [] : [`at most ${maxLength}`]
-  const length = [...least, ...most]
+  const min = minLength === undefined || minLength < 2 ? [] : [`at least ${minLength}`]
+  const max = maxLength === undefined ? [] : [`at most ${maxLength}`]
+  const length = [...min, ...max]
   if (length.length > 0) return `a string of ${length.join(' and ')} characters`
   return minLength === 1 ? 'a string that is not empty' : 'a string'
 }
 
-function listInWords(schema: JsonSchema): string {
+function describeList(schema: JsonSchema): string {
   const { items, minItems } = schema
-  const each = typeof items === 'object' && !Array.isArray(items) ? ` (each ${inWords(items)})` : ''
+  const each =
+    typeof items === 'object' && !Array.isArray(items) ? ` (each ${describeJsonSchema(items)})` : ''
   return `${minItems === 1 ? 'a list of at least one entry' : 'a list'}${each}`
 }
 
-function mappingInWords(schema: JsonSchema): string {
+function describeMapping(schema: JsonSchema): string {
   const keys = Object.keys(schema.properties ?? {})
   if (keys.length > 0) return `a mapping with the keys ${keys.join(', ')}`
   if (typeof schema.additionalProperties === 'object') {
-    return `a mapping (each value ${inWords(schema.additionalProperties)})`
+    return `a mapping (each value ${describeJsonSchema(schema.additionalProperties)})`
   }
   return 'a mapping'
 }

@@ -1,11 +1,9 @@
-// The policy's `plugins`: which plugin each entry means, and whether the versions fit.
+// The policy's `plugins`: the plugin that each entry names, and whether its version satisfies the range.
 import semver from 'semver'
 import { CORE_VERSION } from '../call/contract.js'
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt, type Origin } from './diagnostic.js'
-import { type Secret, substitute } from './environment.js'
-import type { PolicyNode } from './node.js'
-import { knownKey } from './spelling.js'
+import { childOf, type Env, itemsOf, type Located, textOf } from './node.js'
 import type { Diagnostic, PluginUse } from './types.js'
 
 export interface UseEntry extends PluginUse {
@@ -14,44 +12,27 @@ export interface UseEntry extends PluginUse {
   readonly path: string
 }
 
-type Env = Readonly<Record<string, string | undefined>>
-
-/** The entries that can be read; what is wrong with the others the host schema says. */
-export function readUses(node: PolicyNode | undefined, env: Env): UseEntry[] {
-  if (node?.kind !== 'list') return []
-  return node.items.flatMap((item, index) => {
-    if (item.kind !== 'map') return []
-    const member = (name: string) => item.entries.find(({ key }) => knownKey(key, [name]) !== undefined)
-    const use = textOf(member('use')?.node, env)
-    const version = textOf(member('version')?.node, env)
+/** The readable entries; the host schema reports what is wrong with the others. */
+export function readUses(plugins: Located, env: Env): UseEntry[] {
+  return itemsOf(plugins).flatMap((item) => {
+    const use = textOf(childOf(item, 'use'), env)
     if (use === undefined) return []
+    const version = childOf(item, 'version')
+    const range = textOf(version, env)
+    const { origin, path } = item
     return [
       {
         use,
-        ...(version === undefined ? {} : { version }),
-        origin: item.origin,
-        versionOrigin: member('version')?.origin ?? item.origin,
-        path: `plugins[${index}]`,
+        origin,
+        path,
+        versionOrigin: version.origin,
+        ...(range === undefined ? {} : { version: range }),
       },
     ]
   })
 }
 
-/** A string of the policy with the environment put in; undefined for anything else. */
-export function textOf(node: PolicyNode | undefined, env: Env): string | undefined {
-  if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined
-  return substitute(node.value, env)?.value ?? node.value
-}
-
-/** What the environment put into a part of the policy. */
-export function secretsOf(node: PolicyNode | undefined, env: Env): Secret[] {
-  if (node?.kind === 'map') return node.entries.flatMap((entry) => secretsOf(entry.node, env))
-  if (node?.kind === 'list') return node.items.flatMap((item) => secretsOf(item, env))
-  if (typeof node?.value !== 'string') return []
-  return [...(substitute(node.value, env)?.secrets ?? [])]
-}
-
-/** What the policy asks of a plugin's version, and the plugin of core's. */
+/** Checks the plugins' versions against the ranges of the policy. */
 export function checkVersions(
   uses: readonly UseEntry[],
   pluginOf: (use: string) => Plugin | undefined,
@@ -67,7 +48,7 @@ export function checkVersions(
     seen.set(use, entry)
     const at = `${path}.version`
     if (version !== undefined && semver.validRange(version) === null) {
-      const message = `"${version}" is no semver range; accepted is a range such as ^1.0.0`
+      const message = `"${version}" is not a semver range; accepted is a range such as ^1.0.0`
       mistakes.push(mistakeAt(versionOrigin, at, message))
       continue
     }
@@ -81,7 +62,7 @@ export function checkVersions(
   return mistakes
 }
 
-/** What is wrong with the plugin itself: its version, or the core it was written for. */
+/** Mistakes of the plugin itself: its version, or the range of core that it was written for. */
 export function pluginFaults(plugin: Plugin): string[] {
   const faults: string[] = []
   if (semver.valid(plugin.version) === null) {
@@ -91,7 +72,7 @@ export function pluginFaults(plugin: Plugin): string[] {
   }
   if (semver.validRange(plugin.core) === null) {
     faults.push(
-      `plugin "${plugin.name}" asks for core "${plugin.core}"; accepted is a semver range such as ^1.0.0`,
+      `plugin "${plugin.name}" names the core range "${plugin.core}"; accepted is a semver range such as ^1.0.0`,
     )
   } else if (!semver.satisfies(CORE_VERSION, plugin.core)) {
     faults.push(`plugin "${plugin.name}" was written for core ${plugin.core}; this core is ${CORE_VERSION}`)

@@ -1,0 +1,50 @@
+// Orders the stages, and reports mistakes of the order at the wrong entry of `pipeline`.
+import { checkOrder, defaultOrder } from '../plugin/order.js'
+import type { Plugin } from '../plugin/plugin.js'
+import { mistakeAt } from './diagnostic.js'
+import { withoutSecrets } from './environment.js'
+import type { Sections } from './layers.js'
+import { type Env, itemsOf, secretsOf, textOf } from './node.js'
+import type { Diagnostic } from './types.js'
+
+export interface OrderInput {
+  readonly sections: Sections
+  readonly plugins: readonly Plugin[]
+  readonly env: Env
+  /** Modules are still to be imported: unknown names and unfilled slots are no mistakes yet. */
+  readonly isPending: boolean
+}
+
+/** The plugins outermost first, and the mistakes of that order. */
+export function orderStages({ sections, plugins, env, isPending }: OrderInput): {
+  plugins: Plugin[]
+  mistakes: Diagnostic[]
+} {
+  const pipeline = sections.locate(['pipeline'])
+  const listed =
+    pipeline.node?.kind === 'list'
+      ? itemsOf(pipeline).map((item) => ({ ...item, name: textOf(item, env) }))
+      : undefined
+  // The schema of `pipeline` reports an entry that is not a string; the order cannot be checked then.
+  if (listed?.some(({ name }) => name === undefined)) return { plugins: [], mistakes: [] }
+  const names = listed?.flatMap(({ name }) => name ?? []) ?? defaultOrder(plugins)
+  const checked = isPending ? names.filter((name) => plugins.some((plugin) => plugin.name === name)) : names
+  const secrets = secretsOf(pipeline.node, env)
+  const mistakes = checkOrder(checked, isPending ? withoutUnfilled(plugins) : plugins).map((mistake) => {
+    const entries = listed?.filter(({ name }) => name === mistake.name) ?? []
+    const entry = /twice/.test(mistake.message) ? entries.at(-1) : entries[0]
+    const fallback = pipeline.node === undefined ? sections.locate([mistake.name]) : pipeline
+    const { origin } = entry ?? fallback
+    return mistakeAt(origin, entry?.path ?? 'pipeline', withoutSecrets(mistake.message, secrets))
+  })
+  const ordered = names.flatMap((name) => plugins.find((plugin) => plugin.name === name) ?? [])
+  return { plugins: ordered, mistakes }
+}
+
+function withoutUnfilled(plugins: readonly Plugin[]): Plugin[] {
+  const filled = new Set(plugins.flatMap(({ provides }) => (provides ?? []).map(({ index }) => index)))
+  return plugins.map((plugin): Plugin => {
+    const requires = (plugin.requires ?? []).filter(({ index }) => filled.has(index))
+    return Object.create(plugin, { requires: { value: requires } })
+  })
+}

@@ -1,0 +1,130 @@
+// Checks whether an authenticated caller may make this call: tenant, audience and scopes. Builds the refusals with the
+// `WWW-Authenticate` challenge that an OAuth client needs to get a suitable token.
+import {
+  type Call,
+  type Denied,
+  denied,
+  type Identity,
+  identity,
+  type MaybePromise,
+  type Next,
+  type Outcome,
+  Refusal,
+  reachedAt,
+} from '@svc/core'
+import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
+import { urlOf } from './audience.js'
+import type { OidcConfig } from './config.js'
+import { type Challenge, challenge, quote } from './refusals.js'
+import { RequiredScopes } from './scopes.js'
+import type { VerifiedToken } from './token-cache.js'
+
+export class AccessCheck {
+  #hasIssuer: boolean
+  #scopes: RequiredScopes | undefined
+  #publicUrl: string | undefined
+
+  constructor(oidc: OidcConfig | undefined, publicUrl: string | undefined) {
+    this.#hasIssuer = oidc !== undefined
+    this.#scopes = oidc?.scopes === undefined ? undefined : new RequiredScopes(oidc.scopes)
+    this.#publicUrl = publicUrl
+  }
+
+  /** For a call with a valid token. */
+  checkToken(call: Call, token: VerifiedToken, next: Next): MaybePromise<Outcome> {
+    // Before a refusal too, so that the record names the caller.
+    call.set(identity, token.identity)
+    const fault = tenantMismatch(call.headers['x-tenant'], token.identity)
+    if (fault !== undefined) return Promise.resolve(this.invalidToken(call, fault))
+    if (token.servers === undefined && this.#scopes === undefined) return next()
+    return this.#checkServerAndScopes(call, token, next)
+  }
+
+  /** For a call without a token, where the policy allows it. */
+  async checkAnonymous(call: Call, caller: Identity, next: Next): Promise<Outcome> {
+    call.set(identity, caller)
+    const fault = tenantMismatch(call.headers['x-tenant'], caller)
+    if (fault !== undefined) return this.invalidToken(call, fault)
+    if (this.#scopes !== undefined) {
+      const needed = await this.#scopes.forCall(call, await serverOf(call))
+      if (needed.length > 0)
+        return this.missingToken(call, 'A bearer token is required for this call.', needed)
+    }
+    return next()
+  }
+
+  async #checkServerAndScopes(call: Call, token: VerifiedToken, next: Next): Promise<Outcome> {
+    const server = await serverOf(call)
+    if (token.servers !== undefined && !token.servers.has(server)) {
+      return this.invalidToken(
+        call,
+        new Refusal('UNAUTHENTICATED', 'The token is for another server of this gateway.'),
+      )
+    }
+    if (this.#scopes === undefined) return next()
+    const needed = await this.#scopes.forCall(call, server)
+    const missing = needed.filter((scope) => !token.scopes.has(scope))
+    if (missing.length === 0) return next()
+    const description = `The token lacks the scope${missing.length === 1 ? '' : 's'} ${missing.join(' ')}.`
+    const scopes = this.#scopes.toRequest(needed, token.scopes)
+    return denied('TOOL_NOT_ALLOWED', description, {
+      denial: { level: 'gateway', type: 'authn', reason: 'insufficient_scope' },
+      headers: this.#headers(call, { error: 'insufficient_scope', description, scopes }),
+    })
+  }
+
+  /** For an invalid token, or a tenant that does not match. */
+  invalidToken(call: Call, { code, message }: Refusal): Denied {
+    const scopes = this.#scopes?.forServer(targetOf(call)) ?? []
+    const headers = this.#headers(call, { error: 'invalid_token', description: message, scopes })
+    return denied(code, message, { headers })
+  }
+
+  /** RFC 6750 §3.1: without a token the challenge has no error code. */
+  missingToken(call: Call, message: string, needed?: readonly string[]): Denied {
+    const scopes = needed ?? this.#scopes?.forServer(targetOf(call)) ?? []
+    return denied('UNAUTHENTICATED', message, { headers: this.#headers(call, { scopes }) })
+  }
+
+  /** Resource metadata (RFC 9728) of a server, or of the whole gateway. */
+  describe(issuer: string, server: string | undefined): ResourceMetadata {
+    const scopes = this.#scopes?.forServer(server) ?? []
+    return {
+      authorization_servers: [issuer],
+      ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
+      bearer_methods_supported: ['header'],
+    }
+  }
+
+  #headers(call: Call, parameters: Challenge): { 'www-authenticate': string } {
+    const resourceMetadata = this.#hasIssuer ? this.#metadataOf(call) : undefined
+    return { 'www-authenticate': challenge({ ...parameters, resourceMetadata }) }
+  }
+
+  #metadataOf(call: Call): string | undefined {
+    const base = this.#publicUrl ?? call.get(reachedAt)?.()
+    const resource = base === undefined ? undefined : urlOf(base, targetOf(call))
+    return resource === undefined ? undefined : metadataUrl(resource)
+  }
+}
+
+/** The refusal where `x-tenant` is not the caller's tenant; undefined where it is absent or equal. */
+export function tenantMismatch(header: string | string[] | undefined, caller: Identity): Refusal | undefined {
+  if (header === undefined || header === caller.tenant) return undefined
+  return new Refusal(
+    'UNAUTHORIZED_TENANT',
+    caller.authenticated
+      ? `x-tenant says ${quote(header)}, the token ${quote(caller.tenant)}.`
+      : `x-tenant says ${quote(header)}; a call without a token has the tenant ${quote(caller.tenant)}.`,
+  )
+}
+
+/** The server named in the path; undefined where only the body names it. */
+function targetOf(call: Call): string | undefined {
+  return call.protocol === 'a2a' ? undefined : call.target.server
+}
+
+/** Reads the body where only it names the server; then rejects with the request's `Refusal`. */
+async function serverOf(call: Call): Promise<string> {
+  return targetOf(call) ?? (await call.request()).server
+}

@@ -1,0 +1,27 @@
+// docs/architecture.md names files and folders; this test checks that they exist.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const page = readFileSync(join(root, 'docs', 'architecture.md'), 'utf8')
+const paths: readonly string[] =
+  page.match(/\b(?:core|plugins|app|control-plane|examples|test|bench)\/[\w./-]*/g) ?? []
+
+describe('docs/architecture.md', () => {
+  it('names files and folders that exist', () => {
+    const named = paths.map((path) => path.replace(/[.]+$/, ''))
+    expect(named).to.have.length.above(80)
+    expect(named.filter((path) => !existsSync(join(root, path)))).to.deep.equal([])
+  })
+
+  it('lists every folder of core, plugins and app', () => {
+    const folders = ['core', 'plugins', 'app'].flatMap((parent) =>
+      readdirSync(join(root, parent), { withFileTypes: true })
+        .filter((entry) => entry.isDirectory() && !['bin', 'dist', 'node_modules'].includes(entry.name))
+        .map(({ name }) => `${parent}/${name}/`),
+    )
+    expect(folders.filter((folder) => !paths.includes(folder))).to.deep.equal([])
+  })
+})
