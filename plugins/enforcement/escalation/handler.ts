@@ -23,7 +23,7 @@ import type { EscalationEvents } from './events.js'
 import { fingerprintOf, principalKeyOf } from './fingerprint.js'
 import type { EscalationRepository } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
-import type { StoredEscalation } from './stored-escalation.js'
+import { type StoredEscalation, TRUNCATED } from './stored-escalation.js'
 import { callerOf } from './voters.js'
 
 /** Characters of the arguments that reviewers see. */
@@ -209,7 +209,7 @@ export class EscalationHandler {
 function preview(args: string, redacted: (text: string) => string): string {
   const text = redacted(args.slice(0, 4 * MAX_SHOWN_ARGS))
   const isWhole = args.length <= 4 * MAX_SHOWN_ARGS && text.length <= MAX_SHOWN_ARGS
-  return isWhole ? text : `${text.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
+  return isWhole ? text : `${text.slice(0, MAX_SHOWN_ARGS).toWellFormed()}${TRUNCATED}`
 }
 
 /** The id in the caller's header. */
