@@ -53,6 +53,7 @@ export {
   type CallTarget,
   type CallTrace,
   callRequest,
+  canonicalInput,
   type RequestKind,
   requestReference,
 } from './call/request.js'

@@ -34,6 +34,7 @@ const caseSchema = z.object({
   reason: z.string(),
   detail: z.string().optional(),
   args: z.string().optional(),
+  input_sha256: z.string().optional(),
   severity: z.string(),
   strategy: z.string(),
   approval_set_id: z.string().optional(),
@@ -170,6 +171,9 @@ async function print(
     ['status', `${shown.status}${decided}${shown.used ? ', used' : ''}`],
     ['call', shown.reference],
     ...(shown.args === undefined ? [] : [['args', shown.args] as [string, string]]),
+    ...(shown.input_sha256 === undefined
+      ? []
+      : [['truncated', `the whole input has the SHA-256 ${shown.input_sha256}`] as [string, string]]),
     ['caller', `${shown.principal} of ${shown.tenant}`],
     ['why', shown.detail === undefined ? shown.reason : `${shown.reason}: ${shown.detail}`],
     ['severity', shown.severity],

@@ -49,5 +49,6 @@ export function createMcpProxy(
     limits: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
     client: mcpClient,
     probeTimeoutMs: server.upstreamTimeoutMs,
+    passParams: server.mcp.pass_params,
   })
 }

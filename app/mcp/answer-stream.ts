@@ -11,6 +11,7 @@ import {
   Refusal,
 } from '@svc/core'
 import { eventOf, readEvent, type SseEvent, SseOverflow, SseSplitter, withData } from '@svc/core/http'
+import { hasDuplicateMembers } from '@svc/core/json'
 import { isUpstreamError, type UpstreamAnswer } from '../upstream/answer.js'
 import type { RequestId } from './message.js'
 import type { ResponseFilter } from './response-filter.js'
@@ -103,16 +104,23 @@ export class McpAnswerStream implements AnswerStream {
     const event = read(bytes)
     if (event.id !== null && event.id !== '') this.#isResumable = true
     const message = messageIn(event)
-    if (message === undefined || !isResponse(message)) return { bytes }
+    if (message === undefined) return { bytes }
+    const isAmbiguous = hasDuplicateMembers(event.data, message)
     const { id, isStanding, review } = this.#parts
+    if (!isResponse(message)) {
+      const shown = await review.message(message)
+      if (shown === undefined) return { bytes: new Uint8Array() }
+      return { bytes: isAmbiguous || shown !== message ? withData(bytes, JSON.stringify(shown)) : bytes }
+    }
     const isReplay = id === undefined
     if (!isReplay) checkResponse(message, id)
     if (this.#isAnswered) throw new ProtocolViolation('The upstream answered twice.')
     const other = isReplay ? this.#parts.replacementFor(message) : undefined
     if (other !== undefined) return { bytes: withData(bytes, other) }
     const reviewed = await review.response(message)
-    const content = reviewed === message ? event.data : JSON.stringify(reviewed)
-    const shown = reviewed === message ? bytes : withData(bytes, content)
+    const isSame = reviewed === message && !isAmbiguous
+    const content = isSame ? event.data : JSON.stringify(reviewed)
+    const shown = isSame ? bytes : withData(bytes, content)
     if (isStanding) return { bytes: shown }
     const { digest, error } = verdictOf(reviewed)
     this.#isAnswered = true

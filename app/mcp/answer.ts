@@ -1,5 +1,6 @@
 // Turns an upstream's answer into the outcome of the call.
 import type { Completed, Denied, Failed, Outcome } from '@svc/core'
+import { hasDuplicateMembers } from '@svc/core/json'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import { failureOf, McpAnswerStream } from './answer-stream.js'
@@ -86,10 +87,11 @@ async function answered(
   limits: AnswerLimits,
 ): Promise<Outcome> {
   const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
-  const message = readServerMessage(readText(bytes))
+  const text = readText(bytes)
+  const message = readServerMessage(text)
   checkResponse(message, id)
   const reviewed = await context.review.response(message)
-  return completed(answer, bodyOf(bytes, message, reviewed), verdictOf(reviewed))
+  return completed(answer, bodyOf(bytes, text, message, reviewed), verdictOf(reviewed))
 }
 
 /** 4xx and 5xx are passed on, with lists filtered. */
@@ -102,24 +104,29 @@ async function refusedByUpstream(
   if (type === EVENTS) throw new ProtocolViolation('The upstream sent an error as a stream of events.')
   const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
   if (type !== JSON_TYPE) return completed(answer, bytes, { digest: null, error: 'UPSTREAM' })
-  const message = looseMessage(bytes)
-  const reviewed =
-    message === undefined || !isResponse(message) ? message : await context.review.response(message)
-  const body = message === undefined || reviewed === undefined ? bytes : bodyOf(bytes, message, reviewed)
+  const text = readLoosely(() => readText(bytes))
+  const message = text === undefined ? undefined : readLoosely(() => readServerMessage(text))
+  if (text === undefined || message === undefined) {
+    return completed(answer, bytes, { digest: null, error: 'UPSTREAM' })
+  }
+  const reviewed = isResponse(message) ? await context.review.response(message) : message
+  const body = bodyOf(bytes, text, message, reviewed)
   return completed(answer, body, { digest: null, error: 'UPSTREAM' })
 }
 
-function looseMessage(bytes: Uint8Array): Fields | undefined {
+function readLoosely<T>(read: () => T): T | undefined {
   try {
-    return readServerMessage(readText(bytes))
+    return read()
   } catch (fault) {
     if (fault instanceof ProtocolViolation) return undefined
     throw fault
   }
 }
 
-function bodyOf(bytes: Uint8Array, message: Fields, reviewed: Fields): Uint8Array {
-  return reviewed === message ? bytes : Buffer.from(JSON.stringify(reviewed))
+/** The bytes as they came, where the review changed nothing and every parser reads them alike. */
+function bodyOf(bytes: Uint8Array, text: string, message: Fields, reviewed: Fields): Uint8Array {
+  const isSame = reviewed === message && !hasDuplicateMembers(text, message)
+  return isSame ? bytes : Buffer.from(JSON.stringify(reviewed))
 }
 
 function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLimits): Completed {

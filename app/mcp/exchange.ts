@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Credential, slot } from '@svc/core'
 import type { Message, RequestId } from './message.js'
 import { isStateless, type RpcCode } from './protocol.js'
+import type { BoundTask } from './session-binding.js'
 
 export interface McpExchange {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -15,7 +16,9 @@ export interface McpExchange {
   readonly credential?: () => Promise<Credential | undefined>
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
-  /** Known once the body was read. */
+  /** The tasks that the message names. */
+  tasks: readonly BoundTask[]
+  /** Known once the body was read, with the server's own task ids. */
   message: Message | undefined
   /** The id of the JSON-RPC error in a refusal. */
   id: RequestId | undefined
@@ -31,7 +34,14 @@ export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 export function openExchange(
   head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'sessionTag'>,
 ): McpExchange {
-  return { ...head, message: undefined, id: undefined, protocolError: undefined, isForeignSession: false }
+  return {
+    ...head,
+    tasks: [],
+    message: undefined,
+    id: undefined,
+    protocolError: undefined,
+    isForeignSession: false,
+  }
 }
 
 /**

@@ -39,7 +39,21 @@ const maxMethod = 256
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
 /** Params that decide what a call is, or that stages judge. */
-const judged = new Set(['name', 'arguments', 'uri', 'ref', 'type', 'argument', '_meta', 'notifications'])
+const judged = new Set([
+  'name',
+  'arguments',
+  'uri',
+  'ref',
+  'type',
+  'argument',
+  'context',
+  '_meta',
+  'notifications',
+  'inputResponses',
+  'requestState',
+  'task',
+  'taskId',
+])
 const judgedSkeletons = new Set([...judged].map(confusableSkeleton))
 
 /** The JSON value in `bytes`. Throws `McpRefusal`. */

@@ -10,7 +10,6 @@ import {
   failed,
   type Outcome,
 } from '@svc/core'
-import { canonicalize } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
@@ -25,6 +24,7 @@ import { ResponseFilter } from './response-filter.js'
 import { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
+import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
@@ -43,6 +43,8 @@ export interface McpProxyOptions {
   readonly client: { readonly name: string; readonly version: string }
   /** Time limit for asking a server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
+  /** Params of guarded methods that the policy passes, beside those of the protocol. */
+  readonly passParams: readonly string[]
   /** Called for the first request with a session; rejects where the key cannot be read. */
   sessions(): Promise<SessionBinding>
 }
@@ -52,6 +54,7 @@ export class McpProxy {
   #versions: ServerVersions
   #withheld = new WithheldResponses()
   #tools: McpToolClient
+  #tasks = new KnownTasks()
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
@@ -73,7 +76,8 @@ export class McpProxy {
 
   /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
   read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
-    return readRequest(call, exchange, bytes, this.#versions)
+    const { passParams } = this.#parts
+    return readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
@@ -93,11 +97,13 @@ export class McpProxy {
     const foreign = await this.#checkSession(call, exchange)
     if (foreign !== undefined) return foreign
     const upstream = exchange.upstream()
+    const unusable = await this.#checkTasks(call, exchange, request, upstream)
+    if (unusable !== undefined) return unusable
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
     const { message, method } = exchange
-    const body = message === undefined ? {} : { body: canonicalize(message.whole) }
+    const body = message === undefined ? {} : { body: JSON.stringify(message.whole) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     try {
@@ -131,6 +137,8 @@ export class McpProxy {
       review: new ResponseFilter(call, request, exchange, {
         versions: this.#versions,
         annotations: this.#parts.annotations,
+        tasks: this.#tasks,
+        sessions: () => this.#parts.sessions(),
       }),
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
       withhold: () => id !== undefined && this.#withheld.add(exchange, id),
@@ -151,6 +159,30 @@ export class McpProxy {
     if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
     exchange.isForeignSession = true
     return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+
+  /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
+  async #checkTasks(
+    call: Call,
+    exchange: McpExchange,
+    request: CallRequest,
+    upstream: URL,
+  ): Promise<Denied | undefined> {
+    if (exchange.tasks.length === 0) return undefined
+    const sessions = await this.#parts.sessions()
+    for (const task of exchange.tasks) {
+      if (!sessions.isBoundTask(call, task)) {
+        return denied('TARGET_NOT_FOUND', 'There is no such task of this caller.')
+      }
+      const version = await this.#versions.of(upstream, exchange.credential)
+      if (!call.mayRequest(referenceOf(exchange.server, 'tool', task.tool, version), 'tool')) {
+        return denied('TOOL_NOT_ALLOWED', 'The tool of the task may not be used.', {
+          denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+        })
+      }
+      this.#tasks.add(request.server, task)
+    }
+    return undefined
   }
 
   async #withBoundSession(call: Call, outcome: Outcome): Promise<Outcome> {

@@ -10,18 +10,25 @@ import { idOf, isObject, type Message, parseBody, readMessage } from './message.
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
+import { splitTaskIds } from './tasks.js'
 
 const maxId = 1024
+
+export interface RequestRules {
+  readonly versions: ServerVersions
+  /** Params of guarded methods that the policy passes, beside those of the protocol. */
+  readonly passParams: readonly string[]
+}
 
 /** Completes the exchange and the call's target as far as the request is valid. Rejects with `Refusal`. */
 export async function readRequest(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
-  versions: ServerVersions,
+  rules: RequestRules,
 ): Promise<CallRequest> {
   try {
-    return await read(call, exchange, bytes, versions)
+    return await read(call, exchange, bytes, rules)
   } catch (fault) {
     if (fault instanceof McpRefusal) exchange.protocolError = fault.rpcCode
     throw fault
@@ -32,11 +39,13 @@ async function read(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
-  versions: ServerVersions,
+  { versions, passParams }: RequestRules,
 ): Promise<CallRequest> {
   const { server } = exchange
   const subject =
-    bytes === null || exchange.method !== 'POST' ? subjectOfMethod(exchange) : readBody(call, exchange, bytes)
+    bytes === null || exchange.method !== 'POST'
+      ? subjectOfMethod(exchange)
+      : readBody(call, exchange, bytes, passParams)
   call.refineTarget({ tool: subject.name, mcpMethod: subject.method })
   const idempotencyKey = keyOf(exchange)
   const escalationId = escalationOf(exchange)
@@ -61,18 +70,25 @@ async function read(
   return validName(() => callRequest(request))
 }
 
-function readBody(call: Call, exchange: McpExchange, bytes: Uint8Array): Subject {
+function readBody(
+  call: Call,
+  exchange: McpExchange,
+  bytes: Uint8Array,
+  passParams: readonly string[],
+): Subject {
   if (mediaType(exchange.headers['content-type']) !== 'application/json') {
     throw invalidRequest('content-type: expected application/json.')
   }
   const value: JsonValue = parseBody(bytes)
   exchange.id = idOf(value)
   const message = readMessage(value)
-  exchange.message = message
+  const split = splitTaskIds(message)
+  exchange.message = split.message
+  exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
   validateHeaders(exchange.headers, message)
-  return subjectOf(message)
+  return subjectOf(split.message, passParams)
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

@@ -8,35 +8,73 @@ import { referenceOf } from './request.js'
 import type { Fields } from './rpc-response.js'
 import { hasServerInfo, versionIn } from './server-info.js'
 import type { ServerVersions } from './server-versions.js'
+import type { SessionBinding } from './session-binding.js'
+import { isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
 
 /** The caches that learn from the answers of servers. */
 export interface LearningCaches {
   readonly versions: ServerVersions
   readonly annotations: AnnotationCache
+  readonly tasks: KnownTasks
+  /** Rejects where the key cannot be read. */
+  sessions(): Promise<SessionBinding>
 }
 
 export class ResponseFilter {
   #call: Call
   #request: CallRequest
   #exchange: McpExchange
-  #versions: ServerVersions
-  #annotations: AnnotationCache
+  #caches: LearningCaches
 
   constructor(call: Call, request: CallRequest, exchange: McpExchange, caches: LearningCaches) {
     this.#call = call
     this.#request = request
     this.#exchange = exchange
-    this.#versions = caches.versions
-    this.#annotations = caches.annotations
+    this.#caches = caches
   }
 
   /** The same object when nothing is removed. Rejects with `Refusal` when the server's version cannot be learned. */
   async response(message: Fields): Promise<Fields> {
+    const listed = await this.#withLists(message)
+    const { result } = listed
+    if (!isFields(result) || !namesTasks(listed)) return listed
+    return { ...listed, result: await this.#withTasks(result) }
+  }
+
+  /** A server's request or notification; undefined where it is not for this caller. */
+  async message(message: Fields): Promise<Fields | undefined> {
+    const { method, params } = message
+    if (!isFields(params) || !namesTasks(message)) return message
+    const ids = await this.#taskIds()
+    if (!isStatus(method)) return { ...message, params: ids.related(params) }
+    return ids.owns(params['taskId']) ? { ...message, params: ids.related(ids.named(params)) } : undefined
+  }
+
+  async #withTasks(result: Fields): Promise<Fields> {
+    const { kind, name } = this.#request
+    const ids = await this.#taskIds()
+    const related = ids.related(result)
+    if (kind === 'tool') return ids.created(related, name)
+    if (kind !== 'protocol') return related
+    const { tasks } = related
+    if (!Array.isArray(tasks)) return ids.named(related)
+    const mayUseTool = async (tool: string): Promise<boolean> => {
+      const version = await this.#caches.versions.of(this.#exchange.upstream(), this.#exchange.credential)
+      return this.#mayRequest('tool', tool, version)
+    }
+    return { ...related, tasks: await ids.listed(tasks, mayUseTool) }
+  }
+
+  async #taskIds(): Promise<TaskIds> {
+    return new TaskIds(this.#call, await this.#caches.sessions(), this.#caches.tasks)
+  }
+
+  async #withLists(message: Fields): Promise<Fields> {
     const { result } = message
     if (hasServerInfo(this.#request.method)) this.#learn(result)
     // The result of a guarded method was judged by its reference.
     if (this.#request.kind !== 'protocol' || !isListing(result)) return message
-    const version = await this.#versions.of(this.#exchange.upstream())
+    const version = await this.#caches.versions.of(this.#exchange.upstream())
     this.#refineTarget(version)
     this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
@@ -46,7 +84,7 @@ export class ResponseFilter {
   #learn(result: unknown): void {
     const version = isFields(result) ? versionIn(result) : undefined
     if (version === undefined) return
-    this.#versions.learn(this.#exchange.upstream(), version)
+    this.#caches.versions.learn(this.#exchange.upstream(), version)
     this.#refineTarget(version)
   }
 
@@ -54,7 +92,7 @@ export class ResponseFilter {
   #learnTools(version: string, result: unknown): void {
     if (this.#request.method !== 'tools/list') return
     const { server, upstream } = this.#exchange
-    this.#annotations.learn({ server, upstream: upstream(), version }, result)
+    this.#caches.annotations.learn({ server, upstream: upstream(), version }, result)
   }
 
   /** For the record, which is written after the answer was read. */

@@ -1,5 +1,6 @@
 // Reads JSON-RPC messages of an upstream. Unlike a caller's message, they are read as clients will read them: a number
-// that a double cannot represent is legal here, and the bytes are passed on unchanged.
+// that a double cannot represent is legal here, and the bytes are passed on unchanged where every parser reads them
+// alike.
 import type { ErrorCode } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { isFields } from './listing.js'

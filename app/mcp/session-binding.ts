@@ -25,6 +25,14 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
   return { headers: { ...headers, [SESSION]: id }, sessionTag }
 }
 
+/** A task of a tool call, with the tag that came with its id. */
+export interface BoundTask {
+  readonly tag: string
+  readonly tool: string
+  /** The server's own. */
+  readonly id: string
+}
+
 export class SessionBinding {
   #key: string
 
@@ -35,9 +43,7 @@ export class SessionBinding {
 
   /** Whether `tag` came with this id in an answer to the same caller. */
   isBound(call: Call, id: string, tag: string): boolean {
-    const expected = Buffer.from(this.#tagOf(call, id))
-    const given = Buffer.from(tag)
-    return given.length === expected.length && timingSafeEqual(given, expected)
+    return isEqual(tag, this.#tagOf(call, id))
   }
 
   /** The id for the client. */
@@ -45,10 +51,28 @@ export class SessionBinding {
     return `${this.#tagOf(call, id)}.${id}`
   }
 
-  #tagOf(call: Call, id: string): string {
-    const text = JSON.stringify([call.target.server, principalKeyOf(call.get(identity) ?? anonymous), id])
+  bindTask(call: Call, tool: string, id: string): BoundTask {
+    return { tag: this.#tagOf(call, 'task', tool, id), tool, id }
+  }
+
+  isBoundTask(call: Call, { tag, tool, id }: BoundTask): boolean {
+    return isEqual(tag, this.#tagOf(call, 'task', tool, id))
+  }
+
+  #tagOf(call: Call, ...parts: readonly string[]): string {
+    const text = JSON.stringify([
+      call.target.server,
+      principalKeyOf(call.get(identity) ?? anonymous),
+      ...parts,
+    ])
     return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, 22)
   }
+}
+
+function isEqual(tag: string, other: string): boolean {
+  const expected = Buffer.from(other)
+  const given = Buffer.from(tag)
+  return given.length === expected.length && timingSafeEqual(given, expected)
 }
 
 const anonymous = { tenant: '', authenticated: false }

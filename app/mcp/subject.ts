@@ -3,6 +3,7 @@
 import type { RequestKind } from '@svc/core'
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import { methodSkeleton } from './confusables.js'
+import { judgedParams, type ParamNames } from './judged-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { checkMembers, isObject, type Message } from './message.js'
 import { rpcCodes } from './protocol.js'
@@ -14,36 +15,51 @@ export interface Subject {
   readonly name: string
   /** The arguments that stages judge and the record hashes. */
   readonly args: JsonValue
+  /** What else of a guarded method's params stages judge and the record hashes. */
+  readonly params?: JsonObject
 }
 
-type Guarded = (params: JsonObject) => Omit<Subject, 'method'>
+interface Guarded extends ParamNames {
+  read(params: JsonObject): Omit<Subject, 'method'>
+}
+
+/** What a client adds when it repeats a request that asked for input (2026-07-28). */
+const round = ['inputResponses', 'requestState']
+const called = ['name', 'arguments']
 
 /** The methods that need an allowed reference. Names are matched exactly. */
 const guarded: Readonly<Record<string, Guarded>> = {
-  'tools/call': (params) => ({ kind: 'tool', name: named(params, 'name'), args: argumentsOf(params) }),
-  'prompts/get': (params) => ({ kind: 'prompt', name: named(params, 'name'), args: argumentsOf(params) }),
-  'resources/read': resource,
-  'resources/subscribe': resource,
-  'resources/unsubscribe': resource,
-  'completion/complete': completion,
+  'tools/call': { own: called, others: [...round, 'task'], read: (params) => callOf('tool', params) },
+  'prompts/get': { own: called, others: round, read: (params) => callOf('prompt', params) },
+  'resources/read': { own: ['uri'], others: round, read: resource },
+  'resources/subscribe': { own: ['uri'], others: [], read: resource },
+  'resources/unsubscribe': { own: ['uri'], others: [], read: resource },
+  'completion/complete': { own: ['ref', 'argument', 'context'], others: [], read: completion },
 }
 
 /** Opens a stream of notifications; the resources it names are guarded like subscriptions to them. */
 export const LISTEN_METHOD = 'subscriptions/listen'
 
-const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD].map(methodSkeleton))
+/** Methods whose task is the caller's or is not found. */
+const taskMethods = ['tasks/get', 'tasks/result', 'tasks/update', 'tasks/cancel', 'tasks/list']
+
+const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD, ...taskMethods].map(methodSkeleton))
 
 /** The same limit as in references; the record contains refused names. */
 const maxName = 4096
 
 /** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
-export function subjectOf(message: Message): Subject {
+export function subjectOf(message: Message, passParams: readonly string[]): Subject {
   if (message.type === 'response')
     return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
   const { method, params } = message
-  const read = Object.hasOwn(guarded, method) ? guarded[method] : undefined
-  if (read === undefined) {
-    if (method !== LISTEN_METHOD && guardedSkeletons.has(methodSkeleton(method))) {
+  const known = Object.hasOwn(guarded, method) ? guarded[method] : undefined
+  if (known === undefined) {
+    if (
+      method !== LISTEN_METHOD &&
+      !taskMethods.includes(method) &&
+      guardedSkeletons.has(methodSkeleton(method))
+    ) {
       throw new McpRefusal(rpcCodes.methodNotFound, 'No such method; method names are matched exactly.')
     }
     if (method === LISTEN_METHOD) resourceSubscriptions(params)
@@ -51,7 +67,10 @@ export function subjectOf(message: Message): Subject {
   }
   // A server may run a notification like a request, only without an answer.
   if (message.type === 'notification') throw invalidRequest(`id: ${method} is a request.`)
-  return { method, ...read(params) }
+  const { params: ofReference, ...subject } = known.read(params)
+  const others = judgedParams(params, known, passParams)
+  const judged = ofReference === undefined ? others : { ...others, ...ofReference }
+  return { method, ...subject, ...(judged === undefined ? {} : { params: judged }) }
 }
 
 /** The resources a `subscriptions/listen` names. Throws `McpRefusal`. */
@@ -71,6 +90,10 @@ export function resourceSubscriptions(params: JsonObject): string[] {
 
 const SUBSCRIPTIONS = 'resourceSubscriptions'
 
+function callOf(kind: 'tool' | 'prompt', params: JsonObject): Omit<Subject, 'method'> {
+  return { kind, name: named(params, 'name'), args: argumentsOf(params) }
+}
+
 function resource(params: JsonObject): Omit<Subject, 'method'> {
   const uri = named(params, 'uri')
   return { kind: 'resource', name: uri, args: { uri } }
@@ -78,17 +101,27 @@ function resource(params: JsonObject): Omit<Subject, 'method'> {
 
 /** A completion has the reference of its prompt or resource. */
 function completion(params: JsonObject): Omit<Subject, 'method'> {
-  const { _meta, ref, ...args } = params
+  const { ref, argument, context } = params
   if (!isObject(ref)) throw invalidParams('ref: expected an object.')
   checkMembers(ref)
+  const args = {
+    ...(argument === undefined ? {} : { argument }),
+    ...(context === undefined ? {} : { context }),
+  }
   switch (ref['type']) {
     case 'ref/prompt':
-      return { kind: 'prompt', name: named(ref, 'name'), args }
+      return { kind: 'prompt', name: named(ref, 'name'), args, ...restOf(ref, 'name') }
     case 'ref/resource':
-      return { kind: 'resource', name: named(ref, 'uri'), args }
+      return { kind: 'resource', name: named(ref, 'uri'), args, ...restOf(ref, 'uri') }
     default:
       throw invalidParams('ref.type: expected "ref/prompt" or "ref/resource".')
   }
+}
+
+/** What a `ref` holds beside its type and name. */
+function restOf(ref: JsonObject, name: 'name' | 'uri'): Pick<Subject, 'params'> {
+  const rest = Object.entries(ref).filter(([member]) => member !== 'type' && member !== name)
+  return rest.length === 0 ? {} : { params: { ref: Object.fromEntries(rest) } }
 }
 
 function named(params: JsonObject, member: 'name' | 'uri'): string {
@@ -100,7 +133,7 @@ function named(params: JsonObject, member: 'name' | 'uri'): string {
 }
 
 function argumentsOf(params: JsonObject): JsonObject {
-  const args = params['arguments'] ?? {}
+  const { arguments: args = {} } = params
   if (!isObject(args)) throw invalidParams('arguments: expected an object.')
   return args
 }

@@ -36,6 +36,7 @@ import {
   type Send,
   sessionHeaders,
 } from './client-sessions.js'
+import { encoded } from './header-text.js'
 import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
@@ -116,7 +117,7 @@ export class McpToolClient {
     const headers = {
       ...upstreamHeaders(call, request),
       ...sessionHeaders(session),
-      ...(isStateless ? { 'mcp-method': 'tools/call', 'mcp-name': headerText(request.name) } : {}),
+      ...(isStateless ? { 'mcp-method': 'tools/call', 'mcp-name': encoded(request.name) } : {}),
       accept,
       'content-type': 'application/json',
     }
@@ -227,12 +228,6 @@ function metaOf(client: ClientInfo): object {
     [META_CLIENT_INFO]: client,
     [META_CLIENT_CAPABILITIES]: {},
   }
-}
-
-/** 2026-07-28, "Value Encoding". */
-function headerText(name: string): string {
-  const isPlain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(name) && !/^=\?base64\?/i.test(name)
-  return isPlain ? name : `=?base64?${Buffer.from(name).toString('base64')}?=`
 }
 
 function uncounted(): void {

@@ -1,12 +1,12 @@
 // The MCP headers in both directions. Only named headers are passed on.
 import type { AnswerHeaders } from '@svc/core'
 import type { McpExchange } from './exchange.js'
+import { encoded } from './header-text.js'
+import { PARAM_PREFIX } from './param-headers.js'
+import { TASKS_PREFIX } from './tasks.js'
 
 /** Checked against the body where they repeat it, then passed on unchanged. */
 const toUpstream = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'last-event-id']
-
-/** Headers that repeat tool parameters; intermediaries must pass them on (2026-07-28, "Custom Headers"). */
-const paramPrefix = 'mcp-param-'
 
 /** Headers about the message itself; the HTTP layer sets `content-length`. */
 const toClient = [
@@ -23,10 +23,19 @@ export function headersUpstream(exchange: McpExchange): Record<string, string> {
   const headers: Record<string, string> = { accept: acceptOf(exchange) }
   if (exchange.method === 'POST') headers['content-type'] = 'application/json'
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
+  const { message, tasks } = exchange
+  // The header repeats the id of the client.
+  if (headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
+    headers['mcp-name'] = encoded(tasks[0].id)
+  }
   for (const [name, value] of Object.entries(exchange.headers)) {
-    if (name.startsWith(paramPrefix)) copy(headers, name, value)
+    if (name.startsWith(PARAM_PREFIX)) copy(headers, name, value)
   }
   return headers
+}
+
+function isOfTask(message: McpExchange['message']): boolean {
+  return message !== undefined && message.type !== 'response' && message.method.startsWith(TASKS_PREFIX)
 }
 
 export function headersToClient(from: AnswerHeaders): AnswerHeaders {

@@ -81,6 +81,17 @@ const serverSchema = z
       .describe(
         'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default `mcp-sessions.key` in sec0Dir, made on first use. Gateways on several hosts need the same.',
       ),
+    mcp: z
+      .strictObject({
+        pass_params: z
+          .array(z.string().min(1))
+          .default([])
+          .describe(
+            'Names of params that guarded MCP methods may have beside those of the protocol; others are refused. They are judged and hashed like arguments.',
+          ),
+      })
+      .prefault({})
+      .describe('The MCP protocol.'),
     tls: tlsSchema,
   })
   .prefault({})

@@ -70,8 +70,10 @@ export interface Escalation {
   readonly reason: string
   /** For reviewers: why it escalated. */
   readonly detail?: string
-  /** The call's arguments in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
+  /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string
+  /** SHA-256, hex, of the whole input; only where `args` is truncated. */
+  readonly wholeInputSha256?: string
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
   readonly approvalSetId?: string

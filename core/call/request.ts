@@ -1,6 +1,6 @@
 // The parsed request of a call, its agent, trace and target.
 import { canonicalize } from '../json/canonical.js'
-import type { JsonValue } from '../json/value.js'
+import type { JsonObject, JsonValue } from '../json/value.js'
 import { formatReference } from '../match/reference.js'
 
 export type CallProtocol = 'invoke' | 'a2a' | 'mcp'
@@ -22,6 +22,10 @@ export interface CallRequest {
   readonly args: JsonValue
   /** Canonical JSON of `args`. */
   readonly canonicalArgs: string
+  /** The judged params of an MCP request beside its arguments; absent without any. */
+  readonly params?: JsonObject
+  /** Canonical JSON of `params`. */
+  readonly canonicalParams?: string
   /** Size of the caller's body in bytes. */
   readonly bytes: number
   readonly idempotencyKey: string | null
@@ -36,7 +40,7 @@ export interface CallRequest {
   readonly round?: string
 }
 
-type DerivedField = 'reference' | 'canonicalArgs' | 'bytes'
+type DerivedField = 'reference' | 'canonicalArgs' | 'canonicalParams' | 'bytes'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
 export type CallRequestInit = Omit<CallRequest, DerivedField> & { readonly bytes?: number }
@@ -45,7 +49,15 @@ export type CallRequestInit = Omit<CallRequest, DerivedField> & { readonly bytes
 export function callRequest(init: CallRequestInit): CallRequest {
   const reference = requestReference(init)
   const canonicalArgs = canonicalize(init.args)
-  return { bytes: Buffer.byteLength(canonicalArgs), ...init, reference, canonicalArgs }
+  const request = { bytes: Buffer.byteLength(canonicalArgs), ...init, reference, canonicalArgs }
+  return init.params === undefined ? request : { ...request, canonicalParams: canonicalize(init.params) }
+}
+
+/** Canonical JSON of all that is judged: the arguments, or `{ arguments, params }` where there are such params. */
+export function canonicalInput(request: Pick<CallRequest, 'canonicalArgs' | 'canonicalParams'>): string {
+  const { canonicalArgs, canonicalParams } = request
+  if (canonicalParams === undefined) return canonicalArgs
+  return `{"arguments":${canonicalArgs},"params":${canonicalParams}}`
 }
 
 /** The canonical reference of a tool, prompt or resource; for kind `protocol` that of the server. */

@@ -2,6 +2,7 @@
 // schema code.
 export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
 export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './canonical.js'
+export { hasDuplicateMembers } from './duplicates.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 export { sha256Hex } from './hash.js'
 export { type JsonInputCode, JsonInputError } from './input-error.js'

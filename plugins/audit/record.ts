@@ -1,6 +1,7 @@
 // Builds the record of a settled call (contract.md §2.1, decisions.md §4).
 import {
   type Call,
+  canonicalInput,
   dedupe,
   effectOf,
   escalation,
@@ -94,7 +95,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     latency_ms: Math.round(result.latencyMs * 1000) / 1000,
     retries: call.retries,
     input_sha256:
-      result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(parsedRequest.canonicalArgs)),
+      result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(canonicalInput(parsedRequest))),
     output_sha256: result.digest,
     policy: { decision: isDenied ? 'deny' : 'allow', retention: context.retention },
     idempotency_key: parsedRequest?.idempotencyKey ?? null,

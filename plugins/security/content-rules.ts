@@ -40,19 +40,21 @@ export function contentRules({ egress_allowlist, fs_allowlist, fs_root }: Securi
   return rules
 }
 
+type CheckedRequest = Pick<CallRequest, 'kind' | 'args'> & Partial<Pick<CallRequest, 'method' | 'params'>>
+
 /**
  * Findings in the order of the arguments. Past eight of one reason, one more finding gives the number of the others.
- * Protocol requests have no arguments to check.
+ * Of the protocol's messages only a client's response, which has no method, is checked: it may answer a tool's question.
  */
 export function checkContent(
-  { kind, args }: Pick<CallRequest, 'kind' | 'args'>,
+  { kind, args, method, params }: CheckedRequest,
   rules: readonly ContentRule[],
   counter: ScanCounter = { characters: 0 },
 ): Finding[] {
-  if (kind === 'protocol' || rules.length === 0) return []
+  if ((kind === 'protocol' && method !== null) || rules.length === 0) return []
   const counts = rules.map(() => 0)
   const findings: Finding[] = []
-  forEachString(args, (text, flags, path) => {
+  const visit = (text: string, flags: number, path: readonly (string | number)[]): void => {
     for (const [i, { reason, rule }] of rules.entries()) {
       const violation = rule.violation(text, flags, counter)
       if (violation === undefined) continue
@@ -60,7 +62,9 @@ export function checkContent(
       counts[i] = count
       if (count <= MAX_FINDINGS) findings.push(finding(reason, `${shownPath(path)} ${violation}`))
     }
-  })
+  }
+  forEachString(args, visit)
+  if (params !== undefined) forEachString({ params }, visit)
   for (const [i, { reason }] of rules.entries()) {
     const more = (counts[i] ?? 0) - MAX_FINDINGS
     if (more > 0) findings.push(finding(reason, `${more} more in the arguments`))

@@ -40,6 +40,12 @@ export interface Asked {
   readonly request: CallRequest | undefined
 }
 
+export interface TestProxyOptions {
+  readonly maxBytes?: number
+  readonly probeTimeoutMs?: number
+  readonly passParams?: readonly string[]
+}
+
 export class TestProxy implements AsyncDisposable {
   readonly proxy: McpProxy
   #dispatcher = new UndiciDispatcher({
@@ -50,9 +56,9 @@ export class TestProxy implements AsyncDisposable {
   })
   #upstream: URL
 
-  constructor(upstream: string, over: { maxBytes?: number; probeTimeoutMs?: number } = {}) {
+  constructor(upstream: string, over: TestProxyOptions = {}) {
     this.#upstream = new URL(upstream)
-    const { maxBytes = 100_000, probeTimeoutMs = 5_000 } = over
+    const { maxBytes = 100_000, probeTimeoutMs = 5_000, passParams = [] } = over
     const clock = { now: Date.now, monotonic: () => performance.now() }
     this.proxy = new McpProxy({
       dispatcher: this.#dispatcher,
@@ -61,6 +67,7 @@ export class TestProxy implements AsyncDisposable {
       limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,
+      passParams,
       sessions: async () => new SessionBinding('a key of the test that is long enough'),
     })
   }
@@ -72,6 +79,7 @@ export class TestProxy implements AsyncDisposable {
       headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
       server,
       upstream: () => this.#upstream,
+      tasks: [],
       message: undefined,
       id: undefined,
       protocolError: undefined,

@@ -1,7 +1,7 @@
 // An MCP server of the test's, and the MCP proxy in front of it.
 import type { ServerResponse } from 'node:http'
 import type { ReferenceRule } from '@svc/core'
-import { TestProxy } from './mcp-proxy.js'
+import { TestProxy, type TestProxyOptions } from './mcp-proxy.js'
 import { startUpstream, type UpstreamCall } from './upstream.js'
 
 export type Message = Record<string, unknown>
@@ -45,7 +45,7 @@ export async function serverOf(answer: Answer) {
 export async function withProxy(
   answer: Answer,
   use: (proxy: TestProxy, calls: readonly UpstreamCall[]) => Promise<void>,
-  over: { maxBytes?: number; probeTimeoutMs?: number } = {},
+  over: TestProxyOptions = {},
 ): Promise<void> {
   const { upstream, url } = await serverOf(answer)
   const proxy = new TestProxy(url, over)

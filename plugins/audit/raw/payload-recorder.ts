@@ -6,6 +6,7 @@ import {
   type AnswerStream,
   type Call,
   type Clock,
+  canonicalInput,
   isStream,
   type Logger,
   type Meter,
@@ -59,7 +60,7 @@ export class PayloadRecorder {
       runId: agent.agentRef === null ? trace.traceId : (redacts?.text(agent.agentRef) ?? agent.agentRef),
       tenant,
     }
-    const input = parsedRequest?.canonicalArgs
+    const input = parsedRequest === undefined ? undefined : canonicalInput(parsedRequest)
     const output = this.#outputOf(call, settlement)
     const endedAt = this.#parts.clock.now()
     const { previewBytes } = this.#parts

@@ -2,6 +2,7 @@
 import {
   type Call,
   type CallRequest,
+  canonicalInput,
   type Denied,
   denied,
   type EscalationRule,
@@ -23,7 +24,7 @@ import type { EscalationEvents } from './events.js'
 import { fingerprintOf } from './fingerprint.js'
 import type { EscalationRepository } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
-import type { StoredEscalation } from './stored-escalation.js'
+import { type StoredEscalation, TRUNCATED } from './stored-escalation.js'
 import { callerOf } from './voters.js'
 
 /** Characters of the arguments that reviewers see. */
@@ -94,7 +95,7 @@ export class EscalationHandler {
     if (found?.fingerprint === fingerprint && covers(found, reasons)) return found
     throw new Refusal(
       'BAD_REQUEST',
-      'x-escalation-id names no escalation of this very call: the same tool, arguments and caller.',
+      'x-escalation-id names no escalation of this very call: the same tool, arguments, params and caller.',
     )
   }
 
@@ -182,9 +183,9 @@ export class EscalationHandler {
       tool: request.name,
       reference: request.reference,
       ...(showsArguments
-        ? { args: preview(request.canonicalArgs, (text) => redacts?.text(text) ?? text) }
+        ? { args: preview(canonicalInput(request), (text) => redacts?.text(text) ?? text) }
         : {}),
-      inputSha256: sha256Hex(request.canonicalArgs),
+      inputSha256: sha256Hex(canonicalInput(request)),
       principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
       principalKey: principalKeyOf(caller),
       caller: callerOf(id, caller),
@@ -209,7 +210,7 @@ export class EscalationHandler {
 function preview(args: string, redacted: (text: string) => string): string {
   const text = redacted(args.slice(0, 4 * MAX_SHOWN_ARGS))
   const isWhole = args.length <= 4 * MAX_SHOWN_ARGS && text.length <= MAX_SHOWN_ARGS
-  return isWhole ? text : `${text.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
+  return isWhole ? text : `${text.slice(0, MAX_SHOWN_ARGS).toWellFormed()}${TRUNCATED}`
 }
 
 /** The id in the caller's header. */

@@ -6,6 +6,9 @@ import { z } from 'zod'
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
+/** The last character of truncated arguments; no JSON ends with it. */
+export const TRUNCATED = '…'
+
 const voteSchema = z.strictObject({
   reviewer: z.string(),
   /** Hashes of the voter's names: two votes that share one are by the same person. */
@@ -108,6 +111,7 @@ export function publicView(value: StoredEscalation): Escalation {
     reason: reasons[0] ?? '',
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
+    ...(args?.endsWith(TRUNCATED) === true ? { wholeInputSha256: value.inputSha256 } : {}),
     severity,
     strategy: rule.strategy,
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),

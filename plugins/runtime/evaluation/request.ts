@@ -3,6 +3,7 @@
 import {
   type Call,
   type CallRequest,
+  canonicalInput,
   type DenyRule,
   type EvaluationRequest,
   type Finding,
@@ -64,8 +65,9 @@ function attributesOf(call: Call, request: CallRequest, { includeArguments }: Re
     sideEffecting: isSideEffecting(request, call.get(sideEffects)),
     hasIdempotencyKey: request.idempotencyKey !== null,
     findings: call.findings.map((finding) => redactedFinding(finding, redacts)),
-    inputSha256: sha256Hex(request.canonicalArgs),
+    inputSha256: sha256Hex(canonicalInput(request)),
     ...(includeArguments ? { arguments: request.args } : {}),
+    ...(includeArguments && request.params !== undefined ? { params: request.params } : {}),
   }
 }
 

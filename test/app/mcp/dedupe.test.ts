@@ -33,10 +33,11 @@ describe('calls with an idempotency key over MCP', () => {
     }))
     try {
       await use(
-        async ({ id = 1, method = 'tools/call', params = {}, headers = {} } = {}) => {
+        async ({ id = 1, method = 'tools/call', params: given = {}, headers = {} } = {}) => {
+          const params = method === 'resources/read' ? given : { name: 'pay', ...given }
           const response = await gateway.invoke(
             '/mcp/files',
-            { jsonrpc: '2.0', id, method, params: { name: 'pay', _meta: { [KEY]: 'k' }, ...params } },
+            { jsonrpc: '2.0', id, method, params: { _meta: { [KEY]: 'k' }, ...params } },
             { accept: 'application/json, text/event-stream', ...headers },
           )
           const text = await response.text()

@@ -12,6 +12,7 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
     headers: {},
     server: 'files',
     upstream: () => new URL('http://127.0.0.1:1/mcp'),
+    tasks: [],
     message: undefined,
     id: 7,
     protocolError: undefined,

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import type { ReferenceRule } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
@@ -75,6 +76,62 @@ describe('lists over MCP', () => {
         expect((await proxy.answer({ body: list, rules: [onlyEcho] })).text).to.equal(bytes)
       },
     )
+  })
+
+  describe('with a member twice', () => {
+    const allowed = '{"tools":[{"name":"echo"}]}'
+    const all = '{"tools":[{"name":"echo"},{"name":"drop"}]}'
+    const anew = `{"jsonrpc":"2.0","id":1,"result":${allowed}}`
+
+    for (const [what, text] of [
+      ['the result', `{"jsonrpc":"2.0","id":1,"result":${all},"result":${allowed}}`],
+      ['the result, once escaped', `{"jsonrpc":"2.0","id":1,"r\\u0065sult":${all},"result":${allowed}}`],
+      ['the list', `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"drop"}],"tools":[{"name":"echo"}]}}`],
+      ['the name', `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"drop","name":"echo"}]}}`],
+    ] as const) {
+      it(`(${what}) are sent as they were judged, in JSON, in errors and in events`, async () => {
+        for (const send of [
+          (to: ServerResponse) => to.writeHead(200, { 'content-type': 'application/json' }).end(text),
+          (to: ServerResponse) => to.writeHead(500, { 'content-type': 'application/json' }).end(text),
+          (to: ServerResponse) => events(to, `data: ${text}\n\n`),
+        ]) {
+          await withProxy(
+            (_message, response) => send(response),
+            async (proxy) => {
+              const answer = await proxy.answer({ body: list, rules: [onlyEcho] })
+              expect(answer.text.replace(/^data: |\n\n$/g, '')).to.equal(anew)
+              const { digest } = answer.settlements[0] ?? {}
+              if (answer.status === 200) expect(digest).to.equal(sha256Hex(allowed))
+            },
+          )
+        }
+      })
+    }
+
+    it('are sent as they were judged when they are replayed on a GET stream', async () => {
+      const twice = `{"jsonrpc":"2.0","id":1,"result":${all},"result":${allowed}}`
+      await withProxy(
+        (message, response, call) => {
+          if (call.method === 'GET') events(response, `data: ${twice}\n\n`)
+          else json(response, result(message))
+        },
+        async (proxy) => {
+          const asking = { method: 'GET', headers: { 'last-event-id': '1' }, rules: [onlyEcho] } as const
+          expect((await proxy.answer(asking)).text).to.equal(`data: ${anew}\n\n`)
+        },
+      )
+    })
+
+    it('are sent anew also in a notification', async () => {
+      const first = '{"jsonrpc":"2.0","method":"a","method":"notifications/x"}'
+      await withProxy(
+        (message, response) => events(response, `data: ${first}\n\n`, event(result(message, { tools: [] }))),
+        async (proxy) => {
+          const { text } = await proxy.answer({ body: list })
+          expect(text).to.match(/^data: {"jsonrpc":"2.0","method":"notifications\/x"}\n\n/)
+        },
+      )
+    })
   })
 
   it('are empty for a caller who may use nothing', async () => {

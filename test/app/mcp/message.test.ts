@@ -9,7 +9,7 @@ import { subjectOf } from 'svc-sdk/internal/mcp/subject'
 const read = (text: string) => readMessage(parseBody(Buffer.from(text)))
 const request = (method: string, params: object = {}) =>
   readMessage(parseBody(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))))
-const subject = (method: string, params: object = {}) => subjectOf(request(method, params))
+const subject = (method: string, params: object = {}) => subjectOf(request(method, params), [])
 
 function refused(act: () => unknown): McpRefusal {
   try {
@@ -145,7 +145,7 @@ describe('what a message asks for', () => {
     ]) {
       expect(subject(method)).to.include({ kind: 'protocol', name: method, method })
     }
-    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'))).to.deep.equal({
+    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), [])).to.deep.equal({
       kind: 'protocol',
       method: null,
       name: 'response',
@@ -172,12 +172,12 @@ describe('what a message asks for', () => {
 
   it('is read in linear time, though the name of a member has a mebibyte of combining marks', () => {
     const marks = '\u0301'.repeat(2 ** 18) + '\u0323'.repeat(2 ** 18)
-    expect(subject('tools/call', { name: 'echo', [marks]: 1 })).to.include({ kind: 'tool', name: 'echo' })
+    expect(subject('tools/list', { [marks]: 1 })).to.include({ kind: 'protocol', name: 'tools/list' })
   })
 
   it('is refused as a notification when the method is guarded: some server might run it', () => {
     expect(
-      refused(() => subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}')))
+      refused(() => subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), []))
         .rpcCode,
     ).to.equal(rpcCodes.invalidRequest)
   })
@@ -187,6 +187,13 @@ describe('what a message asks for', () => {
     ['tools/call', { name: 7 }],
     ['tools/call', { name: ['echo'] }],
     ['tools/call', { name: 'echo', arguments: [] }],
+    ['tools/call', { name: 'echo', arguments: null }],
+    ['tools/call', { name: 'echo', _meta: 'text' }],
+    ['tools/call', { name: 'echo', _meta: { progressToken: { amount: 1 } } }],
+    ['tools/call', { name: 'echo', _meta: { baggage: ['a=b'] } }],
+    ['tools/call', { name: 'echo', verbose: true }],
+    ['prompts/get', { name: 'p', task: { ttl: 1 } }],
+    ['resources/subscribe', { uri: 'a://b', requestState: 's' }],
     ['resources/read', { uri: null }],
     ['completion/complete', { ref: { type: 'ref/tool', name: 'x' } }],
     ['completion/complete', { ref: { type: 'ref/prompt', name: 'x', Name: 'y' } }],

@@ -26,7 +26,7 @@ describe('a call over MCP', () => {
       'x-other': '1',
     }
     const body =
-      '{ "id":1,  "method":"tools/call","jsonrpc":"2.0","params":{"name":"echo","arguments":{"a":1.0}}}'
+      '{ "id":1,  "method":"tools/call","jsonrpc":"2.0","params":{"name":"echo","arguments":{"a":1.0,"region":"eu"}}}'
     await withProxy(
       (message, response) => json(response, result(message)),
       async (proxy, calls) => {
@@ -38,13 +38,13 @@ describe('a call over MCP', () => {
           name: 'echo',
           version: '2.0.0',
           reference: 'mcp://files/echo@2.0.0',
-          args: { a: 1 },
+          args: { a: 1, region: 'eu' },
           bytes: body.length,
         })
         const sent = calls.at(-1)
         expect(sent).to.include({ method: 'POST', path: '/mcp?tenant=1' })
         expect(sent?.body).to.equal(
-          '{"id":1,"jsonrpc":"2.0","method":"tools/call","params":{"arguments":{"a":1},"name":"echo"}}',
+          '{"id":1,"method":"tools/call","jsonrpc":"2.0","params":{"name":"echo","arguments":{"a":1,"region":"eu"}}}',
         )
         expect(sent?.headers).to.include({
           'mcp-session-id': 's1',

@@ -252,13 +252,14 @@ describe('security: egress', () => {
     })
   })
 
-  it('applies to prompts and resources, not to protocol requests', async () => {
-    for (const [kind, count] of [
-      ['prompt', 1],
-      ['resource', 1],
-      ['protocol', 0],
+  it('applies to prompts and resources, and of the protocol to responses alone', async () => {
+    for (const [kind, method, count] of [
+      ['prompt', 'prompts/get', 1],
+      ['resource', 'resources/read', 1],
+      ['protocol', 'ping', 0],
+      ['protocol', null, 1],
     ] as const) {
-      const call = makeCall({ args: { uri: 'http://evil.com' }, request: { kind } })
+      const call = makeCall({ args: { uri: 'http://evil.com' }, request: { kind, method } })
       await securityStage(security).handle(call, async () => served())
       expect(call.findings, kind).to.have.lengthOf(count)
     }

@@ -1,0 +1,63 @@
+// Headers that repeat arguments of a tool (2026-07-28, "Custom Headers"): a router must not see another call than the
+// server.
+import type { IncomingHttpHeaders } from 'node:http'
+import type { JsonValue } from '@svc/core/json'
+import { decoded, mismatch, single } from './header-text.js'
+import { isObject, type Message } from './message.js'
+
+export const PARAM_PREFIX = 'mcp-param-'
+
+/**
+ * Throws `McpRefusal` (header mismatch). Which argument a header repeats is known to the tool's schema alone, so it
+ * agrees where an argument of its name has its value, or, without such an argument, where any argument has.
+ */
+export function checkParamHeaders(headers: IncomingHttpHeaders, message: Message): void {
+  const names = Object.keys(headers).filter((name) => name.startsWith(PARAM_PREFIX))
+  if (names.length === 0) return
+  const values = new ArgumentValues(new Set(names.map((name) => name.slice(PARAM_PREFIX.length))))
+  if (message.type === 'request' && message.method === 'tools/call') {
+    values.add(message.params['arguments'] ?? {}, '')
+  }
+  for (const header of names) {
+    const text = decoded(single(headers, header) ?? '', header)
+    if (!values.has(header.slice(PARAM_PREFIX.length), text)) {
+      throw mismatch(`${header}: differs from the arguments in the body.`)
+    }
+  }
+}
+
+/** The values at any depth of the arguments that are no array or object. */
+class ArgumentValues {
+  #all = new Set<string>()
+  #byName: ReadonlyMap<string, Set<string>>
+
+  /** `names` in lower case, like those of headers. */
+  constructor(names: ReadonlySet<string>) {
+    this.#byName = new Map([...names].map((name) => [name, new Set()]))
+  }
+
+  /** An array's items have the name of the array. */
+  add(value: JsonValue, name: string): void {
+    if (Array.isArray(value)) for (const item of value) this.add(item, name)
+    else if (isObject(value)) for (const [member, inner] of Object.entries(value)) this.add(inner, member)
+    else {
+      const key = typeof value === 'number' ? numberKey(value) : textKey(String(value))
+      this.#all.add(key)
+      this.#byName.get(name.toLowerCase())?.add(key)
+    }
+  }
+
+  has(name: string, text: string): boolean {
+    const named = this.#byName.get(name)
+    const values = named === undefined || named.size === 0 ? this.#all : named
+    return values.has(textKey(text)) || (text.trim() !== '' && values.has(numberKey(Number(text))))
+  }
+}
+
+function textKey(text: string): string {
+  return `text ${text}`
+}
+
+function numberKey(value: number): string {
+  return `number ${value}`
+}

@@ -1,0 +1,176 @@
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { type Answer, event, events, json, type Message, result, serverOf } from '../../support/mcp-server.js'
+import type { TestUpstream } from '../../support/upstream.js'
+
+const RELATED = 'io.modelcontextprotocol/related-task'
+const forms = /^[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]+\.t-\d+$/
+
+type Params = Record<string, unknown>
+
+describe('MCP tasks', () => {
+  let issuer: TestIssuer
+  let upstream: TestUpstream
+  let gateway: TestGateway
+  /** The server's own ids, whoever made them. */
+  let made: string[]
+  /** Messages of tasks that the server got. */
+  let asked: Message[]
+
+  const taskOf = (taskId: unknown) => ({ taskId, status: 'working', ttl: 60_000 })
+
+  const server: Answer = (message, response) => {
+    const method = String(message['method'])
+    const params = (message['params'] ?? {}) as Params
+    if (method === 'tools/call') {
+      const id = `t-${made.length + 1}`
+      made.push(id)
+      if (params['name'] === 'flat') json(response, result(message, { resultType: 'task', ...taskOf(id) }))
+      else json(response, result(message, { task: taskOf(id) }))
+      return
+    }
+    if (!method.startsWith('tasks/')) return json(response, result(message))
+    asked.push(message)
+    if (method === 'tasks/list') return json(response, result(message, { tasks: made.map(taskOf) }))
+    const { taskId } = params
+    if (method !== 'tasks/result') return json(response, result(message, taskOf(taskId)))
+    const about = { _meta: { [RELATED]: { taskId } } }
+    const status = { jsonrpc: '2.0', method: 'notifications/tasks/status' }
+    events(
+      response,
+      ...made.map((id) => event({ ...status, params: taskOf(id) })),
+      event({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', ...about } }),
+      event(result(message, { content: [], ...about })),
+    )
+  }
+
+  before(async () => {
+    issuer = await TestIssuer.start()
+    ;({ upstream } = await serverOf(server))
+  })
+
+  after(async () => {
+    await upstream[Symbol.asyncDispose]()
+    await issuer.stop()
+  })
+
+  beforeEach(async () => {
+    made = []
+    asked = []
+    gateway = await startTestGateway(options())
+  })
+
+  afterEach(() => gateway[Symbol.asyncDispose]())
+
+  function options(more: GatewayOptions = {}): GatewayOptions {
+    return { targets: { files: `${upstream.url}/mcp` }, authn: { oidc: issuer.oidc }, ...more }
+  }
+
+  interface Caller {
+    ask(method: string, params?: Params, headers?: Record<string, string>): Promise<Message>
+    /** The id of a new task. */
+    begin(tool?: string): Promise<string>
+  }
+
+  async function caller(
+    claims: Record<string, unknown> = {},
+  ): Promise<Caller & { text(method: string, params: Params): Promise<string> }> {
+    const authorization = `Bearer ${await issuer.sign(claims)}`
+    const text = async (method: string, params: Params, headers: Record<string, string> = {}) => {
+      const accept = 'application/json, text/event-stream'
+      const message = { jsonrpc: '2.0', id: 1, method, params }
+      const response = await gateway.invoke('/mcp/files', message, { authorization, accept, ...headers })
+      return response.text()
+    }
+    const ask: Caller['ask'] = async (method, params = {}, headers = {}) =>
+      JSON.parse(await text(method, params, headers)) as Message
+    const begin = async (tool = 'report'): Promise<string> => {
+      const { result: got } = await ask('tools/call', { name: tool, task: {} })
+      const { task, taskId } = got as { task?: Params; taskId?: string }
+      return String(task?.['taskId'] ?? taskId)
+    }
+    return { ask, begin, text }
+  }
+
+  const bob = { sub: 'bob', email: 'bob@example.com' }
+  const methods = ['tasks/get', 'tasks/result', 'tasks/cancel', 'tasks/update', 'tasks/anything']
+
+  it('are read and cancelled by their caller, under an id of the gateway', async () => {
+    const ada = await caller()
+    for (const tool of ['report', 'flat', 'größe/x']) {
+      const taskId = await ada.begin(tool)
+      expect(taskId).to.match(forms)
+      for (const method of ['tasks/get', 'tasks/cancel']) {
+        expect(await ada.ask(method, { taskId }), tool).to.have.nested.property('result.taskId', taskId)
+        expect(asked.at(-1)).to.have.deep.property('params', { taskId: made.at(-1) })
+      }
+    }
+  })
+
+  it("are found by no other caller: not of the tenant, nor of another, by the id or the server's own", async () => {
+    const taskId = await (await caller()).begin()
+    for (const claims of [bob, { org: 'globex' }, { email: undefined, sub: undefined, azp: 'ada' }]) {
+      const other = await caller(claims)
+      const theirs = await other.begin()
+      const tag = theirs.slice(0, theirs.lastIndexOf('.'))
+      for (const method of methods) {
+        for (const id of [taskId, 't-1', `${tag}.t-1`, ['t-1'], { taskId }]) {
+          const answer = await other.ask(method, { taskId: id })
+          expect(answer, `${method} ${String(id)}`).to.have.nested.property('error.code', 404)
+        }
+      }
+    }
+    expect(asked).to.have.length(0)
+    expect(gateway.records().at(-1)).to.include({ error: 'TARGET_NOT_FOUND', mcp_method: 'tasks/anything' })
+  })
+
+  it('are listed to their caller alone', async () => {
+    const [ada, other] = [await caller(), await caller(bob)]
+    const first = await ada.begin()
+    await other.begin()
+    const second = await ada.begin()
+    const { result: listed } = await ada.ask('tasks/list')
+    expect(listed).to.deep.equal({ tasks: [taskOf(first), taskOf(second)] })
+    expect(await (await caller({ org: 'globex' })).ask('tasks/list')).to.have.deep.nested.property(
+      'result.tasks',
+      [],
+    )
+  })
+
+  it('are named by their id in what a stream says of them, and those of others are not', async () => {
+    const ada = await caller()
+    await (await caller(bob)).begin()
+    const taskId = await ada.begin()
+    const text = await ada.text('tasks/result', { taskId })
+    expect(text).to.not.match(/"taskId":"t-/)
+    expect(text.match(/notifications\/tasks\/status/g)).to.have.length(1)
+    expect(text.split(taskId)).to.have.length(4)
+  })
+
+  it('need their tool to be allowed', async () => {
+    const ada = await caller()
+    const [open, closed] = [await ada.begin('report'), await ada.begin('secret')]
+    const { records } = gateway
+    const allowed = { default_plan: 'p', plans: { p: { allowlist: ['files/report'] } }, tenants: {} }
+    await gateway.handle.reload({ entitlements: allowed })
+    expect(await ada.ask('tasks/get', { taskId: open })).to.have.property('result')
+    expect(await ada.ask('tasks/get', { taskId: closed })).to.have.nested.property('error.code', 403)
+    expect(await ada.ask('tasks/list')).to.have.deep.nested.property('result.tasks', [taskOf(open)])
+    expect(records().map(({ error }) => error)).to.include('TOOL_NOT_ALLOWED')
+  })
+
+  it('are named to the server by its own id in headers and in related messages', async () => {
+    const ada = await caller()
+    const taskId = await ada.begin()
+    const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
+    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tasks/get', 'mcp-name': taskId }
+    expect(await ada.ask('tasks/get', { taskId, _meta: meta }, headers)).to.have.property('result')
+    expect(upstream.calls.at(-1)?.headers).to.include({ 'mcp-name': 't-1' })
+    await ada.ask('tools/call', { name: 'report', _meta: { [RELATED]: { taskId } } })
+    expect(upstream.calls.at(-1)?.body).to.include(`{"taskId":"t-1"}`)
+    const foreign = { name: 'report', _meta: { [RELATED]: { taskId: 't-1' } } }
+    expect(await ada.ask('tools/call', foreign)).to.have.nested.property('error.code', 404)
+  })
+})
