@@ -1,4 +1,7 @@
 // The exports of `svc-sdk`.
+export type { QuotaAdapter, Signer } from '@svc/core'
+export type { AuditEnvelope } from '@svc/plugin-audit/log'
+export type { OIDCConfig, PlanConfig, TenantEntitlement } from './contract-types.js'
 export { createPipeline, type EmbeddedPipeline, type ToolCall } from './embed.js'
 export {
   type GatewayHandle,

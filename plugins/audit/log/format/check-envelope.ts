@@ -1,6 +1,5 @@
 // Checks an envelope against the types of contract.md §2.1, and completes it from the upload's metadata (§1.6).
 import { isJsonObject } from '@svc/core/json'
-import type { PresignConfig } from '../upload/presign.js'
 import type { AuditEnvelope } from './envelope.js'
 import { AuditError } from './errors.js'
 
@@ -45,8 +44,16 @@ function wrong(field: string, what: string): AuditError {
   return new AuditError('bad_record', `${field} must be ${what}`)
 }
 
+/** The metadata of `config.presign`. */
+interface UploadOwner {
+  readonly tenant?: string
+  readonly environment?: string
+  readonly clientName?: string
+  readonly clientVersion?: string
+}
+
 /** What records without these fields get; undefined without an upload. */
-export function recordDefaults(presign: PresignConfig | undefined): Partial<AuditEnvelope> | undefined {
+export function recordDefaults(presign: UploadOwner | undefined): Partial<AuditEnvelope> | undefined {
   if (presign === undefined) return undefined
   const { tenant, environment, clientName, clientVersion } = presign
   return present({ tenant, environment, client_name: clientName, client_version: clientVersion })
