@@ -1,5 +1,5 @@
-// Durable signed appends per second against the same signer's bare signing loop, in one run: what the log costs
-// beyond the signature itself, with and without a signing thread. And how long an append takes at half that rate.
+// Durable signed appends per second, compared with the bare signing loop of the same signer in one run, with and without
+// the signing thread; and the latency of an append at half that rate.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -13,12 +13,12 @@ const RECORDS = 16_000
 const IN_FLIGHT = [16, 64, 256]
 const SIGNERS = { 'thread and loop': 'on', 'loop alone': 'off' } as const
 const AGENTS = 64
-// Callers at whose rate half load is half.
+// The number of callers whose rate is the full load.
 const FULL_LOAD = 256
 const TICK_MS = 1
 const DIGEST = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
 
-/** An envelope of about 800 bytes with its signature, as the gateway writes one. */
+/** An envelope like the gateway's, of about 800 bytes with its signature. */
 export function envelope(i: number, agent: boolean): AuditEnvelope {
   return {
     ts: new Date().toISOString(),
@@ -51,7 +51,7 @@ export function envelope(i: number, agent: boolean): AuditEnvelope {
 
 interface Throughput {
   readonly perSecond: number
-  /** Of all threads. */
+  /** Over all threads. */
   readonly cpuMicros: number
 }
 
@@ -64,7 +64,7 @@ async function throughputOf(times: number, work: () => unknown): Promise<Through
   return { perSecond: times / seconds, cpuMicros: (user + system) / times }
 }
 
-/** Signing messages of an envelope's size. */
+/** Signs messages of the size of an envelope. */
 function bareSigning(signer: LocalDevSigner, message: Uint8Array): Promise<Throughput> {
   const times = RECORDS / 4
   return throughputOf(times, () => {
@@ -72,7 +72,7 @@ function bareSigning(signer: LocalDevSigner, message: Uint8Array): Promise<Throu
   })
 }
 
-/** Durable appends with `inFlight` callers, each of which waits for its record. */
+/** Durable appends by `inFlight` callers, each of which waits for its record. */
 async function appending(
   appender: SvcAppender,
   inFlight: number,
@@ -88,8 +88,8 @@ async function appending(
 }
 
 /**
- * Milliseconds from the moment at which each record was due to the one at which it was durable. Records are due
- * `perSecond`, whether or not those before are done, so that a wait counts for all that it delays.
+ * Milliseconds from the time at which each record was due until it was durable. Records are due `perSecond`, independent of
+ * the completion of earlier ones, so that a delay counts for every delayed record.
  */
 async function appendLatencies(
   appender: SvcAppender,
@@ -132,7 +132,7 @@ export async function measureAppending(disk: string, quick: boolean): Promise<vo
     const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
     const message = Buffer.from(canonicalize(envelope(0, true)))
     print(`  envelopes of ${message.length} bytes, signed ${message.length + 104}`)
-    // Alone on one core, the thread has nothing to give.
+    // On one core the thread has no effect.
     const subjects: Subject[] = Object.entries(SIGNERS)
       .slice(availableParallelism() > 1 ? 0 : 1)
       .map(([name, signingThread]) => {
@@ -180,7 +180,7 @@ async function measureRates(
 ): Promise<void> {
   const rows = [['in flight', 'signed by', 'appends/s', '/ bare signing', 'by CPU', 'a batch']]
   for (const [inFlight, agents] of [...IN_FLIGHT.map((n) => [n, false] as const), [AGENTS, true] as const]) {
-    // Made once: what is measured is appending, not that the collector moves new records about.
+    // Created once, so that the garbage collection of records is not measured.
     const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, agents))
     for (const subject of subjects) {
       subject.rates.length = subject.ratios.length = subject.shares.length = 0

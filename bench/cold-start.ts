@@ -1,4 +1,4 @@
-// From the shell's `svc gateway --policy FILE` to the line that says it listens.
+// The time from `svc gateway --policy FILE` in the shell to its `listening` line.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -1,4 +1,4 @@
-// What an import of the library costs a program that only signs and writes records.
+// The import time of the library for a program that only signs and writes records.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +17,7 @@ const SOURCES: Readonly<Record<string, string>> = {
 export async function measureImportTime(): Promise<void> {
   heading('Import time')
   const times = new Map(Object.keys(SOURCES).map((name) => [name, [] as number[]]))
-  // By turns, so that a busy moment of the machine falls on all of them.
+  // Alternating, so that other load of the machine affects all of them.
   for (let run = 0; run < RUNS; run++) {
     for (const [name, source] of Object.entries(SOURCES)) times.get(name)?.push(await runTime(source))
   }
@@ -42,7 +42,7 @@ export async function importRatio(): Promise<number> {
   return spreadOf(ratios).median
 }
 
-/** Milliseconds from the start of a process that evaluates `source` to its end. */
+/** Milliseconds from start to end of a process that evaluates `source`. */
 async function runTime(source: string): Promise<number> {
   const start = performance.now()
   const child = spawn(process.execPath, ['--input-type=module', '-e', source], {

@@ -1,4 +1,4 @@
-// Whether the gateway keeps anything of a call: the heap after a full collection, over 100,000 calls.
+// Checks for memory leaks: the heap after a full garbage collection, over 100,000 calls.
 
 import { requestsFor } from './gateway/requests.js'
 import { Scene } from './gateway/scene.js'

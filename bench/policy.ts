@@ -1,5 +1,4 @@
-// What it costs to decide who may call what and how often, with few patterns and with many, and which share of a
-// whole call that is.
+// The cost of authentication, entitlements and quotas, with few and with many patterns, and its share of a whole call.
 import { startIssuer } from './gateway/issuer.js'
 import { requestsFor } from './gateway/requests.js'
 import { Scene } from './gateway/scene.js'
@@ -44,7 +43,7 @@ async function priceOfStages(quick: boolean): Promise<Map<number, Prices>> {
   const opened = await Promise.all(PATTERNS.map(async (patterns) => Stages.open(issuer, patterns)))
   const calls = quick ? 5_000 : 20_000
   try {
-    // The first round only warms up what is measured.
+    // The first round is a warm-up.
     for (let round = -1; round < (quick ? 3 : 9); round++) {
       for (const [i, stages] of opened.entries()) {
         const upTo: number[] = []
@@ -59,7 +58,7 @@ async function priceOfStages(quick: boolean): Promise<Map<number, Prices>> {
   return new Map([...rounds].map(([patterns, upTo]) => [patterns, pricesOf(upTo)]))
 }
 
-/** From what a call costs through none, one, two, … stages. */
+/** Computed from the cost of a call through none, one, two, … stages. */
 function pricesOf(rounds: readonly (readonly number[])[]): Prices {
   const between = (from: number, to: number) =>
     spreadOf(rounds.map((upTo) => (upTo[to] ?? Number.NaN) - (upTo[from] ?? Number.NaN)))

@@ -1,4 +1,4 @@
-// The Redis adapter beside the same script in a bare EVALSHA loop, on one server of its own.
+// Compares the Redis adapter with the same script in a bare EVALSHA loop, on one server.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -70,13 +70,13 @@ async function compare(url: string, rounds: number, calls: number): Promise<void
 }
 
 interface Speed {
-  /** Calls a second. */
+  /** Calls per second. */
   readonly rate: number
-  /** Microseconds of this process a call: what other work on the machine does not change. */
+  /** CPU microseconds of this process per call, independent of other load. */
   readonly cpu: number
 }
 
-/** With `inFlight` callers of which each waits for its answer. */
+/** With `inFlight` callers, each of which waits for its answer. */
 async function speed(call: () => Promise<unknown>, calls: number, inFlight: number): Promise<Speed> {
   let next = 0
   const caller = async () => {

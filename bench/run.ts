@@ -1,4 +1,4 @@
-// `npm run bench`: every measure in turn, one report. Figures are medians of several rounds (min–max); ratios
+// `npm run bench`: runs every benchmark and prints one report. Results are medians of several rounds (min–max); ratios
 // compare rounds of the same run.
 import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

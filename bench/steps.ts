@@ -1,4 +1,4 @@
-// What each part of a call costs, beside what the disk and the bare relay take.
+// The cost of each part of a call, with that of the disk and of the relay for comparison.
 import { readFile } from 'node:fs/promises'
 import { Scene } from './gateway/scene.js'
 import { heading, table } from './measure/report.js'

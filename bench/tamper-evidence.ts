@@ -1,5 +1,5 @@
-// What tamper evidence costs: sealing as a share of appending, and verifying against the bare rate of the
-// signature check. By CPU time as well as by the clock, since the clock also counts what else runs here.
+// The cost of tamper evidence: sealing as a share of appending, and verification compared with the bare signature check. By
+// CPU time and by elapsed time, which includes other load.
 
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -17,7 +17,7 @@ import { envelope } from './audit.js'
 import { heading, print, table } from './measure/report.js'
 
 const IN_FLIGHT = 64
-// Sealing is asked for, never due.
+// Sealing is explicit, never by its interval.
 const INTERVAL_MS = 86_400_000
 
 interface Cost {
@@ -73,8 +73,8 @@ async function appendAll(appender: SvcAppender, records: number, keyId: string):
 }
 
 /**
- * CPU seconds of one bare signature check over a message of an envelope's size. Each message is another,
- * as in a log: checking one and the same again and again is faster, since the processor learns its path.
+ * CPU seconds of one bare signature check over a message of the size of an envelope. Each message is different, as in a log:
+ * repeated checks of the same message are faster because of branch prediction.
  */
 function bareVerify(signer: LocalDevSigner): number {
   const signed = Array.from({ length: 20_000 }, (_, i) => {

@@ -1,5 +1,5 @@
-// What an upload costs those who append: durable appends per second with a backlog going out to a store in a
-// process of its own, against the same without an upload, in turn.
+// The effect of an upload on appends: durable appends per second during the upload of a backlog to a store in a separate
+// process, compared with appends without an upload, alternating.
 
 import { closeSync, fsyncSync, linkSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ interface Round {
   /** Appends per second. */
   readonly without: number
   readonly with: number
-  /** While the store took bytes. */
+  /** While the store accepted bytes. */
   readonly seconds: number
   readonly megabytes: number
 }
@@ -49,7 +49,7 @@ export async function measureUpload(disk: string, quick: boolean): Promise<void>
   }
 }
 
-/** One upload, cut into slices: in every second one the store takes nothing. */
+/** One upload, divided into slices: in every other one the store accepts nothing. */
 async function measureRound(
   dir: string,
   backlog: string,
@@ -83,7 +83,7 @@ async function measureRound(
   }
 }
 
-/** Uploads when told. Without checkpoints: sealing the backlog is another measure's. */
+/** Uploads on demand, without checkpoints: another benchmark measures sealing. */
 async function opened(dir: string, signer: LocalDevSigner, port: number): Promise<SvcAppender> {
   const appender = new SvcAppender({
     config: {

@@ -1,4 +1,4 @@
-// The gateway against the relay: same upstream, same load, same cores, rounds in turn.
+// Compares the gateway with the relay: same upstream, load and cores, alternating rounds.
 import type { Child } from '../measure/child.js'
 import { figure, heading, print, table } from '../measure/report.js'
 import { spreadOf } from '../measure/statistics.js'
@@ -11,7 +11,7 @@ const WARM_UP_MS = 2500
 interface Round {
   readonly callsPerSecond: number
   readonly cpuPerCall: number
-  /** Share of its core that the process used. */
+  /** The share of its core that the process used. */
   readonly busy: number
   readonly p50: number
   readonly p99: number
@@ -107,7 +107,7 @@ function report(connections: number, rounds: ReadonlyMap<string, readonly Round[
     ]),
   ])
   const relay = rounds.get('relay') ?? []
-  // Round by round, so that what else the machine does falls on both sides of the ratio.
+  // Alternating, so that other load of the machine affects both sides of the ratio.
   const pairs = (rounds.get('gateway') ?? []).flatMap((gateway, i) => {
     const other = relay[i]
     return other === undefined ? [] : [{ gateway, relay: other }]

@@ -1,4 +1,4 @@
-// The gateway as it ships, in a process of its own so that its CPU time and memory are its alone.
+// The gateway in a separate process, so that CPU time and memory are measured for it alone.
 import { readFile } from 'node:fs/promises'
 import { startGatewayServer } from 'svc-sdk/gateway'
 import { answerParent } from '../measure/child.js'

@@ -1,4 +1,4 @@
-// Who signs the tokens of the measures: one ES256 key, its key set over HTTP, a token per user.
+// The token issuer of the benchmarks: one ES256 key, its key set over HTTP, a token per user.
 import { createServer, type Server } from 'node:http'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { listen } from './listen.js'

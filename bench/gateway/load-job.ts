@@ -1,11 +1,11 @@
-// What the load generator is told to do, and what it tells afterwards.
+// The job of the load generator, and its result.
 
 export interface LoadJob {
   readonly port: number
   readonly connections: number
-  /** Whole requests as they go over the wire; a connection takes them in turn, each starting at another. */
+  /** Complete requests as bytes; each connection sends them round-robin, with a different start. */
   readonly requests: readonly string[]
-  /** How long to go on, in milliseconds; or how many calls to make. */
+  /** Duration in milliseconds, or number of calls. */
   readonly until: { readonly milliseconds: number } | { readonly calls: number }
 }
 

@@ -1,5 +1,5 @@
-// A closed loop over raw sockets: each connection sends the next request when it has the whole answer to the
-// last. It does as little as it can, as it shares its core with the upstream. An answer other than 200 ends it.
+// A closed-loop load generator over raw sockets: each connection sends the next request after the complete answer to the
+// previous one. It is minimal, because it shares its core with the upstream. An answer other than 200 ends it.
 import { connect, type Socket } from 'node:net'
 import { answerParent } from '../measure/child.js'
 import { quantile } from '../measure/statistics.js'
@@ -7,7 +7,7 @@ import type { LoadJob, LoadResult } from './load-job.js'
 
 answerParent(0, { load })
 
-/** One latency is kept of so many, so that a long run stays small. */
+/** One latency in this many is kept, to limit the memory of a long run. */
 const SAMPLED = 7
 
 async function load({ port, connections, requests, until }: LoadJob): Promise<LoadResult> {
@@ -48,7 +48,7 @@ async function load({ port, connections, requests, until }: LoadJob): Promise<Lo
   return { calls, seconds, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) }
 }
 
-/** Calls `done` at the end of each answer. There is at most one under way on a socket. */
+/** Calls `done` at the end of each answer. A socket has at most one pending request. */
 function readAnswers(socket: Socket, done: () => void, fail: (error: Error) => void): void {
   let held: Buffer | undefined
   socket.on('data', (chunk) => {

@@ -1,4 +1,4 @@
-// The policy of the measures: every section that is complete is on, with limits that are counted but not reached.
+// The policy of the benchmarks: every available section, with limits that are counted and not reached.
 import { AUDIENCE, TENANT } from './issuer.js'
 import { SERVER } from './requests.js'
 

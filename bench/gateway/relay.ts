@@ -1,5 +1,5 @@
-// The yardstick: node:http in, undici out, no checks and no record. What it costs, every gateway in Node pays.
-// Without an upstream port it answers by itself, which splits that cost into the two halves.
+// The baseline: node:http in, undici out, no checks and no record: the minimum cost of a gateway in Node. Without an
+// upstream port it answers itself, which measures the server half alone.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Pool } from 'undici'
 import { answerParent } from '../measure/child.js'

@@ -1,4 +1,4 @@
-// The bytes that the load generator sends: one prepared request per token, as an agent's HTTP client makes it.
+// The requests of the load generator: one prepared request per token, as an agent's HTTP client sends it.
 
 export const SERVER = 'billing'
 export const TOOL = 'list-invoices'

@@ -1,4 +1,4 @@
-// What a measure over HTTP needs around the process that is measured: issuer, upstream, load and policy.
+// The environment of an HTTP benchmark: issuer, upstream, load generator and policy.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
@@ -33,7 +33,7 @@ export class Scene {
     this.#upstream = parts.upstream
   }
 
-  /** Works in a directory of its own below `disk`; `sections` in place of the policy's own. */
+  /** Uses a new directory below `disk`; `sections` replace those of the policy. */
   static async set(disk: string, sections: Record<string, unknown> = {}): Promise<Scene> {
     const dir = await mkdtemp(join(disk, 'svc-bench-'))
     const pinned = canPin()
@@ -54,7 +54,7 @@ export class Scene {
     return scene
   }
 
-  /** Starts a process to be measured, alone on its core. */
+  /** Starts the measured process, alone on its core. */
   async subject(module: 'relay' | 'gateway', execArgv: readonly string[] = []): Promise<Child> {
     return this.#start(module, module === 'relay' ? String(this.#upstream.port) : this.policyFile, execArgv)
   }

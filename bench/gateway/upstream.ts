@@ -1,5 +1,5 @@
-// The tool server of the measures: always the same small JSON answer, with no more than a socket and a scan
-// for the end of the request, so that it is never what is measured.
+// The tool server of the benchmarks: always the same small JSON answer, over a raw socket with a scan for the end of the
+// request, so that its cost is negligible.
 import { createServer, type Socket } from 'node:net'
 import { answerParent } from '../measure/child.js'
 import { listen } from './listen.js'
@@ -19,7 +19,7 @@ const ANSWER = Buffer.from(
 
 const server = createServer({ noDelay: true }, (socket) => {
   answerEach(socket)
-  // A client that goes away in the middle of an exchange is the end of a round, not a fault.
+  // A client that disconnects in the middle of an exchange is the end of a round, not an error.
   socket.on('error', () => socket.destroy())
 })
 answerParent(await listen(server), {})

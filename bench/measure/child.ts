@@ -1,28 +1,28 @@
-// Child processes that take part in a measure: started on a core of their own, asked over IPC.
+// Child processes of a benchmark: pinned to a core, controlled over IPC.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { LoadJob, LoadResult } from '../gateway/load-job.js'
 
-/** What a child can be asked: question → [what it is told, what it answers]. */
+/** The questions to a child: question → [input, answer]. */
 export interface Questions {
   /** CPU time used so far, microseconds. */
   cpu: [undefined, number]
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
   load: [LoadJob, LoadResult]
-  /** To take in what is uploaded, or to leave it waiting. Bytes taken so far. */
+  /** Whether to accept uploads, or to stall them. Returns the bytes accepted so far. */
   store: [{ readonly takes: boolean }, number]
 }
 
 export type Answers = {
-  [K in keyof Questions]?: (told: Questions[K][0]) => Questions[K][1] | Promise<Questions[K][1]>
+  [K in keyof Questions]?: (input: Questions[K][0]) => Questions[K][1] | Promise<Questions[K][1]>
 }
 
 interface Question {
   readonly id: number
   readonly question: keyof Questions
-  readonly told: unknown
+  readonly input: unknown
 }
 
 interface Reply {
@@ -31,14 +31,14 @@ interface Reply {
   readonly fault?: string
 }
 
-/** In the child: says that it is ready (with its port), then answers until the parent goes. */
+/** In the child: reports that it is ready (with its port), then answers until the parent disconnects. */
 export function answerParent(port: number, answers: Answers): void {
   const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...answers }
-  process.on('message', async ({ id, question, told }: Question) => {
+  process.on('message', async ({ id, question, input }: Question) => {
     try {
-      const answer = all[question] as ((told: unknown) => unknown) | undefined
+      const answer = all[question] as ((input: unknown) => unknown) | undefined
       if (answer === undefined) throw new Error(`asked for ${question}, which this process cannot tell`)
-      process.send?.({ id, answer: await answer(told) } satisfies Reply)
+      process.send?.({ id, answer: await answer(input) } satisfies Reply)
     } catch (fault) {
       process.send?.({ id, fault: String(fault) } satisfies Reply)
     }
@@ -60,13 +60,13 @@ function memoryInUse(): { heap: number; rss: number } {
 }
 
 export interface ChildOptions {
-  /** Core to run on; unpinned without one. */
+  /** The core to run on; default: not pinned. */
   readonly core?: number | undefined
   readonly execArgv?: readonly string[]
   readonly args?: readonly string[]
 }
 
-/** In the parent: one child, from ready to gone. */
+/** In the parent: one child process. */
 export class Child {
   #process: ChildProcess
   #asked = 0
@@ -101,12 +101,12 @@ export class Child {
 
   ask<K extends keyof Questions>(
     question: K,
-    ...[told]: Questions[K][0] extends undefined ? [] : [Questions[K][0]]
+    ...[input]: Questions[K][0] extends undefined ? [] : [Questions[K][0]]
   ) {
     const id = this.#asked++
     return new Promise<Questions[K][1]>((resolve, reject) => {
       this.#open.set(id, { resolve: resolve as (answer: unknown) => void, reject })
-      this.#process.send({ id, question, told } satisfies Question)
+      this.#process.send({ id, question, input } satisfies Question)
     })
   }
 

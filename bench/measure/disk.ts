@@ -1,4 +1,4 @@
-// The price of durability on this disk: one small append, synced, nothing else going on.
+// The cost of durability on this disk: one small append with a sync, without other load.
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { quantile } from './statistics.js'

@@ -1,4 +1,4 @@
-// What a figure was measured on, without which it says nothing.
+// The machine on which results were measured.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, statfsSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg, release, totalmem } from 'node:os'
@@ -13,7 +13,7 @@ export function machineLine(): string {
   return `${cpus()[0]?.model.trim()}, ${cores} cores, ${memory} GiB, Linux ${release()}, Node ${process.version}, load ${load}`
 }
 
-/** Type and device of the file system that holds `dir`; throws where it is memory, which makes nothing durable. */
+/** Type and device of the file system that holds `dir`; throws for a file system in memory, which is not durable. */
 export function diskLine(dir: string): string {
   if (statfsSync(dir).type === TMPFS)
     throw new Error(`${dir} is a tmpfs: name a directory on a disk with --dir`)

@@ -1,4 +1,4 @@
-// One readable report for all measures: headings, aligned rows, figures as median (min–max).
+// The report of all benchmarks: headings, aligned rows, results as median (min–max).
 import type { Spread } from './statistics.js'
 
 export function heading(title: string): void {
@@ -9,7 +9,7 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** Rows of cells, each column as wide as its widest cell; the first is set left, the others right. */
+/** A table; the first column is left-aligned, the others right-aligned. */
 export function table(rows: readonly (readonly string[])[]): void {
   const widths: number[] = []
   for (const row of rows) {

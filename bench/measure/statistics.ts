@@ -1,4 +1,4 @@
-// What a measure reports of its rounds: the median and the range, so that one noisy round shows as such.
+// Statistics over rounds: median and range, so that a noisy round is visible.
 
 export interface Spread {
   readonly median: number
@@ -6,7 +6,7 @@ export interface Spread {
   readonly max: number
 }
 
-/** The value below which the fraction `p` of the samples lies (nearest rank). NaN without samples. */
+/** The percentile `p` (0 to 1) of the samples (nearest rank). NaN without samples. */
 export function quantile(samples: readonly number[], p: number): number {
   const sorted = [...samples].sort((a, b) => a - b)
   return sorted[Math.max(0, Math.min(sorted.length - 1, Math.ceil(p * sorted.length) - 1))] ?? Number.NaN

@@ -1,11 +1,11 @@
-// Entitlements of one tenant with any number of patterns, of the shapes that policies have. A handful speaks of the
-// measures' tool; the others are there to be passed over.
+// Entitlements of one tenant with any number of patterns of realistic forms. A few match the tool of the benchmarks; the
+// others do not match.
 import { TENANT } from '../gateway/issuer.js'
 import { SERVER } from '../gateway/requests.js'
 
 const limits = { calls_per_day: 1e9, rate_per_sec: 1e6, burst: 1e6 }
 
-/** `count` patterns in all: half of them allow, a quarter denies, a quarter limits. */
+/** `count` patterns: half of them allow, a quarter denies, a quarter limits. */
 export function entitlementsOf(count: number): Record<string, unknown> {
   const others = Array.from({ length: Math.max(0, count - 4) }, (_, i) => pattern(i))
   const allowlist = [`${SERVER}/*`, `${SERVER}/list-*`, ...others.filter((_, i) => i % 4 < 2)]

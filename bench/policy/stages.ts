@@ -1,4 +1,4 @@
-// The stages that decide who may call what and how often, one after the other, without the rest of the gateway.
+// The stages authn, entitlements and quotas, without the rest of the gateway.
 import { createStage } from 'svc-sdk/testing'
 import 'reflect-metadata'
 import {
@@ -21,7 +21,7 @@ import { AUDIENCE, type Issuer, TENANT } from '../gateway/issuer.js'
 import { ARGUMENTS, SERVER, VERSION } from '../gateway/requests.js'
 import { entitlementsOf } from './patterns.js'
 
-/** Different tools, so that nothing is fast because it was asked before. */
+/** Different tools, so that no cached result is measured. */
 const TOOLS = 64
 
 export const stageNames = ['authn', 'entitlements', 'quotas'] as const
@@ -37,7 +37,7 @@ export class Stages {
   readonly #stages: readonly PlacedStage[]
   readonly #headers: readonly { readonly authorization: string }[]
 
-  /** Opens them with `patterns` patterns, and has every token verified once. */
+  /** Opens the stages with `patterns` patterns, and verifies every token once. */
   static async open(issuer: Issuer, patterns: number): Promise<Stages> {
     const sections = [
       { oidc: { issuer: issuer.url, audience: AUDIENCE, jwks_uri: `${issuer.url}/jwks` } },
@@ -61,7 +61,7 @@ export class Stages {
     this.#headers = bearerTokens.map((token) => ({ authorization: `Bearer ${token}` }))
   }
 
-  /** Microseconds of CPU a call, collection included, through the first so many stages. */
+  /** CPU microseconds per call, garbage collection included, through the first `stages` stages. */
   async cpu(stages: number, calls: number): Promise<number> {
     const run = compose(this.#stages.slice(0, stages), answer)
     const before = process.cpuUsage()

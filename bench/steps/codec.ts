@@ -1,4 +1,4 @@
-// What the request's bytes cost before any stage: strict parsing, canonical form, and the two digests.
+// The cost of a request before any stage: strict parsing, canonical form and two digests.
 import { canonicalize, parseJson, sha256Hex } from '@svc/core/json'
 import { ARGUMENTS } from '../gateway/requests.js'
 import type { Step } from './step.js'

@@ -1,4 +1,4 @@
-// The two halves of the wire, as the bare relay pays them; what the gateway saves or adds shows in the comparison.
+// The cost of HTTP in the relay: server half and client half.
 
 import { requestsFor } from '../gateway/requests.js'
 import type { Scene } from '../gateway/scene.js'

@@ -1,4 +1,4 @@
-// Signing and the durable write, apart: the same records, under load, by a signer that signs and by one that does not.
+// The cost of signing and of the durable write: the same records under load, with a real signer and with a stub.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
@@ -9,7 +9,7 @@ import type { Step } from './step.js'
 const IN_FLIGHT = 16
 const RECORDS = 10_000
 
-/** `envelope` is what the gateway writes for a call of the measures. */
+/** `envelope` is the record of a call of the benchmarks. */
 export async function logSteps(disk: string, keyFile: string, envelope: AuditEnvelope): Promise<Step[]> {
   const signer = LocalDevSigner.fromKeyRef(`file://${keyFile}`)
   const message = Buffer.from(canonicalize(envelope))

@@ -1,6 +1,5 @@
-// What each stage costs, measured where it runs: probes are stages like any user's, placed between the built-in
-// ones, that read the clock as a call goes in and comes out. The log is a stub here, and calls go one at a time,
-// so time passed is CPU time.
+// The cost of each stage, measured by probes: custom stages between the built-in ones that read the clock when a call
+// enters and leaves. The log is a stub and calls run one at a time, so elapsed time is CPU time.
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { createPipeline, type EmbeddedPipeline } from 'svc-sdk'
 import { bind, Call, definePlugin, type Outcome, type Stage, tokens } from 'svc-sdk/core'
@@ -27,16 +26,16 @@ class Probe implements Stage {
 }
 
 export class PipelineProbe {
-  /** What the gateway writes for a call of the measures. */
+  /** The record of a call of the benchmarks. */
   envelope: AuditEnvelope | undefined
   readonly #pipeline: EmbeddedPipeline
   readonly #tokens: readonly string[]
   readonly #probes: readonly Probe[]
 
-  /** `policy` is the JSON of the measures' policy. */
+  /** `policy` is the JSON of the benchmarks' policy. */
   constructor(policy: string, bearerTokens: readonly string[]) {
     this.#tokens = bearerTokens
-    // The last two stand next to each other: what lies between them is the price of a probe itself.
+    // The last two are adjacent: their difference is the cost of a probe.
     this.#probes = [...STAGES, 'none', 'none'].map(() => new Probe())
     const order = ['audit', ...this.#probes.flatMap((_, i) => [`probe${i}`, ...STAGES.slice(i, i + 1)])]
     this.#pipeline = createPipeline({

@@ -1,6 +1,6 @@
-/** A part of a call and its price. */
+/** A part of a call and its cost. */
 export interface Step {
   readonly name: string
-  /** Microseconds of CPU time a call. */
+  /** Microseconds of CPU time per call. */
   readonly micros: number
 }

@@ -1,5 +1,5 @@
-// Control plane and store of the upload's measure: takes what it is sent and throws it away, but only while the
-// measure says so. Meanwhile nothing is answered and nothing read, so that the upload stands still.
+// Control plane and store of the upload benchmark: discards the uploaded bytes while accepting is enabled. Otherwise it
+// neither answers nor reads, so that the upload stalls.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { listen } from '../gateway/listen.js'
 import { answerParent } from '../measure/child.js'
@@ -15,8 +15,8 @@ const server = createServer((request, response) => {
 })
 const port = await listen(server)
 answerParent(port, {
-  store: (told) => {
-    takes = told.takes
+  store: (input) => {
+    takes = input.takes
     for (const body of bodies) takes ? body.resume() : body.pause()
     for (const answer of takes ? held.splice(0) : []) answer()
     return bytes
