@@ -154,7 +154,11 @@ export class McpProxy {
 
   async #checkSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
     const { headers, sessionTag } = exchange
-    if (sessionTag === undefined) return undefined
+    if (sessionTag === undefined) {
+      if (headers['last-event-id'] === undefined || headers['mcp-session-id'] !== undefined) return undefined
+      // Nothing binds an event id to its caller: it could name the stream of another.
+      return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
+    }
     const sessions = await this.#parts.sessions()
     if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
     exchange.isForeignSession = true

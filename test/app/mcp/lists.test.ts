@@ -45,7 +45,7 @@ describe('lists over MCP', () => {
       async (proxy) => {
         const replayed = await proxy.answer({
           method: 'GET',
-          headers: { 'last-event-id': '1' },
+          headers: { 'mcp-session-id': 's', 'last-event-id': '1' },
           rules: [onlyEcho],
         })
         expect(replayed.text).to.include('echo').and.not.include('drop')

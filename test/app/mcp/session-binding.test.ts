@@ -121,6 +121,13 @@ describe('MCP sessions', function () {
     await client.close()
   })
 
+  it('are needed to resume a stream', async () => {
+    const headers = { accept, 'last-event-id': '1', ...(await bob()) }
+    const response = await fetch(`${gateway.url}/mcp/everything`, { headers })
+    expect(response.status).to.equal(400)
+    expect(await response.json()).to.include({ error: 'BAD_REQUEST', sent: false })
+  })
+
   it('cannot be taken to another server, guessed, or named as the server knows them', async () => {
     const { client, session } = await begun()
     const own = session.slice(23)
