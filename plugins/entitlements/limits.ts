@@ -19,6 +19,8 @@ export interface UnitLimits {
   readonly rate: RateLimit | undefined
 }
 
+const PREFIX = 'mcp://'
+
 const NO_LIMITS: UnitLimits = { day: undefined, rate: undefined }
 
 export function unitsOf({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): UnitLimits {
@@ -32,23 +34,26 @@ export function unitsOf({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig)
 }
 
 /**
- * The tenant's limits are the most specific `per_tool` entry's, and the plan's for what that entry leaves open; both
- * are counted under the reference.
+ * The tenant's limits are the most specific `per_tool` entry's, and the plan's for what that entry leaves open. A tool is
+ * counted under its server and name, whatever version the caller writes. Prompts and resources, of which a caller may
+ * name any number, are counted together: under the pattern of the entry, or by their server and kind for the plan.
  */
 export function limitsOf(reference: string, plan: UnitLimits, grants: readonly Grant[]): readonly Limit[] {
-  const key = keyOf(reference)
+  const counted = countedName(reference)
   const found: Limit[] = []
   let ofTenant = NO_LIMITS
   for (const { level, keySuffix, perTool } of grants) {
     if (perTool === undefined) continue
-    const limits = mostSpecific(perTool, reference)
-    if (limits === undefined) continue
+    const entry = mostSpecific(perTool, reference)
+    if (entry === undefined) continue
+    const { pattern, limits } = entry
     if (keySuffix === '') ofTenant = limits
+    const key = counted.isTool ? counted.key : escapeHash(pattern)
     push(found, key + keySuffix, level, limits.day, limits.rate)
   }
   const day = ofTenant.day === undefined ? plan.day : undefined
   const rate = ofTenant.rate === undefined ? plan.rate : undefined
-  push(found, key, 'plan', day, rate)
+  push(found, counted.key, 'plan', day, rate)
   return found
 }
 
@@ -56,16 +61,21 @@ function push(found: Limit[], key: string, level: Level, day?: DayLimit, rate?: 
   if (day !== undefined || rate !== undefined) found.push(Object.assign({ key, level }, day, rate))
 }
 
-/** Where several patterns are equally specific, the lower of each limit. */
-function mostSpecific(perTool: PatternMap<UnitLimits>, reference: string): UnitLimits | undefined {
+interface Entry {
+  readonly pattern: string
+  readonly limits: UnitLimits
+}
+
+/** Where several patterns are equally specific, the lower of each limit, under the first pattern. */
+function mostSpecific(perTool: PatternMap<UnitLimits>, reference: string): Entry | undefined {
   const [first, ...rest] = perTool.lookup(reference)
   if (first === undefined) return undefined
-  let lowest = first.value
+  let limits = first.value
   for (const { literals, value } of rest) {
     if (literals < first.literals) break
-    lowest = lower(lowest, value)
+    limits = lower(limits, value)
   }
-  return lowest
+  return { pattern: first.pattern, limits }
 }
 
 function lower(a: UnitLimits, b: UnitLimits): UnitLimits {
@@ -86,7 +96,18 @@ function lowest<T>(a: T | undefined, b: T | undefined, by: (limit: T) => number[
   return a
 }
 
-// `#` begins the principal in a key. A caller may choose a version, and must not choose somebody's key with it.
-function keyOf(reference: string): string {
-  return reference.includes('#') ? reference.replaceAll('#', '%23') : reference
+/** `mcp://server/tool`; for a prompt or a resource `mcp://server/prompts/*` or `mcp://server/resources/*`. */
+function countedName(reference: string): { readonly key: string; readonly isTool: boolean } {
+  // In a canonical reference the one "@" precedes the version, and names hold no "/".
+  const name = reference.slice(0, reference.lastIndexOf('@'))
+  const slash = name.indexOf('/', PREFIX.length)
+  const nextSlash = name.indexOf('/', slash + 1)
+  return nextSlash === -1
+    ? { key: escapeHash(name), isTool: true }
+    : { key: `${escapeHash(name.slice(0, nextSlash))}/*`, isTool: false }
+}
+
+// `#` begins the principal in a key. A caller may choose a name, and must not choose somebody's key with it.
+function escapeHash(text: string): string {
+  return text.includes('#') ? text.replaceAll('#', '%23') : text
 }
