@@ -1,6 +1,8 @@
 // References name what a policy speaks of: a tool, prompt or resource of a server, in one version. Each has exactly
 // one canonical text, so that patterns, quota keys and audit records can compare text (decisions.md, head and §2).
 
+import { hasPiledUpMarks } from './normalize.js'
+
 export interface ToolParts {
   readonly server: string
   readonly tool: string
@@ -27,6 +29,7 @@ export type ReferenceCode =
   | 'control_character'
   | 'malformed_encoding'
   | 'malformed_unicode'
+  | 'piled_up_marks'
 
 /** The message may be shown to the caller: it does not repeat what was given. */
 export class ReferenceInputError extends Error {
@@ -50,7 +53,7 @@ const MAX_NAME = 4096
  * The canonical reference of already decoded names: each in Unicode NFC, with `/`, `@` and `%` percent-encoded.
  *
  * @throws {ReferenceInputError} for a name that is empty, `.`, `..`, longer than 4096 UTF-16 units, not
- *   well-formed Unicode, or that holds a control character.
+ *   well-formed Unicode, or that holds a control character or more than 30 combining marks in a row.
  */
 export function formatReference(parts: ReferenceParts): string {
   const server = encode(checked('server name', parts.server))
@@ -167,7 +170,6 @@ function checked(what: string, given: string): string {
   if (given === '') throw new ReferenceInputError('empty_name', `the ${what} is empty`)
   if (given === '.' || given === '..')
     throw new ReferenceInputError('dot_name', `the ${what} is a relative path`)
-  // Before it is normalised too: that costs the square of a run of combining marks.
   checkLength(what, given)
   const name = PLAIN.test(given) ? given : composed(what, given)
   checkLength(what, name)
@@ -184,5 +186,14 @@ function composed(what: string, name: string): string {
     throw new ReferenceInputError('malformed_unicode', `the ${what} holds half of a surrogate pair`)
   if (CONTROL.test(name))
     throw new ReferenceInputError('control_character', `the ${what} holds a control character`)
-  return name.normalize('NFC')
+  // Before, for the cost; and after, as one mark can be written as two in NFC.
+  checkMarks(what, name)
+  const normal = name.normalize('NFC')
+  checkMarks(what, normal)
+  return normal
+}
+
+function checkMarks(what: string, name: string): void {
+  if (hasPiledUpMarks(name))
+    throw new ReferenceInputError('piled_up_marks', `the ${what} has too many combining marks in a row`)
 }

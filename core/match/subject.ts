@@ -1,6 +1,7 @@
 // The text that patterns are matched against: a reference's own, without its scheme, and with one sign in place of
 // each percent-encoded character, so that a pattern's literal never matches inside an escape.
 
+import { normalized } from './normalize.js'
 import { REFERENCE_PREFIX, ReferenceInputError } from './reference.js'
 
 /** Control characters cannot occur in names or patterns, so they are free to stand for something else. */
@@ -67,7 +68,7 @@ function parseSubject(reference: string): Subject {
 
 /** A server's decoded name as it stands in a subject. */
 export function serverSubject(server: string): string {
-  return signsFor(server.normalize('NFC'))
+  return signsFor(normalized(server, 'NFC'))
 }
 
 /** Decoded text with signs in place of what would be read as structure. */

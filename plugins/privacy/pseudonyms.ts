@@ -1,6 +1,7 @@
 // Names of people to keyed hashes: HMAC-SHA-256 (RFC 2104), so that the same person is the same pseudonym in every
 // record of a deployment and nobody without the key can tell who it is.
 import { createHmac } from 'node:crypto'
+import { normalized } from '@svc/core/match'
 
 /** `name@host.tld`, also with its `@` percent-encoded. Linear: it begins where a run of its characters does. */
 const address =
@@ -23,7 +24,7 @@ export class Pseudonyms {
   of(name: string): string {
     const known = this.#remembered.get(name)
     if (known !== undefined) return known
-    const plain = name.normalize('NFC')
+    const plain = normalized(name, 'NFC')
     const told = wholeAddress.test(plain) ? plain.toLowerCase() : plain
     const pseudonym = `hmac-sha256:${createHmac('sha256', this.#key).update(told).digest('hex')}`
     if (this.#remembered.size >= maxRemembered) this.#remembered.clear()

@@ -2,6 +2,7 @@
 // id.
 import { type ApprovalSet, type Identity, type PolicyFacts, type Reviewer, VoteError } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
+import { normalized } from '@svc/core/match'
 import type { StoredEscalation } from './stored-escalation.js'
 
 /** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
@@ -21,7 +22,9 @@ export function personOf(id: string, reviewer: Reviewer): string[] {
 
 /** Case-insensitive: a wrongly refused vote is better than a vote on one's own call. */
 function hashes(id: string, names: readonly (string | undefined)[]): string[] {
-  const known = names.filter((name) => name !== undefined).map((name) => name.normalize('NFC').toLowerCase())
+  const known = names
+    .filter((name) => name !== undefined)
+    .map((name) => normalized(name, 'NFC').toLowerCase())
   return [...new Set(known)].map((name) => sha256Hex(`user\n${id}\n${name}`))
 }
 
