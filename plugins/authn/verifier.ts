@@ -19,6 +19,12 @@ interface Header {
   readonly kid: string | undefined
 }
 
+/** A token whose form is right. */
+export interface UnverifiedToken {
+  readonly token: string
+  readonly header: Header
+}
+
 export class TokenVerifier {
   #oidc: OidcConfig
   #audiences: Audiences
@@ -34,9 +40,13 @@ export class TokenVerifier {
     this.#clock = clock
   }
 
+  /** Looks at the form alone. Throws `Refusal` for what no key could verify. */
+  read(token: string): UnverifiedToken {
+    return { token, header: this.#header(token) }
+  }
+
   /** Throws `Refusal` when the token is not good, `KeysUnavailable` when that cannot be told. */
-  async verify(token: string): Promise<VerifiedToken> {
-    const header = this.#header(token)
+  async verify({ token, header }: UnverifiedToken): Promise<VerifiedToken> {
     const { alg, kid } = header
     let key = single(await this.#keys.find(alg, kid), header)
     let payload = await this.#signed(token, header, key)
