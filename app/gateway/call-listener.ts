@@ -66,6 +66,7 @@ export class CallListener {
       logger,
       {
         allowsHost: (name) => policies.current.hosts.has(name),
+        isProxy: (address) => policies.current.publicUrl.isProxy(address),
         meter: resolve(bindings, tokens.Meter),
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },
