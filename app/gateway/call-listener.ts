@@ -1,5 +1,6 @@
 // The port for callers: its HTTP server, router and certificates.
 import { resolve, tokens } from '@svc/core'
+import { LimitedLogger } from '../http/limited-logger.js'
 import { HttpServer } from '../http/server.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import type { HostConfig } from '../policy/config.js'
@@ -50,6 +51,7 @@ export class CallListener {
       clock,
       ids: resolve(bindings, tokens.Ids),
       logger,
+      limitedLogger: new LimitedLogger(logger, clock),
       maxBodyBytes: server.maxBodyBytes,
       mcp,
       upstream,
@@ -64,6 +66,7 @@ export class CallListener {
       logger,
       {
         allowsHost: (name) => policies.current.hosts.has(name),
+        isProxy: (address) => policies.current.publicUrl.isProxy(address),
         meter: resolve(bindings, tokens.Meter),
         ...(certificates === undefined ? {} : { tls: certificates.serverOptions }),
       },

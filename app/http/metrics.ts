@@ -8,6 +8,6 @@ export const serverMetrics: Readonly<Record<string, MetricEntry>> = {
   },
   svc_http_connections_closed_total: {
     kind: 'counter',
-    help: 'Connections closed because the client read its answers too slowly, or sent too many requests without waiting.',
+    help: 'Connections closed because there were too many, of all clients or of one address, or because the client read its answers too slowly or sent too many requests without waiting.',
   },
 }

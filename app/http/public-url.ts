@@ -58,6 +58,11 @@ export class PublicUrl {
     this.#proxies = new TrustedProxies(trustedProxies)
   }
 
+  /** Whether a trusted proxy has this address. */
+  isProxy(address: string): boolean {
+    return this.#proxies.has(address)
+  }
+
   /** Without a trailing slash; undefined where it is not known. */
   of({ socket, headers }: RequestOrigin): string | undefined {
     if (this.#fixed !== undefined) return this.#fixed

@@ -13,6 +13,7 @@ import type { Duplex } from 'node:stream'
 import type { SecureContextOptions, TlsOptions } from 'node:tls'
 import { denied, type Logger, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { AddressConnections } from './address-connections.js'
 import { refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
@@ -23,6 +24,7 @@ import { requestError } from './request-errors.js'
 export const defaultLimits = {
   maxHeaders: 100,
   maxConnections: 10_000,
+  maxConnectionsPerAddress: 1_000,
   maxRequestsPerConnection: 10_000,
   writeTimeoutMs: 30_000,
 } as const
@@ -35,6 +37,7 @@ export interface ServerLimits {
   readonly maxHeaderBytes: number
   readonly maxHeaders?: number
   readonly maxConnections?: number
+  readonly maxConnectionsPerAddress?: number
   readonly maxRequestsPerConnection?: number
   readonly headersTimeoutMs: number
   readonly requestTimeoutMs: number
@@ -49,6 +52,8 @@ export interface ServerParts {
   readonly hostsKey?: string
   /** Key, certificate and client authentication; absent: plain HTTP. */
   readonly tls?: TlsOptions
+  /** Whether connections from an address are many clients', as a proxy's are; absent: none. */
+  readonly isProxy?: (address: string) => boolean
   /** Counts what became no call, so that an attack shows in metrics. */
   readonly meter?: Meter
 }
@@ -96,6 +101,15 @@ export class HttpServer {
 
   #listenToServer(connected: 'connection' | 'secureConnection'): void {
     const server = this.#server as Server
+    const byAddress = new AddressConnections(
+      this.#limits.maxConnectionsPerAddress,
+      this.#parts.isProxy ?? (() => false),
+    )
+    server.on('connection', (socket: Socket) => {
+      if (!byAddress.admit(socket)) this.#closeConnection(socket, 'its address has too many connections')
+    })
+    // Node has closed it, as there are `maxConnections`.
+    server.on('drop', () => this.#parts.meter?.count('svc_http_connections_closed_total'))
     server.on(connected, (socket: Socket) => socket.once('close', () => this.#connections.delete(socket)))
     server.on('request', (message, response) => this.#serve(message, response))
     // An expectation other than `100-continue`: refused like any other invalid header.

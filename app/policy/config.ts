@@ -54,6 +54,10 @@ const serverSchema = z
       defaultLimits.maxConnections,
       'Client connections at a time; more are closed at once',
     ),
+    maxConnectionsPerAddress: count(
+      defaultLimits.maxConnectionsPerAddress,
+      'Connections of one IPv4 address or IPv6 /64 network at a time, trusted proxies excepted; more are closed at once',
+    ),
     maxRequestsPerConnection: count(
       defaultLimits.maxRequestsPerConnection,
       'Requests on one client connection, which then closes',

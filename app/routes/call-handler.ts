@@ -5,6 +5,7 @@ import {
   type Clock,
   type ErrorCode,
   type Ids,
+  identity,
   type Logger,
   type Outcome,
   Refusal,
@@ -25,6 +26,8 @@ export interface CallHandlerParts {
   readonly clock: Clock
   readonly ids: Ids
   readonly logger: Logger
+  /** For what callers that nobody has identified can cause. */
+  readonly limitedLogger: Logger
   readonly tenantCallLimit: TenantCallLimit
   draining(): boolean
 }
@@ -95,6 +98,11 @@ export class CallHandler {
     return call
   }
 
+  #loggerOf(call: Call): Logger {
+    const { logger, limitedLogger } = this.#parts
+    return call.get(identity) === undefined ? limitedLogger : logger
+  }
+
   /** The record has every call; the log has the failures that an operator must repair. */
   #logFailure(call: Call, outcome: Outcome): void {
     if (outcome.kind !== 'failed') return
@@ -102,6 +110,6 @@ export class CallHandler {
     const err = redacts === undefined ? outcome.cause : redactedFault(outcome.cause, redacts)
     const fields = { err, code: outcome.code, trace_id: call.trace.traceId }
     if (expectedFailures.has(outcome.code)) this.#parts.logger.debug(fields, 'call ended without an answer')
-    else this.#parts.logger.error(fields, 'call failed')
+    else this.#loggerOf(call).error(fields, 'call failed')
   }
 }

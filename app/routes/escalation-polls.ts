@@ -1,6 +1,7 @@
 // Answers GET /escalations/<id>: the status of an escalation, for the caller whose call opened it.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Ids, type Logger, services } from '@svc/core'
+import { normalized } from '@svc/core/match'
 import { asked, notFound } from '../escalations/reviewer-escalations.js'
 import { callerView } from '../escalations/view.js'
 import type { WholeAnswer } from '../http/answer.js'
@@ -36,7 +37,7 @@ async function viewOf(headers: IncomingHttpHeaders, id: string, policy: ActivePo
   // A client of one MCP server may have a token for that server alone (RFC 8707).
   const { tenant } = await identify(headers, async (servers) => {
     const { server } = (await find()) ?? {}
-    return server !== undefined && servers.has(server.normalize('NFC'))
+    return server !== undefined && servers.has(normalized(server, 'NFC'))
   })
   const found = await find()
   if (found === undefined || found.tenant !== tenant) throw notFound()

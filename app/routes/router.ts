@@ -82,7 +82,10 @@ export class Router {
       case 'metadata':
         return resourceMetadata(message, route.path, policy)
       case 'escalation':
-        return answerEscalationPoll(message.headers, route.id, policy, this.#parts)
+        return answerEscalationPoll(message.headers, route.id, policy, {
+          ids: this.#parts.ids,
+          logger: this.#parts.limitedLogger,
+        })
       case 'none':
         throw new Refusal('TARGET_NOT_FOUND', 'No such path.')
     }

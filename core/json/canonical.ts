@@ -58,7 +58,7 @@ function quoteSlow(text: string): string {
 }
 
 /** The JSON text of `value`, or undefined where JSON.stringify would omit the member. */
-function write(value: unknown, key: string, depth: number): string | undefined {
+function write(value: unknown, key: string | number, depth: number): string | undefined {
   switch (typeof value) {
     case 'string':
       return quoteJson(value)
@@ -81,9 +81,9 @@ function write(value: unknown, key: string, depth: number): string | undefined {
   }
 }
 
-function writeObject(value: object, key: string, depth: number): string | undefined {
+function writeObject(value: object, key: string | number, depth: number): string | undefined {
   if ('toJSON' in value && typeof value.toJSON === 'function') {
-    const replacement: unknown = value.toJSON(key)
+    const replacement: unknown = value.toJSON(`${key}`)
     if (typeof replacement !== 'object' || replacement === null) return write(replacement, key, depth)
     value = replacement
   }
@@ -106,7 +106,7 @@ function writeArray(items: readonly unknown[], depth: number): string {
     for (; i < items.length; i++) {
       const item = items[i]
       // The most frequent cases are handled in this frame.
-      const json = typeof item === 'string' ? quoteJson(item) : write(item, `${i}`, depth)
+      const json = typeof item === 'string' ? quoteJson(item) : write(item, i, depth)
       if (json === undefined) throw new Fault(i in items ? 'undefined_value' : 'sparse_array')
       text += i === 0 ? json : `,${json}`
     }

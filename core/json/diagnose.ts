@@ -57,7 +57,7 @@ class Reader {
     const byte = this.bytes[this.at]
     if (byte === 0x7b) this.object()
     else if (byte === 0x5b) this.array()
-    else if (byte === 0x22) this.string()
+    else if (byte === 0x22) this.skipString()
     else if (byte === 0x74) this.word('true')
     else if (byte === 0x66) this.word('false')
     else if (byte === 0x6e) this.word('null')
@@ -79,7 +79,7 @@ class Reader {
   private member(names: Set<string>): void {
     this.space()
     const start = this.at
-    const name = this.string()
+    const name = this.name()
     if (names.has(name)) {
       const shown = name.length <= MAX_SHOWN ? ` ${JSON.stringify(name)}` : ''
       throw new JsonInputError('duplicate_member', `the member name${shown} a second time`, start)
@@ -107,17 +107,26 @@ class Reader {
     this.space()
   }
 
-  private string(): string {
+  private name(): string {
     const start = this.at
+    if (!this.skipString()) return this.bytes.toString('utf8', start + 1, this.at - 1)
+    const text: unknown = JSON.parse(this.bytes.toString('utf8', start, this.at))
+    return String(text)
+  }
+
+  /** Returns whether the string has escapes. */
+  private skipString(): boolean {
     if (!this.take(0x22)) throw this.unexpected()
+    let escapes = false
     while (!this.take(0x22)) {
       const byte = this.bytes[this.at]
       if (byte === undefined || byte < 0x20) throw this.unexpected()
-      if (byte === 0x5c) this.escape()
-      else this.at++
+      if (byte === 0x5c) {
+        escapes = true
+        this.escape()
+      } else this.at++
     }
-    const text: unknown = JSON.parse(this.bytes.toString('utf8', start, this.at))
-    return String(text)
+    return escapes
   }
 
   private escape(): void {
@@ -159,6 +168,8 @@ class Reader {
   private number(): void {
     const start = this.at
     while (isNumberByte(this.bytes[this.at])) this.at++
+    // One digit, the commonest number of hostile text, needs no decoding.
+    if (this.at - start === 1 && isDigit(this.bytes[start])) return
     const token = this.bytes.toString('latin1', start, this.at)
     if (!NUMBER.test(token)) {
       if (token === '') throw this.unexpected()
@@ -202,6 +213,10 @@ class Reader {
       this.at < this.bytes.length ? 'not JSON: an unexpected character' : 'not JSON: the text ends too early,'
     return new JsonInputError('not_json', what, this.at)
   }
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39
 }
 
 export function isNumberByte(byte: number | undefined): boolean {

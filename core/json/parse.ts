@@ -11,6 +11,8 @@ import type { JsonValue } from './value.js'
 
 /** A double represents every decimal of up to 15 digits without exponent (DBL_DIG of IEEE 754 binary64). */
 const SAFE_TOKEN = 15
+/** The sign and digits of an exponent below 100, with which a decimal is still of ordinary size. */
+const SAFE_EXPONENT = 3
 
 /**
  * The value of JSON text (RFC 8259) that every parser reads alike.
@@ -119,10 +121,10 @@ function surrogateKind(bytes: Buffer, at: number): number {
 /** To the byte after the number, or REFUSED where a double cannot represent it. */
 function skipNumber(bytes: Buffer, from: number): number {
   let at = from
-  let exponent = false
+  let exponent = -1
   for (let byte = bytes[at]; isNumberByte(byte); byte = bytes[++at])
-    exponent ||= byte === 0x65 || byte === 0x45
-  if (at - from <= SAFE_TOKEN && !exponent) return at
+    if (byte === 0x65 || byte === 0x45) exponent = at
+  if (at - from <= SAFE_TOKEN && (exponent < 0 || at - exponent - 1 < SAFE_EXPONENT)) return at
   return isExactNumber(bytes.toString('latin1', from, at)) ? at : REFUSED
 }
 

@@ -21,12 +21,15 @@ const SLOTS = 512
 const MAX_KEYS = 48
 const MAX_KEY_LENGTH = 48
 
+const EMPTY: Shape = { keys: [], labels: [], nextLabels: [], nextOpenings: [] }
+
 const known: (Known | undefined)[] = new Array<Known | undefined>(SLOTS).fill(undefined)
 
 export function sortedShape(object: object, quote: (key: string) => string): Shape {
   const given = Object.keys(object)
   const count = given.length
-  if (count === 0 || count > MAX_KEYS) return order(given, quote)
+  if (count === 0) return EMPTY
+  if (count > MAX_KEYS) return order(given, quote)
   const slot = slotOf(given, count)
   const candidate = known[slot]
   if (candidate !== undefined && same(candidate.given, given, count)) return candidate

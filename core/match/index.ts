@@ -8,6 +8,7 @@ export {
   type PatternMatch,
   type PatternSet,
 } from './matcher.js'
+export { hasPiledUpMarks, normalized } from './normalize.js'
 export { compilePattern, type Pattern, type PatternCode, PatternError } from './pattern.js'
 export {
   formatNameSegment,

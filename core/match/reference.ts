@@ -1,6 +1,7 @@
 // References identify a tool, prompt or resource of a server in one version. Each has exactly one canonical text, so
 // that patterns, quota keys and audit records can compare texts.
 import { hasEscape, hasPathSegment } from './escapes.js'
+import { hasPiledUpMarks } from './normalize.js'
 import { readUri } from './resource-uri.js'
 
 export interface ToolParts {
@@ -33,6 +34,7 @@ export type ReferenceCode =
   | 'encoded_twice'
   | 'ambiguous_uri'
   | 'bad_version'
+  | 'piled_up_marks'
 
 /** The message may be shown to the caller: it does not contain the input. */
 export class ReferenceInputError extends Error {
@@ -216,6 +218,8 @@ function checkText(what: string, text: string): void {
     throw new ReferenceInputError('malformed_unicode', `the ${what} holds half of a surrogate pair`)
   if (CONTROL.test(text))
     throw new ReferenceInputError('control_character', `the ${what} holds a control character`)
+  if (hasPiledUpMarks(text))
+    throw new ReferenceInputError('piled_up_marks', `the ${what} has too many combining marks in a row`)
   // Composing it would send another name than the server lists.
   if (text.normalize('NFC') !== text)
     throw new ReferenceInputError('not_composed', `the ${what} is not in Unicode NFC`)

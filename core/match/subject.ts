@@ -1,6 +1,7 @@
 // The text that patterns are matched against: the reference without its scheme, with one placeholder for each
 // percent-encoded character, so that a literal never matches inside an escape.
 
+import { normalized } from './normalize.js'
 import { REFERENCE_PREFIX, ReferenceInputError } from './reference.js'
 
 /** Control characters cannot occur in names or patterns, so they serve as placeholders. */
@@ -67,7 +68,7 @@ function parseSubject(reference: string): Subject {
 
 /** A server's decoded name as it is written in a subject. */
 export function serverSubject(server: string): string {
-  return placeholdersFor(server.normalize('NFC'))
+  return placeholdersFor(normalized(server, 'NFC'))
 }
 
 /** Decoded text with placeholders for the separators of a reference. */

@@ -1,5 +1,7 @@
 // The rule by which a key or a tool is "named like" a word (decisions.md §3).
 
+import { normalized } from './normalize.js'
+
 const BOUNDARY =
   /[^\p{L}\p{M}\p{N}]+|(?<=[\p{Ll}\p{M}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})|(?<=\p{N})(?=\p{L})|(?<=[\p{L}\p{M}])(?=\p{N})/u
 
@@ -8,8 +10,7 @@ const BOUNDARY =
  * that is followed by a lower-case letter, and between letters and digits: `HTTPServer_url2` has http, server, url, 2.
  */
 export function wordsOf(name: string): string[] {
-  return name
-    .normalize('NFC')
+  return normalized(name, 'NFC')
     .split(BOUNDARY)
     .filter((word) => word !== '')
     .map((word) => word.toLowerCase())

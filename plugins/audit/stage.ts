@@ -22,7 +22,7 @@ import {
   type Token,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { FloodLimiter } from './flood.js'
+import { FloodLimiter, isUnidentified } from './flood.js'
 import { CallIntent, describeIntent, type IntentRule } from './intent/call-intent.js'
 import type { IntentTracker } from './intent/tracker.js'
 import type { LogSource, OpenLog } from './open-log.js'
@@ -47,6 +47,18 @@ export interface AuditStageParts {
 }
 
 const FLOOD_INTERVAL_MS = 1000
+
+/** In place of what an unidentified caller says of itself. */
+const UNCLAIMED = {
+  nodeId: null,
+  agentRef: null,
+  agentVariables: null,
+  agentMetadata: null,
+  idempotency_key: null,
+} as const
+
+/** A record without what the caller names in its request. */
+const RECORD_BYTES = 1500
 
 interface SettledCall {
   readonly call: Call
@@ -175,7 +187,8 @@ export class AuditStage implements Stage {
     appender: Appender,
     { call, settlement, arrived, intent, isForwarded }: SettledCall,
   ): Promise<void> {
-    if (settlement.error === 'UNAUTHENTICATED' && !this.#flood.admit(this.#parts.clock.now())) {
+    const unidentified = isUnidentified(call, settlement)
+    if (unidentified && !this.#flood.admit(this.#parts.clock.now(), sizeOf(call))) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
       return
     }
@@ -188,7 +201,9 @@ export class AuditStage implements Stage {
     })
     // No stage has checked these members or decided how they may be recorded.
     if (!isForwarded) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
-    this.#payloads?.record(call, settlement, envelope.tenant)
+    // Anybody can claim to be any agent, and each has a file of its own.
+    if (unidentified) Object.assign(envelope, UNCLAIMED)
+    else this.#payloads?.record(call, settlement, envelope.tenant)
     try {
       await appender.append(envelope)
       intent?.settle(true)
@@ -249,6 +264,12 @@ export class AuditStage implements Stage {
       floodRecordOf(this.#recordContext, count, { ts, traceId: ids.traceId(), spanId: ids.spanId() }),
     )
   }
+}
+
+/** Bytes of an unidentified caller's record, at most about. */
+function sizeOf({ target: { server, tool, serverVersion, toolVersion, mcpMethod } }: Call): number {
+  const named = `${server}${serverVersion}${tool}${toolVersion}${mcpMethod ?? ''}`
+  return RECORD_BYTES + Buffer.byteLength(named)
 }
 
 /** The refusal that replaces a response without a record. */

@@ -170,6 +170,8 @@ export class AuthnStage implements Stage {
     if (opened === undefined) throw this.#notConfigured()
     const { keys, tokens, verifier } = opened
     const { clock } = this.#parts
+    // Before keys are fetched: what is no token causes no request, and no answer that depends on the issuer.
+    const unverified = verifier.read(bearerToken(authorization))
     const digest = TokenCache.digest(authorization)
     await keys.current()
     // After the wait, as the keys may have changed, and another call may have verified the token.
@@ -178,7 +180,7 @@ export class AuthnStage implements Stage {
     const refusal = tokens.refusal(digest, clock.now())
     if (refusal !== undefined) throw refusal
     try {
-      const token = await verifier.verify(bearerToken(authorization))
+      const token = await verifier.verify(unverified)
       tokens.set(digest, token, clock.now())
       return token
     } catch (fault) {

@@ -19,6 +19,12 @@ interface Header {
   readonly kid: string | undefined
 }
 
+/** A token whose form is right. */
+export interface UnverifiedToken {
+  readonly token: string
+  readonly header: Header
+}
+
 export class TokenVerifier {
   #oidc: OidcConfig
   #audiences: Audiences
@@ -34,9 +40,13 @@ export class TokenVerifier {
     this.#clock = clock
   }
 
+  /** Checks the form alone. Throws `Refusal` for a token that no key could verify. */
+  read(token: string): UnverifiedToken {
+    return { token, header: this.#header(token) }
+  }
+
   /** Throws `Refusal` for an invalid token, `KeysUnavailableError` when it cannot be checked. */
-  async verify(token: string): Promise<VerifiedToken> {
-    const header = this.#header(token)
+  async verify({ token, header }: UnverifiedToken): Promise<VerifiedToken> {
     const { alg, kid } = header
     let key = onlyKey(await this.#keys.find(alg, kid), header)
     let payload = await this.#verifySignature(token, header, key)

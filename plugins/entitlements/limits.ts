@@ -19,6 +19,8 @@ export interface ToolLimits {
   readonly rate: RateLimit | undefined
 }
 
+const PREFIX = 'mcp://'
+
 export const NO_LIMITS: ToolLimits = { day: undefined, rate: undefined }
 
 export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): ToolLimits {
@@ -32,25 +34,29 @@ export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitCon
 }
 
 /**
- * The tenant's limits come from the most specific `per_tool` entry, and from the plan where that entry sets none. Both
- * are counted under the reference. A principal's limit that overrides replaces both.
+ * The tenant's limits come from the most specific `per_tool` entry, and from the plan where that entry sets none. A
+ * principal's limit that overrides replaces both. A tool is counted under its server and name, whatever version the
+ * caller writes. Prompts and resources, of which a caller may name any number, are counted together: under the pattern
+ * of the entry, or by their server and kind for the plan.
  */
 export function limitsOf(reference: string, plan: ToolLimits, grants: readonly Grant[]): readonly Limit[] {
-  const key = keyOf(reference)
+  const counted = countedName(reference)
   const found: Limit[] = []
   const ofPrincipals: Limit[] = []
-  let tenantLimits = NO_LIMITS
+  let tenantEntry: Entry | undefined
   let overriding = NO_LIMITS
+  const keyOf = ({ pattern }: Entry) => (counted.isTool ? counted.key : escapeHash(pattern))
   for (const { level, keySuffix, perTool, overrides } of grants) {
-    const limits = perTool && mostSpecificLimits(perTool, reference)
-    if (limits === undefined) continue
-    if (keySuffix === '') tenantLimits = limits
-    else push(ofPrincipals, key + keySuffix, level, limits)
-    if (overrides) overriding = firstOfEach(overriding, limits)
+    const entry = perTool && mostSpecific(perTool, reference)
+    if (entry === undefined) continue
+    if (keySuffix === '') tenantEntry = entry
+    else push(ofPrincipals, keyOf(entry) + keySuffix, level, entry.limits)
+    if (overrides) overriding = firstOfEach(overriding, entry.limits)
   }
-  push(found, key, 'tenant', without(tenantLimits, overriding))
+  const tenantLimits = tenantEntry?.limits ?? NO_LIMITS
+  if (tenantEntry !== undefined) push(found, keyOf(tenantEntry), 'tenant', without(tenantLimits, overriding))
   found.push(...ofPrincipals)
-  push(found, key, 'plan', without(plan, firstOfEach(tenantLimits, overriding)))
+  push(found, counted.key, 'plan', without(plan, firstOfEach(tenantLimits, overriding)))
   return found
 }
 
@@ -70,16 +76,21 @@ function push(found: Limit[], key: string, level: Level, { day, rate }: ToolLimi
   if (day !== undefined || rate !== undefined) found.push(Object.assign({ key, level }, day, rate))
 }
 
-/** Of equally specific patterns, the lower of each limit. */
-function mostSpecificLimits(perTool: PatternMap<ToolLimits>, reference: string): ToolLimits | undefined {
+interface Entry {
+  readonly pattern: string
+  readonly limits: ToolLimits
+}
+
+/** Where several patterns are equally specific, the lower of each limit, under the first pattern. */
+function mostSpecific(perTool: PatternMap<ToolLimits>, reference: string): Entry | undefined {
   const [first, ...rest] = perTool.lookup(reference)
   if (first === undefined) return undefined
-  let lowest = first.value
+  let limits = first.value
   for (const { literals, value } of rest) {
     if (literals < first.literals) break
-    lowest = lowerOfEach(lowest, value)
+    limits = limits === undefined ? value : lowerOfEach(limits, value)
   }
-  return lowest
+  return { pattern: first.pattern, limits }
 }
 
 function lowerOfEach(a: ToolLimits, b: ToolLimits): ToolLimits {
@@ -100,7 +111,18 @@ function lowest<T>(a: T | undefined, b: T | undefined, sortKey: (limit: T) => nu
   return a
 }
 
-/** Escapes `#`, which separates the principal, so that a version chosen by the caller cannot form another key. */
-function keyOf(reference: string): string {
-  return reference.includes('#') ? reference.replaceAll('#', '%23') : reference
+/** `mcp://server/tool`; for a prompt or a resource `mcp://server/prompts/*` or `mcp://server/resources/*`. */
+function countedName(reference: string): { readonly key: string; readonly isTool: boolean } {
+  // In a canonical reference the one "@" precedes the version, and names hold no "/".
+  const name = reference.slice(0, reference.lastIndexOf('@'))
+  const slash = name.indexOf('/', PREFIX.length)
+  const nextSlash = name.indexOf('/', slash + 1)
+  return nextSlash === -1
+    ? { key: escapeHash(name), isTool: true }
+    : { key: `${escapeHash(name.slice(0, nextSlash))}/*`, isTool: false }
+}
+
+/** Escapes `#`, which separates the principal, so that a name chosen by the caller cannot form another key. */
+function escapeHash(text: string): string {
+  return text.includes('#') ? text.replaceAll('#', '%23') : text
 }

@@ -1,6 +1,7 @@
 // Pseudonyms of people: HMAC-SHA-256 (RFC 2104), so that one person has the same pseudonym in all records of a deployment
 // and the name cannot be guessed without the key.
 import { createHmac } from 'node:crypto'
+import { normalized } from '@svc/core/match'
 
 /** `name@host.tld`, also with `@` percent-encoded. Linear, because a match starts only at the start of a run. */
 const address =
@@ -22,8 +23,8 @@ export class Pseudonyms {
   of(name: string): string {
     const cached = this.#cache.get(name)
     if (cached !== undefined) return cached
-    const normalized = name.normalize('NFC')
-    const hashed = wholeAddress.test(normalized) ? normalized.toLowerCase() : normalized
+    const plain = normalized(name, 'NFC')
+    const hashed = wholeAddress.test(plain) ? plain.toLowerCase() : plain
     const pseudonym = `hmac-sha256:${createHmac('sha256', this.#key).update(hashed).digest('hex')}`
     if (this.#cache.size >= maxCached) this.#cache.clear()
     this.#cache.set(name, pseudonym)

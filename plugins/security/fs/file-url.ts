@@ -1,5 +1,5 @@
 // The path that a `file:` URL opens (RFC 8089, parsed by the WHATWG rules).
-import { decodeEscapes } from '@svc/core/match'
+import { decodeEscapes, hasPiledUpMarks } from '@svc/core/match'
 import type { ScanCounter } from '../content/strings.js'
 import { decodeAscii, prefixOf, schemeAt } from '../content/text.js'
 import { MAX_PATH } from './interpretations.js'
@@ -28,6 +28,8 @@ export function fileUrlPath(text: string, decodings: number, counter: ScanCounte
   for (let i = 0; i < decodings; i++) url = decodeAscii(url, counter)
   if (schemeAt(url, 0) !== 'file') throw new PathError('has a file: URL inside another URL')
   if (/[?#]/.test(url)) throw new PathError('is a file: URL with a query or fragment')
+  // The parser normalizes the host, at quadratic cost.
+  if (hasPiledUpMarks(url)) throw new PathError('has too many combining marks in a row')
   if (url.includes('\0') || !URL.canParse(url)) throw new PathError('is not a valid file: URL')
   counter.characters += url.length
   const { hostname, pathname } = new URL(url)

@@ -1,5 +1,5 @@
 // The paths that programs may derive from a text before they open it. The allowlist must allow all of them.
-import { decodeEscapes } from '@svc/core/match'
+import { decodeEscapes, hasPiledUpMarks } from '@svc/core/match'
 import type { ScanCounter } from '../content/strings.js'
 import { trimmed } from '../content/text.js'
 import { PathError } from './normalize.js'
@@ -28,20 +28,14 @@ export function interpretationsOf(text: string, counter: ScanCounter): Set<strin
 
 const ASCII = /^[\0-\x7f]*$/
 
-/** Normalizing a longer run takes quadratic time (UAX #15, "Stream-Safe Text Format"). */
-const MAX_MARKS = 30
-
-function hasTooManyMarks(text: string): boolean {
-  return text.match(/\p{M}+/gu)?.some((run) => run.length > MAX_MARKS) ?? false
-}
-
 function addDecoded(text: string, found: Set<string>, counter: ScanCounter): void {
   let level = text
   for (let decodings = 0; ; decodings++) {
     counter.characters += level.length
     found.add(level)
     if (!ASCII.test(level)) {
-      if (hasTooManyMarks(level)) throw new PathError('has too many combining marks in a row')
+      // Normalizing them, which the rule does for each reading, costs the square of their number.
+      if (hasPiledUpMarks(level)) throw new PathError('has too many combining marks in a row')
       found.add(level.normalize('NFKC'))
     }
     const next = decodeEscapes(level)

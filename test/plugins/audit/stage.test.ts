@@ -161,9 +161,43 @@ describe('a flood of unauthenticated requests', () => {
     expect(records).to.have.length(51)
   })
 
-  it('does not hide other refusals', async () => {
+  it('is any refusal of callers that nobody has identified, whatever its code', async () => {
     const { records, run } = await recording()
-    for (let i = 0; i < 60; i++) await run(makeCall(), denied('RATE_LIMITED', 'slow down'))
+    for (let i = 0; i < 20; i++) {
+      await run(makeCall(), denied('UNAUTHENTICATED', 'no token'))
+      await run(makeCall(), failed('STORE_UNAVAILABLE', 'no keys'))
+      await run(makeCall(), denied('UNAUTHORIZED_TENANT', 'another tenant'))
+    }
+    expect(records).to.have.length(50)
+  })
+
+  it('has no more bytes than its budget, however long the names are', async () => {
+    const { records, run } = await recording()
+    const tool = 'x'.repeat(15_000)
+    for (let i = 0; i < 50; i++) await run(makeCall({ tool }), denied('UNAUTHENTICATED', 'no token'))
+    expect(Buffer.byteLength(JSON.stringify(records))).to.be.lessThan(140_000)
+    expect(records.length).to.be.greaterThan(5)
+  })
+
+  it('says nothing of what the callers claim to be', async () => {
+    const { records, run } = await recording()
+    const agent = { nodeId: 'node-1', agentRef: 'run-7', variables: { a: 1 }, metadata: { b: 2 } }
+    await run(makeCall({ agent }), failed('STORE_UNAVAILABLE', 'no keys'))
+    expect(records[0]).to.deep.include({
+      nodeId: null,
+      agentRef: null,
+      agentVariables: null,
+      agentMetadata: null,
+    })
+  })
+
+  it('does not hide refusals of identified callers', async () => {
+    const { records, run } = await recording()
+    for (let i = 0; i < 60; i++) {
+      const call = makeCall()
+      call.set(identity, { tenant: 'globex', authenticated: true, roles: [] })
+      await run(call, denied(i % 2 === 0 ? 'RATE_LIMITED' : 'UNAUTHENTICATED', 'no'))
+    }
     expect(records).to.have.length(60)
   })
 })

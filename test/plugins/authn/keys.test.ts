@@ -152,6 +152,24 @@ describe("authn: the issuer's keys", () => {
       expect(warnings()).to.deep.equal(['the key set could not be fetched'])
     })
 
+    it('are not needed to refuse what is no token', async () => {
+      let asked = 0
+      rig.useSource({
+        load: () => {
+          asked++
+          return Promise.reject(new Error('down'))
+        },
+      })
+      const stage = await rig.stage()
+      const atStart = asked
+      rig.clock.advance(3_600_000)
+      const none = Buffer.from('{"alg":"none"}').toString('base64url')
+      for (const token of ['x', 'a.b.c', `${none}.e30.x`, 'a.b.c.d.e', 'x'.repeat(17_000)]) {
+        expect(refusal(await present(stage, token)).code, token).to.equal('UNAUTHENTICATED')
+      }
+      expect(asked).to.equal(atStart)
+    })
+
     it('are fetched with exponential backoff, up to the cooldown', async () => {
       let asked = 0
       rig.useSource({

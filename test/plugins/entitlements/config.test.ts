@@ -19,7 +19,12 @@ function issues(section: unknown): string[] {
 describe('entitlements: configuration', () => {
   it('warns where the section is absent and where it is open', () => {
     expect(entitlementsPlugin.absent).to.include('no tool is allowed to any tenant')
-    const warnings = entitlementsPlugin.check?.('open', {}, () => false, () => undefined)
+    const warnings = entitlementsPlugin.check?.(
+      'open',
+      {},
+      () => false,
+      () => undefined,
+    )
     expect(warnings).to.have.lengthOf(1)
     expect(warnings?.[0]).to.deep.include({ path: ['entitlements'], severity: 'warning' })
   })

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { acme, type Caller, run } from './stage.js'
 
-const KEY = 'mcp://files/echo@1.0.0'
+const KEY = 'mcp://files/echo'
 
 async function limitsOf(tenant: object, plan: object = {}, caller: Caller = {}, what = {}) {
   return (await run(acme({ allowlist: ['*'], ...tenant }, plan), caller, what)).limits
@@ -12,7 +12,7 @@ describe('entitlements: limits', () => {
     expect(await limitsOf({})).to.deep.equal([])
   })
 
-  it("are the plan's, counted under the reference", async () => {
+  it("are the plan's, counted under server and tool", async () => {
     expect(await limitsOf({}, { calls_per_day: 10, rate_per_sec: 2, burst: 5 })).to.deep.equal([
       { key: KEY, level: 'plan', callsPerDay: 10, ratePerSec: 2, burst: 5 },
     ])
@@ -37,7 +37,7 @@ describe('entitlements: limits', () => {
     }
     expect(await limitsOf({ per_tool })).to.deep.equal([{ key: KEY, level: 'tenant', callsPerDay: 20 }])
     expect(await limitsOf({ per_tool }, {}, {}, { tool: 'read' })).to.deep.equal([
-      { key: 'mcp://files/read@1.0.0', level: 'tenant', callsPerDay: 5 },
+      { key: 'mcp://files/read', level: 'tenant', callsPerDay: 5 },
     ])
   })
 
@@ -139,12 +139,39 @@ describe('entitlements: limits', () => {
     ])
   })
 
-  it("never share a key with a principal's, for any version in the call", async () => {
+  it("never share a key with a principal's, whatever tool the caller names", async () => {
     const users = { ada: { per_tool: { '*': { calls_per_day: 1 } } } }
     const plan = { calls_per_day: 6 }
-    const [limit] = await limitsOf({ users }, plan, { user: 'ada' }, { version: '1' })
-    const [forged] = await limitsOf({ users }, plan, { user: 'eve' }, { version: '1#user:ada' })
-    expect(limit?.key).to.equal('mcp://files/echo@1#user:ada')
-    expect(forged?.key).to.equal('mcp://files/echo@1%23user:ada')
+    const [ofAda] = await limitsOf({ users }, plan, { user: 'ada' })
+    const [forged] = await limitsOf({ users }, plan, { user: 'eve' }, { tool: 'echo#user:ada' })
+    expect(ofAda?.key).to.equal('mcp://files/echo#user:ada')
+    expect(forged?.key).to.equal('mcp://files/echo%23user:ada')
   })
+
+  it('of a tool are counted under one key, whatever version the caller writes', async () => {
+    const per_tool = { 'files/echo@1*': { calls_per_day: 2 }, 'files/echo@2*': { calls_per_day: 3 } }
+    for (const version of ['1', '1.0.1', '2', '3', 'x#user:ada']) {
+      const keys = (await limitsOf({ per_tool }, { calls_per_day: 5 }, {}, { version })).map(({ key }) => key)
+      expect(keys, version).to.deep.equal([KEY])
+    }
+  })
+
+  for (const kind of ['prompt', 'resource'] as const) {
+    it(`of ${kind}s are counted together under the pattern that set them`, async () => {
+      const pattern = `files/${kind}s/*`
+      const tenant = {
+        per_tool: { [pattern]: { calls_per_day: 2 } },
+        users: { ada: { per_tool: { [pattern]: { calls_per_day: 1 } } } },
+      }
+      for (const name of ['a', 'b%2Fc']) {
+        const what = { request: { kind, name, reference: `mcp://files/${kind}s/${name}@1` } }
+        const found = await limitsOf(tenant, { calls_per_day: 9, rate_per_sec: 5 }, { user: 'ada' }, what)
+        expect(found.map(({ key, level }) => [key, level])).to.deep.equal([
+          [pattern, 'tenant'],
+          [`${pattern}#user:ada`, 'user'],
+          [`mcp://files/${kind}s/*`, 'plan'],
+        ])
+      }
+    })
+  }
 })

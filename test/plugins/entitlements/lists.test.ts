@@ -238,8 +238,8 @@ describe('entitlements: lists', () => {
         'applies: tenant "acme"',
         'applies: user "ada"',
         'allowed by "files/*" in the allowlist of tenant "acme"',
-        'limit of the user: 2 calls per second, 4 at once, counter mcp://files/echo@1.0.0#user:ada',
-        'limit of the plan: 5 calls per day, counter mcp://files/echo@1.0.0',
+        'limit of the user: 2 calls per second, 4 at once, counter mcp://files/echo#user:ada',
+        'limit of the plan: 5 calls per day, counter mcp://files/echo',
       ])
     })
 

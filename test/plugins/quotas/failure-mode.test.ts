@@ -19,7 +19,7 @@ import { keepingLogger } from '../../support/logger.js'
 import { countOne } from './rig.js'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
-const KEY = 'mcp://files/echo@1.0.0'
+const KEY = 'mcp://files/echo'
 
 /** A memory adapter that can be told to fail, or to keep its answers to itself. */
 class Faulty implements QuotaAdapter {

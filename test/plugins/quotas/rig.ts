@@ -16,7 +16,7 @@ import { makeCall } from '../../support/call.js'
 import { makeContext } from '../../support/context.js'
 
 export const NOON = Date.UTC(2026, 5, 15, 12)
-export const KEY = 'mcp://files/echo@1.0.0'
+export const KEY = 'mcp://files/echo'
 
 export const served: Outcome = {
   kind: 'completed',

@@ -282,4 +282,46 @@ describe('what a gateway counts of clients that it gives no call', () => {
       svc_http_connections_closed_total: 1,
     })
   })
+
+  for (const [cap, title] of [
+    ['maxConnectionsPerAddress', 'closes the connections of one address beyond its cap, and counts them'],
+    ['maxConnections', 'closes the connections beyond the cap of all, and counts them'],
+  ] as const) {
+    it(title, async () => {
+      let closedConnections = 0
+      const count = (name: string): void => {
+        if (name === 'svc_http_connections_closed_total') closedConnections++
+      }
+      await using upstream = await startUpstream(() => undefined)
+      await using gateway = await startTestGateway({
+        targets: { files: upstream.url },
+        server: { [cap]: 2 },
+        configure: (container) => bind(container, tokens.Meter, { useValue: { count } }),
+      })
+      const open = [await dial(gateway.url), await dial(gateway.url)]
+      const request = 'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n'
+      for (const socket of open) {
+        socket.write(request)
+        await new Promise((resolve) => socket.once('data', resolve))
+      }
+      for (let i = 0; i < 3; i++) {
+        const refused = await hearOut(connect(Number(new URL(gateway.url).port), '127.0.0.1'))
+        expect(refused.text).to.equal('')
+      }
+      expect(closedConnections).to.equal(3)
+      await Promise.all(open.map(closed))
+      expect(await statusOnceFree(gateway.url)).to.equal(200)
+    })
+  }
+
+  it('exempts trusted proxies from the cap of one address', () =>
+    withGateway({ maxConnectionsPerAddress: 1, trustedProxies: ['127.0.0.1'] }, async (gateway) => {
+      const first = await dial(gateway.url)
+      const { statuses } = await sendRaw(
+        gateway.url,
+        'GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n',
+      )
+      expect(statuses).to.deep.equal([200])
+      await closed(first)
+    }))
 })

@@ -71,6 +71,28 @@ describe('memory quota adapter', () => {
     expect((await adapter.takeToken('b', 'x', 1, 5, 0)).tokens).to.equal(3)
   })
 
+  it('is full for one tenant and not for the others', async () => {
+    const adapter = new MemoryQuotaAdapter({ maxKeysPerTenant: 2 })
+    for (const tool of ['x', 'y']) {
+      await adapter.takeToken('a', tool, 1, 5, 0)
+      await adapter.incrDaily('a', tool, 5, 0)
+    }
+    const attempts = (tenant: string) =>
+      Promise.allSettled([adapter.takeToken(tenant, 'z', 1, 5, 0), adapter.incrDaily(tenant, 'z', 5, 0)])
+    expect((await attempts('a')).map(({ status }) => status)).to.deep.equal(['rejected', 'rejected'])
+    expect((await attempts('b')).map(({ status }) => status)).to.deep.equal(['fulfilled', 'fulfilled'])
+    expect((await adapter.incrDaily('a', 'x', 5, 0)).count).to.equal(2)
+  })
+
+  it('has room again for a tenant whose counts are refunded and whose buckets are full', async () => {
+    const adapter = new MemoryQuotaAdapter({ maxKeysPerTenant: 1 })
+    await adapter.takeToken('a', 'x', 1, 1, 0)
+    await adapter.incrDaily('a', 'x', 5, 0)
+    await adapter.refundDaily('a', 'x', 0)
+    expect((await adapter.incrDaily('a', 'y', 5, 0)).count).to.equal(1)
+    expect((await adapter.takeToken('a', 'y', 1, 1, 5000)).tokens).to.equal(0)
+  })
+
   it('rejects a burst without end', async () => {
     const [fault] = await Promise.allSettled([
       new MemoryQuotaAdapter().takeToken('t', 'a', 1, Number.POSITIVE_INFINITY, 0),

@@ -1,0 +1,38 @@
+import { EventEmitter } from 'node:events'
+import { expect } from 'chai'
+import { AddressConnections } from 'svc-sdk/internal/http/address-connections'
+
+function connection(remoteAddress: string) {
+  const socket = Object.assign(new EventEmitter(), { remoteAddress })
+  return { socket, close: () => socket.emit('close') }
+}
+
+const none = () => false
+
+describe('connections of one address', () => {
+  it('are admitted up to the cap, and again when one has closed', () => {
+    const connections = new AddressConnections(2, none)
+    const first = connection('192.0.2.1')
+    expect(connections.admit(first.socket)).to.equal(true)
+    expect(connections.admit(connection('192.0.2.1').socket)).to.equal(true)
+    expect(connections.admit(connection('192.0.2.1').socket)).to.equal(false)
+    expect(connections.admit(connection('192.0.2.2').socket)).to.equal(true)
+    first.close()
+    expect(connections.admit(connection('::ffff:192.0.2.1').socket)).to.equal(true)
+    expect(connections.admit(connection('::ffff:192.0.2.1').socket)).to.equal(false)
+  })
+
+  it('counts IPv6 clients by their /64 network', () => {
+    const connections = new AddressConnections(1, none)
+    expect(connections.admit(connection('2001:db8::1').socket)).to.equal(true)
+    expect(connections.admit(connection('2001:db8:0:0:ffff::2').socket)).to.equal(false)
+    expect(connections.admit(connection('2001:db8:0:0:1:2:3:4').socket)).to.equal(false)
+    expect(connections.admit(connection('2001:db8:0:1::1').socket)).to.equal(true)
+    expect(connections.admit(connection('::1').socket)).to.equal(true)
+  })
+
+  it('are not counted for a proxy', () => {
+    const connections = new AddressConnections(1, (address) => address === '192.0.2.1')
+    for (let i = 0; i < 5; i++) expect(connections.admit(connection('192.0.2.1').socket)).to.equal(true)
+  })
+})

@@ -1,0 +1,40 @@
+import { hasPiledUpMarks, normalized } from '@svc/core/match'
+import { expect } from 'chai'
+import fc from 'fast-check'
+
+const MARK = '\u0301'
+
+describe('normalization', () => {
+  it('gives what the language gives, but for long runs of marks', () => {
+    const part = fc.constantFrom(
+      'e',
+      ' ',
+      '/',
+      MARK,
+      '\u0323',
+      '\uff76',
+      '\uff9e',
+      '가',
+      '\u11a8',
+      '\u{1d160}',
+      'ﬃ',
+    )
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 29 }), fc.constantFrom('NFC', 'NFKC'), (parts, form) => {
+        expect(normalized(parts.join(''), form)).to.equal(parts.join('').normalize(form))
+      }),
+    )
+  })
+
+  it('gives what the language gives between long runs of marks, and keeps every mark', () => {
+    const pile = `e${MARK.repeat(100)}`
+    const folded = normalized(`ﬃ${pile}ｶﾞ ﬀ`, 'NFKC')
+    expect(folded).to.equal(`ffie${MARK.repeat(100)}ガ ff`.replace(`e${MARK}`, 'é'))
+  })
+
+  it('counts as piled up more than 30 marks in a row, those among them that NFKC makes', () => {
+    expect(hasPiledUpMarks(`${MARK.repeat(30)}e${MARK.repeat(30)}`)).to.equal(false)
+    expect(hasPiledUpMarks(MARK.repeat(31))).to.equal(true)
+    expect(hasPiledUpMarks(`${MARK}\uff9e`.repeat(16))).to.equal(true)
+  })
+})
