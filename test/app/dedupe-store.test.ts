@@ -142,7 +142,7 @@ describe('idempotency keys on disk', () => {
       return { sec0Dir: home, targets: {}, dedupe: {} }
     }
     const [start] = await Promise.allSettled([startTestGateway(spoilt)])
-    expect(String(start?.status === 'rejected' && start.reason)).to.match(/data\.mdb is no LMDB database/)
+    expect(String(start?.status === 'rejected' && start.reason)).to.match(/data\.mdb is not an LMDB database/)
   })
 
   it('have an unknown outcome when the record of their call could not be written', async () => {
