@@ -44,6 +44,7 @@ export {
   type Outcome,
   type Sent,
 } from './call/outcome.js'
+export { personNamesOf, principalKeyOf } from './call/principal.js'
 export { type Redactor, redactedFault, redactedValue } from './call/redactor.js'
 export {
   type CallAgent,
@@ -89,7 +90,7 @@ export {
   type PluginContext,
   type SectionsOf,
 } from './plugin/plugin.js'
-export type { QuotaAdapter } from './plugin/quota-adapter.js'
+export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'
 export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'

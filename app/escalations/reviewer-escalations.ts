@@ -44,7 +44,10 @@ export class ReviewerEscalations {
     this.#reviewer = reviewer
     const scope = authorizer.scopeOf(reviewer)
     if (scope === undefined) {
-      throw new Refusal('TOOL_NOT_ALLOWED', 'None of your roles is in admin.reviewer_roles.')
+      throw new Refusal(
+        'TOOL_NOT_ALLOWED',
+        'None of your roles is in admin.reviewer_roles, and you are in no approval set.',
+      )
     }
     this.#scope = scope
   }

@@ -3,7 +3,7 @@
 // Security Best Practices, "Session Hijacking").
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Call, identity } from '@svc/core'
+import { type Call, identity, principalKeyOf } from '@svc/core'
 
 const SESSION = 'mcp-session-id'
 
@@ -46,19 +46,9 @@ export class SessionBinding {
   }
 
   #tagOf(call: Call, id: string): string {
-    const { tenant, authenticated, userId, user, clientId } = call.get(identity) ?? anonymous
-    // The subject stays the same when an email address changes; a token without one is named by user or client.
-    const who = [userId, user, clientId].map((name) => name ?? null)
-    const holder = userId === undefined ? who : [userId]
-    const text = JSON.stringify([call.target.server, tenant, authenticated, holder, id])
+    const text = JSON.stringify([call.target.server, principalKeyOf(call.get(identity) ?? anonymous), id])
     return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, 22)
   }
 }
 
-const anonymous = {
-  tenant: null,
-  authenticated: false,
-  userId: undefined,
-  user: undefined,
-  clientId: undefined,
-}
+const anonymous = { tenant: '', authenticated: false }

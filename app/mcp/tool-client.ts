@@ -11,6 +11,7 @@ import {
   failed,
   identity,
   type Outcome,
+  principalKeyOf,
   slot,
   verdict,
 } from '@svc/core'
@@ -212,10 +213,11 @@ function completedWith(status: number, type: string | string[] | undefined, body
 
 /** The owner of a session: one caller at one server. */
 function ownerOf(call: Call, upstream: URL): string {
-  const { tenant, user, userId, clientId } = call.get(identity) ?? {}
+  const caller = call.get(identity)
   const shown = call.get(credential)
   const { nodeId, agentRef } = call.agent
-  const parts = [upstream.href, tenant, user, userId, clientId, nodeId, agentRef, shown?.header, shown?.value]
+  const principal = caller === undefined ? null : principalKeyOf(caller)
+  const parts = [upstream.href, principal, nodeId, agentRef, shown?.header, shown?.value]
   return sha256Hex(JSON.stringify(parts))
 }
 

@@ -23,16 +23,17 @@ export class AdminAuthorizer {
     return !this.#hasOidc
   }
 
-  /** The escalations that a reviewer may see; undefined for a user who is no reviewer. */
+  /** The escalations that a reviewer may see; undefined for a user who is no reviewer and in no set. */
   scopeOf(reviewer: Reviewer): VisibleScope | undefined {
     if (reviewer.kind === 'admin') return { isAll: true, tenant: undefined, sets: new Set() }
     const { identity } = reviewer
     const { roles = [], approvalSets = {} } = this.#reviewers ?? {}
-    if (!hasOne(identity, roles)) return undefined
     const sets = Object.entries(approvalSets).flatMap(([id, { users = [], roles: ofSet = [] }]) =>
       isNamed(identity, users) || hasOne(identity, ofSet) ? [id] : [],
     )
-    return { isAll: false, tenant: identity.tenant, sets: new Set(sets) }
+    const isReviewer = hasOne(identity, roles)
+    if (!isReviewer && sets.length === 0) return undefined
+    return { isAll: false, tenant: isReviewer ? identity.tenant : undefined, sets: new Set(sets) }
   }
 }
 

@@ -31,7 +31,9 @@ export const adminSchema = z
       .describe('The key reference (env:NAME or file://PATH) of the admin token, of at least 16 characters.'),
     reviewer_roles: names
       .optional()
-      .describe("Roles of reviewers, who vote on their tenant's escalations. Absent: no user may vote."),
+      .describe(
+        "Roles of reviewers, who vote on their tenant's escalations. Absent: only members of approval sets may vote.",
+      ),
     approval_sets: z
       .record(z.string().min(1), approvalSetSchema)
       .default({})

@@ -17,6 +17,12 @@ export interface Identity {
   readonly userId?: string
   /** The service agent: from the client id claim, else `azp`, `client_id`, `sub`. */
   readonly clientId?: string
+  /** The token's `iss`. */
+  readonly issuer?: string
+  /** The token's `sub`; differs from `userId` where the policy names another subject claim. */
+  readonly subject?: string
+  /** The client that the token was issued to, also where it names a user: the client id claim, else `azp`, `client_id`. */
+  readonly client?: string
   readonly roles: readonly string[]
   /** The node that the token names, in contrast to the header `x-node-id`, which is not verified. */
   readonly nodeId?: string

@@ -80,7 +80,7 @@ export interface Plugin<Config = unknown> {
   readonly schema: z.ZodType<Config>
   /**
    * `required`: a policy without the section is refused. `always`: the stage runs on the schema's
-   * defaults when the section is absent. `optional` (the default): no section, no stage.
+   * defaults, or on what it makes of `undefined`, when the section is absent. `optional` (the default): no section, no stage.
    */
   readonly presence?: Presence
   /** False for a section of a later release: it is refused at load, never accepted and ignored. */

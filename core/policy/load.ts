@@ -230,6 +230,12 @@ class PolicyLoader<Host> {
       this.#mistakes.push(mistakeAt(root, name, `the section "${name}" is missing; every policy needs it`))
       values.set(name, undefined)
     } else if (presence === 'always') {
+      // A schema may give a missing section a meaning of its own.
+      const absent = plugin.schema.safeParse(undefined)
+      if (absent.success) {
+        values.set(name, absent.data)
+        return
+      }
       const empty: MapNode = { kind: 'map', origin: root, entries: [] }
       values.set(name, this.#validate(empty, plugin.schema, { origin: root, path: name }).value)
     }

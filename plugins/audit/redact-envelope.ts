@@ -4,7 +4,8 @@ import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 
 /**
  * The caller's identity becomes pseudonyms; free text from the caller or a rule is searched for personal data.
- * Names of the gateway and tools stay; a resource's URI is free text.
+ * Names of the gateway and tools stay; a resource's URI is free text, and so is each name in a call that could not be
+ * parsed, and the method of a protocol request, which may be one that nobody knows.
  */
 export function redactEnvelope(
   envelope: AuditEnvelope,
@@ -15,7 +16,7 @@ export function redactEnvelope(
     typeof value === 'string' ? redactor.text(value) : value
   return {
     ...envelope,
-    tool: kind === 'resource' ? redactor.text(envelope.tool) : envelope.tool,
+    ...redactNames(envelope, redactor, kind),
     idempotency_key: text(envelope.idempotency_key) ?? null,
     nodeId: text(envelope.nodeId) ?? null,
     agentRef: text(envelope.agentRef) ?? null,
@@ -25,6 +26,19 @@ export function redactEnvelope(
       finding.detail === undefined ? finding : { ...finding, detail: redactor.text(finding.detail) },
     ),
     principal: redactPrincipal(envelope.principal ?? {}, redactor),
+  }
+}
+
+function redactNames(
+  { server, tool, mcp_method }: AuditEnvelope,
+  redactor: Redactor,
+  kind: RequestKind | undefined,
+): Pick<AuditEnvelope, 'server' | 'tool' | 'mcp_method'> {
+  const isFree = kind === undefined || kind === 'protocol'
+  return {
+    server: kind === undefined ? redactor.text(server) : server,
+    tool: isFree || kind === 'resource' ? redactor.text(tool) : tool,
+    ...(mcp_method === undefined ? {} : { mcp_method: isFree ? redactor.text(mcp_method) : mcp_method }),
   }
 }
 

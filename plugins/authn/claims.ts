@@ -18,7 +18,11 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
   const tenant = tenantOf(claims, names.tenantClaim)
   const user = text(claims, names.userClaim)
   const userId = text(claims, names.subjectClaim)
-  const clientId = user === undefined ? clientOf(claims, names.clientIdClaim) : undefined
+  const subject = text(claims, 'sub')
+  // Compared with the policy's already, so it is a string of any length.
+  const { iss: issuer } = claims
+  const client = clientOf(claims, names.clientIdClaim)
+  const clientId = user === undefined ? (client ?? subject) : undefined
   if (user === undefined && clientId === undefined && userId === undefined) {
     throw new Refusal(
       'UNAUTHENTICATED',
@@ -32,6 +36,9 @@ export function identityOf(claims: Claims, names: ClaimNames): Identity {
     ...(user === undefined ? {} : { user }),
     ...(userId === undefined ? {} : { userId }),
     ...(clientId === undefined ? {} : { clientId }),
+    ...(typeof issuer === 'string' ? { issuer } : {}),
+    ...(subject === undefined ? {} : { subject }),
+    ...(client === undefined ? {} : { client }),
     roles: Object.freeze(rolesOf(claims, names.rolesClaim)),
     ...(nodeId === undefined ? {} : { nodeId }),
   })
@@ -65,10 +72,10 @@ function tenantOf(claims: Claims, name: string): string {
   return value as string
 }
 
-/** The service agent's name (decisions.md §3, Identity). */
+/** The client that the token was issued to. */
 function clientOf(claims: Claims, name: string | undefined): string | undefined {
   const named = name === undefined ? undefined : text(claims, name)
-  return named ?? text(claims, 'azp') ?? text(claims, 'client_id') ?? text(claims, 'sub')
+  return named ?? text(claims, 'azp') ?? text(claims, 'client_id')
 }
 
 /** An optional claim, which must be a string. */

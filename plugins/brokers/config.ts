@@ -34,9 +34,13 @@ const injectSchema = z
       .optional()
       .describe('For the format `template`: the value, with `{{key}}` in place of the credential.'),
   })
-  .refine(({ format, template }) => (format === 'template') === (template !== undefined), {
-    path: ['template'],
-    message: 'is required by the format template, and accepted with no other',
+  .superRefine(({ format, template }, context) => {
+    if ((format === 'template') === (template !== undefined)) return
+    const message =
+      template === undefined
+        ? 'missing; the format template requires it'
+        : 'is accepted only with the format template'
+    context.addIssue({ code: 'custom', path: ['template'], message })
   })
   .describe('How the upstream gets the credential.')
 

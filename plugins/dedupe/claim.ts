@@ -1,6 +1,6 @@
 // Derives the store's key and the request's fingerprint from a call with an idempotency key.
 import { randomBytes } from 'node:crypto'
-import { type Call, type CallRequest, type DedupeClaim, identity } from '@svc/core'
+import { type Call, type CallRequest, type DedupeClaim, identity, principalKeyOf } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 
 export interface ClaimRule {
@@ -12,7 +12,7 @@ export interface ClaimRule {
 }
 
 /**
- * The key is a hash of namespace, tenant, principal, server, tool, idempotency key and, over MCP, the round. The
+ * The key is a hash of namespace, principal, server, tool, idempotency key and, over MCP, the round. The
  * fingerprint is a hash of the protocol, the arguments and, where the caller chose it, the version: the same key with
  * another version is another request and not another key.
  */
@@ -20,23 +20,15 @@ export function claimOf(call: Call, request: CallRequest, rule: ClaimRule): Dedu
   const { server, name, version, canonicalArgs, idempotencyKey, round = '' } = request
   const { namespace, tenant, leaseMs, ttlMs } = rule
   const isMcp = call.protocol === 'mcp'
+  const caller = call.get(identity) ?? { tenant, authenticated: false }
   return {
-    key: digest([namespace, ...callerOf(call, tenant), server, name, idempotencyKey, round]),
+    key: digest([namespace, principalKeyOf(caller), server, name, idempotencyKey, round]),
     // Over MCP the version is the server's, which may change between a call and its repeat.
     fingerprint: digest([isMcp ? 'mcp' : 'invoke', isMcp ? '' : version, canonicalArgs]),
     owner: randomBytes(16).toString('base64url'),
     leaseMs,
     ttlMs,
   }
-}
-
-/** Tenant and principal: a person by subject, which outlives a changed address; else the service agent. */
-function callerOf(call: Call, tenant: string): readonly (string | null)[] {
-  const caller = call.get(identity)
-  if (caller === undefined) return [tenant, null, null]
-  const { user, userId, clientId } = caller
-  if (user !== undefined) return [caller.tenant, 'user', userId ?? user]
-  return [caller.tenant, 'agent', clientId ?? userId ?? null]
 }
 
 function digest(parts: readonly (string | null)[]): string {

@@ -32,7 +32,15 @@ const plan = z
   .describe('Limits and lists of all tenants with this plan.')
 
 const principal = z
-  .strictObject({ allowlist: allowlist.optional(), denylist, per_tool: perTool.optional() })
+  .strictObject({
+    allowlist: allowlist.optional(),
+    denylist,
+    per_tool: perTool.optional(),
+    override: z
+      .boolean()
+      .optional()
+      .describe('Its allowlist and limits replace those of the tenant and the plan. Denylists always add.'),
+  })
   .describe("Added to the tenant's lists. Limits are counted separately for this principal.")
 
 const principals = (key: string) => z.record(z.string(), principal).optional().describe(key)
@@ -51,17 +59,25 @@ const tenant = z
   })
   .describe('Lists and limits of one tenant.')
 
-export const entitlementsSchema = z
+const entitlements = z
   .strictObject({
     default_plan: z.string().describe('Plan of tenants that are not in `tenants`.'),
     plans: z.record(z.string(), plan).describe('Plans by name.'),
     tenants: z.record(z.string(), tenant).describe('Tenants by the tenant claim.'),
   })
-  .describe('Which tools each tenant and principal may use, and how often.')
   // Also runs after other issues, so that all are reported at once.
   .superRefine(checkPlanNames, { when: () => true })
 
-export type EntitlementsConfig = z.infer<typeof entitlementsSchema>
+/** `open` allows every tool to every tenant. The output `none` stands for a policy without the section. */
+export const entitlementsSchema = z
+  .union([entitlements, z.literal('open')])
+  .optional()
+  .transform((section) => section ?? 'none')
+  .describe(
+    'Which tools each tenant and principal may use, and how often. The word `open` in place of the mapping allows every tool to every tenant.',
+  )
+
+export type EntitlementsConfig = z.infer<typeof entitlements>
 export type TenantConfig = z.infer<typeof tenant>
 export type PlanConfig = z.infer<typeof plan>
 export type PrincipalConfig = z.infer<typeof principal>

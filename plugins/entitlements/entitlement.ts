@@ -11,11 +11,17 @@ export class Entitlement {
   /** For `call.addReferenceRule`, and for the call's own reference. */
   readonly rule: ReferenceRule = (reference, kind) => this.#check(reference, kind)
   readonly #plan: ToolLimits
+  /** The grants whose allowlists apply. */
+  readonly allowing: readonly Grant[]
 
   /** `plan` has the limits that apply where no grant sets one. */
   constructor(plan: ToolLimits, grants: readonly Grant[]) {
     this.#plan = plan
     this.grants = grants
+    const isReplaced = grants.some(({ allow, overrides }) => allow !== undefined && overrides)
+    this.allowing = grants.filter(
+      ({ allow, keySuffix }) => allow !== undefined && !(isReplaced && keySuffix === ''),
+    )
   }
 
   limitsOf(reference: string): readonly Limit[] {
@@ -27,7 +33,7 @@ export class Entitlement {
     for (const grant of this.grants) {
       if (grant.deny?.set.matches(reference)) return deniedBy(grant, reference)
     }
-    for (const grant of this.grants) {
+    for (const grant of this.allowing) {
       if (grant.allow?.set.matches(reference)) return undefined
     }
     return this.#notAllowed(reference)
@@ -38,20 +44,22 @@ export class Entitlement {
     for (const grant of this.grants) {
       if (grant.deny?.set.coversServer(server)) return deniedBy(grant, `everything on server "${server}"`)
     }
-    for (const grant of this.grants) {
+    for (const grant of this.allowing) {
       if (grant.allow?.set.mayMatchServer(server)) return undefined
     }
     return this.#notAllowed(`anything on server "${server}"`)
   }
 
   #notAllowed(subject: string): Finding {
-    const withAllowlist = this.grants.filter(({ allow }) => allow !== undefined)
-    const titles = withAllowlist.map(({ title }) => title).join(', ')
+    const titles = this.allowing.map(({ title }) => title).join(', ')
     return {
       reason: 'tool_not_in_allowlist',
       stage: 'entitlements',
-      level: withAllowlist[0]?.level ?? 'plan',
-      detail: `no allowlist of ${titles} allows ${subject}`,
+      level: this.allowing[0]?.level ?? 'plan',
+      detail:
+        titles === ''
+          ? `the policy has no entitlements section, so nothing allows ${subject}`
+          : `no allowlist of ${titles} allows ${subject}`,
     }
   }
 }

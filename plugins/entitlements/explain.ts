@@ -17,10 +17,11 @@ export function explainEntitlement(
     if (finding === undefined) say(`allowed: the caller may use something on server "${request.server}"`)
     return
   }
-  for (const { name, deny, allow } of entitlement.grants) {
+  for (const grant of entitlement.grants) {
+    const { name, deny, allow } = grant
     for (const pattern of patternsFor(deny, reference))
       say(`denied by "${pattern}" in the denylist of ${name}`)
-    if (finding?.reason === 'tool_in_denylist') continue
+    if (finding?.reason === 'tool_in_denylist' || !entitlement.allowing.includes(grant)) continue
     for (const pattern of patternsFor(allow, reference)) {
       say(`allowed by "${pattern}" in the allowlist of ${name}`)
     }

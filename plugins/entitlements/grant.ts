@@ -23,6 +23,17 @@ export interface Grant {
   readonly allow?: PatternList
   readonly deny?: PatternList
   readonly perTool?: PatternMap<ToolLimits>
+  /** The allowlist and the limits replace those of the tenant and the plan. */
+  readonly overrides?: boolean
+}
+
+/** Every tool, to every tenant. */
+export const openGrant: Grant = {
+  level: 'plan',
+  title: 'open entitlements',
+  name: 'open entitlements',
+  keySuffix: '',
+  allow: compileList(['*']),
 }
 
 /** A tenant's principal sections, with their names in quota keys and messages. */
@@ -48,6 +59,7 @@ export function principalGrant(section: PrincipalSection, id: string, config: Pr
     name: `${kind} "${id}"`,
     keySuffix: `#${kind}:${id}`,
     ...compiledParts(config),
+    ...(config.override === true ? { overrides: true } : {}),
   }
 }
 
@@ -65,6 +77,6 @@ function compileLimits(perTool: Readonly<Record<string, ToolLimitConfig>>): Patt
 }
 
 /** The grant of an unverified principal: it restricts, but allows nothing. */
-export function withoutAllowlist({ allow: _, ...rest }: Grant): Grant {
+export function restrictionsOf({ allow: _allow, overrides: _overrides, ...rest }: Grant): Grant {
   return rest
 }

@@ -19,7 +19,7 @@ export interface ToolLimits {
   readonly rate: RateLimit | undefined
 }
 
-const NO_LIMITS: ToolLimits = { day: undefined, rate: undefined }
+export const NO_LIMITS: ToolLimits = { day: undefined, rate: undefined }
 
 export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitConfig): ToolLimits {
   return {
@@ -33,26 +33,40 @@ export function parseLimits({ calls_per_day, rate_per_sec, burst }: ToolLimitCon
 
 /**
  * The tenant's limits come from the most specific `per_tool` entry, and from the plan where that entry sets none. Both
- * are counted under the reference.
+ * are counted under the reference. A principal's limit that overrides replaces both.
  */
 export function limitsOf(reference: string, plan: ToolLimits, grants: readonly Grant[]): readonly Limit[] {
   const key = keyOf(reference)
   const found: Limit[] = []
+  const ofPrincipals: Limit[] = []
   let tenantLimits = NO_LIMITS
-  for (const { level, keySuffix, perTool } of grants) {
-    if (perTool === undefined) continue
-    const limits = mostSpecificLimits(perTool, reference)
+  let overriding = NO_LIMITS
+  for (const { level, keySuffix, perTool, overrides } of grants) {
+    const limits = perTool && mostSpecificLimits(perTool, reference)
     if (limits === undefined) continue
     if (keySuffix === '') tenantLimits = limits
-    push(found, key + keySuffix, level, limits.day, limits.rate)
+    else push(ofPrincipals, key + keySuffix, level, limits)
+    if (overrides) overriding = firstOfEach(overriding, limits)
   }
-  const day = tenantLimits.day === undefined ? plan.day : undefined
-  const rate = tenantLimits.rate === undefined ? plan.rate : undefined
-  push(found, key, 'plan', day, rate)
+  push(found, key, 'tenant', without(tenantLimits, overriding))
+  found.push(...ofPrincipals)
+  push(found, key, 'plan', without(plan, firstOfEach(tenantLimits, overriding)))
   return found
 }
 
-function push(found: Limit[], key: string, level: Level, day?: DayLimit, rate?: RateLimit): void {
+function firstOfEach(a: ToolLimits, b: ToolLimits): ToolLimits {
+  return { day: a.day ?? b.day, rate: a.rate ?? b.rate }
+}
+
+/** The limits of which `replacing` has none. */
+function without({ day, rate }: ToolLimits, replacing: ToolLimits): ToolLimits {
+  return {
+    day: replacing.day === undefined ? day : undefined,
+    rate: replacing.rate === undefined ? rate : undefined,
+  }
+}
+
+function push(found: Limit[], key: string, level: Level, { day, rate }: ToolLimits): void {
   if (day !== undefined || rate !== undefined) found.push(Object.assign({ key, level }, day, rate))
 }
 

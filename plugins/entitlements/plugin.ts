@@ -10,8 +10,20 @@ export const entitlementsPlugin = definePlugin({
   core: '^1.0.0',
   schema: entitlementsSchema,
   phase: 'authorization',
-  absent: 'every tool is allowed to every tenant',
+  presence: 'always',
+  absent:
+    'without an entitlements section no tool is allowed to any tenant; list tools per plan and tenant, or set entitlements: open',
   uses: [identity],
   provides: [limits],
+  check: (config) =>
+    config === 'open'
+      ? [
+          {
+            path: ['entitlements'],
+            message: 'every tool is allowed to every tenant; list the allowed tools per plan and tenant',
+            severity: 'warning',
+          },
+        ]
+      : [],
   create: (config, context) => new EntitlementsStage(new Tenants(config), context.tenant),
 })

@@ -37,8 +37,10 @@ export class EntitlementsStage implements Stage {
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const request = await call.request()
     const tenant = this.#tenantOf(call)
-    const status = this.#tenants.has(tenant) ? 'is listed' : 'is not listed: the default plan applies'
-    say(`tenant "${tenant}" ${status}`)
+    if (this.#tenants.hasPlans) {
+      const status = this.#tenants.has(tenant) ? 'is listed' : 'is not listed: the default plan applies'
+      say(`tenant "${tenant}" ${status}`)
+    }
     explainEntitlement(this.#check(call, request), request, say)
     return next()
   }

@@ -5,11 +5,12 @@ import { Entitlement } from './entitlement.js'
 import {
   compiledParts,
   type Grant,
+  openGrant,
   type PrincipalSection,
   principalGrant,
-  withoutAllowlist,
+  restrictionsOf,
 } from './grant.js'
-import { parseLimits, type ToolLimits } from './limits.js'
+import { NO_LIMITS, parseLimits, type ToolLimits } from './limits.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 
@@ -17,7 +18,16 @@ export class Tenants {
   #listed: ReadonlyMap<string, TenantRules>
   #unlisted: Entitlement
 
-  constructor(config: EntitlementsConfig) {
+  /** False for open and for missing entitlements. */
+  readonly hasPlans: boolean
+
+  constructor(config: EntitlementsConfig | 'open' | 'none') {
+    this.hasPlans = typeof config !== 'string'
+    if (typeof config === 'string') {
+      this.#listed = new Map()
+      this.#unlisted = new Entitlement(NO_LIMITS, config === 'open' ? [openGrant] : [])
+      return
+    }
     const plans = new Map(Object.entries(config.plans))
     this.#listed = new Map(
       Object.entries(config.tenants).map(([tenant, rules]) => [
@@ -59,7 +69,7 @@ class TenantRules {
       agent_nodes: compilePrincipals('agent_nodes', rules.agent_nodes),
     }
     this.#claimedNodes = new Map(
-      [...this.#principals.agent_nodes].map(([id, grant]) => [id, withoutAllowlist(grant)]),
+      [...this.#principals.agent_nodes].map(([id, grant]) => [id, restrictionsOf(grant)]),
     )
   }
 
@@ -86,7 +96,10 @@ class TenantRules {
       add((isVerified ? principals.agent_nodes : this.#claimedNodes).get(claimedNode))
     }
     // The restrictions of the token's node apply even where the header is missing or names another node.
-    if (nodeId !== undefined && nodeId !== claimedNode) add(this.#claimedNodes.get(nodeId))
+    if (nodeId !== undefined && nodeId !== claimedNode) {
+      const isNarrowed = principals.agent_nodes.get(nodeId)?.overrides === true
+      add((isNarrowed ? principals.agent_nodes : this.#claimedNodes).get(nodeId))
+    }
     return grants
   }
 }

@@ -1,5 +1,6 @@
 // What a limited call gets while the store is down: `failure_mode` decides.
 import type { QuotaAdapter } from '@svc/core'
+import { instantOf } from './answer-checks.js'
 import type { QuotasConfig } from './config.js'
 import type { MemoryQuotaAdapter } from './store/memory/store.js'
 
@@ -29,7 +30,10 @@ export class LimitCounter {
   /** As `QuotaAdapter.takeToken`; undefined lets the call through. Rejects when the call must be refused. */
   takeToken(tenant: string, key: string, rate: number, burst: number | undefined) {
     return this.#count(
-      () => this.#store.takeToken(tenant, key, rate, burst),
+      async () => {
+        const { tokens, resetAt } = await this.#store.takeToken(tenant, key, rate, burst)
+        return { tokens, resetAt: instantOf(resetAt) }
+      },
       (local) => local.takeToken(tenant, key, rate, burst),
     )
   }
@@ -38,7 +42,8 @@ export class LimitCounter {
   incrDaily(tenant: string, key: string, limit: number): Promise<Count | undefined> {
     return this.#count<Count>(
       async () => {
-        const answer = await this.#store.incrDaily(tenant, key, limit)
+        const { count, resetAt } = await this.#store.incrDaily(tenant, key, limit)
+        const answer = { count, resetAt: instantOf(resetAt) }
         // When the store goes down, the local count continues from here.
         this.#local?.observe(tenant, key, Math.min(answer.count, limit))
         if (this.#store.refundDaily === undefined) return answer

@@ -1,7 +1,7 @@
 // Where calls are counted: in the adapter that code gives, else in the one that the policy names.
 import { type PluginContext, type QuotaAdapter, resolveOptional, token, tokens } from '@svc/core'
 import { type StoreKind, StoreResource } from '@svc/core/store'
-import { checkBucket, checkDay } from './answer-checks.js'
+import { checkBucket, checkDay, instantOf } from './answer-checks.js'
 import type { QuotasConfig } from './config.js'
 import { MemoryQuotaAdapter } from './store/memory/store.js'
 
@@ -36,7 +36,7 @@ export function quotaStore(config: QuotasConfig, context: PluginContext): StoreR
           undo({ refundDaily }, { count, resetAt }, tenant, tool, limit) {
             // In the other modes the call went on, so its count stays.
             if (failure_mode !== 'closed' || count > limit) return undefined
-            return refundDaily?.(tenant, tool, resetAt - 1)
+            return refundDaily?.(tenant, tool, instantOf(resetAt) - 1)
           },
         },
         refundDaily: {},

@@ -117,9 +117,10 @@ const enforcementSchema = z
       .default('local')
       .describe("What decides on findings: the policy's own `enforcement` section, or a remote runtime."),
     protocolVersion: z
-      .literal(PROTOCOL_VERSION, `this gateway supports only version "${PROTOCOL_VERSION}"`)
+      .string()
+      .min(1)
       .default(PROTOCOL_VERSION)
-      .describe('Version of the runtime protocol. Responses with another version are rejected.'),
+      .describe('Version that is sent to the runtime. Responses with another version are rejected.'),
     failureMode: z
       .enum(['local', 'allow', 'deny'])
       .default('deny')

@@ -78,8 +78,12 @@ export class SecurityStage implements Stage {
     if (duration === undefined && maxBytes === undefined) return outcome
     const limit = (settled: Outcome): Outcome => {
       if (settled.kind !== 'completed' || endsTimer(settled.body, request)) duration?.stop()
-      if (settled.kind !== 'completed') return settled
       const late = duration?.denial
+      if (settled.kind !== 'completed') {
+        // The abort fails the call with the same code, but without the reason.
+        const isAborted = settled.kind === 'failed' && settled.code === late?.code
+        return isAborted && late !== undefined ? refusal(late, settled.sent) : settled
+      }
       if (late !== undefined) return refusal(late, settled.sent)
       return maxBytes === undefined ? settled : limitAnswerSize(call, request.kind, settled, maxBytes)
     }

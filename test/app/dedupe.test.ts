@@ -156,7 +156,15 @@ describe('calls with an idempotency key', () => {
       const first = gateway.invoke(READ, {}, key)
       await until(async () => held.length > 0)
       const second = gateway.invoke(READ, {}, key)
-      expect(await errorOf(await first)).to.equal('DURATION_EXCEEDED')
+      const late = await first
+      expect(late.status).to.equal(504)
+      expect(await late.json()).to.include({
+        error: 'DURATION_EXCEEDED',
+        denial_level: 'gateway',
+        denial_type: 'security',
+        denial_reason: 'duration_too_long',
+        sent: 'unknown',
+      })
       const told = await errorOf(await second)
       expect(['IDEMPOTENT_DUPLICATE', 'IDEMPOTENT_OUTCOME_UNKNOWN']).to.include(told)
       expect(await errorOf(await gateway.invoke(READ, {}, key))).to.equal('IDEMPOTENT_OUTCOME_UNKNOWN')

@@ -159,6 +159,7 @@ describe('from the log to the bucket', function () {
         raw_payloads: true,
       },
       quotas: { adapter: 'memory' },
+      entitlements: 'open',
       authn: { allowUnauthenticated: true },
       configure: (container) => bind(container, tokens.Logger, { useValue: keepingLogger() }),
     })

@@ -19,7 +19,10 @@ describe('docs/architecture.md', () => {
   it('lists every folder of core, plugins and app', () => {
     const folders = ['core', 'plugins', 'app'].flatMap((parent) =>
       readdirSync(join(root, parent), { withFileTypes: true })
-        .filter((entry) => entry.isDirectory() && !['bin', 'dist', 'node_modules'].includes(entry.name))
+        .filter(
+          (entry) =>
+            entry.isDirectory() && !['bin', 'dist', 'docs', 'examples', 'node_modules'].includes(entry.name),
+        )
         .map(({ name }) => `${parent}/${name}/`),
     )
     expect(folders.filter((folder) => !paths.includes(folder))).to.deep.equal([])

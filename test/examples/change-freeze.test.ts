@@ -69,6 +69,7 @@ describe('the example of a custom stage', () => {
         `targets: { billing: "${tools.url}" }`,
         'audit: { gatewayName: test, gatewayVersion: 1.0.0 }',
         'authn: { allowUnauthenticated: true }',
+        'entitlements: open',
         'quotas: { adapter: memory }',
         `plugins: [{ use: ./dist/change-freeze.js, version: ${version} }]`,
         `change_freeze: { from: "${from}", until: "${until}", tools: [billing/refund_payment] }`,

@@ -40,6 +40,7 @@ describe('escalations over gateways that are processes of their own', function (
       targets: { files: upstream.url },
       audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', signer: { keyRef: 'file://key' } },
       quotas: { adapter: 'memory' },
+      entitlements: 'open',
       authn: { allowUnauthenticated: true },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
       security: { egress_allowlist: [], side_effects: { approve_high_risk: true } },

@@ -52,6 +52,7 @@ port: 0
 targets: { billing: http://127.0.0.1:9 }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0 }
 authn: { allowUnauthenticated: true }
+entitlements: open
 quotas: { adapter: memory }
 plugins: [{ use: svc-badges, version: ^2 }]
 badges: { series: B- }

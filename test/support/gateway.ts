@@ -29,7 +29,7 @@ export function recordingTo(appender: Appender): Pick<GatewayOptions, 'audit' | 
 }
 
 /**
- * Unauthenticated calls are allowed and everything else is at its default, unless `options` say otherwise; a function
+ * Unauthenticated calls and every tool are allowed, and everything else is at its default, unless `options` say otherwise; a function
  * is told the directory that the gateway has to itself.
  */
 export async function startTestGateway(
@@ -52,6 +52,7 @@ export async function startTestGateway(
         signer: { keyRef: `file://${join(home, 'key')}` },
       },
       quotas: { adapter: 'memory' },
+      entitlements: 'open',
       authn: { allowUnauthenticated: true },
       configure(container) {
         bind(container, tokens.Logger, { useValue: log })

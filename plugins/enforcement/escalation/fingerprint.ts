@@ -1,31 +1,17 @@
 // Identifies a call, so that an approval lets the same call through and no other.
-import type { CallRequest, Identity } from '@svc/core'
+import { type CallRequest, type Identity, principalKeyOf } from '@svc/core'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 
 /**
- * SHA-256, hex, over the canonical JSON (RFC 8785) of tenant, server, tool, arguments and principal. The arguments are
+ * SHA-256, hex, over the canonical JSON (RFC 8785) of principal, server, tool and arguments. The arguments are
  * canonical already, and the members stand in the order of their names.
  */
 export function fingerprintOf(request: CallRequest, caller: Identity): string {
   const { canonicalArgs, server, reference } = request
   const rest = canonicalize({
-    principal: principalOf(caller),
+    principal: principalKeyOf(caller),
     server,
-    tenant: caller.tenant,
     tool: reference,
   })
   return sha256Hex(`{"args":${canonicalArgs},${rest.slice(1)}`)
-}
-
-/** Hash of a tenant's principal, whose pending escalations are counted together. */
-export function principalKeyOf(caller: Identity): string {
-  return sha256Hex(canonicalize({ principal: principalOf(caller), tenant: caller.tenant }))
-}
-
-function principalOf({ user, userId, clientId }: Identity) {
-  return {
-    ...(user === undefined ? {} : { user }),
-    ...(userId === undefined ? {} : { user_id: userId }),
-    ...(clientId === undefined ? {} : { client_id: clientId }),
-  }
 }

@@ -12,6 +12,7 @@ import {
   type Ids,
   identity,
   isSideEffecting,
+  principalKeyOf,
   Refusal,
   redactor,
   sideEffects,
@@ -19,7 +20,7 @@ import {
 import { sha256Hex } from '@svc/core/json'
 import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
-import { fingerprintOf, principalKeyOf } from './fingerprint.js'
+import { fingerprintOf } from './fingerprint.js'
 import type { EscalationRepository } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
 import type { StoredEscalation } from './stored-escalation.js'

@@ -31,24 +31,23 @@ function byAdminToken({ requiredRoles, minApprovals, approvalSetId }: Escalation
 }
 
 function byUsers(rule: EscalationRule, { roles = [], approvalSets }: Reviewers): Contradiction[] {
-  const found: Contradiction[] = []
-  if (roles.length === 0) {
-    const message = 'nobody can vote; name the roles that may decide of escalations'
-    found.push({ path: ['admin', 'reviewer_roles'], message })
-  }
   const { approvalSetId, minApprovals } = rule
-  if (approvalSetId === undefined) return found
+  if (approvalSetId === undefined) {
+    if (roles.length > 0) return []
+    const message = 'nobody can vote; name the roles that may decide of escalations'
+    return [{ path: ['admin', 'reviewer_roles'], message }]
+  }
   const path = [...section, 'approval_set_id']
   const set = Object.hasOwn(approvalSets, approvalSetId) ? approvalSets[approvalSetId] : undefined
   if (set === undefined) {
     const known = Object.keys(approvalSets).join(', ') || 'none'
     const message = `there is no "${approvalSetId}" in admin.approval_sets; known: ${known}`
-    return [...found, { path, message }]
+    return [{ path, message }]
   }
   const max = maxMembers(set)
-  if (max >= minApprovals) return found
+  if (max >= minApprovals) return []
   const message = `never satisfied: ${minApprovals} have to approve, and the set names ${max}`
-  return [...found, { path, message }]
+  return [{ path, message }]
 }
 
 function maxMembers({ users = [], roles = [] }: ApprovalSet): number {

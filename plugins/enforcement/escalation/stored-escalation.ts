@@ -38,7 +38,7 @@ const escalationSchema = z.strictObject({
   args: z.string().optional(),
   inputSha256: z.string(),
   principal: z.string(),
-  /** Hash of tenant and principal. */
+  /** `principalKeyOf` the caller. */
   principalKey: z.string(),
   /** Hashes of the caller's names, like a vote's `person`. */
   caller: z.array(z.string()).readonly(),

@@ -1,33 +1,33 @@
 // Who may vote. A person is identified by the names in their token; only hashes are stored, salted with the escalation's
 // id.
-import { type ApprovalSet, type Identity, type PolicyFacts, type Reviewer, VoteError } from '@svc/core'
+import {
+  type ApprovalSet,
+  type Identity,
+  type PolicyFacts,
+  personNamesOf,
+  type Reviewer,
+  VoteError,
+} from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import type { StoredEscalation } from './stored-escalation.js'
 
 /** The admin token counts as one person. No user can have this name: it is hashed with its kind. */
 const ADMIN = 'admin'
 
-/** Hashes of a caller's names; empty for a caller that nobody identified. */
-export function callerOf(id: string, { user, userId, clientId }: Identity): string[] {
-  const names = user === undefined ? [userId, clientId] : [user, userId]
-  return hashes(id, names)
+/** Hashes of a caller's names; empty for a caller without a token. */
+export function callerOf(id: string, caller: Identity): string[] {
+  return personNamesOf(caller).map((name) => sha256Hex(`user\n${id}\n${name}`))
 }
 
 /** Hashes of a reviewer's names. */
 export function personOf(id: string, reviewer: Reviewer): string[] {
   if (reviewer.kind === 'admin') return [sha256Hex(`${ADMIN}\n${id}`)]
-  return hashes(id, [reviewer.identity.user, reviewer.identity.userId])
-}
-
-/** Case-insensitive: a wrongly refused vote is better than a vote on one's own call. */
-function hashes(id: string, names: readonly (string | undefined)[]): string[] {
-  const known = names.filter((name) => name !== undefined).map((name) => name.normalize('NFC').toLowerCase())
-  return [...new Set(known)].map((name) => sha256Hex(`user\n${id}\n${name}`))
+  return callerOf(id, reviewer.identity)
 }
 
 /**
- * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself, a service agent, somebody without a reviewer's role, of
- *   another tenant, or not in the approval set
+ * @throws {VoteError} `NOT_A_REVIEWER` for the caller itself and for a service agent; without an approval set also for
+ *   somebody without a reviewer's role or of another tenant, with one for somebody who is not in it
  */
 export function checkMayVote(value: StoredEscalation, reviewer: Reviewer, facts: PolicyFacts): void {
   const fault = faultOf(value, reviewer, facts)
@@ -48,10 +48,9 @@ function faultOf(
   if (!identity.authenticated || identity.user === undefined) return 'Only a person may vote.'
   const own = personOf(value.id, reviewer)
   if (own.some((name) => value.caller.includes(name))) return 'Nobody votes on a call of their own.'
-  if (!(reviewers?.roles ?? []).some((role) => identity.roles.includes(role))) {
-    return "This needs a reviewer's role."
-  }
   if (approvalSetId === undefined) {
+    const isReviewer = (reviewers?.roles ?? []).some((role) => identity.roles.includes(role))
+    if (!isReviewer) return "This needs a reviewer's role."
     return identity.tenant === value.tenant ? undefined : 'The call is another tenant’s.'
   }
   const sets = reviewers?.approvalSets ?? {}

@@ -14,6 +14,7 @@ function policyOf(target: string): string {
 port: 1
 targets: { files: "${target}" }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
+entitlements: open
 quotas: { adapter: memory }
 authn: { allowUnauthenticated: true }
 `
@@ -107,7 +108,7 @@ describe('svc gateway', () => {
     writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}bogus: 1\n`)
     await using gateway = new Running(['--policy', policy])
     expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain(`${policy}:7:1 bogus: `)
+    expect(gateway.stderr).to.contain(`${policy}:8:1 bogus: `)
   })
 
   it('names the help when an option is wrong', async () => {

@@ -31,6 +31,7 @@ describe('a gateway killed with calls on their way', () => {
 port: 1
 targets: { files: "${upstream.url}" }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./key } }
+entitlements: open
 quotas: { adapter: memory }
 authn: { allowUnauthenticated: true }
 `,

@@ -190,6 +190,7 @@ describe('the container of a gateway', () => {
         targets: {},
         audit: { gatewayName: 'gw', gatewayVersion: '1' },
         quotas: { adapter: 'memory' },
+        entitlements: 'open',
       }
       let fault: unknown
       try {

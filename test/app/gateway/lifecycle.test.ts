@@ -16,6 +16,7 @@ const minimal = {
   tenant: 'acme',
   targets: { files: 'http://127.0.0.1:1' },
   quotas: { adapter: 'memory' as const },
+  entitlements: 'open' as const,
   audit: { gatewayName: 'gw', gatewayVersion: '1', append: async () => undefined },
 }
 
@@ -244,6 +245,8 @@ function turnstile() {
     core: '^1.0.0',
     schema: z.strictObject({}),
     presence: 'always',
+    // The first stage after it reads the request.
+    phase: 'authentication',
     create: () => ({
       async handle(_call, next) {
         arrive()

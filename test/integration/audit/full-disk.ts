@@ -82,7 +82,12 @@ function logOn({ fileSystem }: SmallDisk, dir: string) {
   const options = (home: string): Omit<GatewayOptions, 'targets'> => {
     const keyRef = `file://${join(home, 'key')}`
     const identity = { gatewayName: 'gw', gatewayVersion: '1.0.0', minFreeMb: 0 }
-    const base = { port: 0, tenant: 'acme', quotas: { adapter: 'memory' as const } }
+    const base = {
+      port: 0,
+      tenant: 'acme',
+      quotas: { adapter: 'memory' as const },
+      entitlements: 'open' as const,
+    }
     if (fileSystem === undefined) {
       return {
         ...base,

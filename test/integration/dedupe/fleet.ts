@@ -142,6 +142,7 @@ port: 0
 targets: { shop: "${this.upstream.url}" }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: "file://${this.#home}/key" } }
 authn: { allowUnauthenticated: true }
+entitlements: open
 quotas: { adapter: memory }
 dedupe: { leaseSec: 1, timeoutMs: 10000${store} }
 `

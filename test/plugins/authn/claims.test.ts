@@ -134,7 +134,9 @@ describe('authn: claims', () => {
     }
 
     it('and one with a user is not', async () => {
-      expect(await who({ azp: 'app' })).to.not.have.property('clientId')
+      expect(await who({ azp: 'app' }))
+        .to.include({ client: 'app' })
+        .and.not.have.property('clientId')
     })
   })
 

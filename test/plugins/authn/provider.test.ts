@@ -99,6 +99,9 @@ describe('authn: an OpenID Connect provider', () => {
       authenticated: true,
       userId: 'nightly-report',
       clientId: 'nightly-report',
+      client: 'nightly-report',
+      issuer,
+      subject: 'nightly-report',
       roles: ['reporter'],
     })
   })

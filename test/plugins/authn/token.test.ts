@@ -48,6 +48,8 @@ describe('authn: tokens', () => {
       authenticated: true,
       user: 'ada@example.com',
       userId: 'ada',
+      issuer: rig.issuer.issuer,
+      subject: 'ada',
       roles: ['admin', 'reader'],
     })
   })

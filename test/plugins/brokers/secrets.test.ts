@@ -183,6 +183,7 @@ port: 0
 admin: { port: 0 }
 targets: { ${targets} }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./audit.key } }
+entitlements: open
 quotas: { adapter: memory }
 ${sectionsFor(issuer, endpoint)}`,
     )

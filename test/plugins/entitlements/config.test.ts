@@ -1,22 +1,45 @@
+import { loadPolicy } from '@svc/core/policy'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { expect } from 'chai'
+import { z } from 'zod'
 import { acme } from './stage.js'
 
+/** The loader's messages, without the name of the section. */
 function issues(section: unknown): string[] {
-  const { error } = entitlementsPlugin.schema.safeParse(section)
-  return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
+  const result = loadPolicy({
+    layers: [{ file: 'policy', object: { entitlements: section } }],
+    host: z.strictObject({}),
+    plugins: [entitlementsPlugin],
+    env: {},
+  })
+  if (result.ok) return []
+  return result.mistakes.map(({ path, message }) => `${path.replace(/^entitlements\.?/, '')}: ${message}`)
 }
 
 describe('entitlements: configuration', () => {
-  it('is optional, with a warning about its absence', () => {
-    expect(entitlementsPlugin).to.include({ absent: 'every tool is allowed to every tenant' })
-    expect(entitlementsPlugin.presence ?? 'optional').to.equal('optional')
+  it('warns where the section is absent and where it is open', () => {
+    expect(entitlementsPlugin.absent).to.include('no tool is allowed to any tenant')
+    const warnings = entitlementsPlugin.check?.('open', {}, () => false)
+    expect(warnings).to.have.lengthOf(1)
+    expect(warnings?.[0]).to.deep.include({ path: ['entitlements'], severity: 'warning' })
   })
 
   it('requires a default plan, plans and tenants, and for each tenant a plan and an allowlist', () => {
-    expect(issues({})).to.have.lengthOf(3)
+    expect(issues({}).map((issue) => issue.slice(0, 40))).to.deep.equal([
+      'default_plan: missing; accepted is a str',
+      'plans: missing; accepted is a mapping (e',
+      'tenants: missing; accepted is a mapping ',
+    ])
     const tenant = { default_plan: 'free', plans: { free: {} }, tenants: { acme: {} } }
     expect(issues(tenant)).to.have.lengthOf(2)
+  })
+
+  it('accepts the word open in place of the mapping, and no other', () => {
+    expect(issues('open')).to.deep.equal([])
+    const accepted = 'accepted is a mapping with the keys default_plan, plans, tenants or open'
+    expect(issues('opne')).to.deep.equal([`: "opne" is given; ${accepted}; did you mean "open"?`])
+    expect(issues(null)).to.deep.equal([`: nothing is given; ${accepted}`])
+    expect(issues(['open'])).to.deep.equal([`: a list is given; ${accepted}`])
   })
 
   it('rejects an unknown plan and lists the known ones', () => {
@@ -56,12 +79,12 @@ describe('entitlements: configuration', () => {
     )
     const paths = issues(section).map((issue) => issue.split(': ')[0])
     expect(paths).to.have.members([
-      'plans.free.allowlist.0',
-      'tenants.acme.allowlist.1',
-      'tenants.acme.denylist.0',
-      'tenants.acme.per_tool.',
-      'tenants.acme.roles.dev.allowlist.0',
-      'tenants.acme.roles.dev.per_tool.a@b@c',
+      'plans.free.allowlist[0]',
+      'tenants.acme.allowlist[1]',
+      'tenants.acme.denylist[0]',
+      'tenants.acme.per_tool[""]',
+      'tenants.acme.roles.dev.allowlist[0]',
+      'tenants.acme.roles.dev.per_tool["a@b@c"]',
     ])
   })
 

@@ -96,6 +96,42 @@ describe('entitlements: limits', () => {
     ])
   })
 
+  it('of a principal that overrides replace those of tenant and plan that they set', async () => {
+    const tenant = (ada: object) => ({
+      per_tool: { echo: { calls_per_day: 10 } },
+      users: { ada },
+      roles: { dev: { per_tool: { '*': { calls_per_day: 3 } } } },
+    })
+    const plan = { rate_per_sec: 2 }
+    const ofAda = (per_tool: object) =>
+      limitsOf(tenant({ override: true, per_tool }), plan, { user: 'ada', roles: ['dev'] })
+    const dev = { key: `${KEY}#role:dev`, level: 'role', callsPerDay: 3 }
+    expect(await ofAda({ '*': { calls_per_day: 50 } })).to.deep.equal([
+      { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 50 },
+      dev,
+      { key: KEY, level: 'plan', ratePerSec: 2 },
+    ])
+    expect(await ofAda({ '*': { calls_per_day: 50, rate_per_sec: 5 } })).to.deep.equal([
+      { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 50, ratePerSec: 5 },
+      dev,
+    ])
+    expect(await ofAda({ mail: { calls_per_day: 50 } })).to.deep.equal([
+      { key: KEY, level: 'tenant', callsPerDay: 10 },
+      dev,
+      { key: KEY, level: 'plan', ratePerSec: 2 },
+    ])
+  })
+
+  it('of a node that only the header names never replace others', async () => {
+    const n1 = { override: true, per_tool: { '*': { calls_per_day: 50 } } }
+    expect(
+      await limitsOf({ agent_nodes: { n1 } }, { calls_per_day: 1 }, { claimedNode: 'n1' }),
+    ).to.deep.equal([
+      { key: `${KEY}#node:n1`, level: 'node', callsPerDay: 50 },
+      { key: KEY, level: 'plan', callsPerDay: 1 },
+    ])
+  })
+
   it('of an agent are counted under its client id', async () => {
     const agents = { bot: { per_tool: { '*': { calls_per_day: 1 } } } }
     expect(await limitsOf({ agents }, {}, { clientId: 'bot' })).to.deep.equal([

@@ -24,7 +24,7 @@ export interface Result {
   readonly limits: readonly Limit[]
 }
 
-export function createEntitlements(section: object) {
+export function createEntitlements(section: unknown) {
   return createStage(entitlementsPlugin, section, makeContext())
 }
 
@@ -34,7 +34,7 @@ export function callOf({ claimedNode, ...caller }: Caller = {}, what: CallOverri
   return call
 }
 
-export async function run(section: object, caller: Caller = {}, what: CallOverrides = {}): Promise<Result> {
+export async function run(section: unknown, caller: Caller = {}, what: CallOverrides = {}): Promise<Result> {
   const call = callOf(caller, what)
   await createEntitlements(section).handle(call, async () => served)
   return { call, findings: call.findings, limits: call.need(limits) }
@@ -42,7 +42,7 @@ export async function run(section: object, caller: Caller = {}, what: CallOverri
 
 /** The reason token of the finding, or `allowed`. */
 export async function reasonFor(
-  section: object,
+  section: unknown,
   caller: Caller = {},
   what: CallOverrides = {},
 ): Promise<string> {

@@ -63,6 +63,21 @@ describe('privacy: in a gateway', () => {
 
   const people = /ada@example|subject-17|bob@example/i
 
+  it('has no names in the records of calls that could not be parsed, or have an unknown method', async () => {
+    await using gateway = await startTestGateway(options({ entitlements: 'open' }))
+    await gateway.invoke('/mcp/files/mail-ada%40example.com@1', 'no JSON', await headers())
+    await gateway.invoke('/mcp/ada%40example.com/read@1', 'no JSON', await headers())
+    const call = { jsonrpc: '2.0', id: 1, method: 'subject-17/ada@example.com', params: {} }
+    const message = { accept: 'application/json, text/event-stream' }
+    await gateway.invoke('/mcp/files', call, await headers(message))
+    await gateway.invoke('/mcp/files', { ...call, jsonrpc: '1.0' }, await headers(message))
+    const bad = await headers({ ...message, 'mcp-method': 'ada@example.com', 'mcp-name': 'ada@example.com' })
+    await gateway.invoke('/mcp/files', 'no JSON', bad)
+    const records = gateway.records()
+    expect(records).to.have.length(5)
+    expect(JSON.stringify(records)).to.not.match(people)
+  })
+
   it('has no names in its records, and one pseudonym per person', async () => {
     await using gateway = await startTestGateway(options())
     expect((await gateway.invoke('/mcp/files/read@1', {}, await headers())).status).to.equal(200)

@@ -20,6 +20,12 @@ describe('quotas: when the store fails', () => {
     'the count is text': { incrDaily: sinon.stub().resolves({ count: '1', resetAt: NOON }) },
     'there is no answer': { incrDaily: sinon.stub().resolves(undefined) },
     'the reset is no instant': { incrDaily: sinon.stub().resolves({ count: 1, resetAt: 1e300 }) },
+    'the reset has no time zone': {
+      incrDaily: sinon.stub().resolves({ count: 1, resetAt: '2026-06-16T00:00:00' }),
+    },
+    'the reset is an invalid date': {
+      incrDaily: sinon.stub().resolves({ count: 1, resetAt: new Date('x') }),
+    },
     'the tokens are no number': { takeToken: sinon.stub().resolves({ tokens: undefined, resetAt: NOON }) },
     'the reset of the bucket is missing': { takeToken: sinon.stub().resolves({ tokens: 1 }) },
   }
@@ -38,6 +44,26 @@ describe('quotas: when the store fails', () => {
       expect(outcome).to.have.property('cause').that.is.instanceOf(Error)
       expect(outcome.headers).to.have.property('retry-after', '1')
       expect(upstream.called).to.equal(false)
+    })
+  }
+
+  for (const [form, written] of [
+    ['a Date', (at: number) => new Date(at)],
+    ['ISO 8601', (at: number) => new Date(at).toISOString()],
+  ] as const) {
+    it(`accepts a reset as ${form}`, async () => {
+      const refundDaily = sinon.stub().resolves()
+      const adapter: QuotaAdapter = {
+        incrDaily: async () => ({ count: 1, resetAt: written(NOON + 60_000) }),
+        takeToken: async () => ({ tokens: 1, resetAt: written(NOON + 1000) }),
+        refundDaily,
+      }
+      const stage = await rig.started(adapter)
+      const limits = { callsPerDay: 5, ratePerSec: 1 }
+      const { headers } = await run(stage, limited(limits))
+      expect(headers?.['x-quota-reset-at']).to.equal(new Date(NOON + 60_000).toISOString())
+      await run(stage, limited(limits), failed('DRAINING', 'bye'))
+      expect(refundDaily.firstCall.args[2]).to.equal(NOON + 59_999)
     })
   }
 

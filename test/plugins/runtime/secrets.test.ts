@@ -96,6 +96,7 @@ describe('the API key of a runtime', () => {
 port: 0
 targets: { files: "http://127.0.0.1:1" }
 audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://./audit.key } }
+entitlements: open
 quotas: { adapter: memory }
 authn: { allowUnauthenticated: true }
 runtime: { enforcement: { mode: remote, remote: { ${remote} } } }

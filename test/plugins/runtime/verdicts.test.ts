@@ -13,9 +13,30 @@ import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
 import { createStage, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
+import { startUpstream } from '../../support/upstream.js'
 import { decide, nothingAllowed, startSetup } from './gateway.js'
 
 describe('a remote runtime', () => {
+  it('gets the protocol version of the policy and has to send it back', async () => {
+    const enforcement = (endpoint: string) => ({
+      mode: 'remote' as const,
+      protocolVersion: '2027-01-01',
+      remote: { endpoint, maxRetries: 0 },
+    })
+    for (const [version, status] of [
+      ['2027-01-01', 200],
+      ['2026-02-01', 503],
+    ] as const) {
+      await using runtime = await startUpstream((_call, response) =>
+        decide(response, { action: 'allow' }, version),
+      )
+      const gateway = { runtime: { enforcement: enforcement(runtime.url) } }
+      await using setup = await startSetup({ gateway })
+      expect((await setup.call()).status).to.equal(status)
+      expect(JSON.parse(runtime.calls[0]?.body ?? '')).to.include({ protocolVersion: '2027-01-01' })
+    }
+  })
+
   it('gets one request per call and lets the call pass', async () => {
     await using setup = await startSetup({ gateway: nothingAllowed })
     const response = await setup.call({ a: 1 }, { 'x-node-id': 'node-7', 'x-agent-ref': 'run-9' })

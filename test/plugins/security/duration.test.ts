@@ -36,7 +36,12 @@ describe('security: duration', () => {
   it('aborts a call over the limit', async () => {
     const call = makeCall()
     const outcome = await run({ security }, call, upstreamTaking(1000))
-    expect(outcome).to.include({ kind: 'failed', code: 'DURATION_EXCEEDED', sent: 'unknown' })
+    expect(outcome).to.deep.include({
+      kind: 'denied',
+      code: 'DURATION_EXCEEDED',
+      sent: 'unknown',
+      denial: { level: 'gateway', type: 'security', reason: 'duration_too_long' },
+    })
     expect(call.findings).to.deep.equal([
       {
         reason: 'duration_too_long',
@@ -51,7 +56,7 @@ describe('security: duration', () => {
   it('does not count the wait for approval, and restarts the timer after it', async () => {
     for (const [ms, kind] of [
       [999, 'completed'],
-      [1000, 'failed'],
+      [1000, 'denied'],
     ] as const) {
       const call = makeCall()
       const outcome = await run({ security }, call, async () => {

@@ -51,6 +51,11 @@ describe('an escalation rule that nobody could satisfy', () => {
     expect(said({ minApprovals: 9 }, { hasOidc: true, reviewers })).to.deep.equal([])
   })
 
+  it('is not found where an approval set votes and no role may', () => {
+    const sets = { approvalSets: { set: { users: ['ann'] } } }
+    expect(said({ approvalSetId: 'set' }, { hasOidc: true, reviewers: sets })).to.deep.equal([])
+  })
+
   it('is found where its approval set is unknown or too small', () => {
     const facts = (approvalSets: object): PolicyFacts => ({
       hasOidc: true,

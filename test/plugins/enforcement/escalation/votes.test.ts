@@ -171,8 +171,15 @@ describe('votes on an escalation', () => {
       expect((await cast(reviewer('eve', ['secops'], 'other'))).votes).to.have.length(4)
     })
 
-    it('are nobody else’s', async () => {
+    it('need no role of a reviewer', async () => {
+      const member = { tenant: 'acme', authenticated: true, user: 'ann@acme.example', roles: [] }
+      expect((await cast({ kind: 'user', identity: member })).votes).to.have.length(1)
+    })
+
+    it('are nobody else’s, and not the caller’s', async () => {
       expect(await refusal(cast(reviewer('fay')))).to.equal('NOT_A_REVIEWER')
+      const own = { kind: 'user', identity: { ...caller, roles: ['secops'] } } as const
+      expect(await refusal(cast(own))).to.equal('NOT_A_REVIEWER')
     })
 
     it('are nobody’s where the policy no longer has the set', async () => {

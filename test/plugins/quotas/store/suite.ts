@@ -186,8 +186,8 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         const { tokens, resetAt } = await take(NOON + 100, 0.3, 1)
         expect(tokens).to.be.lessThan(0)
         expect(resetAt).to.equal(NOON + 3334)
-        expect((await take(resetAt - 1, 0.3, 1)).tokens).to.be.lessThan(0)
-        expect((await take(resetAt, 0.3, 1)).tokens).to.be.at.least(0)
+        expect((await take(Number(resetAt) - 1, 0.3, 1)).tokens).to.be.lessThan(0)
+        expect((await take(Number(resetAt), 0.3, 1)).tokens).to.be.at.least(0)
       })
 
       it('earn nothing from time that runs backwards', async () => {

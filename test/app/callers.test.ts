@@ -1,0 +1,136 @@
+// Who a caller is: the person, who may not approve their own call, and the principal, to whom things belong.
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { TestIssuer } from '../support/issuer.js'
+import { startUpstream, type TestUpstream } from '../support/upstream.js'
+import { ask } from './admin/rig.js'
+
+const WRITE = '/mcp/files/write@1.0.0'
+
+/** Claims of a token without an email address. */
+const unnamed = (sub: string, azp = 'web') => ({ sub, azp, email: undefined })
+
+describe('a caller', () => {
+  let issuer: TestIssuer
+  let upstream: TestUpstream
+  let gateway: TestGateway
+
+  before(async () => {
+    issuer = await TestIssuer.start()
+    upstream = await startUpstream((call, response) => {
+      response.setHeader('mcp-session-id', 's1').writeHead(200, { 'content-type': 'application/json' })
+      if (call.path === '/') {
+        response.end(
+          JSON.stringify({ jsonrpc: '2.0', id: (JSON.parse(call.body) as { id: 1 }).id, result: {} }),
+        )
+      } else response.end(JSON.stringify({ run: upstream.calls.length }))
+    })
+    gateway = await startTestGateway(
+      (home): GatewayOptions => ({
+        sec0Dir: home,
+        targets: { files: upstream.url },
+        authn: { oidc: issuer.oidc },
+        dedupe: {},
+        admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['reviewer'] },
+        env: { SVC_ADMIN: 'a-token-of-the-tests-0123456789' },
+        security: {
+          egress_allowlist: ['good.example'],
+          side_effects: {
+            approve_high_risk: true,
+            human_escalation: { approval_strategy: 'single_approver' },
+          },
+        },
+        enforcement: { escalate_on: ['egress_violation'] },
+      }),
+    )
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+    await issuer.stop()
+  })
+
+  const bearer = async (claims: Record<string, unknown>) => ({
+    authorization: `Bearer ${await issuer.sign(claims)}`,
+  })
+
+  async function held(claims: Record<string, unknown>, more: Record<string, string> = {}, page = '') {
+    const args = { url: `https://evil.example/${page}` }
+    const response = await gateway.invoke('/mcp/files/fetch@1.0.0', args, {
+      ...(await bearer(claims)),
+      ...more,
+    })
+    return (await response.json()) as { error: string; escalation_id: string }
+  }
+
+  async function vote(id: string, claims: Record<string, unknown>) {
+    const { adminUrl = '' } = await gateway.handle.ready()
+    return ask(adminUrl, `/api/escalations/${id}/votes`, {
+      method: 'POST',
+      headers: { ...(await bearer({ roles: ['reviewer'], ...claims })), 'content-type': 'application/json' },
+      body: JSON.stringify({ vote: 'approve' }),
+    })
+  }
+
+  describe('whose token has the client of another and no email address', () => {
+    it('does not get the answer to the other one’s idempotency key', async () => {
+      const send = async (sub: string) =>
+        gateway.invoke(WRITE, {}, { ...(await bearer(unnamed(sub))), 'idempotency-key': 'order-1' })
+      const first = await send('ada')
+      const other = await send('bob')
+      expect(other.headers.get('x-dedupe')).to.equal('first')
+      expect(await other.text()).to.not.equal(await first.text())
+      expect((await send('ada')).headers.get('x-dedupe')).to.equal('replay')
+    })
+
+    it('cannot use the other one’s session', async () => {
+      const ping = async (sub: string, session?: string, azp = 'web') =>
+        fetch(`${gateway.url}/mcp/files`, {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+            ...(session === undefined ? {} : { 'mcp-session-id': session }),
+            ...(await bearer(unnamed(sub, azp))),
+          },
+          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+        })
+      const session = (await ping('ada')).headers.get('mcp-session-id') ?? ''
+      expect((await ping('ada', session)).status).to.equal(200)
+      expect((await ping('bob', session)).status).to.equal(404)
+      expect((await ping('ada', session, 'desktop')).status).to.equal(404)
+    })
+
+    it('can neither share the other one’s escalation nor use its approval', async () => {
+      const { escalation_id: id } = await held(unnamed('ada'))
+      expect((await held(unnamed('bob'))).escalation_id).to.not.equal(id)
+      expect((await vote(id, { sub: 'eve', email: 'eve@example.com' })).status).to.equal(200)
+      expect((await held(unnamed('bob'), { 'x-escalation-id': id })).error).to.equal('BAD_REQUEST')
+      expect((await held(unnamed('ada', 'desktop'), { 'x-escalation-id': id })).error).to.equal('BAD_REQUEST')
+    })
+  })
+
+  describe('who comes through another client', () => {
+    for (const [how, caller, voter] of [
+      ['with the same token otherwise', { azp: 'web' }, { azp: 'desktop' }],
+      ['that gives another subject', { azp: 'web', sub: 'p-1' }, { azp: 'desktop', sub: 'p-2' }],
+      ['that leaves the email address out', unnamed('ada'), { azp: 'desktop' }],
+    ] as const) {
+      it(`${how}, may not approve their own call`, async () => {
+        const { escalation_id: id } = await held(caller, {}, encodeURI(how))
+        const refused = await vote(id, voter)
+        expect(refused.status).to.equal(403)
+        expect(refused.json).to.include({ denial_reason: 'not_a_reviewer' })
+      })
+    }
+
+    it('has other idempotency keys', async () => {
+      const send = async (azp: string) =>
+        gateway.invoke(WRITE, {}, { ...(await bearer({ azp })), 'idempotency-key': 'order-2' })
+      await send('web')
+      expect((await send('desktop')).headers.get('x-dedupe')).to.equal('first')
+    })
+  })
+})
