@@ -10,7 +10,7 @@ import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 export function redactEnvelope(
   envelope: AuditEnvelope,
   redactor: Redactor,
-  kind: RequestKind | undefined,
+  kind: RequestKind | 'event' | undefined,
 ): AuditEnvelope {
   const text = (value: string | null | undefined) =>
     typeof value === 'string' ? redactor.text(value) : value
@@ -32,7 +32,7 @@ export function redactEnvelope(
 function redactNames(
   { server, tool, mcp_method }: AuditEnvelope,
   redactor: Redactor,
-  kind: RequestKind | undefined,
+  kind: RequestKind | 'event' | undefined,
 ): Pick<AuditEnvelope, 'server' | 'tool' | 'mcp_method'> {
   const isFree = kind === undefined || kind === 'protocol'
   return {

@@ -224,7 +224,7 @@ export class AuditStage implements Stage {
     try {
       if (this.#log === undefined) throw new Error('the log is not open')
       await this.#log.appender.append(
-        redacts === undefined ? envelope : redactEnvelope(envelope, redacts, undefined),
+        redacts === undefined ? envelope : redactEnvelope(envelope, redacts, 'event'),
       )
     } catch (fault) {
       this.#appendFailed(redacts === undefined ? fault : redactedFault(fault, redacts), { event: event.name })

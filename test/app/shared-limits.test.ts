@@ -100,7 +100,7 @@ describe('gateways that share a Redis', () => {
   })
 
   it('refuse a call whose count is spoilt, and serve the others', async () => {
-    await redis.send('SET', 'svc:quotas:{4:acme:mcp://files/read@1.0.0}:count', 'x')
+    await redis.send('SET', 'svc:quotas:{4:acme:mcp://files/read}:count', 'x')
     await using gateway = await startTestGateway(options({ calls_per_day: 5 }))
     expect(await gateway.invoke('/mcp/files/read@1.0.0')).to.have.property('status', 503)
     expect(await gateway.invoke('/mcp/files/write@1.0.0')).to.have.property('status', 200)

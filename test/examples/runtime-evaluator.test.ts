@@ -1,7 +1,8 @@
 // examples/runtime-evaluator as its README shows it: its rules, and its policy.
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { type Evaluator, startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
 import { expect } from 'chai'
@@ -22,9 +23,19 @@ describe('examples/runtime-evaluator', () => {
   afterEach(() => evaluator.close())
 
   it('has a policy that is accepted', async () => {
-    const policy = fileURLToPath(new URL('policy.yaml', home))
+    const directory = mkdtempSync(join(tmpdir(), 'svc-runtime-'))
+    const policy = join(directory, 'policy.yaml')
+    copyFileSync(new URL('policy.yaml', home), policy)
+    await promisify(execFile)(process.execPath, [
+      svc,
+      'keys',
+      'generate',
+      '--out',
+      join(directory, '.svc/signing.key'),
+    ])
     const { stdout } = await promisify(execFile)(process.execPath, [svc, 'policy', 'check', policy])
     expect(stdout).to.match(/policy\.yaml: OK, \d stages: .*runtime, enforcement/)
+    rmSync(directory, { recursive: true })
   })
 
   it('denies refunds and takes the customer out of invoices', async () => {

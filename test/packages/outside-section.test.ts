@@ -50,7 +50,7 @@ const policy = `
 tenant: acme
 port: 0
 targets: { billing: http://127.0.0.1:9 }
-audit: { gatewayName: gw, gatewayVersion: 1.0.0 }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://key } }
 authn: { allowUnauthenticated: true }
 entitlements: open
 quotas: { adapter: memory }
@@ -102,7 +102,7 @@ describe('a section from outside the repository', function () {
     const records: { error?: string }[] = []
     const gateway = sdk.startGatewayServer({
       policyFile: join(install.directory, 'policy.yaml'),
-      policyYaml: policy.replace('http://127.0.0.1:9', upstream.url),
+      policyYaml: policy.replace('http://127.0.0.1:9', upstream.url).replace(/, signer: .*? \} \}/, ' }'),
       audit: {
         gatewayName: 'gw',
         gatewayVersion: '1.0.0',

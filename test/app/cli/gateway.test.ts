@@ -128,7 +128,7 @@ describe('svc gateway', () => {
     writeFileSync(policy, policyOf('http://127.0.0.1:1').replace('./key', './nokey'))
     await using gateway = new Running(['--policy', policy, '--port', '0'])
     expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain('stage audit did not start').and.contain('nokey')
+    expect(gateway.stderr).to.contain('audit.signer.keyRef').and.contain('nokey')
   })
 
   it('refuses --workers, which is not available yet', async () => {

@@ -116,7 +116,8 @@ describe('lists over MCP', () => {
           else json(response, result(message))
         },
         async (proxy) => {
-          const asking = { method: 'GET', headers: { 'last-event-id': '1' }, rules: [onlyEcho] } as const
+          const headers = { 'mcp-session-id': 's', 'last-event-id': '1' }
+          const asking = { method: 'GET', headers, rules: [onlyEcho] } as const
           expect((await proxy.answer(asking)).text).to.equal(`data: ${anew}\n\n`)
         },
       )

@@ -159,6 +159,7 @@ describe('raw payloads', () => {
   it('have the trace as their run without an agent, and no output without an answer', async () => {
     const { payloads, run, stop } = await rig()
     const call = makeCall()
+    call.set(identity, { tenant: 'acme', authenticated: true, roles: [] })
     await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
     await stop()
     expect(payloads.map(({ runId, tenant, direction }) => [runId, tenant, direction])).to.deep.equal([
@@ -204,7 +205,9 @@ describe('raw payloads', () => {
           }),
       },
     )
-    const outcome = await run(makeCall(), denied('TOOL_NOT_ALLOWED', 'no'))
+    const call = makeCall()
+    call.set(identity, { tenant: 'acme', authenticated: true, roles: [] })
+    const outcome = await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
     expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     const stopped = stop()
     await new Promise((resolve) => setImmediate(resolve))
