@@ -1,4 +1,4 @@
-// The types of contract.md §2 by their names there, derived from the sections' schemas.
+// The configuration types under their contract names, derived from the schemas of the sections.
 import type { MiddlewareConfig } from './gateway/index.js'
 
 type Authn = NonNullable<MiddlewareConfig['authn']>

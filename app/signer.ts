@@ -1,4 +1,4 @@
-// `svc-sdk/signer`: what signs records, and the forms that signing rests on (contract.md §2.4).
+// `svc-sdk/signer`: what signs records, and the forms that signing rests on.
 
 export type { Signer } from '@svc/core'
 export { canonicalize, fromBase64, sha256Hex, toBase64 } from '@svc/core/json'

@@ -1,4 +1,4 @@
-// What code may say to start a gateway (contract.md §2.5 and §2.6): everything a policy file can, and more.
+// What code may say to start a gateway: everything a policy file can, and more.
 import { bind, type Plugin } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'

@@ -27,5 +27,5 @@ export const builtinPlugins = [
   brokersPlugin,
 ] as const
 
-/** The sections of a policy, as code passes them (contract.md §2.6): inferred from the plugins that ship. */
+/** The sections of a policy, as code passes them: inferred from the plugins that ship. */
 export type MiddlewareConfig = SectionsOf<typeof builtinPlugins>

@@ -1,4 +1,4 @@
-// The table of error codes (decisions.md §2), for the HTTP layer, the MCP endpoint, the records and
+// The table of error codes, for the HTTP layer, the MCP endpoint, the records and
 // docs/reference/errors.md.
 
 import { brand, hasBrand } from './contract.js'

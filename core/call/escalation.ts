@@ -1,4 +1,4 @@
-// Escalations: calls that wait for approval (decisions.md §6). Shared by the gateway, its admin listener and the stage
+// Escalations: calls that wait for approval. Shared by the gateway, its admin listener and the stage
 // that escalates.
 import { brand, hasBrand } from './contract.js'
 import type { Identity } from './slots.js'

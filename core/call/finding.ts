@@ -1,4 +1,4 @@
-// Findings: what stages report about a call. Only enforcement decides about them (decisions.md §3), by the same rule
+// Findings: what stages report about a call. Only enforcement decides about them, by the same rule
 // before and after the send.
 import type { ErrorCode } from './errors.js'
 

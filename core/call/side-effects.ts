@@ -1,4 +1,4 @@
-// The rule by which a call counts as side-effecting (decisions.md §3), shared by write-ahead intents, idempotency keys,
+// The rule by which a call counts as side-effecting, shared by write-ahead intents, idempotency keys,
 // escalations and mandates.
 import type { JsonValue } from '../json/value.js'
 import { compilePatternMap } from '../match/matcher.js'

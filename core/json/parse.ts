@@ -1,5 +1,5 @@
 // Strict JSON parsing of requests. The gateway checks the parsed value and forwards it serialised again, so text that
-// two parsers could read differently is refused (decisions.md §2).
+// two parsers could read differently is refused.
 //
 // The native parser parses. One pass over the bytes finds what the native parser accepts and this one refuses, and the
 // number of members in the value is compared with that in the text. diagnose.ts creates the error.

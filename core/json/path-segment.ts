@@ -1,4 +1,4 @@
-// Encodes an id as a segment of a file or object path (contract.md §1, File layout).
+// Encodes an id as a segment of a file or object path.
 import { sha256Hex } from './hash.js'
 
 const SAFE = /^[A-Za-z0-9._-]+$/

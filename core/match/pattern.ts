@@ -1,4 +1,4 @@
-// Compiles a pattern of a policy (decisions.md §3, "Patterns"). A pattern that can never match a reference is refused,
+// Compiles a pattern of a policy. A pattern that can never match a reference is refused,
 // because in a denylist it would silently have no effect.
 
 import { type Glob, globMeets, globOf, isLiteral, NAME } from './glob.js'

@@ -1,4 +1,4 @@
-// The rule by which a key or a tool is "named like" a word (decisions.md §3).
+// The rule by which a key or a tool is "named like" a word.
 
 import { normalized } from './normalize.js'
 

@@ -1,4 +1,4 @@
-// The interface of a decision evaluator: the request about a call and its decision (decisions.md §5). Code that binds
+// The interface of a decision evaluator: the request about a call and its decision. Code that binds
 // `DecisionEvaluator` replaces the remote runtime of the policy.
 import type { JsonObject } from '../json/value.js'
 

@@ -1,4 +1,4 @@
-// The storage interface for usage limits (contract.md §2.9).
+// The storage interface for usage limits.
 import type { StoreLifecycle } from './store-lifecycle.js'
 
 /** Milliseconds since the epoch, a Date, or an instant in ISO 8601 with a time zone. */

@@ -1,4 +1,4 @@
-// The signer of audit records: the contract's interface (contract.md §2.4), and an optional asynchronous form for signers
+// The signer of audit records: the contract's interface, and an optional asynchronous form for signers
 // with a remote key (a KMS, a worker thread).
 
 export interface Signer {

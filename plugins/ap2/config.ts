@@ -1,4 +1,4 @@
-// The `ap2` section (contract.md §2.15).
+// The `ap2` section.
 import { z } from 'zod'
 
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')

@@ -1,4 +1,4 @@
-// The `audit` section (contract.md §2.14, decisions.md §4 and §7).
+// The `audit` section.
 import { z } from 'zod'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import { presignFault } from './log/upload/presign.js'

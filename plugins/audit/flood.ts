@@ -1,5 +1,5 @@
 // Limits the records of calls that are refused before anybody is identified: they share a number of records and bytes a
-// second, and one record a second counts the rest (decisions.md §4).
+// second, and one record a second counts the rest.
 import { type Call, identity, type Settlement } from '@svc/core'
 
 const MAX_RECORDS_PER_SECOND = 50

@@ -1,4 +1,4 @@
-// Builds the record of a settled call (contract.md §2.1, decisions.md §4).
+// Builds the record of a settled call.
 import {
   type Call,
   canonicalInput,
@@ -156,7 +156,7 @@ export function eventRecordOf(
   return envelope
 }
 
-/** The one record that stands for `count` refused unauthenticated requests (decisions.md §4). */
+/** The one record that stands for `count` refused unauthenticated requests. */
 export function floodRecordOf(
   context: RecordContext,
   count: number,

@@ -1,4 +1,4 @@
-// The `authn` section of the policy (contract.md §2.7).
+// The `authn` section of the policy.
 
 import { isLoopbackHost } from '@svc/core/http'
 import { compilePattern, PatternError } from '@svc/core/match'

@@ -1,4 +1,4 @@
-// The `brokers` section of the policy (contract.md §2.11).
+// The `brokers` section of the policy.
 import { isLoopbackHost } from '@svc/core/http'
 import { z } from 'zod'
 import { reservedHeaders } from './header.js'

@@ -1,4 +1,4 @@
-// The `dedupe` section (contract.md §2.13).
+// The `dedupe` section.
 import { checkRedisSettings, redisSettings, redisUrl } from '@svc/core/store'
 import { z } from 'zod'
 

@@ -1,4 +1,4 @@
-// The `enforcement` section (contract.md §2.10, decisions.md §3 and §6).
+// The `enforcement` section.
 import { z } from 'zod'
 import { escalationsSchema } from './escalation/config.js'
 

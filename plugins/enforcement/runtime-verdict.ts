@@ -1,4 +1,4 @@
-// The rule for a call that a runtime has judged (decisions.md §3). Its decision replaces `deny_on` for the findings that
+// The rule for a call that a runtime has judged. Its decision replaces `deny_on` for the findings that
 // it considered; other findings, and `escalate_on`, go by the policy. In observe mode it replaces nothing and is only
 // recorded.
 import type { ExternalDecision, Finding, Verdict } from '@svc/core'

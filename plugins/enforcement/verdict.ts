@@ -1,4 +1,4 @@
-// The one rule that turns findings into effects (decisions.md §3), before the send and after it.
+// The one rule that turns findings into effects, before the send and after it.
 import type { Effect, Verdict } from '@svc/core'
 import type { EnforcementConfig } from './config.js'
 import { canonicalReason, deniedReasons } from './reasons.js'

@@ -1,4 +1,4 @@
-// The `quotas` section (contract.md §2.9, decisions.md §7).
+// The `quotas` section.
 
 import type { QuotaAdapter } from '@svc/core'
 import { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from '@svc/core/store'

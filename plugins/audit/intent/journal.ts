@@ -1,4 +1,4 @@
-// The write-ahead journal of one process: intents are on disk before their calls are sent (decisions.md §4).
+// The write-ahead journal of one process: intents are on disk before their calls are sent.
 // Outcomes need no sync of their own: if one is lost, recovery finds the call's record in the log.
 
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Writes the raw payload dataset (contract.md §2.2): short redacted previews of requests and responses. It runs
+// Writes the raw payload dataset: short redacted previews of requests and responses. It runs
 // after the response is released, so no caller waits for it.
 
 import {

@@ -1,4 +1,4 @@
-// Finds escalation rules under which nobody could ever approve, when the policy is loaded (decisions.md §6).
+// Finds escalation rules under which nobody could ever approve, when the policy is loaded.
 import type { ApprovalSet, Contradiction, EscalationRule, PolicyFacts, Reviewers } from '@svc/core'
 
 const section = ['security', 'side_effects', 'human_escalation'] as const

@@ -5,7 +5,7 @@ import { expiredAt } from './rules.js'
 import { fromEntry, type StoredEscalation, toEntry, type VersionedEscalation } from './stored-escalation.js'
 import type { Waiters } from './waiters.js'
 
-/** Pending escalations of one principal (decisions.md §6). */
+/** Pending escalations of one principal. */
 const MAX_PENDING = 20
 /** Entries per read. */
 const BATCH = 100

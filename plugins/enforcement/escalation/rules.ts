@@ -1,4 +1,4 @@
-// How votes and time decide an escalation (decisions.md §6). Pure functions of the escalation, the vote and the time.
+// How votes and time decide an escalation. Pure functions of the escalation, the vote and the time.
 import { VoteError } from '@svc/core'
 import type { StoredEscalation, StoredRule, StoredVote } from './stored-escalation.js'
 

@@ -14,7 +14,6 @@ import {
   sideEffects,
 } from '@svc/core'
 import { type JsonObject, sha256Hex } from '@svc/core/json'
-import { formatToolSegment } from '@svc/core/match'
 
 export interface RequestOptions {
   /** The policy's `enforcement` rule. */
@@ -36,7 +35,8 @@ export function evaluationRequest(
     requestId: `${trace.traceId}-${trace.spanId}`,
     tenant: call.get(identity)?.tenant ?? tenant,
     server: request.server,
-    tool: formatToolSegment({ tool: request.name, version: request.version }),
+    // The parts are valid: the reference was built of them. A resource's URI is no valid name of a tool.
+    tool: `${encodeURIComponent(request.name)}@${request.version}`,
     ...(agent.nodeId === null ? {} : { nodeId: agent.nodeId }),
     ...(agent.agentRef === null ? {} : { runId: agent.agentRef }),
     mode: rule.mode,

@@ -1,4 +1,4 @@
-// Checks an envelope against the types of contract.md §2.1, and completes it from the upload's metadata (§1.6).
+// Checks an envelope against the types of an audit envelope, and completes it from the metadata of the upload.
 import { isJsonObject } from '@svc/core/json'
 import type { AuditEnvelope } from './envelope.js'
 import { AuditError } from './errors.js'

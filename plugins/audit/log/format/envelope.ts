@@ -1,4 +1,4 @@
-// The records of the log as contract.md §2.1–§2.3 and decisions.md §4 define them.
+// The records of the log.
 
 import type { RecordedFinding } from '@svc/core'
 

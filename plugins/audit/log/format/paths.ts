@@ -1,4 +1,4 @@
-// Paths below the log's directory (contract.md §1, File layout).
+// Paths below the log's directory.
 
 import { pathSegment } from '@svc/core/json'
 

@@ -1,4 +1,4 @@
-// The control plane's two endpoints (contract.md §4.1, decisions.md §4 "Upload"), and the store behind
+// The control plane's two endpoints, and the store behind
 // the URLs it gives.
 
 import type { IncomingHttpHeaders } from 'node:http'

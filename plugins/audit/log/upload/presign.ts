@@ -3,7 +3,7 @@
 import { parseJsonObject } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 
-/** The control plane, and the owner of the uploaded bytes (contract.md §2.3). */
+/** The control plane, and the owner of the uploaded bytes. */
 export interface PresignConfig {
   /** Base address of the control plane. */
   apiBaseUrl: string

@@ -1,4 +1,4 @@
-// Which files are uploaded, into which dataset, under which keys (decisions.md §4 "Upload").
+// Which files are uploaded, into which dataset, under which keys.
 
 import { pathSegment } from '@svc/core/json'
 import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, REMOVALS_FILE } from '../format/paths.js'

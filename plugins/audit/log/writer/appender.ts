@@ -1,4 +1,4 @@
-// The writer of the audit log (contract.md §1): signs each envelope and resolves when it is on disk.
+// The writer of the audit log: signs each envelope and resolves when it is on disk.
 
 import { resolve as resolvePath } from 'node:path'
 import type { Signer } from '@svc/core'
