@@ -5,7 +5,7 @@ import type { AuditEnvelope, EnvelopePrincipal } from './log/format/envelope.js'
 /**
  * The caller's identity becomes pseudonyms; free text from the caller or a rule is searched for personal data.
  * Names of the gateway and tools stay; a resource's URI is free text, and so is each name in a call that could not be
- * parsed, and the method of a protocol request, which may be one that nobody knows.
+ * parsed, and the method of a protocol request, which may be unknown.
  */
 export function redactEnvelope(
   envelope: AuditEnvelope,

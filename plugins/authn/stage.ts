@@ -170,7 +170,7 @@ export class AuthnStage implements Stage {
     if (opened === undefined) throw this.#notConfigured()
     const { keys, tokens, verifier } = opened
     const { clock } = this.#parts
-    // Before keys are fetched: what is no token causes no request, and no answer that depends on the issuer.
+    // Before keys are fetched: a malformed token causes no request, and its answer does not depend on the issuer.
     const unverified = verifier.read(bearerToken(authorization))
     const digest = TokenCache.digest(authorization)
     await keys.current()

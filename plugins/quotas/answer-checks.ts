@@ -31,7 +31,7 @@ function checkInstant(method: string, resetAt: ResetAt): void {
   }
 }
 
-/** Milliseconds since the epoch; NaN for what is no instant. */
+/** Milliseconds since the epoch; NaN for an invalid instant. */
 export function instantOf(resetAt: ResetAt): number {
   if (typeof resetAt === 'number') return resetAt
   if (resetAt instanceof Date) return resetAt.getTime()

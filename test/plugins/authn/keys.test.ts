@@ -152,7 +152,7 @@ describe("authn: the issuer's keys", () => {
       expect(warnings()).to.deep.equal(['the key set could not be fetched'])
     })
 
-    it('are not needed to refuse what is no token', async () => {
+    it('are not fetched to refuse a malformed token', async () => {
       let asked = 0
       rig.useSource({
         load: () => {
