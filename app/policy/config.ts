@@ -62,6 +62,10 @@ const serverSchema = z
       defaultLimits.maxRequestsPerConnection,
       'Requests on one client connection, which then closes',
     ),
+    maxConnectionsPerTenant: count(
+      5_000,
+      'Connections on which one tenant has made calls at a time, those of trusted proxies excepted; more are RATE_LIMITED and closed',
+    ),
     maxCallsPerTenant: count(
       1_000,
       'Calls of one tenant in flight at a time, streams included; more are RATE_LIMITED',
