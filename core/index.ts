@@ -69,6 +69,8 @@ export {
   identity,
   type Limit,
   limits,
+  type MandateReport,
+  mandates,
   reachedAt,
   redactor,
   sideEffects,

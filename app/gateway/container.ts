@@ -11,6 +11,8 @@ import {
   resolve,
   tokens,
 } from '@svc/core'
+import { usedMandateStore } from '@svc/plugin-ap2'
+import { dedupeSchema, dedupeStore } from '@svc/plugin-dedupe'
 import { pino } from 'pino'
 import { type DependencyContainer, container as root } from 'tsyringe'
 import { GatewayMetrics, gatewayMetrics } from '../metrics/gateway-metrics.js'
@@ -48,6 +50,9 @@ export class RunningContainer {
 /** `isWatched`: there is an admin listener, so what is counted is for Prometheus. */
 export function bindDefaults(container: DependencyContainer, isWatched: boolean): void {
   bindDefault(container, tokens.Clock, { useValue: systemClock })
+  bindDefault(container, usedMandateStore, {
+    useValue: (context) => dedupeStore(dedupeSchema.parse({}), context),
+  })
   bindDefault(container, tokens.Ids, { useFactory: () => new RandomIds() })
   if (isWatched) {
     bindDefault(container, gatewayMetrics, {

@@ -1,5 +1,5 @@
 // The headers of a call upstream: only named ones, so that no other header of the caller is passed on.
-import type { Call, CallRequest } from '@svc/core'
+import { type Call, type CallRequest, mandates } from '@svc/core'
 
 /** Passed on unchanged. */
 const forwarded = ['x-node-id', 'x-agent-ref', 'x-agent-state', 'x-agent-parent-ref', 'baggage'] as const
@@ -24,7 +24,9 @@ export function upstreamHeaders(call: Call, request: CallRequest): Record<string
     if (typeof value === 'string') headers[name] = value
   }
   if (request.idempotencyKey !== null) headers['idempotency-key'] = request.idempotencyKey
-  return headers
+  const report = call.get(mandates)
+  // The gateway's own headers win over those of a mandate.
+  return report === undefined ? headers : { ...report.headers, ...headers }
 }
 
 /** W3C Trace Context §3.2: this hop as the parent of the next. */

@@ -18,6 +18,23 @@ export const reasons = [
   'runtime_escalated',
   'runtime_unavailable',
   'output_redacted',
+  'ap2_missing',
+  'ap2_malformed',
+  'ap2_mandate_conflict',
+  'ap2_issuer_not_allowed',
+  'ap2_did_method_not_allowed',
+  'ap2_key_unresolved',
+  'ap2_alg_not_allowed',
+  'ap2_bad_signature',
+  'ap2_expired',
+  'ap2_not_yet_valid',
+  'ap2_wrong_audience',
+  'ap2_chain_broken',
+  'ap2_hash_mismatch',
+  'ap2_constraint_violated',
+  'ap2_cart_mismatch',
+  'ap2_idempotency_mismatch',
+  'ap2_replayed',
 ] as const
 
 export type Effect = 'reported' | 'would_deny' | 'deny' | 'escalate'
@@ -33,6 +50,8 @@ export interface Finding {
   readonly level?: string
   /** Found after the send: an approval is no longer possible, so what would escalate denies. */
   readonly isLate?: true
+  /** The rule of its stage, in place of `deny_on` and `escalate_on`; nothing denies in observe mode. */
+  readonly ruling?: 'report' | 'deny'
 }
 
 /** A finding with its effect, as it is recorded. */
@@ -47,8 +66,10 @@ export interface Verdict {
 }
 
 /** The effect of a finding under a verdict. */
-export function effectOf({ reason, isLate }: Finding, rule: Verdict): Effect {
+export function effectOf({ reason, isLate, ruling }: Finding, rule: Verdict): Effect {
+  if (ruling === 'deny') return rule.mode === 'observe' ? 'would_deny' : 'deny'
   const effect = rule.effectOf(reason)
+  if (ruling === 'report') return effect === 'reported' ? effect : 'would_deny'
   return isLate === true && effect === 'escalate' ? 'deny' : effect
 }
 

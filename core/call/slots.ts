@@ -63,3 +63,14 @@ export const dedupe = slot<Dedupe>('dedupe')
 export const externalDecision = slot<ExternalDecision>('externalDecision')
 /** The escalation that the call opened or refers to, for its record and its answer. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')
+
+/** The mandates of the call, as a stage has verified them. */
+export interface MandateReport {
+  /** The member `ap2` of the record's `agentMetadata`. */
+  readonly record: Readonly<Record<string, unknown>>
+  /** Headers for the upstream, by name in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Read by the record and by the dispatchers. */
+export const mandates = slot<MandateReport>('mandates')

@@ -20,6 +20,8 @@ export interface PolicyFacts {
   readonly rules?: readonly { readonly reason: string; readonly path: readonly string[] }[]
   /** Whether bearer tokens are validated, so that users are known. From `authn`. */
   readonly hasOidc?: boolean
+  /** Whether idempotency keys are claimed in a store. From `dedupe`. */
+  readonly hasDedupe?: boolean
   /** Whether a remote runtime decides about calls and may escalate them. From `runtime`. */
   readonly asksRuntime?: boolean
   /** The gateway's own tenant. From the host. */

@@ -1,42 +1,169 @@
 // The `ap2` section.
+import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
+import { bindingSchema } from './verify/binding.js'
 
-const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
+/** RFC 8725 §3.1: asymmetric algorithms only, chosen by the policy and never by the mandate. */
+const algorithms = ['ES256', 'ES384', 'EdDSA'] as const
+
+/** Verified mandates go upstream under the names in the policy; these names have another meaning there. */
+const reservedHeaders =
+  /^(authorization|proxy-.*|cookie|host|connection|te|trailer|transfer-encoding|upgrade|keep-alive|expect|content-.*|accept.*|traceparent|tracestate|baggage|mcp-.*|(x-)?idempotency-key|x-tenant|x-node-id|x-agent-.*|x-cause-.*|x-escalation-.*)$/
+
+const headerName = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'not a header name (RFC 9110 §5.1)')
+  .transform((name) => name.toLowerCase())
+  .refine((name) => !reservedHeaders.test(name), 'this header has another meaning')
 
 const headersSchema = z
   .strictObject({
-    intent: headerName.optional().describe('Header with the intent mandate.'),
-    cart: headerName.optional().describe('Header with the cart mandate.'),
-    bundle: headerName.optional().describe('Header with both mandates in one bundle.'),
+    intent: headerName.default('x-ap2-intent-mandate').describe('Header with the intent mandate.'),
+    cart: headerName.default('x-ap2-cart-mandate').describe('Header with the cart mandate.'),
+    bundle: headerName.default('x-ap2-bundle').describe('Header with several mandates as one JSON object.'),
   })
-  .describe('Request headers of the mandates.')
+  .refine(
+    ({ intent, cart, bundle }) => new Set([intent, cart, bundle]).size === 3,
+    'two headers have one name',
+  )
+  .prefault({})
+  .describe('Request headers of the mandates; over MCP also the members of `params._meta` with these names.')
 
-const trustSchema = z
+const jwkSchema = z
+  .looseObject({ kty: z.enum(['EC', 'OKP']), crv: z.string(), x: z.string() })
+  .refine((key) => !('d' in key), 'is a private key; give the public one')
+
+const pinnedSchema = z
   .strictObject({
-    didMethods: z.array(z.string().min(1)).optional().describe('Allowed DID methods, such as `web`.'),
-    issuersAllowlist: z.array(z.string().min(1)).optional().describe('Issuers whose mandates are accepted.'),
-    clockSkewSec: z.number().min(0).optional().describe('Tolerated clock skew in seconds.'),
+    keys: z.array(jwkSchema).min(1).optional().describe('Public keys of the issuer (JWK, RFC 7517).'),
+    file: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("JSON file with the issuer's key set (`{ keys: [...] }`), relative to the policy."),
   })
+  .refine(({ keys, file }) => (keys === undefined) !== (file === undefined), 'give either `keys` or `file`')
+
+const didWebSchema = z
+  .strictObject({
+    allowPrivate: z
+      .boolean()
+      .default(false)
+      .describe('Allow hosts of `did:web` with private and loopback addresses.'),
+    caFile: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('PEM file with the certificate authority of these hosts, relative to the policy.'),
+    timeoutMs: z
+      .int()
+      .min(1)
+      .max(60_000)
+      .default(5000)
+      .describe('Timeout of fetching a DID document, in milliseconds.'),
+    maxAgeSec: z
+      .int()
+      .min(1)
+      .max(86_400)
+      .default(300)
+      .describe('Seconds for which a fetched DID document is used.'),
+  })
+  .prefault({})
+  .describe('How documents of `did:web` are fetched.')
+
+export const trustSchema = z
+  .strictObject({
+    didMethods: z
+      .array(z.string().regex(/^[a-z0-9]+$/, 'expected the name of a DID method, such as web'))
+      .optional()
+      .describe('Allowed DID methods, such as `web`; absent: every method that has a resolver.'),
+    issuersAllowlist: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('Issuers whose mandates are accepted; absent: those in `issuers`.'),
+    issuers: z
+      .record(z.string().min(1), pinnedSchema)
+      .default({})
+      .describe('Issuer to its public keys. They are used in place of any other source.'),
+    algorithms: z
+      .array(z.enum(algorithms))
+      .min(1)
+      .default([...algorithms])
+      .describe('Accepted signature algorithms.'),
+    audiences: z
+      .array(z.string().min(1))
+      .min(1)
+      .optional()
+      .describe(
+        'Accepted audiences of mandates; absent: the name of the server in `targets`, and the URL of the gateway.',
+      ),
+    clockSkewSec: z
+      .number()
+      .min(0)
+      .max(3600)
+      .default(30)
+      .describe('Seconds by which the clocks of issuer and gateway may differ.'),
+    didWeb: didWebSchema,
+  })
+  .prefault({})
   .describe('Which issuers of mandates are trusted.')
+
+const bindSchema = z
+  .record(z.string(), bindingSchema)
+  .superRefine((tools, context) => {
+    for (const source of Object.keys(tools)) reportBadPattern(source, [source], context)
+  })
+  .default({})
+  .describe(
+    'Pattern to where the arguments of the matching tools have what mandates bound; the most specific pattern applies.',
+  )
+
+const toolsSchema = z
+  .strictObject({
+    allow: z
+      .array(z.string().min(1))
+      .superRefine((patterns, context) => {
+        for (const [index, source] of patterns.entries()) reportBadPattern(source, [index], context)
+      })
+      .optional()
+      .describe('Patterns of the tools that mandates apply to; absent: all tools.'),
+    bind: bindSchema,
+  })
+  .prefault({})
+  .describe('Which tools mandates apply to, and which of their arguments mandates bound.')
 
 export const ap2Schema = z
   .strictObject({
-    enabled: z.boolean().optional().describe('Verify mandates.'),
-    requireForSideEffects: z.boolean().optional().describe('Side-effecting calls require a mandate.'),
-    headers: headersSchema.optional(),
-    trust: trustSchema.optional(),
-    tools: z
-      .strictObject({
-        allow: z.array(z.string().min(1)).optional().describe('Patterns of the tools that accept mandates.'),
-      })
-      .optional()
-      .describe('Which tools mandates apply to.'),
+    enabled: z.boolean().default(true).describe('Verify mandates.'),
+    requireForSideEffects: z.boolean().default(false).describe('Side-effecting calls require a mandate.'),
+    headers: headersSchema,
+    trust: trustSchema,
+    tools: toolsSchema,
     mode: z
       .enum(['', 'observe', 'partial', 'full'])
+      .default('')
+      .describe(
+        '`observe` reports and never denies; `partial` requires mandates for side effects, and `enforcement.deny_on` decides; `full` requires them for every tool call, and each finding denies. The empty string: as `requireForSideEffects` and `enforcement.deny_on` say.',
+      ),
+    policyWebhookUrl: z
+      .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
       .optional()
-      .describe('How a missing or invalid mandate is treated; the empty string leaves it to `enforcement`.'),
-    policyWebhookUrl: z.url().optional().describe('URL that decides about a mandate.'),
+      .describe('URL that is notified of calls denied for their mandates.'),
   })
   .describe('Mandates of the Agent Payments Protocol. May also be written as `security.ap2`.')
 
+function reportBadPattern(
+  source: string,
+  path: (string | number)[],
+  context: { addIssue(issue: { code: 'custom'; path: (string | number)[]; message: string }): void },
+): void {
+  try {
+    compilePattern(source)
+  } catch (thrown) {
+    if (!(thrown instanceof PatternError)) throw thrown
+    context.addIssue({ code: 'custom', path, message: thrown.message })
+  }
+}
+
 export type Ap2Config = z.output<typeof ap2Schema>
+export type TrustConfig = z.output<typeof trustSchema>

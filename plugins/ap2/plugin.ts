@@ -1,7 +1,36 @@
-// The section is documented, and refused at load until its stage is implemented.
-import { definePlugin } from '@svc/core'
-import { ap2Schema } from './config.js'
+// Verifies the mandates of the Agent Payments Protocol (AP2) that calls carry.
+import { readFileSync } from 'node:fs'
+import { resolve as resolvePath } from 'node:path'
+import {
+  bindDefault,
+  type Clock,
+  type DoctorCheck,
+  definePlugin,
+  identity,
+  mandates,
+  type PluginContext,
+  resolve,
+  resolveOptional,
+  type Stage,
+  sideEffects,
+  tokens,
+} from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { type Ap2Config, ap2Schema, type TrustConfig } from './config.js'
+import { denialNotifier } from './denial-notifier.js'
+import { DisabledStage } from './disabled-stage.js'
+import { didJwk } from './keys/did-jwk.js'
+import { didKey } from './keys/did-key.js'
+import { type DidMethod, didMethods } from './keys/did-method.js'
+import { DidWeb } from './keys/did-web.js'
+import { IssuerKeys } from './keys/issuer-keys.js'
+import { pinnedKeys } from './keys/pinned.js'
+import { metrics } from './metrics.js'
+import { checkSection } from './policy-check.js'
+import { Requirement } from './requirement.js'
 import { Ap2Stage } from './stage.js'
+import { useStore } from './use/store.js'
+import { Verifier } from './verify/verifier.js'
 
 export const ap2Plugin = definePlugin({
   name: 'ap2',
@@ -10,6 +39,83 @@ export const ap2Plugin = definePlugin({
   schema: ap2Schema,
   phase: 'inspection',
   nestedIn: 'security',
-  available: false,
-  create: () => new Ap2Stage(),
+  uses: [identity, sideEffects],
+  provides: [mandates],
+  metrics,
+  check: (config, facts, isBound) => checkSection(config, facts, isBound(didMethods)),
+
+  register({ trust }, context) {
+    bindDefault(context.container, didMethods, { useFactory: () => builtinDidMethods(trust, context) })
+  },
+
+  create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
+
+  async doctor(config, context) {
+    if (!config.enabled) return []
+    const keys = issuerKeys(config, context)
+    try {
+      return await Promise.all(keys.allowed.map((issuer) => checkIssuer(keys, issuer)))
+    } finally {
+      await keys.close()
+    }
+  },
 })
+
+function stageOf(config: Ap2Config, context: PluginContext): Stage {
+  const { container, tenant, publicUrl } = context
+  const { trust, headers, policyWebhookUrl: url } = config
+  const clock = resolve(container, tokens.Clock)
+  const keys = issuerKeys(config, context)
+  const rules = { algorithms: new Set<string>(trust.algorithms), skewSec: trust.clockSkewSec }
+  const notifier = url === undefined ? undefined : resolveOptional(container, denialNotifier)
+  if (url !== undefined && notifier === undefined) {
+    context.warn('ap2.policyWebhookUrl: this gateway has no notifier, so that nobody is notified of denials')
+  }
+  const own = publicUrl === undefined ? [] : [publicUrl]
+  return new Ap2Stage({
+    requirement: new Requirement(config),
+    headers,
+    verifier: new Verifier(rules, keys, clock),
+    keys,
+    store: useStore(context),
+    audiences: (server) => new Set(trust.audiences ?? [server, ...own]),
+    clock,
+    meter: resolveOptional(container, tokens.Meter),
+    tenant,
+    notify:
+      url === undefined || notifier === undefined ? undefined : (denial) => notifier.notify(url, denial),
+  })
+}
+
+function issuerKeys({ trust }: Ap2Config, { container, baseDir }: PluginContext): IssuerKeys {
+  const { issuersAllowlist, issuers } = trust
+  return new IssuerKeys({
+    allowed: new Set(issuersAllowlist ?? Object.keys(issuers)),
+    didMethods: trust.didMethods === undefined ? undefined : new Set(trust.didMethods),
+    pinned: pinnedKeys(issuers, baseDir),
+    methods: resolve(container, didMethods),
+  })
+}
+
+/** The DID methods of this package, for a binding of `didMethods` that adds one. */
+export function builtinDidMethods(
+  { didWeb }: Pick<TrustConfig, 'didWeb'>,
+  { container, baseDir }: PluginContext,
+): Readonly<Record<string, DidMethod>> {
+  const { allowPrivate, caFile, timeoutMs, maxAgeSec } = didWeb
+  const clock: Clock = resolve(container, tokens.Clock)
+  const ca = caFile === undefined ? undefined : readFileSync(resolvePath(baseDir, caFile), 'utf8')
+  const web = new DidWeb({ allowPrivate, ca, timeoutMs, maxAgeMs: maxAgeSec * 1000, clock })
+  return { key: didKey, jwk: didJwk, web }
+}
+
+async function checkIssuer(keys: IssuerKeys, issuer: string): Promise<DoctorCheck> {
+  try {
+    const found = await keys.keysOf(issuer)
+    if (found.length > 0) return { severity: 'ok', message: `${issuer} has ${found.length} key(s)` }
+    return { severity: 'error', message: `${issuer} has no key that signs`, hint: 'see ap2.trust.issuers' }
+  } catch (fault) {
+    const hint = 'pin its keys in ap2.trust.issuers, or make its DID document reachable'
+    return { severity: 'error', message: `${issuer}: ${messageOf(fault)}`, hint }
+  }
+}

@@ -8,6 +8,7 @@ import {
   type GatewayEvent,
   type Identity,
   identity,
+  mandates,
   type RecordedFinding,
   redactor,
   type Settlement,
@@ -102,7 +103,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     nodeId: agent.nodeId,
     agentRef: agent.agentRef,
     agentVariables: agent.variables,
-    agentMetadata: agent.metadata,
+    agentMetadata: metadataOf(call),
     risk_tags: findings.length === 0 ? [] : [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(caller),
@@ -216,6 +217,16 @@ function judged(call: Call): RecordedFinding[] {
     const effect = rule === undefined ? 'reported' : effectOf(finding, rule)
     return { reason, stage, effect, ...(detail === undefined ? {} : { detail }) }
   })
+}
+
+/** What the caller states, and the mandates as they were verified: the caller's own `ap2` would look like that. */
+function metadataOf(call: Call): Record<string, unknown> | null {
+  const { metadata } = call.agent
+  const report = call.get(mandates)
+  if (report !== undefined) return { ...metadata, ap2: report.record }
+  if (metadata === null || !Object.hasOwn(metadata, 'ap2')) return metadata
+  const { ap2: _, ...others } = metadata
+  return others
 }
 
 function principalOf(caller: Identity | undefined): EnvelopePrincipal {

@@ -30,6 +30,7 @@ export const dedupePlugin = definePlugin({
   phase: 'idempotency',
   metrics,
   uses: [identity],
+  facts: ({ enabled }) => ({ hasDedupe: enabled }),
   owns: [{ token: tokens.DedupeStore, chosenBy: [['redisUrl'], ['dir']] }],
 
   register(config, context) {

@@ -24,7 +24,7 @@ const KNOWN: readonly string[] = [...reasons, ...ALIASES.keys()]
 
 /** False for a token that no built-in stage reports. */
 export function isKnownReason(reason: string): boolean {
-  return KNOWN.includes(reason) || /^ap2_./.test(reason)
+  return KNOWN.includes(reason)
 }
 
 /** The known token that was probably meant. */

@@ -5,6 +5,7 @@ import {
   type Denied,
   denied,
   type EscalationRule,
+  effectOf,
   externalDecision,
   type Finding,
   type MaybePromise,
@@ -70,7 +71,7 @@ export class EnforcementStage implements Stage {
     for (const line of this.#description) say(line)
     if (call.findings.length === 0) say('nothing was found: the call goes on')
     for (const finding of call.findings) {
-      say(`${rule.effectOf(finding.reason)}: ${describe(finding)}`)
+      say(`${effectOf(finding, rule)}: ${describe(finding)}`)
     }
     const denial = judge(call.findings, rule)
     if (denial !== undefined || this.#escalation === undefined) return denial ?? next()
@@ -99,7 +100,7 @@ export class EnforcementStage implements Stage {
 }
 
 function judge(findings: readonly Finding[], rule: Verdict): Denied | undefined {
-  const denying = findings.filter(({ reason }) => rule.effectOf(reason) === 'deny')
+  const denying = findings.filter((finding) => effectOf(finding, rule) === 'deny')
   const [first] = denying
   if (first === undefined) return undefined
   return denied(codeOfReason(first.reason), `Denied: ${denying.map(describe).join('; ')}.`, {
@@ -108,7 +109,7 @@ function judge(findings: readonly Finding[], rule: Verdict): Denied | undefined 
 }
 
 function escalating(findings: readonly Finding[], rule: Verdict): Finding[] {
-  return findings.filter(({ reason }) => rule.effectOf(reason) === 'escalate')
+  return findings.filter((finding) => effectOf(finding, rule) === 'escalate')
 }
 
 function denialOf({ level, stage, reason }: Finding) {

@@ -272,10 +272,6 @@ describe('svc policy schema', () => {
     expect(oidc.properties).to.include.keys('jwks_uri', 'jwksUri', 'tenantClaim', 'tenant_claim')
     expect(oidc.required).to.deep.equal(['issuer', 'audience'])
     expect(oidc.allOf).to.deep.equal([{ anyOf: [{ required: ['jwks_uri'] }, { required: ['jwksUri'] }] }])
-    expect(schema.properties.ap2).to.deep.equal({
-      title: 'ap2',
-      description: 'Not available yet.',
-      not: {},
-    })
+    expect(schema.properties.ap2.properties).to.include.keys('requireForSideEffects', 'trust', 'mode')
   })
 })

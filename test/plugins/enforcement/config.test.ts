@@ -57,7 +57,7 @@ describe('enforcement: configuration', () => {
   })
 
   it('knows the built-in tokens, the alias and those of mandates', () => {
-    const known = ['tool_in_denylist', 'idempotency_missing', 'ap2_mandate_expired']
+    const known = ['tool_in_denylist', 'idempotency_missing', 'ap2_expired']
     expect(checkSection(enforcementPlugin, { deny_on: known })).to.deep.equal([])
   })
 })

@@ -55,6 +55,14 @@ describe('enforcement', () => {
     })
   })
 
+  it('takes the ruling of a stage in place of deny_on and escalate_on', async () => {
+    const finding: Finding = { reason: 'ap2_missing', stage: 'ap2', ruling: 'deny' }
+    expect(await handle({ deny_on: [] }, callWith(finding))).to.have.property('kind', 'denied')
+    expect(await handle({ mode: 'observe' }, callWith(finding))).to.equal(served)
+    const report: Finding = { ...finding, ruling: 'report' }
+    expect(await handle({ deny_on: ['ap2_missing'] }, callWith(report))).to.equal(served)
+  })
+
   it('answers with the code of the first finding that denies and names all that do', async () => {
     const reported: Finding = { reason: 'version_unpinned', stage: 'security' }
     const outcome = await handle(

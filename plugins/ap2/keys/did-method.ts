@@ -1,0 +1,25 @@
+// The interface of DID methods, and the token through which users add one.
+import { token } from '@svc/core'
+import type { VerificationKey } from './verification-key.js'
+
+/** Resolves the DIDs of one method (W3C DID Core). */
+export interface DidMethod {
+  /** The keys in the relationship `assertionMethod`. Rejects when the DID cannot be resolved. */
+  resolve(did: string): Promise<readonly VerificationKey[]>
+  /** Releases connections. Idempotent. */
+  close?(): Promise<void>
+}
+
+/** DID methods by name, such as `web`. A binding replaces all built-in ones: spread `builtinDidMethods()` to keep them. */
+export const didMethods = token<Readonly<Record<string, DidMethod>>>('ap2/DidMethods')
+
+/** The method of a DID or of a DID URL; undefined for other text (W3C DID Core §3.1). */
+export function methodOf(did: string): string | undefined {
+  return /^did:([a-z0-9]+):[A-Za-z0-9._:%-]+$/.exec(did)?.[1]
+}
+
+/** The DID of a DID URL with a fragment; undefined for other text. */
+export function didOfUrl(url: string): string | undefined {
+  const did = url.slice(0, Math.max(0, url.indexOf('#')))
+  return methodOf(did) === undefined ? undefined : did
+}

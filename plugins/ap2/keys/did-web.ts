@@ -1,0 +1,127 @@
+// `did:web`: the document is at a URL that follows from the identifier. Fetched without redirects, within limits, from
+// public addresses only, and cached.
+import { type LookupAddress, lookup } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import type { Clock } from '@svc/core'
+import { classifyHost, parseAuthority } from '@svc/core/http'
+import { parseJson } from '@svc/core/json'
+import { Agent, request } from 'undici'
+import { assertionKeysOf } from './did-document.js'
+import type { DidMethod } from './did-method.js'
+import type { VerificationKey } from './verification-key.js'
+
+const PREFIX = 'did:web:'
+const MAX_BYTES = 64 * 1024
+const MAX_CACHED = 1000
+/** A failure is repeated for so long without another request. */
+const FAILURE_MS = 5000
+
+export interface DidWebOptions {
+  readonly allowPrivate: boolean
+  /** PEM, in place of the usual certificate authorities. */
+  readonly ca?: string | undefined
+  readonly timeoutMs: number
+  readonly maxAgeMs: number
+  readonly clock: Clock
+}
+
+interface Cached {
+  readonly keys: Promise<readonly VerificationKey[]>
+  /** Monotonic milliseconds. */
+  until: number
+}
+
+export class DidWeb implements DidMethod {
+  #options: DidWebOptions
+  #agent: Agent
+  #cache = new Map<string, Cached>()
+
+  constructor(options: DidWebOptions) {
+    this.#options = options
+    this.#agent = new Agent({
+      connect: {
+        timeout: options.timeoutMs,
+        ...(options.ca === undefined ? {} : { ca: options.ca }),
+        ...(options.allowPrivate ? {} : { lookup: publicLookup }),
+      },
+    })
+  }
+
+  resolve(did: string): Promise<readonly VerificationKey[]> {
+    const now = this.#options.clock.monotonic()
+    const cached = this.#cache.get(did)
+    if (cached !== undefined && now < cached.until) return cached.keys
+    this.#cache.delete(did)
+    if (this.#cache.size >= MAX_CACHED) {
+      for (const oldest of this.#cache.keys()) {
+        this.#cache.delete(oldest)
+        break
+      }
+    }
+    // One request for all calls that wait for it; its time starts anew when it ends.
+    const entry: Cached = { keys: this.#fetch(did), until: Number.POSITIVE_INFINITY }
+    this.#cache.set(did, entry)
+    const keepFor = (ms: number) => () => {
+      entry.until = this.#options.clock.monotonic() + ms
+    }
+    entry.keys.then(keepFor(this.#options.maxAgeMs), keepFor(FAILURE_MS))
+    return entry.keys
+  }
+
+  async close(): Promise<void> {
+    this.#cache.clear()
+    if (!this.#agent.destroyed) await this.#agent.destroy()
+  }
+
+  async #fetch(did: string): Promise<readonly VerificationKey[]> {
+    const url = documentUrlOf(did)
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    if (!this.#options.allowPrivate && classifyHost(host) !== 'public') {
+      throw new Error(`${url.host} is not a public host`)
+    }
+    const { statusCode, body } = await request(url, {
+      dispatcher: this.#agent,
+      headers: { accept: 'application/did+json, application/json' },
+      reset: true,
+      signal: AbortSignal.timeout(this.#options.timeoutMs),
+    })
+    if (statusCode !== 200) {
+      await body.dump({ limit: 1 })
+      throw new Error(`${url.href} answered ${statusCode}; redirects are not followed`)
+    }
+    const pieces: Uint8Array[] = []
+    let bytes = 0
+    for await (const piece of body as AsyncIterable<Uint8Array>) {
+      bytes += piece.byteLength
+      if (bytes > MAX_BYTES) throw new Error(`the document at ${url.href} is larger than ${MAX_BYTES} bytes`)
+      pieces.push(piece)
+    }
+    return assertionKeysOf(parseJson(Buffer.concat(pieces)), did)
+  }
+}
+
+/** did:web §3.2. @throws {Error} for an identifier that gives no such URL */
+export function documentUrlOf(did: string): URL {
+  const [authority = '', ...path] = did.slice(PREFIX.length).split(':').map(decodeURIComponent)
+  const isPath = path.every((segment) => /^[A-Za-z0-9._-]+$/.test(segment) && !/^\.+$/.test(segment))
+  const parsed = parseAuthority(authority, 'https')
+  if (!isPath || parsed === undefined || parsed.host === '' || authority.includes('@')) {
+    throw new Error(`${did} names no document`)
+  }
+  const place = path.length === 0 ? '.well-known' : path.join('/')
+  return new URL(`https://${authority}/${place}/did.json`)
+}
+
+/** Connects to the address that was checked, so that a second answer of the name server changes nothing. */
+const publicLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, { ...options, all: true }, (fault, addresses: LookupAddress[]) => {
+    if (fault !== null) return callback(fault, '', 0)
+    const isPublic = ({ address }: LookupAddress) => isIP(address) !== 0 && classifyHost(address) === 'public'
+    const [first] = addresses
+    if (first === undefined || !addresses.every(isPublic)) {
+      return callback(new Error(`${hostname} has an address that is not public`), '', 0)
+    }
+    if (options.all === true) callback(null, addresses)
+    else callback(null, first.address, first.family)
+  })
+}

@@ -1,0 +1,95 @@
+// Finds the key of an issuer: pinned ones first, else by the method of its DID.
+import { messageOf } from '@svc/core/json'
+import { MandateFault } from '../mandate/fault.js'
+import type { Jwt } from '../mandate/jwt.js'
+import { type DidMethod, didOfUrl, methodOf } from './did-method.js'
+import { fitsAlgorithm, type VerificationKey } from './verification-key.js'
+
+export interface IssuerRules {
+  /** Absent: every method that has a resolver. */
+  readonly didMethods: ReadonlySet<string> | undefined
+  readonly allowed: ReadonlySet<string>
+  readonly pinned: ReadonlyMap<string, readonly VerificationKey[]>
+  readonly methods: Readonly<Record<string, DidMethod>>
+}
+
+export class IssuerKeys {
+  #rules: IssuerRules
+
+  constructor(rules: IssuerRules) {
+    this.#rules = rules
+  }
+
+  get allowed(): readonly string[] {
+    return [...this.#rules.allowed]
+  }
+
+  /**
+   * The issuer of a token: its `iss`, else the DID in its `kid`, else the only issuer with a pinned key of this `kid`.
+   * Faults with the first two reasons of the checks.
+   */
+  issuerOf({ payload, kid }: Jwt): string {
+    const { iss } = payload
+    const issuer = typeof iss === 'string' ? iss : this.#issuerByKid(kid)
+    if (issuer === undefined)
+      throw new MandateFault('ap2_issuer_not_allowed', 'the mandate names no known issuer')
+    if (!this.#rules.allowed.has(issuer)) {
+      throw new MandateFault('ap2_issuer_not_allowed', 'the issuer is not among those that the policy allows')
+    }
+    const { didMethods } = this.#rules
+    const method = methodOf(issuer)
+    if (method !== undefined && didMethods !== undefined && !didMethods.has(method)) {
+      throw new MandateFault('ap2_did_method_not_allowed', `the policy does not allow did:${method}`)
+    }
+    return issuer
+  }
+
+  /** The key of the issuer that the token names. Its algorithm is not checked. */
+  async keyOf(issuer: string, { kid, alg }: Jwt): Promise<VerificationKey> {
+    const keys = await this.keysOf(issuer)
+    const named = kid === undefined ? keys : keys.filter(({ id }) => isNamed(id, kid, issuer))
+    const fitting = named.length > 1 ? named.filter(({ jwk }) => fitsAlgorithm(jwk, alg)) : named
+    const [key, ...others] = fitting
+    if (key !== undefined && others.length === 0) return key
+    const count = key === undefined ? 'no key' : 'more than one key'
+    throw new MandateFault('ap2_key_unresolved', `the issuer has ${count} that the mandate can mean`)
+  }
+
+  async keysOf(issuer: string): Promise<readonly VerificationKey[]> {
+    const pinned = this.#rules.pinned.get(issuer)
+    if (pinned !== undefined) return pinned
+    const method = methodOf(issuer)
+    const { methods } = this.#rules
+    const resolver = method !== undefined && Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (resolver === undefined) {
+      throw new MandateFault(
+        'ap2_key_unresolved',
+        'the policy has no keys of the issuer, and no way to find them',
+      )
+    }
+    try {
+      return await resolver.resolve(issuer)
+    } catch (cause) {
+      throw new MandateFault('ap2_key_unresolved', `the issuer's keys cannot be found: ${messageOf(cause)}`, {
+        cause,
+      })
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(Object.values(this.#rules.methods).map((method) => method.close?.()))
+  }
+
+  #issuerByKid(kid: string | undefined): string | undefined {
+    if (kid === undefined) return undefined
+    const did = didOfUrl(kid)
+    if (did !== undefined) return did
+    const issuers = [...this.#rules.pinned].filter(([, keys]) => keys.some(({ id }) => id === kid))
+    return issuers.length === 1 ? issuers[0]?.[0] : undefined
+  }
+}
+
+/** A `kid` is a key's id, or the fragment of its DID URL. */
+function isNamed(id: string | undefined, kid: string, issuer: string): boolean {
+  return id === kid || id === `${issuer}#${kid}` || id === `${issuer}${kid}`
+}

@@ -1,0 +1,58 @@
+// Public keys as multibase text: base58btc of a multicodec prefix and the key (W3C Controlled Identifiers §2.2.2).
+import { createPublicKey } from 'node:crypto'
+import type { PublicJwk } from './verification-key.js'
+
+const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+/** Characters; decoding is quadratic, and a P-384 key has 70. */
+const MAX_TEXT = 128
+
+interface Codec {
+  readonly prefix: number
+  readonly length: number
+  /** DER of a SubjectPublicKeyInfo up to the key. */
+  readonly der: string
+}
+
+const codecs: readonly Codec[] = [
+  { prefix: 0xed01, length: 32, der: '302a300506032b6570032100' },
+  // Compressed points (SEC 1 §2.3.3).
+  { prefix: 0x8024, length: 33, der: '3039301306072a8648ce3d020106082a8648ce3d030107032200' },
+  { prefix: 0x8124, length: 49, der: '3046301006072a8648ce3d020106052b81040022033200' },
+]
+
+/** Ed25519, P-256 or P-384. @throws {Error} for any other key */
+export function decodeMultikey(text: string): PublicJwk {
+  if (!text.startsWith('z') || text.length > MAX_TEXT) throw new Error('the key is not base58btc')
+  const bytes = decodeBase58(text.slice(1))
+  const codec = codecs.find(({ prefix }) => bytes.length > 2 && bytes.readUInt16BE(0) === prefix)
+  if (codec === undefined || bytes.length !== 2 + codec.length) throw new Error('the key is of no known type')
+  const key = Buffer.concat([Buffer.from(codec.der, 'hex'), bytes.subarray(2)])
+  const { kty, crv, x, y } = createPublicKey({ key, format: 'der', type: 'spki' }).export({ format: 'jwk' })
+  if (kty === undefined || crv === undefined || x === undefined) throw new Error('the key cannot be exported')
+  return { kty, crv, x, ...(y === undefined ? {} : { y }) }
+}
+
+/** For `svc ap2 make`. `raw` is the key without a prefix: 32 bytes of Ed25519, or a compressed point. */
+export function encodeMultikey(curve: 'Ed25519' | 'P-256' | 'P-384', raw: Uint8Array): string {
+  const prefix = { Ed25519: 0xed01, 'P-256': 0x8024, 'P-384': 0x8124 }[curve]
+  return `z${encodeBase58(Buffer.concat([Buffer.from([prefix >> 8, prefix & 0xff]), raw]))}`
+}
+
+function decodeBase58(text: string): Buffer {
+  let value = 0n
+  for (const character of text) {
+    const digit = ALPHABET.indexOf(character)
+    if (digit < 0) throw new Error('the key is not base58btc')
+    value = value * 58n + BigInt(digit)
+  }
+  const hex = value.toString(16)
+  const zeros = /^1*/.exec(text)?.[0].length ?? 0
+  return Buffer.concat([Buffer.alloc(zeros), Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, 'hex')])
+}
+
+function encodeBase58(bytes: Buffer): string {
+  let value = BigInt(`0x${bytes.toString('hex')}`)
+  let text = ''
+  for (; value > 0n; value /= 58n) text = `${ALPHABET[Number(value % 58n)]}${text}`
+  return text
+}

@@ -1,0 +1,98 @@
+// What is wrong or without effect in the section, beyond its schema.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Contradiction, PolicyFacts } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { Ap2Config } from './config.js'
+import { pinnedKeys } from './keys/pinned.js'
+
+/** The DID methods that this package resolves. */
+export const builtinMethods = ['key', 'jwk', 'web'] as const
+
+export function checkSection(config: Ap2Config, facts: PolicyFacts, hasOwnMethods: boolean): Contradiction[] {
+  if (!config.enabled) {
+    return config.mode === '' ? [] : [warning(['mode'], 'has no effect with enabled: false')]
+  }
+  return [
+    ...checkFiles(config, facts),
+    ...(hasOwnMethods ? [] : checkMethods(config)),
+    ...checkIssuers(config),
+    ...checkTools(config),
+    ...checkDenials(config, facts),
+  ]
+}
+
+function checkFiles({ trust }: Ap2Config, { place }: PolicyFacts): Contradiction[] {
+  if (place === undefined) return []
+  const found = Object.entries(trust.issuers).flatMap(([issuer, pinned]) =>
+    attempt(['trust', 'issuers', issuer], () => pinnedKeys({ [issuer]: pinned }, place.baseDir)),
+  )
+  const { caFile } = trust.didWeb
+  if (caFile === undefined) return found
+  return [
+    ...found,
+    ...attempt(['trust', 'didWeb', 'caFile'], () => readFileSync(resolve(place.baseDir, caFile))),
+  ]
+}
+
+function attempt(path: readonly string[], read: () => unknown): Contradiction[] {
+  try {
+    read()
+    return []
+  } catch (fault) {
+    return [{ path: ['ap2', ...path], message: messageOf(fault) }]
+  }
+}
+
+function checkMethods({ trust }: Ap2Config): Contradiction[] {
+  const known: readonly string[] = builtinMethods
+  return (trust.didMethods ?? []).flatMap((method, index) => {
+    if (known.includes(method)) return []
+    const message = `no resolver for did:${method}; there are ${known.join(', ')}, and code may bind others`
+    return [{ path: ['ap2', 'trust', 'didMethods', index], message }]
+  })
+}
+
+function checkIssuers({ trust }: Ap2Config): Contradiction[] {
+  const { issuersAllowlist, issuers } = trust
+  const allowed = issuersAllowlist ?? Object.keys(issuers)
+  if (allowed.length === 0) {
+    return [
+      warning(['trust'], 'no issuer is allowed, so every mandate is refused; issuersAllowlist names them'),
+    ]
+  }
+  return Object.keys(issuers).flatMap((issuer) =>
+    allowed.includes(issuer)
+      ? []
+      : [
+          warning(
+            ['trust', 'issuers', issuer],
+            'has no effect, as issuersAllowlist does not name this issuer',
+          ),
+        ],
+  )
+}
+
+function checkTools({ tools }: Ap2Config): Contradiction[] {
+  if (tools.allow?.length === 0)
+    return [warning(['tools', 'allow'], 'is empty, so mandates apply to no tool')]
+  if (Object.keys(tools.bind).length > 0) return []
+  return [warning(['tools'], 'without bind, a mandate that bounds a total, items or a merchant is refused')]
+}
+
+/** With `deny_on`, what it does not name is recorded and lets the call pass. */
+function checkDenials({ mode }: Ap2Config, { denies }: PolicyFacts): Contradiction[] {
+  if (mode === 'observe' || mode === 'full' || denies?.mode !== 'enforce') return []
+  const { denyOn } = denies
+  if (denyOn === undefined || denyOn.includes('ap2_bad_signature')) return []
+  return [
+    warning(
+      ['mode'],
+      'reported only: enforcement.deny_on does not name ap2_bad_signature; see the mode full',
+    ),
+  ]
+}
+
+function warning(path: readonly string[], message: string): Contradiction {
+  return { path: ['ap2', ...path], message, severity: 'warning' }
+}

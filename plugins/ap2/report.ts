@@ -1,0 +1,60 @@
+// What the record and the upstream get of verified mandates.
+import type { Call, MandateReport } from '@svc/core'
+import type { HeaderNames } from './presented/values.js'
+import type { VerifiedMandate } from './verify/verifier.js'
+
+export function verifiedReport(
+  call: Call,
+  mandates: readonly VerifiedMandate[],
+  intents: readonly string[],
+  names: HeaderNames,
+): MandateReport {
+  const record = {
+    verified: true,
+    mandates: mandates.map(({ kind, shape, id, digest, issuer, subject, expiresAt }) => ({
+      kind,
+      shape,
+      ...(id === undefined ? {} : { id }),
+      digest,
+      issuer,
+      ...(subject === undefined ? {} : { subject }),
+      expires: new Date(expiresAt).toISOString(),
+    })),
+    ...(intents.length === 0 ? {} : { unsigned_intents: intents }),
+  }
+  const presented = Object.values(names).flatMap((name) => {
+    const value = call.headers[name]
+    return typeof value === 'string' ? [[name, value] as const] : []
+  })
+  const headers = {
+    ...Object.fromEntries(presented),
+    'x-ap2-verified': 'true',
+    'x-ap2-mandate-digest': mandates.map(({ digest }) => digest).join(','),
+    'x-ap2-issuer': mandates.map(({ issuer }) => headerText(issuer)).join(','),
+    ...optionalHeader(
+      'x-ap2-mandate-id',
+      mandates.map(({ id }) => id),
+    ),
+    ...optionalHeader(
+      'x-ap2-subject',
+      mandates.map(({ subject }) => subject),
+    ),
+  }
+  return { record, headers }
+}
+
+/** Nothing of a mandate that was not verified goes upstream. */
+export function unverifiedReport(reason: string): MandateReport {
+  return { record: { verified: false, reason }, headers: {} }
+}
+
+/** One entry for each mandate, empty where it has none; no header where none has one. */
+function optionalHeader(name: string, values: readonly (string | undefined)[]): Record<string, string> {
+  if (values.every((value) => value === undefined)) return {}
+  return { [name]: values.map((value) => headerText(value ?? '')).join(',') }
+}
+
+/** Printable ASCII without a comma; other characters percent-encoded. */
+function headerText(value: string): string {
+  return encodeURI(value).replaceAll(',', '%2C')
+}

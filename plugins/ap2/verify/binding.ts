@@ -1,0 +1,56 @@
+// Where the arguments of a tool have what mandates bound (`ap2.tools.bind`).
+import type { JsonValue } from '@svc/core/json'
+import { z } from 'zod'
+import { isObject } from '../mandate/text.js'
+
+const pointer = z
+  .string()
+  .regex(/^(\/([^~/]|~[01])*)*$/, 'expected a JSON pointer (RFC 6901), such as /order/total')
+
+/** A place in the arguments, or the value that holds for every call of the tool. */
+const place = z.union([pointer, z.strictObject({ is: z.string().min(1) })])
+
+const itemsPlace = z.union([
+  pointer,
+  z.strictObject({
+    list: pointer.describe('The array of items.'),
+    id: pointer.default('/id').describe("In an item: its id. An item may also be the id's text itself."),
+    quantity: pointer.default('/quantity').describe('In an item: its quantity; 1 where it is absent.'),
+  }),
+])
+
+export const bindingSchema = z
+  .strictObject({
+    total: pointer.optional().describe('JSON pointer to the total.'),
+    totalUnit: z
+      .enum(['minor', 'major'])
+      .default('minor')
+      .describe('Unit of the total: 1999 (`minor`) or 19.99 (`major`).'),
+    currency: place.optional().describe('The currency (ISO 4217): a JSON pointer, or `{ is: USD }`.'),
+    merchant: place.optional().describe("The merchant's id: a JSON pointer, or `{ is: … }`."),
+    items: itemsPlace
+      .optional()
+      .describe('The items: a JSON pointer to the array, or `{ list, id, quantity }`.'),
+    instrument: place
+      .optional()
+      .describe('The id of the payment instrument: a JSON pointer, or `{ is: … }`.'),
+    pisp: place
+      .optional()
+      .describe('The domain of the payment initiation service: a JSON pointer, or `{ is: … }`.'),
+    executionDate: place.optional().describe('The date of execution: a JSON pointer, or `{ is: … }`.'),
+  })
+  .describe('Where the arguments have what mandates bound; a call is refused where a mandate bounds more.')
+
+export type Binding = z.output<typeof bindingSchema>
+export type Place = z.output<typeof place>
+
+/** RFC 6901 §4; undefined where nothing is there. */
+export function valueAt(pointer: string, value: JsonValue): JsonValue | undefined {
+  let current: JsonValue | undefined = value
+  for (const escaped of pointer.split('/').slice(1)) {
+    const name = escaped.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (Array.isArray(current)) current = /^(0|[1-9]\d*)$/.test(name) ? current[Number(name)] : undefined
+    else current = isObject(current) && Object.hasOwn(current, name) ? current[name] : undefined
+  }
+  return current
+}

@@ -1,0 +1,171 @@
+// Verifies the mandates of a call, in a fixed order: the first check that fails is the reason.
+import type { Clock } from '@svc/core'
+import { type JsonValue, sha256Hex } from '@svc/core/json'
+import type { IssuerKeys } from '../keys/issuer-keys.js'
+import { MandateFault } from '../mandate/fault.js'
+import { digestOf } from '../mandate/hash.js'
+import type { Action, MandateContent } from './checked-mandate.js'
+import { checkConstraints } from './constraints.js'
+import { isSignedWith } from './signature.js'
+import type { SignedMandate } from './signed-mandate.js'
+import type { Terms } from './terms.js'
+import { checkTimes } from './times.js'
+
+/** The checks in their order, for `svc ap2 inspect`. */
+export const checks = [
+  'issuer',
+  'key',
+  'algorithm',
+  'signature',
+  'times',
+  'audience',
+  'chain',
+  'content',
+  'hashes',
+  'constraints',
+] as const
+
+export type CheckName = (typeof checks)[number]
+
+export interface VerifierRules {
+  readonly algorithms: ReadonlySet<string>
+  readonly skewSec: number
+}
+
+export interface VerifiedMandate {
+  readonly shape: SignedMandate['shape']
+  readonly kind: Action['kind'] | 'intent'
+  readonly id: string | undefined
+  readonly issuer: string
+  readonly subject: string | undefined
+  /** SHA-256, hex, of what is signed: the same however the mandate is encoded. */
+  readonly digest: string
+  /** Digests of the tokens that are good for one use. */
+  readonly used: readonly string[]
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
+  readonly terms: Terms
+}
+
+interface Checked {
+  readonly mandate: VerifiedMandate
+  readonly content: MandateContent
+}
+
+/** Runs after each check that a mandate has passed. */
+export type OnCheck = (mandate: SignedMandate, check: CheckName) => void
+
+export class Verifier {
+  #rules: VerifierRules
+  #keys: IssuerKeys
+  #clock: Clock
+
+  constructor(rules: VerifierRules, keys: IssuerKeys, clock: Clock) {
+    this.#rules = rules
+    this.#keys = keys
+    this.#clock = clock
+  }
+
+  /** `audiences` are the gateway's names. Rejects with `MandateFault`. */
+  async verify(
+    mandates: readonly SignedMandate[],
+    audiences: ReadonlySet<string>,
+    onCheck: OnCheck = () => undefined,
+  ): Promise<readonly VerifiedMandate[]> {
+    const checked: Checked[] = []
+    for (const mandate of mandates) checked.push(await this.#verifyOne(mandate, audiences, onCheck))
+    this.#checkTogether(checked)
+    for (const mandate of mandates) onCheck(mandate, 'constraints')
+    return checked.map(({ mandate }) => mandate)
+  }
+
+  async #verifyOne(
+    mandate: SignedMandate,
+    audiences: ReadonlySet<string>,
+    onCheck: OnCheck,
+  ): Promise<Checked> {
+    const { issued, tokens, shape, subject } = mandate
+    const issuer = this.#keys.issuerOf(issued)
+    onCheck(mandate, 'issuer')
+    const { jwk } = await this.#keys.keyOf(issuer, issued)
+    onCheck(mandate, 'key')
+    if (!tokens.every(({ alg }) => this.#rules.algorithms.has(alg))) {
+      throw new MandateFault('ap2_alg_not_allowed', 'the policy does not allow the algorithm of a signature')
+    }
+    onCheck(mandate, 'algorithm')
+    if (!(await isSignedWith(jwk, issued))) {
+      throw new MandateFault('ap2_bad_signature', "the mandate is not signed with the issuer's key")
+    }
+    onCheck(mandate, 'signature')
+    const sec = this.#clock.now() / 1000
+    const expiry = checkTimes(mandate.claims, { sec, skewSec: this.#rules.skewSec })
+    onCheck(mandate, 'times')
+    if (!mandate.audiences.every((audience) => isAmong(audience, audiences))) {
+      throw new MandateFault('ap2_wrong_audience', 'the mandate is for another audience')
+    }
+    onCheck(mandate, 'audience')
+    await mandate.checkChain()
+    onCheck(mandate, 'chain')
+    const content = mandate.read()
+    onCheck(mandate, 'content')
+    mandate.checkHashes(content)
+    onCheck(mandate, 'hashes')
+    const last = tokens.at(-1) ?? issued
+    const verified = {
+      shape,
+      kind: content.action?.kind ?? ('intent' as const),
+      id: content.id,
+      issuer,
+      subject,
+      digest: sha256Hex(last.signingInput),
+      used: content.used.map(({ signingInput }) => sha256Hex(signingInput)),
+      expiresAt: (expiry + this.#rules.skewSec) * 1000,
+      terms: content.terms,
+    }
+    return { mandate: verified, content }
+  }
+
+  #checkTogether(checked: readonly Checked[]): void {
+    const contents = checked.map(({ content }) => content)
+    const actions = contents.flatMap(({ action }) => action ?? [])
+    if (new Set(actions.map(({ kind }) => kind)).size < actions.length) {
+      throw new MandateFault('ap2_mandate_conflict', 'two different mandates of one kind are given')
+    }
+    for (const action of actions) checkReference(action, actions)
+    const opens = contents.flatMap(({ open }) => open)
+    const openCheckouts = new Set(
+      opens.flatMap(({ body, digests }) => (body.vct === 'mandate.checkout.open.1' ? [...digests] : [])),
+    )
+    const context = { now: this.#clock.now(), openCheckouts }
+    for (const open of opens) for (const action of actions) checkConstraints(open, action, context)
+  }
+}
+
+/** A payment refers to its checkout, which has to be there. */
+function checkReference(action: Action, actions: readonly Action[]): void {
+  if (action.kind === 'payment') {
+    const checkout = actions.find(({ kind }) => kind === 'checkout')
+    const expected = checkout?.kind === 'checkout' ? digestOf(checkout.checkoutJwt, action.hash) : undefined
+    if (action.body.transaction_id !== expected) {
+      throw new MandateFault(
+        'ap2_hash_mismatch',
+        'transaction_id is not the hash of a checkout_jwt of this call',
+      )
+    }
+  }
+  if (action.kind === 'user_payment') {
+    const cart = actions.find(({ kind }) => kind === 'cart')
+    if (cart?.kind !== 'cart' || !action.transactionData.includes(cart.digest)) {
+      throw new MandateFault(
+        'ap2_hash_mismatch',
+        'transaction_data has no hash of a cart mandate of this call',
+      )
+    }
+  }
+}
+
+/** `aud` is one name or several (RFC 7519 §4.1.3). */
+function isAmong(audience: JsonValue | undefined, names: ReadonlySet<string>): boolean {
+  if (typeof audience === 'string') return names.has(audience)
+  return Array.isArray(audience) && audience.some((name) => typeof name === 'string' && names.has(name))
+}

@@ -1,0 +1,19 @@
+// A section as an author would write it, for the conformance suite.
+import { bind, tokens } from '@svc/core'
+import { usedMandateStore } from '@svc/plugin-ap2'
+import { dedupeSchema, dedupeStore, MemoryDedupeStore } from '@svc/plugin-dedupe'
+import type { ConformanceOptions } from 'svc-sdk/testing'
+
+export const options: ConformanceOptions = {
+  validConfig: {
+    requireForSideEffects: true,
+    trust: { issuersAllowlist: ['did:web:shop.example'] },
+    tools: { allow: ['shop/*'], bind: { 'shop/buy': { total: '/total', currency: { is: 'USD' } } } },
+  },
+  configure({ container }) {
+    bind(container, tokens.DedupeStore, { useValue: new MemoryDedupeStore() })
+    bind(container, usedMandateStore, {
+      useValue: (context) => dedupeStore(dedupeSchema.parse({}), context),
+    })
+  },
+}

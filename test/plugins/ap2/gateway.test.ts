@@ -1,0 +1,270 @@
+import { bind } from '@svc/core'
+import { canonicalize, type JsonObject } from '@svc/core/json'
+import { type DenialNotifier, denialNotifier, type MandateDenial } from '@svc/plugin-ap2'
+import { issueMandates, type MandateShape } from '@svc/plugin-ap2/dev'
+import { expect } from 'chai'
+import type { GatewayOptions } from 'svc-sdk'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { json, result, serverOf } from '../../support/mcp-server.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { args, binding, issuance, issuer, section } from './rig.js'
+
+type Ap2 = { readonly verified: boolean; readonly reason?: string; readonly mandates?: readonly JsonObject[] }
+
+describe('a gateway with mandates', () => {
+  let upstream: TestUpstream
+  let gateway: TestGateway
+
+  beforeEach(async () => {
+    upstream = await startUpstream()
+  })
+
+  afterEach(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await upstream[Symbol.asyncDispose]()
+  })
+
+  async function start(over: object = {}, more: Partial<GatewayOptions> = {}): Promise<void> {
+    gateway = await startTestGateway({
+      targets: { shop: upstream.url },
+      ap2: { ...section, ...over },
+      ...more,
+    })
+  }
+
+  async function bundle(shape: MandateShape = 'chain', over: object = {}): Promise<Record<string, string>> {
+    const issuedAt = Math.floor(Date.now() / 1000)
+    const members = await issueMandates(shape, { ...issuance, issuedAt, ...over })
+    return { 'x-ap2-bundle': Buffer.from(canonicalize({ ...members })).toString('base64url') }
+  }
+
+  async function buy(headers: Record<string, string> = {}, changed: object = {}) {
+    const response = await gateway.invoke('/mcp/shop/buy@1.0.0', { ...args, ...changed }, headers)
+    return {
+      status: response.status,
+      body: (await response.json()) as Record<string, unknown>,
+      headers: response.headers,
+    }
+  }
+
+  const ap2Of = (index: number) => gateway.records().at(index)?.agentMetadata?.['ap2'] as Ap2 | undefined
+
+  for (const shape of ['chain', 'jws', 'v01'] as const) {
+    it(`sends a purchase with mandates as ${shape} once`, async () => {
+      await start(
+        shape === 'v01'
+          ? { tools: { bind: { 'shop/buy': { ...binding, items: { list: '/labels' } } } } }
+          : {},
+      )
+      const headers = await bundle(shape)
+      const labels = { labels: ['shoe', 'lace', 'lace'] }
+      expect((await buy(headers, labels)).status).to.equal(200)
+      const again = await buy(headers, labels)
+      expect(again.status).to.equal(403)
+      expect(again.body).to.have.property('denial_reason', 'ap2_replayed')
+      expect(upstream.calls).to.have.lengthOf(1)
+      const [first, second] = gateway.records()
+      expect(first?.policy?.decision).to.equal('allow')
+      expect(second?.policy?.decision).to.equal('deny')
+      expect(second?.risk_tags).to.deep.equal(['ap2_replayed'])
+      expect(ap2Of(0)?.mandates?.map(({ issuer: by, subject }) => [by, subject])).to.deep.equal([
+        [issuer.did, 'user-1'],
+        [issuer.did, 'user-1'],
+      ])
+    })
+  }
+
+  it('tells the upstream what was verified, and passes nothing on that was not', async () => {
+    await start({ mode: 'observe' })
+    const forged = { 'x-ap2-verified': 'true', 'x-ap2-issuer': 'me' }
+    await buy({ ...(await bundle()), ...forged })
+    await buy({ ...(await bundle('chain', { audience: 'other' })), ...forged })
+    const [verified, refused] = upstream.calls.map(({ headers }) => headers)
+    expect(verified).to.include({ 'x-ap2-verified': 'true', 'x-ap2-issuer': `${issuer.did},${issuer.did}` })
+    expect(verified).to.include({ 'x-ap2-subject': 'user-1,user-1' })
+    expect(verified?.['x-ap2-mandate-digest']).to.match(/^[0-9a-f]{64},[0-9a-f]{64}$/)
+    expect(verified).to.have.property('x-ap2-bundle')
+    expect(Object.keys(refused ?? {}).filter((name) => name.startsWith('x-ap2'))).to.deep.equal([])
+    expect(ap2Of(1)).to.deep.equal({ verified: false, reason: 'ap2_wrong_audience' })
+  })
+
+  it('records nothing as verified that a caller states', async () => {
+    await start()
+    const state = Buffer.from(JSON.stringify({ metadata: { ap2: { verified: true }, team: 'x' } })).toString(
+      'base64url',
+    )
+    await gateway.invoke('/mcp/shop/search@1.0.0', {}, { 'x-agent-state': state })
+    expect(gateway.records()[0]?.agentMetadata).to.deep.equal({ team: 'x' })
+  })
+
+  it('needs a mandate for side effects only, where the policy says so', async () => {
+    await start()
+    expect((await gateway.invoke('/mcp/shop/search@1.0.0')).status).to.equal(200)
+    const { status, body } = await buy()
+    expect(status).to.equal(403)
+    expect(body).to.have.property('denial_reason', 'ap2_missing')
+  })
+
+  it('needs one for every tool in the mode full, and for tools that are allowed only', async () => {
+    await start({ mode: 'full', tools: { ...section.tools, allow: ['shop/s*', 'shop/buy'] } })
+    expect((await gateway.invoke('/mcp/shop/search@1.0.0')).status).to.equal(403)
+    expect((await gateway.invoke('/mcp/shop/pay@1.0.0')).status).to.equal(200)
+  })
+
+  describe('modes', () => {
+    const lax = { enforcement: { deny_on: ['egress_violation'] } }
+    const cases = [
+      ['', {}, 403, 'deny'],
+      ['', lax, 200, 'reported'],
+      ['partial', lax, 200, 'reported'],
+      ['partial', {}, 403, 'deny'],
+      ['full', lax, 403, 'deny'],
+      ['full', { enforcement: { mode: 'observe' } }, 200, 'would_deny'],
+      ['observe', {}, 200, 'would_deny'],
+    ] as const
+    for (const [mode, more, status, effect] of cases) {
+      it(`${JSON.stringify(mode)} with ${JSON.stringify(more)}: a bad mandate is ${effect}`, async () => {
+        await start({ mode }, more as Partial<GatewayOptions>)
+        expect((await buy(await bundle('jws', { audience: 'other' }))).status).to.equal(status)
+        expect(gateway.records()[0]?.findings).to.have.nested.property('[0].effect', effect)
+      })
+    }
+
+    it('observe: a mandate that was used is reported, and the call goes on', async () => {
+      await start({ mode: 'observe' })
+      const headers = await bundle()
+      expect([(await buy(headers)).status, (await buy(headers)).status]).to.deep.equal([200, 200])
+      expect(gateway.records()[1]?.findings).to.have.nested.property('[0].effect', 'would_deny')
+      expect(gateway.records()[1]?.policy?.decision).to.equal('allow')
+    })
+
+    it('enabled: false reads no mandate', async () => {
+      await start({ enabled: false, mode: '' })
+      expect((await buy({ 'x-ap2-bundle': 'nonsense' })).status).to.equal(200)
+    })
+  })
+
+  it('refuses arguments that are not those of the cart', async () => {
+    await start()
+    for (const changed of [{ amount: 1 }, { card: 'card_2' }, { lines: [] }]) {
+      const { body } = await buy(await bundle(), changed)
+      expect(body).to.have.property('denial_reason', 'ap2_cart_mismatch')
+    }
+    expect(upstream.calls).to.deep.equal([])
+  })
+
+  it('reads mandates in their own headers, and refuses those that differ from the bundle', async () => {
+    await start()
+    const issuedAt = Math.floor(Date.now() / 1000)
+    const { checkout } = await issueMandates('jws', { ...issuance, issuedAt })
+    const other = await issueMandates('jws', { ...issuance, issuedAt })
+    const bundled = { 'x-ap2-bundle': JSON.stringify({ cartMandate: checkout }) }
+    const conflict = await buy({ 'x-ap2-cart-mandate': String(other['checkout']), ...bundled })
+    expect(conflict.body).to.have.property('denial_reason', 'ap2_mandate_conflict')
+    const same = await buy({ 'x-ap2-cart-mandate': String(checkout), ...bundled })
+    expect(same.status).to.equal(200)
+  })
+
+  it('takes an intent of v0.1 for information only', async () => {
+    await start()
+    const intent = JSON.stringify({
+      natural_language_description: 'shoes',
+      intent_expiry: '2030-01-01T00:00:00Z',
+    })
+    const { body } = await buy({ 'x-ap2-intent-mandate': intent })
+    expect(body).to.have.property('denial_reason', 'ap2_missing')
+    expect((await buy({ 'x-ap2-intent-mandate': intent, ...(await bundle()) })).status).to.equal(200)
+    expect(ap2Of(1)).to.have.property('unsigned_intents').with.lengthOf(1)
+  })
+
+  it('gives a mandate back when the call was not sent', async () => {
+    await start({}, { targets: { shop: 'http://127.0.0.1:1' } })
+    const headers = await bundle()
+    expect((await buy(headers)).body).to.have.property('error', 'UPSTREAM_UNREACHABLE')
+    expect((await buy(headers)).body).to.have.property('error', 'UPSTREAM_UNREACHABLE')
+  })
+
+  it('uses a mandate once where many calls come at the same time', async () => {
+    await start()
+    const headers = await bundle()
+    const answers = await Promise.all(Array.from({ length: 8 }, () => buy(headers)))
+    expect(answers.filter(({ status }) => status === 200)).to.have.lengthOf(1)
+    expect(upstream.calls).to.have.lengthOf(1)
+  })
+
+  describe('with idempotency keys', () => {
+    it('answers a repeat as before, without using the mandate again', async () => {
+      await start({}, { dedupe: {} })
+      const headers = { ...(await bundle()), 'idempotency-key': 'order-1' }
+      expect((await buy(headers)).status).to.equal(200)
+      const again = await buy(headers)
+      expect(again.status).to.equal(200)
+      expect(again.headers.get('x-dedupe')).to.equal('replay')
+      expect(upstream.calls).to.have.lengthOf(1)
+    })
+
+    for (const more of [{}, { dedupe: {} }]) {
+      it(`refuses another mandate under the key with ${JSON.stringify(more)}`, async () => {
+        await start({}, more)
+        const key = { 'idempotency-key': 'order-1' }
+        expect((await buy({ ...(await bundle()), ...key })).status).to.equal(200)
+        const other = await buy({ ...(await bundle()), ...key })
+        expect(other.body).to.have.property('denial_reason', 'ap2_idempotency_mismatch')
+      })
+    }
+
+    it('refuses the mandate under another key', async () => {
+      await start({}, { dedupe: {} })
+      const headers = await bundle()
+      expect((await buy({ ...headers, 'idempotency-key': 'order-1' })).status).to.equal(200)
+      const other = await buy({ ...headers, 'idempotency-key': 'order-2' })
+      expect(other.body).to.have.property('denial_reason', 'ap2_replayed')
+    })
+  })
+
+  it('notifies of denials for mandates, and of no others', async () => {
+    const told: [string, MandateDenial][] = []
+    const notifier: DenialNotifier = { notify: (url, denial) => told.push([url, denial]) }
+    const url = 'https://hooks.example/ap2'
+    await start(
+      { policyWebhookUrl: url },
+      { configure: (container) => bind(container, denialNotifier, { useValue: notifier }) },
+    )
+    await buy()
+    await buy(await bundle())
+    expect(told.map(([to, { reasons, tenant, tool }]) => [to, reasons, tenant, tool])).to.deep.equal([
+      [url, ['ap2_missing'], 'acme', 'shop/buy@1.0.0'],
+    ])
+  })
+})
+
+describe('mandates over MCP', () => {
+  it('are read from _meta under the names of the headers', async () => {
+    const { upstream } = await serverOf((message, response) => json(response, result(message)))
+    const gateway = await startTestGateway({ targets: { shop: `${upstream.url}/mcp` }, ap2: section })
+    try {
+      const issuedAt = Math.floor(Date.now() / 1000)
+      const mandates = await issueMandates('chain', { ...issuance, issuedAt })
+      const ask = async (meta: object, headers: Record<string, string> = {}) => {
+        const params = { name: 'buy', arguments: args, _meta: meta }
+        const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+        const accept = 'application/json, text/event-stream'
+        return (await gateway.invoke('/mcp/shop', message, { accept, ...headers })).text()
+      }
+      const meta = { 'x-ap2-bundle': mandates }
+      expect(await ask({})).to.contain('ap2_missing')
+      const other = {
+        'x-ap2-cart-mandate': String((await issueMandates('jws', { ...issuance, issuedAt }))['checkout']),
+      }
+      expect(await ask({ 'x-ap2-cart-mandate': mandates['checkout'] }, other)).to.contain(
+        'ap2_mandate_conflict',
+      )
+      expect(await ask(meta)).to.not.contain('ap2_')
+      expect(await ask(meta)).to.contain('ap2_replayed')
+      expect(gateway.records().at(-2)?.agentMetadata).to.have.nested.property('ap2.verified', true)
+    } finally {
+      await gateway[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+    }
+  })
+})

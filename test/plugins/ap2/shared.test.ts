@@ -1,0 +1,91 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { issueMandates } from '@svc/plugin-ap2/dev'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { stringify } from 'yaml'
+import { Running } from '../../support/gateway-process.js'
+import { type RedisServer, startRedis } from '../../support/redis.js'
+import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { args, issuance, section } from './rig.js'
+
+describe('mandates of several gateways', () => {
+  let home: string
+  let redis: RedisServer
+  let upstream: TestUpstream
+
+  before(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-ap2-'))
+    redis = await startRedis()
+    upstream = await startUpstream()
+  })
+
+  after(async () => {
+    await upstream[Symbol.asyncDispose]()
+    await redis[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  function gateway(name: string, more: object): Running {
+    if (!existsSync(join(home, `${name}.key`))) generateKeyFile(join(home, `${name}.key`))
+    const policy = join(home, `${name}.yaml`)
+    writeFileSync(
+      policy,
+      stringify({
+        tenant: 'acme',
+        port: 1,
+        targets: { shop: upstream.url },
+        audit: { gatewayName: 'gw', gatewayVersion: '1.0.0', signer: { keyRef: `file://./${name}.key` } },
+        entitlements: 'open',
+        quotas: { adapter: 'memory' },
+        authn: { allowUnauthenticated: true },
+        ap2: section,
+        ...more,
+      }),
+    )
+    return new Running(['--policy', policy, '--port', '0', '--dir', join(home, name)])
+  }
+
+  async function bundle(): Promise<string> {
+    const issuedAt = Math.floor(Date.now() / 1000)
+    return JSON.stringify(await issueMandates('chain', { ...issuance, issuedAt }))
+  }
+
+  const statusAt = async (url: string | undefined, mandates: string): Promise<number> => {
+    const answer = await fetch(`${url}/mcp/shop/buy@1.0.0`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-ap2-bundle': mandates },
+      body: JSON.stringify(args),
+    })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+
+  it('are used once by two processes that share a Redis', async () => {
+    const dedupe = { redisUrl: redis.url }
+    await using first = gateway('first', { dedupe })
+    await using second = gateway('second', { dedupe })
+    const urls = [(await first.line('listening')).url, (await second.line('listening')).url]
+    const mandates = await bundle()
+    expect(await statusAt(urls[0], mandates)).to.equal(200)
+    expect(await statusAt(urls[1], mandates)).to.equal(403)
+    const racing = await bundle()
+    const statuses = await Promise.all(
+      Array.from({ length: 10 }, (_, index) => statusAt(urls[index % 2], racing)),
+    )
+    expect(statuses.filter((status) => status === 200)).to.have.lengthOf(1)
+    expect(upstream.calls).to.have.lengthOf(2)
+  })
+
+  it('are remembered on disk without a section dedupe', async () => {
+    const mandates = await bundle()
+    for (const expected of [200, 403]) {
+      await using running = gateway('third', {})
+      const { url } = await running.line('listening')
+      expect(await statusAt(url, mandates)).to.equal(expected)
+      running.child.kill('SIGKILL')
+      await running.exit
+    }
+  })
+})
