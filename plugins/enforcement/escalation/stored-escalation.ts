@@ -6,9 +6,6 @@ import { z } from 'zod'
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
-/** The last character of truncated arguments; no JSON ends with it. */
-export const TRUNCATED = '…'
-
 const voteSchema = z.strictObject({
   reviewer: z.string(),
   /** Hashes of the voter's names: two votes that share one are by the same person. */
@@ -40,6 +37,8 @@ const escalationSchema = z.strictObject({
   reference: z.string(),
   args: z.string().optional(),
   inputSha256: z.string(),
+  /** Where `args` is truncated: the hash of the whole, as redacted as `args`. */
+  wholeSha256: z.string().optional(),
   principal: z.string(),
   /** `principalKeyOf` the caller. */
   principalKey: z.string(),
@@ -111,7 +110,7 @@ export function publicView(value: StoredEscalation): Escalation {
     reason: reasons[0] ?? '',
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
-    ...(args?.endsWith(TRUNCATED) === true ? { wholeInputSha256: value.inputSha256 } : {}),
+    ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
     severity,
     strategy: rule.strategy,
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),
