@@ -77,6 +77,8 @@ export {
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
+export { checkUsable, type DoctorCheck } from './doctor/check.js'
+export { checkServer } from './doctor/check-server.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
@@ -85,7 +87,6 @@ export { lateBound } from './plugin/late-bound.js'
 export type { Phase } from './plugin/order.js'
 export {
   type ConsolePanel,
-  type DoctorCheck,
   definePlugin,
   type MetricEntry,
   type OwnedToken,
