@@ -1,4 +1,4 @@
-import { type Call, escalation, Refusal, verdict } from '@svc/core'
+import { type Call, type CallRequest, escalation, Refusal, verdict } from '@svc/core'
 import { expect } from 'chai'
 import { caller, type EscalationRig, idOf, MINUTE, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
@@ -57,6 +57,14 @@ describe('a call that escalates', () => {
       idOf(await rig.call({ caller: { ...caller, tenant: 'other' } })),
     ]
     expect(new Set(ids).size).to.equal(5)
+  })
+
+  it('has another for another method on the same prompt or resource, and none for a tool over another protocol', async () => {
+    const opened = async (request: Partial<CallRequest>) => idOf(await rig.call({ request }))
+    const methods = ['resources/read', 'resources/subscribe', 'completion/complete']
+    const ids = await Promise.all(methods.map((method) => opened({ kind: 'resource', method })))
+    expect(new Set(ids).size).to.equal(3)
+    expect(await opened({ method: 'tools/call' })).to.equal(await opened({ method: null }))
   })
 
   it('is let through once when it was approved, with the id and without', async () => {
