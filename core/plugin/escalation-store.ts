@@ -5,7 +5,7 @@ export interface EscalationEntry {
   readonly id: string
   /** Of the call. */
   readonly fingerprint: string
-  /** The caller; its pending escalations are limited. */
+  /** The caller, as a person or a service agent; the pending entries of each are limited. */
   readonly principal: string
   readonly isPending: boolean
   /** Milliseconds since the epoch, all three. */

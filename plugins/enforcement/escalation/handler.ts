@@ -189,7 +189,7 @@ export class EscalationHandler {
       inputSha256: sha256Hex(input),
       ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
       principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
-      principalKey: principalKeyOf(caller),
+      personKey: personKeyOf(caller),
       caller: callerOf(id, caller),
       reasons,
       ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
@@ -206,6 +206,13 @@ export class EscalationHandler {
       ? { value: { ...decided(value, 'approved', now), decidedBy: 'strategy' }, input: undefined }
       : { value, input: isTruncated ? shown : undefined }
   }
+}
+
+/** Whose pending escalations are counted: a person has as many through several clients as through one. */
+function personKeyOf(caller: Identity): string {
+  if (caller.user === undefined) return principalKeyOf(caller)
+  const { client, clientId, ...person } = caller
+  return principalKeyOf(person)
 }
 
 /** The beginning of the input: `…`, with which no JSON ends, says that there is more. */

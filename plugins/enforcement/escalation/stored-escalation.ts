@@ -40,8 +40,8 @@ const escalationSchema = z.strictObject({
   /** Where `args` is truncated: the hash of the whole, as redacted as `args`. */
   wholeSha256: z.string().optional(),
   principal: z.string(),
-  /** `principalKeyOf` the caller. */
-  principalKey: z.string(),
+  /** Hash of the caller as a person; the pending ones of each are counted. */
+  personKey: z.string(),
   /** Hashes of the caller's names, like a vote's `person`. */
   caller: z.array(z.string()).readonly(),
   /** The reasons why the call escalated; an approval covers these alone. */
@@ -71,11 +71,11 @@ export interface VersionedEscalation {
 }
 
 export function toEntry({ value, version }: VersionedEscalation): EscalationEntry {
-  const { id, fingerprint, principalKey, status, createdAt, expiresAt, decidedBy } = value
+  const { id, fingerprint, personKey, status, createdAt, expiresAt, decidedBy } = value
   return {
     id,
     fingerprint,
-    principal: principalKey,
+    principal: personKey,
     isPending: status === 'pending',
     createdAt,
     dueAt: expiresAt,

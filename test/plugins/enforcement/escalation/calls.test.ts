@@ -178,6 +178,18 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call({ args: { n: 20 } }))).to.include({ code: 'ESCALATION_PENDING' })
   })
 
+  it('counts among those of its person, through whichever client', async () => {
+    const through = (client: string, n: number) =>
+      rig.call({ caller: { ...caller, client, clientId: client }, args: { n } })
+    for (let n = 0; n < 20; n++) await through(`app-${n}`, n)
+    expect(summaryOf(await through('app-20', 20))).to.deep.equal({ code: 'RATE_LIMITED' })
+    const agent = { tenant: 'acme', authenticated: true, roles: [] }
+    for (const clientId of ['agent-1', 'agent-2']) {
+      const outcome = await rig.call({ caller: { ...agent, clientId, client: clientId }, args: { n: 20 } })
+      expect(summaryOf(outcome)).to.include({ code: 'ESCALATION_PENDING' })
+    }
+  })
+
   it('is found among many: newest first, by tenant and status', async () => {
     for (let n = 0; n < 130; n++) {
       const by = {
