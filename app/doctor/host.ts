@@ -9,9 +9,11 @@ import {
   resolve,
   tokens,
 } from '@svc/core'
+import { isLoopbackHost, publicLookup } from '@svc/core/http'
 import { messageOf } from '@svc/core/json'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { checkDirectory } from '@svc/core/store'
+import { readSecret } from '../notices/signature.js'
 import { AdminToken } from '../policy/admin-token.js'
 import type { HostConfig } from '../policy/config.js'
 import { Certificates } from '../tls/certificates.js'
@@ -32,6 +34,7 @@ export function hostChecks(host: HostConfig, context: PluginContext): SectionChe
     { section: 'port', run: () => checkPorts(host) },
     { section: 'server', run: () => checkServerKeys(server, context) },
     { section: 'targets', run: () => checkTargets(host) },
+    { section: 'notices', run: () => checkWebhooks(host, context) },
   ]
   return admin === undefined
     ? sections
@@ -81,6 +84,20 @@ async function checkCertificates(tls: TlsConfig, context: PluginContext): Promis
   } catch (fault) {
     return [{ severity: 'error', message: messageOf(fault), hint: 'name a key and its certificate in PEM' }]
   }
+}
+
+async function checkWebhooks({ notices }: HostConfig, context: PluginContext): Promise<DoctorCheck[]> {
+  const reader = new KeyReader(context)
+  const hint = 'set `whsec_` and the base64 of 24 to 64 bytes'
+  const checks = notices.map(async ({ url, secretRef: ref, allowPrivate }, index) => {
+    const mayBePrivate = allowPrivate || isLoopbackHost(new URL(url).hostname)
+    const subject = `the webhook notices[${index}]`
+    const server = await checkServer(subject, url, mayBePrivate ? undefined : publicLookup)
+    if (ref === undefined) return server
+    const read = async () => readSecret(await reader.read(ref))
+    return [...server, await checkUsable(`the secret of ${subject}`, hint, read)]
+  })
+  return (await Promise.all(checks)).flat()
 }
 
 async function checkTargets({ targets }: HostConfig): Promise<DoctorCheck[]> {

@@ -1,6 +1,7 @@
 // For `svc doctor`: whether a server answers, and how far its clock is from this machine's.
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import type { LookupFunction } from 'node:net'
 import { messageOf } from '../json/message.js'
 import type { DoctorCheck } from './check.js'
 
@@ -13,17 +14,19 @@ const maxSkewMs = 3000
 /**
  * Sends HEAD, which changes nothing. Every answer counts, a redirect or a refusal too; it is not followed. An answer from
  * 500 on is a warning. `subject` is how the messages call the server. What follows the first check is about its clock.
+ * `lookup` resolves the name in place of the system.
  */
 export async function checkServer(
   subject: string,
   url: string,
+  lookup?: LookupFunction,
 ): Promise<readonly [DoctorCheck, ...DoctorCheck[]]> {
   const { origin, pathname } = new URL(url)
   const place = `${subject} at ${origin}${pathname}`
   const sentAt = Date.now()
   let response: Head
   try {
-    response = await head(url)
+    response = await head(url, lookup)
   } catch (fault) {
     const message = `${place} cannot be reached: ${reasonOf(fault)}`
     const hint = 'check the address, and name resolution, firewall, proxy and certificate on the way to it'
@@ -61,10 +64,10 @@ interface Head {
 }
 
 /** Not by fetch, which refuses some ports. */
-function head(url: string): Promise<Head> {
+function head(url: string, lookup: LookupFunction | undefined): Promise<Head> {
   const request = url.startsWith('https:') ? requestHttps : requestHttp
   return new Promise((resolve, reject) => {
-    const sending = request(url, { method: 'HEAD', agent: false })
+    const sending = request(url, { method: 'HEAD', agent: false, lookup })
     const timer = setTimeout(() => {
       sending.destroy(new Error(`no answer within ${timeoutMs / 1000} s`))
     }, timeoutMs)

@@ -371,6 +371,19 @@ describe('svc doctor', () => {
     expect(endpoint.exchanges.map(({ form }) => [...form])).to.deep.equal([[]])
   })
 
+  it('finds a webhook with a private name, one that answers, and a secret that is none', async () => {
+    env['SVC_HOOK'] = 'hunter2 is no base64'
+    const lines = await about('notices', {
+      notices: [{ url: 'https://localhost.localdomain/' }, { url: upstream.url, secretRef: 'env:SVC_HOOK' }],
+    })
+    expect(lines[0]).to.match(/^error the webhook notices\[0\] at .* cannot be reached/)
+    expect(lines[1]).to.match(/^ok the webhook notices\[1\] at/)
+    expect(lines[2]).to.match(
+      /^error the secret of the webhook notices\[1\] cannot be used: the secret is not base64$/,
+    )
+    expect(upstream.calls.map(({ method }) => method)).to.deep.equal(['HEAD', 'HEAD'])
+  })
+
   it('finds a runtime that does not answer', async () => {
     const runtime = {
       enforcement: { mode: 'remote', remote: { endpoint: 'http://127.0.0.1:1/', apiKeyRef: 'env:SVC_NONE' } },
