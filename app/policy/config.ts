@@ -4,6 +4,7 @@ import { allowedHostsSchema } from '../http/allowed-hosts.js'
 import { allowedOriginsSchema } from '../http/allowed-origins.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 import { defaultLimits } from '../http/server.js'
+import { noticesSchema } from '../notices/config.js'
 import { tlsSchema } from '../tls/config.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
@@ -125,6 +126,7 @@ export const hostSchema = z.strictObject({
   sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
   server: serverSchema,
   admin: adminSchema.optional(),
+  notices: noticesSchema,
   plugins: z
     .array(pluginUseSchema)
     .default([])

@@ -1,9 +1,7 @@
 // `did:web`: the document is at a URL that follows from the identifier. Fetched without redirects, within limits, from
 // public addresses only, and cached.
-import { type LookupAddress, lookup } from 'node:dns'
-import { isIP, type LookupFunction } from 'node:net'
 import type { Clock } from '@svc/core'
-import { classifyHost, parseAuthority } from '@svc/core/http'
+import { classifyHost, parseAuthority, publicLookup } from '@svc/core/http'
 import { parseJson } from '@svc/core/json'
 import { Agent, request } from 'undici'
 import { assertionKeysOf } from './did-document.js'
@@ -110,18 +108,4 @@ export function documentUrlOf(did: string): URL {
   }
   const place = path.length === 0 ? '.well-known' : path.join('/')
   return new URL(`https://${authority}/${place}/did.json`)
-}
-
-/** Connects to the address that was checked, so that a second answer of the name server changes nothing. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { ...options, all: true }, (fault, addresses: LookupAddress[]) => {
-    if (fault !== null) return callback(fault, '', 0)
-    const isPublic = ({ address }: LookupAddress) => isIP(address) !== 0 && classifyHost(address) === 'public'
-    const [first] = addresses
-    if (first === undefined || !addresses.every(isPublic)) {
-      return callback(new Error(`${hostname} has an address that is not public`), '', 0)
-    }
-    if (options.all === true) callback(null, addresses)
-    else callback(null, first.address, first.family)
-  })
 }
