@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
+import { ap2Command } from './ap2.js'
 import { auditCommand } from './audit.js'
 import { controlPlaneCommand } from './control-plane.js'
 import { doctorCommand } from './doctor.js'
@@ -22,6 +23,7 @@ const program = new Command('svc-sdk')
   .addCommand(doctorCommand())
   .addCommand(keysCommand())
   .addCommand(auditCommand())
+  .addCommand(ap2Command())
   .addCommand(escalationsCommand())
   .addCommand(controlPlaneCommand())
 

@@ -1,4 +1,5 @@
 // The `ap2` section.
+import { isLoopbackHost } from '@svc/core/http'
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
 import { bindingSchema } from './verify/binding.js'
@@ -146,11 +147,18 @@ export const ap2Schema = z
         '`observe` reports and never denies; `partial` requires mandates for side effects, and `enforcement.deny_on` decides; `full` requires them for every tool call, and each finding denies. The empty string: as `requireForSideEffects` and `enforcement.deny_on` say.',
       ),
     policyWebhookUrl: z
-      .url({ protocol: /^https?$/, error: 'must be an http or https URL' })
+      .url()
+      .refine(isSafeUrl, 'must be https (http is accepted on a loopback address)')
       .optional()
-      .describe('URL that is notified of calls denied for their mandates.'),
+      .describe('Webhook that is told of calls denied for their mandates; it decides nothing.'),
   })
   .describe('Mandates of the Agent Payments Protocol. May also be written as `security.ap2`.')
+
+function isSafeUrl(text: string): boolean {
+  if (!URL.canParse(text)) return true
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' || (protocol === 'http:' && isLoopbackHost(hostname))
+}
 
 function reportBadPattern(
   source: string,

@@ -1,5 +1,7 @@
 // Issuing and inspecting mandates, for `svc ap2` and for tests.
 
+export { type Inspection, type InspectOptions, inspectMandates } from './inspect.js'
+export { bindingFromExample, type ExampleBinding } from './issue/example-binding.js'
 export { type HopInit, issueHop } from './issue/hop.js'
 export {
   generateLocalKey,

@@ -1,5 +1,4 @@
 export { type Ap2Config, ap2Schema } from './config.js'
-export { type DenialNotifier, denialNotifier, type MandateDenial } from './denial-notifier.js'
 export { type DidMethod, didMethods } from './keys/did-method.js'
 export type { PublicJwk, VerificationKey } from './keys/verification-key.js'
 export { ap2Plugin, builtinDidMethods } from './plugin.js'

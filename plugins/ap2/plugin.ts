@@ -17,7 +17,6 @@ import {
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { type Ap2Config, ap2Schema, type TrustConfig } from './config.js'
-import { denialNotifier } from './denial-notifier.js'
 import { DisabledStage } from './disabled-stage.js'
 import { didJwk } from './keys/did-jwk.js'
 import { didKey } from './keys/did-key.js'
@@ -64,13 +63,10 @@ export const ap2Plugin = definePlugin({
 function stageOf(config: Ap2Config, context: PluginContext): Stage {
   const { container, tenant, publicUrl } = context
   const { trust, headers, policyWebhookUrl: url } = config
+  const notices = resolveOptional(container, tokens.Notices)
   const clock = resolve(container, tokens.Clock)
   const keys = issuerKeys(config, context)
   const rules = { algorithms: new Set<string>(trust.algorithms), skewSec: trust.clockSkewSec }
-  const notifier = url === undefined ? undefined : resolveOptional(container, denialNotifier)
-  if (url !== undefined && notifier === undefined) {
-    context.warn('ap2.policyWebhookUrl: this gateway has no notifier, so that nobody is notified of denials')
-  }
   const own = publicUrl === undefined ? [] : [publicUrl]
   return new Ap2Stage({
     requirement: new Requirement(config),
@@ -82,8 +78,7 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
     clock,
     meter: resolveOptional(container, tokens.Meter),
     tenant,
-    notify:
-      url === undefined || notifier === undefined ? undefined : (denial) => notifier.notify(url, denial),
+    notice: notices === undefined ? undefined : { notices, url },
   })
 }
 

@@ -18,8 +18,7 @@ import {
   type Stage,
   verdict,
 } from '@svc/core'
-import type { MandateDenial } from './denial-notifier.js'
-import { notifyOnDenial } from './denial-notifier.js'
+import { type NoticeParts, noticeOnDenial } from './denial-notice.js'
 import { explainMandates } from './explain.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import { MandateFault, type MandateReason } from './mandate/fault.js'
@@ -47,7 +46,7 @@ export interface Ap2StageParts {
   /** The tenant of callers that no stage identifies. */
   readonly tenant: string
   /** Absent where nobody is notified of denials. */
-  readonly notify: ((denial: MandateDenial) => void) | undefined
+  readonly notice: NoticeParts | undefined
 }
 
 export class Ap2Stage implements Stage {
@@ -84,9 +83,9 @@ export class Ap2Stage implements Stage {
 
   async #handleTool(call: Call, next: Next): Promise<Outcome> {
     const request = await call.request()
-    const { requirement, notify, meter } = this.#parts
+    const { requirement, notice, meter } = this.#parts
     if (!requirement.applies(request)) return next()
-    if (notify !== undefined) notifyOnDenial(call, this.#callerOf(call).tenant, notify)
+    if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
     try {
       const verified = await this.#verify(call, request)
       if (verified === undefined) return next()

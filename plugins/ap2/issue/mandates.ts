@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '@svc/core/json'
 import { canonicalDigest, digestOf } from '../mandate/hash.js'
+import { majorUnitsOf } from '../verify/money.js'
 import { issueHop } from './hop.js'
 import { type LocalKey, signToken } from './local-key.js'
 import {
@@ -94,7 +95,7 @@ async function issueTokens({ issuer, purchase, ...more }: Issuance): Promise<Iss
 async function issueObjects(issuance: Issuance): Promise<IssuedBundle> {
   const { issuer, agent, purchase, audience, subject, issuedAt, lifeSec } = issuance
   const { currency, total, merchant, items, instrument } = purchase
-  const amount = { currency, value: total / 100 }
+  const amount = { currency, value: majorUnitsOf(total, currency) }
   const expiry = issuedAt + lifeSec
   const contents = {
     id: randomUUID(),

@@ -55,6 +55,11 @@ export function presentedValues(
   return found
 }
 
+/** Whether an object is a bundle, and not a mandate of v0.1. */
+export function isBundle(object: JsonObject): boolean {
+  return Object.keys(object).some((name) => Object.hasOwn(members, name))
+}
+
 function bundleOf(value: JsonValue): JsonObject {
   if (isObject(value)) return value
   if (typeof value !== 'string' || value.length > MAX_BUNDLE) {

@@ -30,10 +30,19 @@ const digits: Readonly<Record<string, number>> = {
   XPF: 0,
 }
 
+function digitsOf(currency: string): number {
+  return Object.hasOwn(digits, currency) ? (digits[currency] ?? 2) : 2
+}
+
+/** For amounts that a double has exactly, as those of `svc ap2 make`. */
+export function majorUnitsOf(minor: number, currency: string): number {
+  return minor / 10 ** digitsOf(currency)
+}
+
 /** The amount in minor units, exactly; undefined where the currency has no such amount. */
 export function minorUnitsOf(amount: string | number, currency: string): number | undefined {
   const [, whole, fraction = ''] = /^(\d{1,15})(?:\.(\d{1,15}))?$/.exec(String(amount)) ?? []
-  const places = Object.hasOwn(digits, currency) ? (digits[currency] ?? 2) : 2
+  const places = digitsOf(currency)
   const significant = fraction.replace(/0+$/, '')
   if (whole === undefined || significant.length > places) return undefined
   const minor = Number(`${whole}${significant.padEnd(places, '0')}`)

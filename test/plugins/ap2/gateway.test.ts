@@ -1,12 +1,11 @@
-import { bind } from '@svc/core'
+import { EventEmitter, once } from 'node:events'
 import { canonicalize, type JsonObject } from '@svc/core/json'
-import { type DenialNotifier, denialNotifier, type MandateDenial } from '@svc/plugin-ap2'
 import { issueMandates, type MandateShape } from '@svc/plugin-ap2/dev'
 import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { json, result, serverOf } from '../../support/mcp-server.js'
-import { startUpstream, type TestUpstream } from '../../support/upstream.js'
+import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 import { args, binding, issuance, issuer, section } from './rig.js'
 
 type Ap2 = { readonly verified: boolean; readonly reason?: string; readonly mandates?: readonly JsonObject[] }
@@ -222,19 +221,34 @@ describe('a gateway with mandates', () => {
     })
   })
 
-  it('notifies of denials for mandates, and of no others', async () => {
-    const told: [string, MandateDenial][] = []
-    const notifier: DenialNotifier = { notify: (url, denial) => told.push([url, denial]) }
-    const url = 'https://hooks.example/ap2'
-    await start(
-      { policyWebhookUrl: url },
-      { configure: (container) => bind(container, denialNotifier, { useValue: notifier }) },
-    )
-    await buy()
+  it('tells the webhook of denials for mandates, and of no others', async () => {
+    const told: UpstreamCall[] = []
+    const arrivals = new EventEmitter()
+    const arrived = once(arrivals, 'notice')
+    await using hook = await startUpstream((call, response) => {
+      told.push(call)
+      response.end()
+      arrivals.emit('notice')
+    })
+    await start({ policyWebhookUrl: hook.url })
     await buy(await bundle())
-    expect(told.map(([to, { reasons, tenant, tool }]) => [to, reasons, tenant, tool])).to.deep.equal([
-      [url, ['ap2_missing'], 'acme', 'shop/buy@1.0.0'],
-    ])
+    await buy()
+    await arrived
+    const [first] = told
+    const { type, data } = JSON.parse(first?.body ?? '{}')
+    expect(type).to.equal('ap2.denied')
+    expect(data).to.deep.include({ tenant: 'acme', tool: 'shop/buy@1.0.0', reasons: ['ap2_missing'] })
+    expect(first?.headers).to.include.keys('webhook-id', 'webhook-timestamp', 'webhook-signature')
+    expect(told).to.have.lengthOf(1)
+  })
+
+  it('does not wait for a webhook that is down or hangs', async () => {
+    await using hangs = await startUpstream(() => undefined)
+    await start({ policyWebhookUrl: hangs.url })
+    expect((await buy()).status).to.equal(403)
+    await gateway[Symbol.asyncDispose]()
+    await start({ policyWebhookUrl: 'http://127.0.0.1:1/' })
+    expect((await buy()).status).to.equal(403)
   })
 })
 

@@ -1,0 +1,133 @@
+// `svc ap2`: looks at mandates, and makes some for development.
+import { readFileSync } from 'node:fs'
+import { messageOf, parseJson } from '@svc/core/json'
+import {
+  bindingFromExample,
+  type Inspection,
+  inspectMandates,
+  issueMandates,
+  type MandateShape,
+  mandateShapes,
+} from '@svc/plugin-ap2/dev'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { localKeys } from './ap2-keys.js'
+import { type PurchaseOptions, purchaseOf } from './ap2-purchase.js'
+import { type CliIo, processIo } from './io.js'
+import { printable } from './table.js'
+
+const FAILED = 1
+
+interface InspectCommandOptions {
+  readonly audience?: string[]
+  readonly issuer?: string[]
+  readonly at?: number
+  readonly json?: true
+}
+
+interface MakeOptions extends PurchaseOptions {
+  readonly shape: MandateShape
+  readonly keys: string
+  readonly audience: string
+  readonly subject: string
+  readonly life: number
+  readonly for?: string
+  readonly header?: true
+}
+
+export function ap2Command(io: CliIo = processIo()): Command {
+  const ap2 = new Command('ap2').description('payment mandates of the Agent Payments Protocol')
+  ap2
+    .command('inspect')
+    .description('print a mandate or a bundle, and each check with its result')
+    .argument('<file>', 'the file, or - for the standard input')
+    .option('--issuer <issuer...>', 'accepted issuers; default: the own one of each mandate')
+    .option('--audience <name...>', 'accepted audiences; default: the own one of each mandate')
+    .option('--at <time>', 'check as of this time (ISO 8601)', timeOf)
+    .option('--json', 'print JSON')
+    .action((file: string, options: InspectCommandOptions) => reported(io, () => inspect(file, options, io)))
+  ap2
+    .command('make')
+    .description('issue mandates for a purchase with local keys, for development')
+    .addOption(new Option('--shape <shape>', 'shape of the mandates').choices(mandateShapes).default('chain'))
+    .option('--keys <file>', 'the keys of issuer and agent; created where it is absent', 'ap2-keys.json')
+    .requiredOption('--audience <name>', 'audience: the name of the server in `targets`')
+    .requiredOption('--total <amount>', 'total in minor units, such as 1999', wholeNumber)
+    .option('--currency <code>', 'currency (ISO 4217)', 'USD')
+    .option('--merchant <id>', 'id of the merchant', 'merchant_1')
+    .requiredOption('--item <item...>', 'items, each an id or id:quantity')
+    .option('--instrument <id>', 'id of the payment instrument', 'card_1')
+    .option('--subject <name>', 'subject of the mandates', 'user_1')
+    .option('--life <seconds>', 'seconds until they expire', wholeNumber, 600)
+    .option(
+      '--for <file>',
+      'print the entry of ap2.tools.bind for these example arguments (a JSON file) instead',
+    )
+    .option('--header', 'print the value of the header x-ap2-bundle')
+    .action((options: MakeOptions) => reported(io, () => make(options, io)))
+  return ap2
+}
+
+async function inspect(file: string, options: InspectCommandOptions, io: CliIo): Promise<void> {
+  const { audience, issuer, at } = options
+  const text = readFileSync(file === '-' ? 0 : file, 'utf8')
+  const inspection = await inspectMandates(text, {
+    clock: { now: () => at ?? Date.now(), monotonic: () => performance.now() },
+    skewSec: 0,
+    ...(audience === undefined ? {} : { audiences: audience }),
+    ...(issuer === undefined ? {} : { issuers: issuer }),
+  })
+  if (inspection.fault !== undefined) io.exit(FAILED)
+  const shown = options.json === true ? `${JSON.stringify(inspection, null, 2)}\n` : describe(inspection)
+  await io.out(shown)
+}
+
+function describe({ mandates, unsignedIntents, fault }: Inspection): string {
+  const lines = mandates.flatMap(({ shape, tokens, checks }) => [
+    `mandate (${shape})`,
+    ...tokens.flatMap(({ alg, payload, mandate }, index) => [
+      `  token ${index + 1} (${alg}): ${JSON.stringify(payload)}`,
+      ...(mandate === undefined ? [] : [`  discloses: ${JSON.stringify(mandate)}`]),
+    ]),
+    ...checks.map(({ name, result }) => `  ${name.padEnd(12)} ${result}`),
+  ])
+  const intents = unsignedIntents.map(
+    (digest) => `intent without a signature, for information only: ${digest}`,
+  )
+  const end = fault === undefined ? 'every check passed' : `${fault.reason}: ${fault.detail}`
+  return [...lines, ...intents, end].map((line) => `${printable(line)}\n`).join('')
+}
+
+async function make(options: MakeOptions, io: CliIo): Promise<void> {
+  const purchase = purchaseOf(options)
+  if (options.for !== undefined) {
+    const args = parseJson(readFileSync(options.for))
+    return io.out(`${JSON.stringify(bindingFromExample(purchase, args), null, 2)}\n`)
+  }
+  const { issuer, agent, isNew } = localKeys(options.keys)
+  if (isNew) io.err(`created ${options.keys}; issuer ${issuer.did}\n`)
+  const { shape, audience, subject, life: lifeSec } = options
+  const issuedAt = Math.floor(Date.now() / 1000)
+  const bundle = await issueMandates(shape, { issuer, agent, purchase, audience, subject, issuedAt, lifeSec })
+  const json = JSON.stringify(bundle)
+  await io.out(`${options.header === true ? Buffer.from(json).toString('base64url') : json}\n`)
+}
+
+async function reported(io: CliIo, run: () => Promise<void>): Promise<void> {
+  try {
+    await run()
+  } catch (fault) {
+    io.err(`svc-sdk ap2: ${messageOf(fault)}\n`)
+    io.exit(FAILED)
+  }
+}
+
+function timeOf(text: string): number {
+  const time = Date.parse(text)
+  if (!Number.isFinite(time)) throw new InvalidArgumentError('expected a time such as 2026-01-01T00:00:00Z')
+  return time
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
+  return Number(text)
+}
