@@ -1,0 +1,90 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { ap2Command } from 'svc-sdk/internal/cli/ap2'
+import { startTestGateway } from '../support/gateway.js'
+import { startUpstream } from '../support/upstream.js'
+
+const page = readFileSync(new URL('../../../docs/ap2.md', import.meta.url), 'utf8')
+
+describe('docs/ap2.md', () => {
+  let dir: string
+
+  before(() => {
+    dir = mkdtempSync(join(tmpdir(), 'svc-ap2-'))
+  })
+
+  after(() => rmSync(dir, { recursive: true }))
+
+  /** A command of the page, with its files in the temporary directory. */
+  async function run(command: RegExp, more: readonly string[] = []): Promise<{ out: string; err: string }> {
+    const [, line = ''] = command.exec(page) ?? []
+    let out = ''
+    let err = ''
+    const io = {
+      out: async (text: string) => {
+        out += text
+      },
+      err: (text: string) => {
+        err += text
+      },
+      exit: () => undefined,
+    }
+    const args = line
+      .trim()
+      .split(' ')
+      .map((arg) => arg.replace('bundle.txt', join(dir, 'bundle.txt')))
+    await ap2Command(io).parseAsync([...args, ...more], { from: 'user' })
+    return { out, err }
+  }
+
+  it('walks from a mandate to a purchase that passes once', async () => {
+    const keys = ['--keys', join(dir, 'keys.json')]
+    const making = /npx svc-sdk ap2 (make .*?) > bundle\.txt/
+    const { out, err } = await run(making, keys)
+    const issuer = /issuer (did:key:\S+)/.exec(err)?.[1] ?? ''
+    writeFileSync(join(dir, 'bundle.txt'), out)
+    expect((await run(/npx svc-sdk ap2 (inspect .*)/)).out).to.match(/every check passed\n$/)
+
+    const [, call = ''] = /```json\n(\{\n {2}"amount"[\s\S]*?)```/.exec(page) ?? []
+    const [, policy = ''] = /```yaml\n(tenant:[\s\S]*?)```/.exec(page) ?? []
+    writeFileSync(join(dir, 'call.json'), call)
+    const bound = JSON.parse((await run(making, [...keys, '--for', join(dir, 'call.json')])).out)
+
+    await using upstream = await startUpstream()
+    await using gateway = await startTestGateway((home) => ({
+      policyYaml: policy
+        .replace('http://127.0.0.1:9000', upstream.url)
+        .replace('port: 8787', `port: 0\nsec0Dir: ${home}`)
+        .replace('  signer:', `  dir: ${home}/audit\n  signer:`)
+        .replace('file://audit.key', `"file://${home}/key"`)
+        .replace(/did:key:zDnaeUe…/, issuer),
+    }))
+    expect(bound).to.deep.equal({
+      total: '/amount',
+      currency: '/currency',
+      merchant: { is: 'merchant_1' },
+      items: { list: '/lines', id: '/sku', quantity: '/count' },
+      instrument: '/card',
+    })
+    const buy = async () => {
+      const answer = await gateway.invoke('/mcp/shop/buy@1.0.0', call, { 'x-ap2-bundle': out.trim() })
+      return { status: answer.status, body: (await answer.json()) as object }
+    }
+    expect(await buy()).to.have.property('status', 200)
+    const again = await buy()
+    expect(again.status).to.equal(403)
+    expect(again.body).to.have.property('denial_reason', 'ap2_replayed')
+    expect(upstream.calls).to.have.lengthOf(1)
+
+    const [first, second] = gateway.records()
+    expect(first).to.have.nested.property('policy.decision', 'allow')
+    expect(first).to.have.nested.property('agentMetadata.ap2.verified', true)
+    expect(first).to.have.nested.property('agentMetadata.ap2.mandates[1].subject', 'user_1')
+    expect(second).to.have.nested.property('policy.decision', 'deny')
+    expect(second?.risk_tags).to.deep.equal(['ap2_replayed'])
+    expect(second).to.have.nested.property('findings[0].effect', 'deny')
+    expect(second).to.have.nested.property('findings[0].detail', 'the mandate was used by another call')
+  })
+})
