@@ -1,10 +1,10 @@
 // The pipeline without the HTTP server, for programs that embed it.
-import { Call, callRequest, isCall, type Outcome, resolve, tokens } from '@svc/core'
+import { Call, callRequest, isCall, type Outcome, type Plugin, resolve, tokens } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import type { Dispatch, Pipeline } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from './gateway/builder.js'
-import type { GatewayOptions } from './gateway/options.js'
+import type { GatewayOptions, GatewaySettings } from './gateway/options.js'
 import { agentOf, idempotencyKeyOf, traceOf } from './http/call-headers.js'
 import { dispatch, dispatchFromSlot } from './upstream/dispatch-slot.js'
 
@@ -33,7 +33,10 @@ export interface EmbeddedPipeline {
 }
 
 /** Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `start()`. */
-export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
+export function createPipeline<const Plugins extends readonly Plugin[] = readonly []>(
+  config: GatewayOptions<Plugins>,
+): EmbeddedPipeline
+export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
   const builder = new GatewayBuilder(config)
   const { container } = builder
   let pipeline: Promise<Pipeline> | undefined

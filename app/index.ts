@@ -6,6 +6,7 @@ export { createPipeline, type EmbeddedPipeline, type ToolCall } from './embed.js
 export {
   type GatewayHandle,
   type GatewayOptions,
+  type GatewaySettings,
   type HostConfig,
   type Listening,
   type MiddlewareConfig,

@@ -1,4 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
+import type { Plugin } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
@@ -7,7 +8,7 @@ import { settingsRequiringRestart } from '../policy/restart-required.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { GatewayBuilder } from './builder.js'
 import { CallListener } from './call-listener.js'
-import type { GatewayOptions } from './options.js'
+import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
 
@@ -36,7 +37,10 @@ export interface GatewayHandle {
  * Starts a gateway. Throws at once when the configuration of a built-in section is wrong (`PolicyError`
  * lists every mistake); errors of modules, keys and stores reject `ready()`.
  */
-export function startGatewayServer(options: GatewayOptions): GatewayHandle {
+export function startGatewayServer<const Plugins extends readonly Plugin[] = readonly []>(
+  options: GatewayOptions<Plugins>,
+): GatewayHandle
+export function startGatewayServer(options: GatewaySettings): GatewayHandle {
   return new Gateway(new GatewayBuilder(options))
 }
 
