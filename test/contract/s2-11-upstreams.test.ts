@@ -27,7 +27,7 @@ async function injected(
   return lastCall(rig).headers
 }
 
-contractSection('2.11', 'brokers', ({ holds }) => {
+contractSection('2.11', 'brokers', ({ holds, differs }) => {
   const change = (changes: object) => ({ brokers: { files: { ...fixed, ...changes } }, env: keys })
 
   holds('a', 'A broker belongs to one upstream server, by its name.', async () => {
@@ -42,28 +42,37 @@ contractSection('2.11', 'brokers', ({ holds }) => {
     const headers = await injected({ ...fixed, type: 'vendor_key_pool', key_refs: ['env:KEY', 'env:KEY2'] })
     expect(headers['x-api-key']).to.be.oneOf(['k-1', 'k-2'])
   })
-  holds('d', "`type` `oidc_on_behalf` injects a token in exchange for the caller's.", async () => {
-    const issuer = await TestIssuer.start()
-    await using endpoint = await startTokenEndpoint()
-    try {
-      const token = await issuer.sign()
-      const headers = await injected(
-        {
-          type: 'oidc_on_behalf',
-          token_endpoint: endpoint.url,
-          client_id: 'gw',
-          client_secret_ref: 'env:KEY',
-          inject: { header: 'authorization', format: 'bearer' },
-        },
-        { authn: { oidc: issuer.oidc } },
-        { authorization: `Bearer ${token}` },
-      )
-      expect(headers.authorization).to.equal('Bearer exchanged-1')
-      expect(endpoint.exchanges[0]?.form.get('subject_token')).to.equal(token)
-    } finally {
-      await issuer.stop()
-    }
-  })
+  const needsEndpoint =
+    'it needs `token_endpoint`, `client_id` and a secret or key besides, which the contract has no keys for'
+  differs(
+    'd',
+    '`type` `oidc_on_behalf` injects a credential on behalf of the caller.',
+    needsEndpoint,
+    async () => {
+      const issuer = await TestIssuer.start()
+      await using endpoint = await startTokenEndpoint()
+      try {
+        const token = await issuer.sign()
+        const headers = await injected(
+          {
+            type: 'oidc_on_behalf',
+            token_endpoint: endpoint.url,
+            client_id: 'gw',
+            client_secret_ref: 'env:KEY',
+            inject: { header: 'authorization', format: 'bearer' },
+          },
+          { authn: { oidc: issuer.oidc } },
+          { authorization: `Bearer ${token}` },
+        )
+        expect(headers.authorization).to.equal('Bearer exchanged-1')
+        expect(endpoint.exchanges[0]?.form.get('subject_token')).to.equal(token)
+        const { key_refs: _refs, ...bare } = { ...fixed, type: 'oidc_on_behalf' }
+        refused({ brokers: { files: bare } }, 'brokers.files.token_endpoint', 'missing')
+      } finally {
+        await issuer.stop()
+      }
+    },
+  )
   holds('e', '`type` `static` injects one fixed key.', async () => {
     expect((await injected(fixed))['x-api-key']).to.equal('k-1')
     refused(change({ key_refs: ['env:KEY', 'env:KEY2'] }), 'brokers.files.key_refs')
@@ -90,14 +99,14 @@ contractSection('2.11', 'brokers', ({ holds }) => {
     const headers = await injected({ ...fixed, inject: { header: 'authorization', format: 'bearer' } })
     expect(headers.authorization).to.equal('Bearer k-1')
   })
-  holds(
-    'k',
-    '`inject.format` `template` sends the key within a text, which `inject.template` gives.',
-    async () => {
-      const inject = { header: 'x-api-key', format: 'template', template: 'Key id=1,value={{key}}' } as const
-      expect((await injected({ ...fixed, inject }))['x-api-key']).to.equal('Key id=1,value=k-1')
-    },
-  )
+  const needsText =
+    'it needs `inject.template` besides, the text with `{{key}}`, which the contract has no key for'
+  differs('k', '`inject.format` `template` sends the key within a text.', needsText, async () => {
+    const inject = { header: 'x-api-key', format: 'template', template: 'Key id=1,value={{key}}' } as const
+    expect((await injected({ ...fixed, inject }))['x-api-key']).to.equal('Key id=1,value=k-1')
+    const { template: _template, ...rest } = inject
+    refused(change({ inject: rest }), 'brokers.files.inject.template', 'missing')
+  })
 })
 
 const key = { headers: { 'idempotency-key': 'order-1' } }
