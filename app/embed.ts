@@ -53,7 +53,11 @@ export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
       return (await pipeline).run(running)
     },
     async stop() {
-      await (await pipeline)?.stop()
+      try {
+        await (await pipeline)?.stop()
+      } finally {
+        await builder.close()
+      }
     },
   }
 }

@@ -13,6 +13,7 @@ const { defaultOrder, keysReference } = await built('core/dist/policy/index.js')
 const { hostSchema } = await built('app/dist/policy/config.js')
 const { serverMetrics } = await built('app/dist/http/metrics.js')
 const { ownMetrics } = await built('app/dist/metrics/metric-table.js')
+const { noticeMetrics } = await built('app/dist/notices/metrics.js')
 const { builtinPlugins } = await built('app/dist/gateway/plugins.js')
 
 // Imported without mocha, these register their statements and run nothing.
@@ -115,7 +116,7 @@ the lag of the event loop.
 
 ## Of the gateway
 
-${markdown(heads, rows({ ...ownMetrics, ...serverMetrics }))}
+${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics }))}
 ## Of its stages
 
 Those of the sections that run, and those that a plugin of your own names.
