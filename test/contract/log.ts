@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type AppenderConfig, type AuditEnvelope, type SignedEnvelope, SvcAppender } from 'svc-sdk/audit'
 import { canonicalize, LocalDevSigner, type Signer } from 'svc-sdk/signer'
-import { type Cloud, startCloud } from '../plugins/audit/log/upload/cloud.js'
+import { type Cloud, type Fault, startCloud } from '../plugins/audit/log/upload/cloud.js'
 
 const seed = new Uint8Array(32).fill(7)
 
@@ -80,8 +80,10 @@ export interface UploadingLog extends TestLog {
 export async function openUploadingLog(
   presign: Partial<NonNullable<AppenderConfig['presign']>> = {},
   without: readonly string[] = [],
+  fault?: Fault,
 ): Promise<UploadingLog> {
   const cloud = await startCloud()
+  if (fault !== undefined) cloud.fault = fault
   const all = Object.entries({ ...presignFor(cloud), ...presign }).filter(([key]) => !without.includes(key))
   const log = await openLog({
     checkpoints: false,

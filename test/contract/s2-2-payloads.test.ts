@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { AuditError } from 'svc-sdk/audit'
+import { type AuditEnvelope, AuditError } from 'svc-sdk/audit'
 import { canonicalize, fromBase64, LocalDevSigner, sha256Hex, toBase64 } from 'svc-sdk/signer'
 import { startCloud } from '../plugins/audit/log/upload/cloud.js'
 import { daily, envelope, isSigned, openLog, openUploadingLog, presignFor, today } from './log.js'
@@ -110,8 +110,11 @@ contractSection('2.3', 'Upload configuration', ({ holds }) => {
     })
   }
   holds('g', '`timeoutMs` bounds the calls to the control plane, in milliseconds.', async () => {
-    await using log = await openUploadingLog({ timeoutMs: 50 })
-    log.cloud.fault = ({ path }) => path === '/api/svc/upload-url'
+    await using log = await openUploadingLog(
+      { timeoutMs: 50 },
+      [],
+      ({ path }) => path === '/api/svc/upload-url',
+    )
     await log.appender.append(envelope())
     await log.appender.flush()
     expect(log.appender.status().upload?.error?.message).to.include('50 ms')
@@ -124,6 +127,17 @@ contractSection('2.3', 'Upload configuration', ({ holds }) => {
     for (const field of ['tenant', 'environment', 'clientName', 'clientVersion']) {
       await expectRejected({ auditKey: token }, `presign.${field}`, [field])
     }
+  })
+  holds('i', 'The writer takes tenant, environment and client metadata of records from it.', async () => {
+    await using log = await openUploadingLog({ tenant: 'umbrella' })
+    const { tenant: _tenant, ...record } = envelope()
+    await log.appender.append(record as AuditEnvelope)
+    expect(log.lines(daily)[0]).to.include({
+      tenant: 'umbrella',
+      environment: 'prod',
+      client_name: 'edge',
+      client_version: '1.0.0',
+    })
   })
 })
 
