@@ -41,9 +41,9 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
 
 type RequiredKey = 'port' | 'tenant' | 'targets' | 'audit' | 'quotas'
 
-/** Without a policy, code gives what every gateway needs; with one, the policy may have it. */
-type Source =
-  | (Required<Pick<GatewaySettings, RequiredKey>> & { policyYaml?: undefined; policyObject?: undefined })
+/** Without a policy, code gives what is required; with one, the policy may have it. */
+type Source<Key extends RequiredKey> =
+  | (Required<Pick<GatewaySettings, Key>> & { policyYaml?: undefined; policyObject?: undefined })
   | { policyYaml: string }
   | { policyObject: Record<string, unknown> }
 
@@ -53,11 +53,23 @@ type OwnSections<Plugins extends readonly Plugin[]> = number extends Plugins['le
   : Partial<SectionsOf<Plugins>>
 
 /** `Plugins`: those from code; their sections stand beside the built-in ones, or replace them. */
-export type GatewayOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = Omit<
+export type OptionsRequiring<Key extends RequiredKey, Plugins extends readonly Plugin[]> = Omit<
   GatewaySettings,
   'plugins' | keyof OwnSections<Plugins>
 > & { plugins?: Plugins } & OwnSections<Plugins> &
-  Source
+  Source<Key>
+
+/** Of a gateway that listens. */
+export type GatewayOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
+  RequiredKey,
+  Plugins
+>
+
+/** Of a pipeline in process: it has no port, and its targets have no meaning. */
+export type PipelineOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
+  'tenant' | 'audit' | 'quotas',
+  Plugins
+>
 
 /**
  * Binds the implementations that code passes within a section, such as `quotas.adapter`, so that a policy's section

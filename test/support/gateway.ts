@@ -21,7 +21,7 @@ export interface TestGateway extends AsyncDisposable {
 }
 
 /** Options whose records go to `appender` in place of a log. */
-export function recordingTo(appender: Appender): Pick<GatewaySettings, 'audit' | 'configure'> {
+export function recordingTo(appender: Appender): Required<Pick<GatewaySettings, 'audit' | 'configure'>> {
   return {
     audit: { gatewayName: 'gw', gatewayVersion: '1.0.0' },
     configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
