@@ -1,27 +1,21 @@
 // What a policy would decide about one call: the stages' own explanations, in pipeline order. No stage is
 // started and none handles the call, so nothing is written, counted or contacted.
-import 'reflect-metadata'
 import {
-  bind,
   Call,
   callRequest,
   denied,
   identity,
   type Outcome,
   type Plugin,
-  type PluginContext,
-  Resources,
   type Stage,
   statusOf,
-  tokens,
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
-import { container as root } from 'tsyringe'
-import { pluginContext } from '../gateway/plugin-context.js'
 import type { HostConfig } from '../policy/config.js'
+import { commandContext } from './command-context.js'
 
 export interface ExplainedCall {
   readonly tenant: string
@@ -42,9 +36,8 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
   const lines: string[] = []
   const call = callFor(asked)
   call.set(identity, identityOf(asked))
-  const context = contextFor(policy, baseDir, (warning) => lines.push(`warning: ${warning}`))
+  const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
   const told = new Explanation(lines)
-  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map((plugin) =>
     told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
@@ -184,16 +177,3 @@ function describeCaller({ tenant, user, roles }: ExplainedCall): string {
   const as = roles.length === 0 ? '' : ` with the roles ${roles.join(', ')}`
   return `${who} of tenant "${tenant}"${as}`
 }
-
-function contextFor(policy: Policy, baseDir: string, warn: (message: string) => void): PluginContext {
-  const container = root.createChildContainer()
-  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-  bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
-  bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
-  bind(container, tokens.Logger, { useValue: silent })
-  bind(container, tokens.Meter, { useValue: { count: quiet } })
-  return pluginContext(policy, { container, resources: new Resources(), baseDir, warn })
-}
-
-/** An explanation writes no log and counts no metrics. */
-const quiet = () => undefined

@@ -2,6 +2,7 @@
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
+import type { DoctorCheck } from '../doctor/check.js'
 import type { Contradiction, PolicyFacts } from './facts.js'
 import type { Phase } from './order.js'
 import type { Resources } from './resources.js'
@@ -51,14 +52,6 @@ export interface OwnedToken {
    * `['remote', 'endpoint']`: together with a binding made in code, they are a mistake.
    */
   readonly chosenBy?: readonly (readonly string[])[]
-}
-
-/** A result of `svc doctor`: whether something that the section names can be opened. */
-export interface DoctorCheck {
-  readonly severity: 'ok' | 'warning' | 'error'
-  readonly message: string
-  /** How to fix it. */
-  readonly hint?: string
 }
 
 /** A panel of the console. */
@@ -125,7 +118,10 @@ export interface Plugin<Config = unknown> {
    */
   register?(config: Config, context: PluginContext): void
   create(config: Config, context: PluginContext): Stage
-  /** For `svc doctor`: opens the resources of the section, checks them and closes them. */
+  /**
+   * For `svc doctor`, after every plugin has registered: opens the resources of the section, checks them and closes them.
+   * It leaves nothing behind, and its messages contain no secret.
+   */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
   /** For the console: the panel of the running stage. */
   panel?(stage: Stage): ConsolePanel | undefined

@@ -41,6 +41,8 @@ export const dedupePlugin = definePlugin({
   },
 
   create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
+
+  doctor: async ({ enabled }, { container }) => (enabled ? resolve(container, dedupeResource).doctor() : []),
 })
 
 function stageOf(config: DedupeConfig, context: PluginContext): Stage {

@@ -71,6 +71,9 @@ export const enforcementPlugin = definePlugin({
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, { rule, escalations })
   },
+
+  doctor: async (_config, { container, facts }) =>
+    facts.escalation === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
 
 function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly Contradiction[] {
