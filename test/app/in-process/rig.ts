@@ -27,8 +27,11 @@ export class FunctionsRig implements AsyncDisposable {
       quotas: { adapter: 'memory' },
       entitlements: 'open',
       authn: { allowUnauthenticated: true },
-      configure: (container) => bind(container, tokens.Logger, { useValue: this.log }),
       ...options,
+      configure: (container) => {
+        bind(container, tokens.Logger, { useValue: this.log })
+        options.configure?.(container)
+      },
     })
   }
 
