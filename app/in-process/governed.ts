@@ -38,6 +38,7 @@ export interface RunningCall {
   readonly traceparent: string
 }
 
+/** A function behind the pipeline. */
 export type Governed<Args extends object, Result> = (args: Args, context?: CallContext) => Promise<Result>
 
 /**

@@ -39,7 +39,7 @@ export const ap2Plugin = definePlugin({
   phase: 'inspection',
   nestedIn: 'security',
   uses: [identity, sideEffects],
-  provides: [mandates],
+  mayProvide: [mandates],
   metrics,
   check: (config, facts, isBound) => checkSection(config, facts, isBound(didMethods)),
 

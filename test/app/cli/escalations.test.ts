@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -49,7 +49,7 @@ describe('svc escalations', () => {
   let gateway: TestGateway
   let env: Env
 
-  async function start(more: Partial<GatewayOptions> = {}): Promise<void> {
+  async function start(more: Partial<GatewaySettings> = {}): Promise<void> {
     gateway = await startTestGateway({
       targets: { billing: upstream.url },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['approver'] },
