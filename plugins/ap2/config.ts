@@ -72,7 +72,7 @@ const didWebSchema = z
   .prefault({})
   .describe('How documents of `did:web` are fetched.')
 
-export const trustSchema = z
+const trustSchema = z
   .strictObject({
     didMethods: z
       .array(z.string().regex(/^[a-z0-9]+$/, 'expected the name of a DID method, such as web'))
@@ -174,4 +174,3 @@ function reportBadPattern(
 }
 
 export type Ap2Config = z.output<typeof ap2Schema>
-export type TrustConfig = z.output<typeof trustSchema>

@@ -2,8 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import {
-  bindDefault,
-  type Clock,
   type DoctorCheck,
   definePlugin,
   identity,
@@ -16,11 +14,11 @@ import {
   tokens,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import { type Ap2Config, ap2Schema, type TrustConfig } from './config.js'
+import { type Ap2Config, ap2Schema } from './config.js'
 import { DisabledStage } from './disabled-stage.js'
 import { didJwk } from './keys/did-jwk.js'
 import { didKey } from './keys/did-key.js'
-import { type DidMethod, didMethods } from './keys/did-method.js'
+import { didMethods } from './keys/did-method.js'
 import { DidWeb } from './keys/did-web.js'
 import { IssuerKeys } from './keys/issuer-keys.js'
 import { pinnedKeys } from './keys/pinned.js'
@@ -41,21 +39,19 @@ export const ap2Plugin = definePlugin({
   uses: [identity, sideEffects],
   mayProvide: [mandates],
   metrics,
-  check: (config, facts, isBound) => checkSection(config, facts, isBound(didMethods)),
-
-  register({ trust }, context) {
-    bindDefault(context.container, didMethods, { useFactory: () => builtinDidMethods(trust, context) })
-  },
+  check: (config, facts, _isBound, bindingOf) =>
+    checkSection(config, facts, Object.keys(bindingOf(didMethods) ?? {})),
 
   create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
 
   async doctor(config, context) {
     if (!config.enabled) return []
-    const keys = issuerKeys(config, context)
+    const web = didWeb(config, context)
+    const keys = issuerKeys(config, context, web)
     try {
       return await Promise.all(keys.allowed.map((issuer) => checkIssuer(keys, issuer)))
     } finally {
-      await keys.close()
+      await web.close()
     }
   },
 })
@@ -65,7 +61,8 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
   const { trust, headers, policyWebhookUrl: url } = config
   const notices = resolveOptional(container, tokens.Notices)
   const clock = resolve(container, tokens.Clock)
-  const keys = issuerKeys(config, context)
+  const web = didWeb(config, context)
+  const keys = issuerKeys(config, context, web)
   const rules = { algorithms: new Set<string>(trust.algorithms), skewSec: trust.clockSkewSec }
   const own = publicUrl === undefined ? [] : [publicUrl]
   return new Ap2Stage({
@@ -73,6 +70,7 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
     headers,
     verifier: new Verifier(rules, keys, clock),
     keys,
+    web,
     store: useStore(context),
     audiences: (server) => new Set(trust.audiences ?? [server, ...own]),
     clock,
@@ -82,26 +80,21 @@ function stageOf(config: Ap2Config, context: PluginContext): Stage {
   })
 }
 
-function issuerKeys({ trust }: Ap2Config, { container, baseDir }: PluginContext): IssuerKeys {
+function issuerKeys({ trust }: Ap2Config, { container, baseDir }: PluginContext, web: DidWeb): IssuerKeys {
   const { issuersAllowlist, issuers } = trust
   return new IssuerKeys({
     allowed: new Set(issuersAllowlist ?? Object.keys(issuers)),
     didMethods: trust.didMethods === undefined ? undefined : new Set(trust.didMethods),
     pinned: pinnedKeys(issuers, baseDir),
-    methods: resolve(container, didMethods),
+    methods: { key: didKey, jwk: didJwk, web, ...resolveOptional(container, didMethods) },
   })
 }
 
-/** The DID methods of this package, for a binding of `didMethods` that adds one. */
-export function builtinDidMethods(
-  { didWeb }: Pick<TrustConfig, 'didWeb'>,
-  { container, baseDir }: PluginContext,
-): Readonly<Record<string, DidMethod>> {
-  const { allowPrivate, caFile, timeoutMs, maxAgeSec } = didWeb
-  const clock: Clock = resolve(container, tokens.Clock)
+function didWeb({ trust }: Ap2Config, { container, baseDir }: PluginContext): DidWeb {
+  const { allowPrivate, caFile, timeoutMs, maxAgeSec } = trust.didWeb
+  const clock = resolve(container, tokens.Clock)
   const ca = caFile === undefined ? undefined : readFileSync(resolvePath(baseDir, caFile), 'utf8')
-  const web = new DidWeb({ allowPrivate, ca, timeoutMs, maxAgeMs: maxAgeSec * 1000, clock })
-  return { key: didKey, jwk: didJwk, web }
+  return new DidWeb({ allowPrivate, ca, timeoutMs, maxAgeMs: maxAgeSec * 1000, clock })
 }
 
 async function checkIssuer(keys: IssuerKeys, issuer: string): Promise<DoctorCheck> {

@@ -7,15 +7,19 @@ import type { Ap2Config } from './config.js'
 import { pinnedKeys } from './keys/pinned.js'
 
 /** The DID methods that this package resolves. */
-export const builtinMethods = ['key', 'jwk', 'web'] as const
+const builtinMethods = ['key', 'jwk', 'web'] as const
 
-export function checkSection(config: Ap2Config, facts: PolicyFacts, hasOwnMethods: boolean): Contradiction[] {
+export function checkSection(
+  config: Ap2Config,
+  facts: PolicyFacts,
+  added: readonly string[],
+): Contradiction[] {
   if (!config.enabled) {
     return config.mode === '' ? [] : [warning(['mode'], 'has no effect with enabled: false')]
   }
   return [
     ...checkFiles(config, facts),
-    ...(hasOwnMethods ? [] : checkMethods(config)),
+    ...checkMethods(config, added),
     ...checkIssuers(config),
     ...checkTools(config),
     ...checkDenials(config, facts),
@@ -44,11 +48,11 @@ function attempt(path: readonly string[], read: () => unknown): Contradiction[] 
   }
 }
 
-function checkMethods({ trust }: Ap2Config): Contradiction[] {
-  const known: readonly string[] = builtinMethods
+function checkMethods({ trust }: Ap2Config, added: readonly string[]): Contradiction[] {
+  const known: readonly string[] = [...builtinMethods, ...added]
   return (trust.didMethods ?? []).flatMap((method, index) => {
     if (known.includes(method)) return []
-    const message = `no resolver for did:${method}; there are ${known.join(', ')}, and code may bind others`
+    const message = `no resolver for did:${method}; there are ${known.join(', ')}, and code may bind others as didMethods`
     return [{ path: ['ap2', 'trust', 'didMethods', index], message }]
   })
 }

@@ -7,9 +7,9 @@ import {
   type Denied,
   denied,
   effectOf,
-  failed,
   type Identity,
   identity,
+  type MandateReport,
   type MaybePromise,
   type Meter,
   mandates,
@@ -20,6 +20,7 @@ import {
 } from '@svc/core'
 import { type NoticeParts, noticeOnDenial } from './denial-notice.js'
 import { explainMandates } from './explain.js'
+import type { DidWeb } from './keys/did-web.js'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import { MandateFault, type MandateReason } from './mandate/fault.js'
 import { isObject } from './mandate/text.js'
@@ -29,7 +30,7 @@ import { unverifiedReport, verifiedReport } from './report.js'
 import type { Requirement } from './requirement.js'
 import { keyClaim, useClaims } from './use/claims.js'
 import type { UseStore } from './use/store.js'
-import { UseHold } from './use/use-hold.js'
+import { type Reservation, UseHold, unavailable } from './use/use-hold.js'
 import { checkArguments } from './verify/arguments.js'
 import type { VerifiedMandate, Verifier } from './verify/verifier.js'
 
@@ -38,6 +39,8 @@ export interface Ap2StageParts {
   readonly headers: HeaderNames
   readonly verifier: Verifier
   readonly keys: IssuerKeys
+  /** Closed with the stage. */
+  readonly web: DidWeb
   readonly store: UseStore
   /** Names of the gateway for a call to this server. */
   readonly audiences: (server: string) => ReadonlySet<string>
@@ -48,6 +51,13 @@ export interface Ap2StageParts {
   /** Absent where nobody is notified of denials. */
   readonly notice: NoticeParts | undefined
 }
+
+interface Verified {
+  readonly verified: readonly VerifiedMandate[]
+  readonly report: MandateReport
+}
+
+const wasUsed = 'the mandate was used by another call'
 
 export class Ap2Stage implements Stage {
   #parts: Ap2StageParts
@@ -62,7 +72,7 @@ export class Ap2Stage implements Stage {
 
   async stop(): Promise<void> {
     await this.#parts.store.resource?.stop()
-    await this.#parts.keys.close()
+    await this.#parts.web.close()
   }
 
   ready(): string | undefined {
@@ -87,10 +97,11 @@ export class Ap2Stage implements Stage {
     if (!requirement.applies(request)) return next()
     if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
     try {
-      const verified = await this.#verify(call, request)
-      if (verified === undefined) return next()
-      const unavailable = await this.#reserve(call, request, verified)
-      if (unavailable !== undefined) return unavailable
+      const found = await this.#verify(call, request)
+      if (found === undefined) return next()
+      const refusal = await this.#reserve(call, request, found.verified)
+      if (refusal !== undefined) return refusal
+      call.set(mandates, found.report)
       meter?.count('svc_ap2_verified_total')
     } catch (fault) {
       if (!(fault instanceof MandateFault)) throw fault
@@ -100,7 +111,7 @@ export class Ap2Stage implements Stage {
   }
 
   /** Undefined where the call has no mandate and needs none. Rejects with `MandateFault`. */
-  async #verify(call: Call, request: CallRequest): Promise<readonly VerifiedMandate[] | undefined> {
+  async #verify(call: Call, request: CallRequest): Promise<Verified | undefined> {
     const { requirement, headers, verifier, audiences } = this.#parts
     const meta = request.params?.['_meta']
     const values = presentedValues(call.headers, isObject(meta) ? meta : undefined, headers)
@@ -117,63 +128,52 @@ export class Ap2Stage implements Stage {
     }
     for (const { terms } of verified) checkArguments(terms, request.args, requirement.bindingOf(request))
     if (verified.length === 0) return undefined
-    const digests = unsigned.map(({ digest }) => digest)
-    call.set(mandates, verifiedReport(call, verified, digests, headers))
-    return verified
+    const intents = unsigned.map(({ digest }) => digest)
+    return { verified, report: verifiedReport(call, verified, intents, headers) }
   }
 
-  /** Ties the idempotency key to the mandates, and has them used when the call is sent. */
+  /** Reserves the mandates for this call, and ties its idempotency key to them. Rejects with `MandateFault`. */
   async #reserve(
     call: Call,
-    request: CallRequest,
+    { server, name, idempotencyKey }: CallRequest,
     verified: readonly VerifiedMandate[],
   ): Promise<Outcome | undefined> {
     const { store, clock, requirement } = this.#parts
-    const { server, name, idempotencyKey } = request
     const now = clock.now()
-    const running = store.running()
     const isReportOnly = requirement.mode === 'observe'
-    const caller = this.#callerOf(call)
-    const key =
-      idempotencyKey === null ? undefined : keyClaim({ caller, server, name, idempotencyKey }, verified, now)
-    let isHeld = false
-    if (key !== undefined) {
-      try {
-        const { state } = await running.claim(key)
-        isHeld = state === 'claimed'
-        if (state === 'reused') {
-          throw new MandateFault(
-            'ap2_idempotency_mismatch',
-            'the idempotency key was used with another mandate',
-          )
-        }
-      } catch (cause) {
-        if (cause instanceof MandateFault) throw cause
-        if (!isReportOnly) return storeDown(cause)
-      }
-    }
+    const keyed = { caller: this.#callerOf(call), server, name, idempotencyKey: idempotencyKey ?? '' }
     const hold = new UseHold({
-      store: running,
-      claims: useClaims(verified, now),
-      key: isHeld ? key : undefined,
+      store: store.running(),
+      tokens: useClaims(verified, now),
+      key: idempotencyKey === null ? undefined : keyClaim(keyed, verified, now),
       replayed: () => this.#replayed(call),
       isReportOnly,
     })
     call.hold(hold)
     call.afterSettle(({ sent }) => (sent === 'no' ? undefined : hold.settle()))
+    let reservation: Reservation
+    try {
+      reservation = await hold.reserve()
+    } catch {
+      // The store's guard has logged the cause.
+      return isReportOnly ? undefined : unavailable()
+    }
+    if (reservation === 'replayed') throw new MandateFault('ap2_replayed', wasUsed)
+    if (reservation === 'other_mandate') {
+      throw new MandateFault('ap2_idempotency_mismatch', 'the idempotency key was used with another mandate')
+    }
     return undefined
   }
 
   #replayed(call: Call): Denied | undefined {
     const { requirement, meter } = this.#parts
-    const detail = 'the mandate was used by another call'
-    const finding = { ...requirement.finding('ap2_replayed', detail), isLate: true } as const
+    const finding = { ...requirement.finding('ap2_replayed', wasUsed), isLate: true } as const
     call.addFinding(finding)
     meter?.count('svc_ap2_findings_total')
     const rule = call.get(verdict)
     if (rule !== undefined && effectOf(finding, rule) !== 'deny') return undefined
     const { reason, stage: type, level } = finding
-    return denied(codeOfReason(reason), `Denied: ${reason} (${type}): ${detail}.`, {
+    return denied(codeOfReason(reason), `Denied: ${reason} (${type}): ${wasUsed}.`, {
       denial: { type, reason, ...(level === undefined ? {} : { level }) },
     })
   }
@@ -181,22 +181,11 @@ export class Ap2Stage implements Stage {
   #report(call: Call, reason: MandateReason, detail: string): void {
     const { requirement, meter } = this.#parts
     call.addFinding(requirement.finding(reason, detail))
-    if (call.get(mandates) === undefined) call.set(mandates, unverifiedReport(reason))
+    call.set(mandates, unverifiedReport(reason))
     meter?.count('svc_ap2_findings_total')
   }
 
   #callerOf(call: Call): Identity {
     return call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
   }
-}
-
-function storeDown(cause: unknown): Outcome {
-  return failed(
-    'STORE_UNAVAILABLE',
-    'It cannot be found out whether the mandate was used, so the call was not sent.',
-    {
-      cause,
-      headers: { 'retry-after': '1' },
-    },
-  )
 }

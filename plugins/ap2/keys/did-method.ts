@@ -6,11 +6,9 @@ import type { VerificationKey } from './verification-key.js'
 export interface DidMethod {
   /** The keys in the relationship `assertionMethod`. Rejects when the DID cannot be resolved. */
   resolve(did: string): Promise<readonly VerificationKey[]>
-  /** Releases connections. Idempotent. */
-  close?(): Promise<void>
 }
 
-/** DID methods by name, such as `web`. A binding replaces all built-in ones: spread `builtinDidMethods()` to keep them. */
+/** DID methods of users, by name such as `ebsi`, beside `key`, `jwk` and `web`; one with such a name replaces it. */
 export const didMethods = token<Readonly<Record<string, DidMethod>>>('ap2/DidMethods')
 
 /** The method of a DID or of a DID URL; undefined for other text (W3C DID Core §3.1). */

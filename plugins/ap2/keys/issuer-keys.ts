@@ -76,10 +76,6 @@ export class IssuerKeys {
     }
   }
 
-  async close(): Promise<void> {
-    await Promise.all(Object.values(this.#rules.methods).map((method) => method.close?.()))
-  }
-
   #issuerByKid(kid: string | undefined): string | undefined {
     if (kid === undefined) return undefined
     const did = didOfUrl(kid)

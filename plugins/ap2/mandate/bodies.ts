@@ -56,7 +56,7 @@ const checkout = z.looseObject({
   line_items: z
     .array(z.looseObject({ item: z.looseObject({ id: z.string().min(1) }), quantity: z.int().min(1) }))
     .min(1)
-    .max(500),
+    .max(200),
   totals: z.array(z.looseObject({ type: z.string(), amount: minorUnits })),
 })
 

@@ -1,35 +1,61 @@
-// The mandates of one call as a hold: used directly before the call is sent, given back when it was not.
+// The mandates of one call as a hold: reserved when they are verified, used directly before the call is sent, and
+// returned when it was not.
 import { type DedupeClaim, type DedupeStore, type Denied, denied, type Hold } from '@svc/core'
 
 export interface UseHoldParts {
   readonly store: DedupeStore
-  /** In the order of the claims; one that another call has made means that the mandate is used. */
-  readonly claims: readonly DedupeClaim[]
-  /** Held already since the mandates were verified. */
+  /** Of each token that is good for one use. */
+  readonly tokens: readonly DedupeClaim[]
+  /** Of the idempotency key. */
   readonly key: DedupeClaim | undefined
   /** Adds the finding of a used mandate. The denial, where the policy denies for it. */
-  replayed(): Denied | undefined
+  readonly replayed: () => Denied | undefined
   /** The policy only reports, so that the call does not depend on the store. */
   readonly isReportOnly: boolean
 }
 
+/** `other_mandate`: the idempotency key was used with another one. */
+export type Reservation = 'reserved' | 'replayed' | 'other_mandate'
+
 export class UseHold implements Hold {
   #parts: UseHoldParts
-  #held: DedupeClaim[]
+  /** What the commit uses. */
+  #wanted: readonly DedupeClaim[] = []
+  #held = new Set<DedupeClaim>()
 
   constructor(parts: UseHoldParts) {
     this.#parts = parts
-    this.#held = parts.key === undefined ? [] : [parts.key]
+  }
+
+  /** Rejects when the store cannot be asked. Without a reservation the commit uses nothing. */
+  async reserve(): Promise<Reservation> {
+    const { store, tokens, key } = this.#parts
+    if (key !== undefined) {
+      const { state } = await store.claim(key)
+      if (state === 'reused') return 'other_mandate'
+      if (state !== 'claimed') {
+        // A repeat of the call that has the key: `dedupe` answers it, and it uses the mandates only if it is sent.
+        this.#wanted = tokens
+        return 'reserved'
+      }
+      this.#held.add(key)
+    }
+    for (const token of tokens) {
+      if (await this.#claim(token)) continue
+      await this.release()
+      return 'replayed'
+    }
+    this.#wanted = [...this.#held]
+    return 'reserved'
   }
 
   async commit(): Promise<Denied | undefined> {
-    const { claims, key, isReportOnly } = this.#parts
+    const { store, replayed, isReportOnly } = this.#parts
     try {
-      for (const claim of claims) {
-        if (!(await this.#take(claim))) return this.#parts.replayed()
+      for (const claim of this.#wanted) {
+        // Again, as a reservation lapses in a long wait for a person.
+        if (!(await this.#claim(claim)) || !(await store.markSent(claim))) return replayed()
       }
-      // For a while of waiting for a person, another call may have taken the key over.
-      if (key !== undefined && !(await this.#take(key))) return this.#parts.replayed()
       return undefined
     } catch {
       // The store's guard has logged the cause.
@@ -48,27 +74,24 @@ export class UseHold implements Hold {
     })
   }
 
-  async #take(claim: DedupeClaim): Promise<boolean> {
-    const { store } = this.#parts
-    const { state } = await store.claim(claim)
-    if (state !== 'claimed') return false
-    if (!this.#held.includes(claim)) this.#held.push(claim)
-    return store.markSent(claim)
+  async #claim(claim: DedupeClaim): Promise<boolean> {
+    const { state } = await this.#parts.store.claim(claim)
+    if (state === 'claimed') this.#held.add(claim)
+    return state === 'claimed'
   }
 
   /** What cannot be ended now ends by itself: as unknown, which is used, or as free where nothing was sent. */
   async #end(end: (store: DedupeStore, claim: DedupeClaim) => Promise<void>): Promise<void> {
-    const { store } = this.#parts
-    await Promise.allSettled(this.#held.splice(0).map((claim) => end(store, claim)))
+    const ended = [...this.#held].map((claim) => end(this.#parts.store, claim))
+    this.#held.clear()
+    await Promise.allSettled(ended)
   }
 }
 
-function unavailable(): Denied {
+export function unavailable(): Denied {
   return denied(
     'STORE_UNAVAILABLE',
     'It cannot be found out whether the mandate was used, so the call was not sent.',
-    {
-      headers: { 'retry-after': '1' },
-    },
+    { headers: { 'retry-after': '1' } },
   )
 }

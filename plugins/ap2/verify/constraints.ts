@@ -39,7 +39,7 @@ const checkoutConstraint = z.discriminatedUnion('type', [
     items: z
       .array(z.looseObject({ acceptable_items: entries, quantity: z.int().min(1) }))
       .min(1)
-      .max(500),
+      .max(100),
   }),
 ])
 

@@ -135,6 +135,8 @@ describe('a gateway with mandates', () => {
       expect([(await buy(headers)).status, (await buy(headers)).status]).to.deep.equal([200, 200])
       expect(gateway.records()[1]?.findings).to.have.nested.property('[0].effect', 'would_deny')
       expect(gateway.records()[1]?.policy?.decision).to.equal('allow')
+      expect(upstream.calls[0]?.headers).to.have.property('x-ap2-verified')
+      expect(upstream.calls[1]?.headers).to.not.have.any.keys('x-ap2-verified', 'x-ap2-bundle')
     })
 
     it('enabled: false reads no mandate', async () => {

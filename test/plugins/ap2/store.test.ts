@@ -1,0 +1,96 @@
+import { bind, type DedupeClaim, mandates, type Outcome, tokens, verdict } from '@svc/core'
+import { Pipeline } from '@svc/core/pipeline'
+import { ap2Plugin } from '@svc/plugin-ap2'
+import { MemoryDedupeStore } from '@svc/plugin-dedupe'
+import { expect } from 'chai'
+import { createStage, fakeCall, fakeContext } from 'svc-sdk/testing'
+import { args, issue, section } from './rig.js'
+
+class FailingStore extends MemoryDedupeStore {
+  fails: 'claim' | 'markSent' | undefined
+  readonly released: string[] = []
+
+  override claim(claim: DedupeClaim) {
+    return this.fails === 'claim' ? Promise.reject(new Error('down')) : super.claim(claim)
+  }
+  override markSent(claim: DedupeClaim) {
+    return this.fails === 'markSent' ? Promise.reject(new Error('down')) : super.markSent(claim)
+  }
+  override release(claim: DedupeClaim) {
+    this.released.push(claim.key)
+    return super.release(claim)
+  }
+}
+
+describe('the store of used mandates', () => {
+  let store: FailingStore
+  let bundle: string
+
+  beforeEach(async () => {
+    store = new FailingStore()
+    bundle = JSON.stringify(await issue('chain'))
+  })
+
+  async function run(over: object, idempotencyKey: string | null = 'order-1') {
+    const context = fakeContext('/', { facts: { hasDedupe: true } })
+    bind(context.container, tokens.DedupeStore, { useValue: store })
+    const stage = createStage(ap2Plugin, { ...section, ...over }, context)
+    const whole = new Pipeline([{ name: 'ap2', stage }], async (call): Promise<Outcome> => {
+      call.set(verdict, { mode: 'enforce', effectOf: () => 'deny' })
+      const refused = await call.commitHolds()
+      if (refused !== undefined) return refused
+      call.sent = 'yes'
+      return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from('{}') }
+    })
+    await whole.start()
+    const call = fakeCall({
+      server: 'shop',
+      tool: 'buy',
+      args,
+      headers: { 'x-ap2-bundle': bundle },
+      request: { idempotencyKey },
+    })
+    const outcome = await whole.run(call)
+    await whole.stop()
+    return { outcome, call }
+  }
+
+  for (const fails of ['claim', 'markSent'] as const) {
+    it(`refuses a call where ${fails} fails, and returns what was reserved`, async () => {
+      store.fails = fails
+      const { outcome } = await run({})
+      expect(outcome).to.include({ kind: 'denied', code: 'STORE_UNAVAILABLE', sent: 'no' })
+      store.fails = undefined
+      expect((await run({}, 'order-2')).outcome).to.include({ kind: 'completed' })
+    })
+
+    it(`passes a call in the mode observe where ${fails} fails`, async () => {
+      store.fails = fails
+      expect((await run({ mode: 'observe' })).outcome).to.include({ kind: 'completed' })
+    })
+  }
+
+  it('keeps a use until the mandate has expired', async () => {
+    const { call } = await run({})
+    expect(call.get(mandates)?.record).to.include({ verified: true })
+    const again = await run({}, 'order-2')
+    expect(again.call.findings.map(({ reason }) => reason)).to.deep.equal(['ap2_replayed'])
+    expect(again.call.get(mandates)).to.deep.equal({
+      record: { verified: false, reason: 'ap2_replayed' },
+      headers: {},
+    })
+  })
+
+  it('refuses a repeat that no stage answers, directly before it would be sent', async () => {
+    await run({})
+    const { outcome, call } = await run({})
+    expect(outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })
+    expect(call.findings).to.deep.include({
+      reason: 'ap2_replayed',
+      stage: 'ap2',
+      level: 'gateway',
+      detail: 'the mandate was used by another call',
+      isLate: true,
+    })
+  })
+})
