@@ -4,7 +4,8 @@ import type { Stage } from '@svc/core'
 import { expect } from 'chai'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import { Provider } from 'oidc-provider'
-import { present, Rig, why } from './rig.js'
+import { why } from '../../support/stage-rig.js'
+import { AuthnRig, present } from './rig.js'
 
 const resource = 'https://gateway.example/mcp'
 
@@ -14,12 +15,12 @@ async function signingKey(kid: string): Promise<JWK> {
 }
 
 describe('authn: an OpenID Connect provider', () => {
-  let rig: Rig
+  let rig: AuthnRig
   let server: Server
   let issuer: string
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
     server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -29,7 +30,7 @@ describe('authn: an OpenID Connect provider', () => {
   afterEach(async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
-    await rig.stop()
+    await rig[Symbol.asyncDispose]()
   })
 
   /** Replaces the provider by one with these keys, the first of which signs. */
@@ -89,7 +90,7 @@ describe('authn: an OpenID Connect provider', () => {
     const { jwks_uri } = await discovered()
     // The provider uses the system clock.
     rig.clock.advance(Date.now() - rig.clock.now())
-    return rig.start({ oidc: { issuer, audience: resource, jwks_uri } })
+    return rig.stage({ issuer, audience: resource, jwks_uri })
   }
 
   it('issues access tokens that are accepted, as the service agent they name', async () => {

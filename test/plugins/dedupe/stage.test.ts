@@ -1,8 +1,9 @@
-import { type Call, dedupe, type Outcome, Refusal } from '@svc/core'
+import { dedupe, type Outcome, Refusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
 import { makeCall } from '../../support/call.js'
+import { explain } from '../../support/stage-rig.js'
 import { answered, DedupeRig, keyed, textOf } from './rig.js'
 
 describe('the dedupe stage', () => {
@@ -142,19 +143,12 @@ describe('the dedupe stage', () => {
 
   it('explains itself without claiming anything', async () => {
     const running = await rig.pipeline({ ttlSec: 60, duplicatePolicy: 'reject' })
-    const said: string[] = []
     const { stage } = running.stages[0]!
-    const explain = (call: Call) =>
-      stage.explain?.(
-        call,
-        async () => answered(),
-        (line) => said.push(line),
-      )
-    await explain(keyed())
-    await explain(keyed({ request: { kind: 'resource' } }))
-    expect(said).to.deep.equal([
+    expect((await explain(stage, keyed())).lines).to.deep.equal([
       'a call with an idempotency key runs once; a duplicate within 60 s is refused',
       'keys are kept by the bound DedupeStore; an explanation claims none',
+    ])
+    expect((await explain(stage, keyed({ request: { kind: 'resource' } }))).lines).to.deep.equal([
       'only calls of tools are looked at',
     ])
     expect(rig.store.asked).to.deep.equal([])

@@ -1,27 +1,16 @@
-import {
-  type Call,
-  type ExternalDecision,
-  externalDecision,
-  type Finding,
-  type Outcome,
-  verdict,
-} from '@svc/core'
+import { type ExternalDecision, externalDecision, type Finding, verdict } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { StageRig, send, served } from '../../support/stage-rig.js'
 import { idOf, startRig } from './escalation/rig.js'
 
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
 
 async function handle(section: object, judged: ExternalDecision, ...findings: Finding[]) {
-  const stage = createStage(enforcementPlugin, section, makeContext())
-  const call: Call = makeCall()
-  for (const finding of findings) call.addFinding(finding)
+  const call = makeCall({ findings })
   call.set(externalDecision, judged)
-  const outcome = await stage.handle(call, async () => served)
+  const { outcome } = await send(new StageRig().create(enforcementPlugin, section), call)
   const effects = call.findings.map(({ reason }) => `${reason}: ${call.need(verdict).effectOf(reason)}`)
   return { call, outcome, effects }
 }

@@ -1,25 +1,20 @@
-import { bind, type Call, denied, type Finding, type Outcome, services, tokens, verdict } from '@svc/core'
+import { type Call, denied, type Finding, type Outcome, services, verdict } from '@svc/core'
 import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { createStage, FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { explain as explainStage, StageRig, send, served } from '../../support/stage-rig.js'
 import { risky, rule, startRig } from './escalation/rig.js'
 
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
-
 function callWith(...findings: Finding[]): Call {
-  const call = makeCall()
-  for (const finding of findings) call.addFinding(finding)
-  return call
+  return makeCall({ findings })
 }
 
 function stageOf(section: object) {
-  return createStage(enforcementPlugin, section, makeContext())
+  return new StageRig().create(enforcementPlugin, section)
 }
 
 async function handle(section: object, call: Call): Promise<Outcome> {
-  return stageOf(section).handle(call, async () => served)
+  return (await send(stageOf(section), call)).outcome
 }
 
 const notListed: Finding = {
@@ -108,15 +103,7 @@ describe('enforcement', () => {
   })
 
   describe('explain', () => {
-    async function explain(section: object, call: Call) {
-      const lines: string[] = []
-      const outcome = await stageOf(section).explain?.(
-        call,
-        async () => served,
-        (line) => lines.push(line),
-      )
-      return { lines, outcome }
-    }
+    const explain = (section: object, call: Call) => explainStage(stageOf(section), call)
 
     it('names the rule and what it makes of each finding', async () => {
       const { lines, outcome } = await explain(
@@ -148,16 +135,10 @@ describe('enforcement', () => {
     describe('of what people decide', () => {
       const explained = async (rule: object = {}, findings = [risky]) => {
         await using rig = await startRig({ rule })
-        const lines: string[] = []
-        const call = rig.make({ findings })
-        const outcome = await rig.stage.explain?.(
-          call,
-          async () => served,
-          (line) => lines.push(line),
-        )
+        const explanation = await explainStage(rig.stage, rig.make({ findings }))
         expect(await rig.service.list({ limit: 1 })).to.deep.equal([])
         expect(rig.events).to.deep.equal([])
-        return { lines, outcome }
+        return explanation
       }
 
       it('says who would decide how, and opens nothing', async () => {
@@ -199,13 +180,11 @@ describe('enforcement', () => {
   })
 
   it('opens nothing and offers no service where nothing escalates', async () => {
-    const context = makeContext({ stateDir: '/nowhere/at/all' })
-    const stage = createStage(enforcementPlugin, { escalate_on: ['egress_violation'] }, context)
-    await stage.start?.(new AbortController().signal)
+    await using rig = new StageRig({ stateDir: '/nowhere/at/all' })
+    const stage = await rig.start(enforcementPlugin, { escalate_on: ['egress_violation'] })
     expect(stage.ready?.()).to.equal(undefined)
     expect(stage.offer?.(services.escalations)).to.equal(undefined)
-    expect(context.resources.size).to.equal(0)
-    await stage.stop?.()
+    expect(rig.context.resources.size).to.equal(0)
   })
 
   it('is not ready, and lets nothing that escalates through, while its store cannot be asked', async () => {
@@ -223,29 +202,23 @@ describe('enforcement', () => {
 
   it('does not start where its Redis cannot be reached, and holds nothing of it', async () => {
     const record: unknown = async () => undefined
-    const context = makeContext({
-      facts: { escalation: rule },
-      service: <T>() => record as T,
-    })
-    bind(context.container, tokens.Clock, { useValue: new FakeClock() })
+    await using rig = new StageRig({ facts: { escalation: rule }, service: <T>() => record as T })
     const escalations = {
       adapter: 'redis',
       redisUrl: 'redis://:secret-word@127.0.0.1:1',
       redis: { connectTimeoutMs: 200 },
     }
-    const stage = createStage(enforcementPlugin, { escalations }, context)
-    const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
+    const [start] = await Promise.allSettled([rig.start(enforcementPlugin, { escalations })])
     expect(start)
       .to.have.nested.property('reason.message')
       .that.matches(/^Redis cannot be reached/)
       .and.does.not.include('secret-word')
-    expect(context.resources.size).to.equal(0)
+    expect(rig.context.resources.size).to.equal(0)
   })
 
   it('does not start where nobody records what people decide', async () => {
-    const context = makeContext({ facts: { escalation: rule } })
-    const stage = createStage(enforcementPlugin, {}, context)
-    const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
+    await using rig = new StageRig({ facts: { escalation: rule } })
+    const [start] = await Promise.allSettled([rig.start(enforcementPlugin)])
     expect(start).to.have.nested.property(
       'reason.message',
       'escalations must be recorded, and no stage records them',

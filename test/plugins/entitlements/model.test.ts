@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { acme, reasonFor } from './stage.js'
+import { acme, reasonFor } from './rig.js'
 
 interface Lists {
   allowlist?: string[]

@@ -1,13 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bind, resolveOptional, tokens } from '@svc/core'
+import { resolveOptional, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { checkSection } from '../../support/check.js'
-import { makeContext } from '../../support/context.js'
+import { StageRig } from '../../support/stage-rig.js'
 import { countOne } from './rig.js'
 
 function mistakes(section: object): string[] {
@@ -117,9 +115,16 @@ describe('quotas: choice of the adapter', () => {
     }
   }
 
-  async function use(section: object, context = makeContext()) {
-    const stage = createStage(quotasPlugin, section, context)
-    await stage.start?.(new AbortController().signal)
+  let rig: StageRig
+
+  beforeEach(() => {
+    rig = new StageRig()
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  async function use(section: object) {
+    const stage = await rig.start(quotasPlugin, section)
     await countOne(stage)
     await stage.stop?.()
   }
@@ -132,29 +137,26 @@ describe('quotas: choice of the adapter', () => {
 
   it('takes what is bound, and leaves it open', async () => {
     const bound = new Named()
-    const context = makeContext()
-    bind(context.container, tokens.QuotaAdapter, { useValue: bound })
-    await use({}, context)
+    rig.bind(tokens.QuotaAdapter, bound)
+    await use({})
     expect(bound).to.include({ asked: 1, closed: 0 })
   })
 
   it('takes what is registered under the name, and closes what it made', async () => {
     const made = new Named()
-    const context = makeContext()
-    bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => made]]) })
-    await use({ adapter: 'ours' }, context)
+    rig.bind(quotaAdapters, new Map([['ours', () => made]]))
+    await use({ adapter: 'ours' })
     expect(made).to.include({ asked: 1, closed: 1 })
   })
 
   it('fails at load for a name that nobody registered, naming those it knows', () => {
-    const context = makeContext()
-    bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
+    rig.bind(quotaAdapters, new Map([['ours', () => new Named()]]))
     const check = (adapter: string) =>
       checkSection(
         quotasPlugin,
         { adapter },
         {},
-        { bindingOf: (token) => resolveOptional(context.container, token) },
+        { bindingOf: (token) => resolveOptional(rig.context.container, token) },
       )
     expect(check('ours')).to.deep.equal([])
     expect(check('theirs')).to.deep.equal([
@@ -164,29 +166,23 @@ describe('quotas: choice of the adapter', () => {
   })
 
   it('opens nothing before the start, and lets go once on stop', async () => {
-    const context = makeContext()
-    const stage = createStage(quotasPlugin, { adapter: 'memory' }, context)
+    const { resources } = rig.context
+    const stage = rig.create(quotasPlugin, { adapter: 'memory' })
     await stage.stop?.()
-    expect(context.resources.size).to.equal(0)
+    expect(resources.size).to.equal(0)
     await stage.start?.(new AbortController().signal)
-    expect(context.resources.size).to.equal(1)
+    expect(resources.size).to.equal(1)
     await stage.stop?.()
     await stage.stop?.()
-    expect(context.resources.size).to.equal(0)
+    expect(resources.size).to.equal(0)
   })
 
   it('keeps lmdb in the directory that the policy names, from the policy on, else below the state', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
-    try {
-      const context = makeContext({ baseDir: home, stateDir: join(home, 'state') })
-      await use({ adapter: 'lmdb' }, context)
-      await use({ adapter: 'lmdb', dir: 'counts' }, context)
-      expect(existsSync(join(home, 'state', 'quotas', 'data.mdb'))).to.equal(true)
-      expect(existsSync(join(home, 'counts', 'data.mdb'))).to.equal(true)
-      expect(context.resources.size).to.equal(0)
-    } finally {
-      rmSync(home, { recursive: true })
-    }
+    await use({ adapter: 'lmdb' })
+    await use({ adapter: 'lmdb', dir: 'counts' })
+    expect(existsSync(join(rig.home, 'state', 'quotas', 'data.mdb'))).to.equal(true)
+    expect(existsSync(join(rig.home, 'counts', 'data.mdb'))).to.equal(true)
+    expect(rig.context.resources.size).to.equal(0)
   })
 
   it('loads no store that the policy does not use', () => {
@@ -205,29 +201,18 @@ describe('quotas: choice of the adapter', () => {
   })
 
   it('does not start with a directory that cannot be opened', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
-    try {
-      writeFileSync(join(home, 'quotas'), '')
-      const context = makeContext({ stateDir: home })
-      const [start] = await Promise.allSettled([use({ adapter: 'lmdb' }, context)])
-      expect(start).to.have.nested.property('reason.message').that.includes('cannot be opened')
-      expect(context.resources.size).to.equal(0)
-    } finally {
-      rmSync(home, { recursive: true })
-    }
+    mkdirSync(rig.context.stateDir)
+    writeFileSync(join(rig.context.stateDir, 'quotas'), '')
+    const [start] = await Promise.allSettled([use({ adapter: 'lmdb' })])
+    expect(start).to.have.nested.property('reason.message').that.includes('cannot be opened')
+    expect(rig.context.resources.size).to.equal(0)
   })
 
   it('keeps the counts of the memory adapter across a reload', async () => {
-    const context = makeContext()
-    const section = quotasPlugin.schema.parse({ adapter: 'memory' })
-    const { signal } = new AbortController()
-    const old = createStage(quotasPlugin, section, context)
-    await old.start?.(signal)
+    const old = await rig.start(quotasPlugin, { adapter: 'memory' })
     expect(await countOne(old, { callsPerDay: 1 })).to.have.property('kind', 'completed')
-    const next = createStage(quotasPlugin, section, context)
-    await next.start?.(signal)
+    const next = await rig.start(quotasPlugin, { adapter: 'memory' })
     await old.stop?.()
     expect(await countOne(next, { callsPerDay: 1 })).to.have.property('code', 'QUOTA_EXCEEDED')
-    await next.stop?.()
   })
 })

@@ -12,10 +12,9 @@ import { Pipeline } from '@svc/core/pipeline'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
-import { KEY, limited, QuotasRig, run, served } from './rig.js'
+import { explain, sendWithHolds, served } from '../../support/stage-rig.js'
+import { KEY, limited, QuotasRig, run } from './rig.js'
 
 describe('quotas', () => {
   let rig: QuotasRig
@@ -23,6 +22,8 @@ describe('quotas', () => {
   beforeEach(() => {
     rig = new QuotasRig()
   })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('returns the outcome untouched when no limit applies', async () => {
     const stage = await rig.started()
@@ -55,7 +56,7 @@ describe('quotas', () => {
         },
       ),
     )
-    rig.now = Date.UTC(2026, 5, 16)
+    rig.clock.set(Date.UTC(2026, 5, 16))
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.have.property('kind', 'completed')
   })
 
@@ -78,7 +79,7 @@ describe('quotas', () => {
         },
       ),
     )
-    rig.now += 2000
+    rig.clock.advance(2000)
     expect(await run(stage, limited(limit))).to.have.property('kind', 'completed')
   })
 
@@ -90,7 +91,7 @@ describe('quotas', () => {
   })
 
   it('tells what is left on an answer, and leaves the answer itself alone', async () => {
-    const answer: Completed = { ...(served as Completed), headers: { 'x-own': '1' } }
+    const answer: Completed = { ...served, headers: { 'x-own': '1' } }
     const outcome = await run(
       await rig.started(),
       limited(
@@ -164,10 +165,10 @@ describe('quotas', () => {
 
   it('counts no call whose holds were committed and that still was not sent', async () => {
     const stage = await rig.started()
-    await new Pipeline([{ name: 'quotas', stage }], async (call) => {
+    await sendWithHolds('quotas', stage, limited({ callsPerDay: 100 }), async (call) => {
       await call.commitHolds()
       return failed('UPSTREAM_UNREACHABLE', 'connection refused')
-    }).run(limited({ callsPerDay: 100 }))
+    })
     expect(await rig.remaining(KEY)).to.equal(100)
   })
 
@@ -182,10 +183,10 @@ describe('quotas', () => {
 
   it('gives a call back to the day it was counted in', async () => {
     const stage = await rig.started()
-    rig.now = Date.UTC(2026, 5, 16) - 1
+    rig.clock.set(Date.UTC(2026, 5, 16) - 1)
     const overMidnight: Stage = {
       handle: async (_call, next) => {
-        rig.now += 2
+        rig.clock.advance(2)
         return next()
       },
     }
@@ -255,26 +256,19 @@ describe('quotas', () => {
   })
 
   it('is a fault, not an open door, without a start', async () => {
-    const stage = createStage(quotasPlugin, { adapter: rig.memory }, makeContext())
+    const stage = rig.create(quotasPlugin, { adapter: rig.memory })
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
   describe('explain', () => {
-    async function explain(call: Call): Promise<string[]> {
-      const lines: string[] = []
-      const stage = await rig.started()
-      expect(
-        await stage.explain?.(
-          call,
-          async () => served,
-          (line) => lines.push(line),
-        ),
-      ).to.equal(served)
+    async function explained(call: Call): Promise<string[]> {
+      const { lines, outcome } = await explain(await rig.started(), call)
+      expect(outcome).to.equal(served)
       return lines
     }
 
     it('names every limit and counts nothing', async () => {
-      const lines = await explain(
+      const lines = await explained(
         limited({ callsPerDay: 7, ratePerSec: 2 }, { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 3 }),
       )
       expect(lines).to.deep.equal([
@@ -286,8 +280,8 @@ describe('quotas', () => {
     })
 
     it('says that no limit applies, or that none would', async () => {
-      expect(await explain(limited())).to.deep.equal(['no limit applies'])
-      expect(await explain(makeCall({ request: { kind: 'protocol' } }))).to.deep.equal([
+      expect(await explained(limited())).to.deep.equal(['no limit applies'])
+      expect(await explained(makeCall({ request: { kind: 'protocol' } }))).to.deep.equal([
         'protocol requests are not counted',
       ])
     })

@@ -2,7 +2,8 @@ import { failed, type QuotaAdapter } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { KEY, limited, NOON, QuotasRig, run, served } from './rig.js'
+import { served } from '../../support/stage-rig.js'
+import { KEY, limited, NOON, QuotasRig, run } from './rig.js'
 
 describe('quotas: when the store fails', () => {
   let rig: QuotasRig
@@ -10,6 +11,8 @@ describe('quotas: when the store fails', () => {
   beforeEach(() => {
     rig = new QuotasRig()
   })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   const answers = {
     'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },
