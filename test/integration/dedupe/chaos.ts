@@ -1,8 +1,8 @@
 // `npm run chaos:dedupe`: the mishaps in full. Prints the seed, the rounds and what came of them.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import type { StoreName } from './fleet.js'
-import { type Mishap, mishaps } from './mishaps.js'
+import { Fleet, type StoreName } from './fleet.js'
+import { GATEWAYS, type Mishap, mishaps } from './mishaps.js'
 
 const stores: readonly StoreName[] = ['redis', 'lmdb']
 const all: readonly Mishap[] = ['kill', 'pause', 'store']
@@ -44,7 +44,8 @@ async function run(mishap: Mishap, store: StoreName, rounds: number, seed: numbe
     say(`${mishap}, ${store}: seed ${seed}, ${rounds} rounds, ${seconds} s: ${result}`)
   }
   try {
-    const figures = Object.entries(await mishaps(mishap, rounds, seed, store))
+    await using fleet = await Fleet.start(GATEWAYS, store)
+    const figures = Object.entries(await mishaps(fleet, mishap, rounds, seed))
     tell(`passed (${figures.map(([what, figure]) => `${what} ${figure}`).join(', ')})`)
   } catch (fault) {
     tell(`FAILED: ${fault instanceof Error ? fault.message : String(fault)}`)

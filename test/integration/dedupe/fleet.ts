@@ -19,6 +19,8 @@ export interface Answer {
 
 export class Fleet implements AsyncDisposable {
   readonly upstream: TestUpstream
+  /** How long the upstream takes for a call, in milliseconds. */
+  upstreamMs: () => number = () => 0
   #home: string
   #redis: RedisServer | undefined
   #members: { readonly process: Running; readonly url: string }[] = []
@@ -30,14 +32,13 @@ export class Fleet implements AsyncDisposable {
     this.#redis = redis
   }
 
-  /** `upstreamMs` tells how long the upstream takes for a call. */
-  static async start(size: number, store: StoreName, upstreamMs: () => number): Promise<Fleet> {
+  static async start(size: number, store: StoreName): Promise<Fleet> {
     const home = await mkdtemp(join(tmpdir(), 'svc-fleet-'))
     const redis =
       store === 'redis' ? await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']) : undefined
     const upstream = await startUpstream((call, response) => {
       const run = fleet.runs(call.headers['idempotency-key'])
-      setTimeout(() => response.end(JSON.stringify({ run, args: JSON.parse(call.body) })), upstreamMs())
+      setTimeout(() => response.end(JSON.stringify({ run, args: JSON.parse(call.body) })), fleet.upstreamMs())
     })
     const fleet = new Fleet(home, upstream, redis)
     try {

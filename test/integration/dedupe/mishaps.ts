@@ -2,7 +2,7 @@
 // must never see a key twice, and every key comes to a definite end.
 import { expect } from 'chai'
 import { Chance } from '../../support/chance.js'
-import { type Answer, Fleet, type StoreName } from './fleet.js'
+import type { Answer, Fleet } from './fleet.js'
 
 /** A gateway is killed, or stopped for longer than its leases last; or the store is killed. */
 export type Mishap = 'kill' | 'pause' | 'store'
@@ -16,7 +16,7 @@ export interface Figures {
   heard: number
 }
 
-const GATEWAYS = 3
+export const GATEWAYS = 3
 const CALLERS = 6
 
 /** Longest work of the upstream, latest moment of the mishap, and longest stop, in milliseconds. */
@@ -27,20 +27,18 @@ const STOPPED = 1500
 /** Milliseconds within which a key must have come to its end: leases are of a second. */
 const PATIENCE = 20_000
 
-/** Runs `count` rounds; the first has `seed`, each next one a seed higher. Rejects with the seed that failed. */
-export async function mishaps(
-  mishap: Mishap,
-  count: number,
-  seed: number,
-  store: StoreName,
-): Promise<Figures> {
+/**
+ * Runs `count` rounds on a fleet of `GATEWAYS`; the first has `seed`, each next one a seed higher. Rejects with the seed
+ * that failed.
+ */
+export async function mishaps(fleet: Fleet, mishap: Mishap, count: number, seed: number): Promise<Figures> {
   const figures: Figures = { broken: 0, answered: 0, unknown: 0, heard: 0 }
   let chance = new Chance(seed)
-  await using fleet = await Fleet.start(GATEWAYS, store, () => chance.int(0, WORK))
+  fleet.upstreamMs = () => chance.int(0, WORK)
   for (let each = seed; each < seed + count; each++) {
     chance = new Chance(each)
     try {
-      await round(fleet, chance, { mishap, key: `key-${each}` }, figures)
+      await round(fleet, chance, { mishap, key: `${mishap}-${each}` }, figures)
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause)
       throw new Error(`the round with seed ${each} failed: ${reason}`, { cause })
