@@ -2,11 +2,9 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
+import { propertyRuns } from '../../../support/property-runs.js'
 import { sendRaw } from '../../../support/raw.js'
 import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
-
-/** Long runs are for by hand: `SVC_FUZZ_RUNS=20000`. */
-const runs = Number(process.env['SVC_FUZZ_RUNS'] ?? 400)
 
 const start = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
 const whole = [
@@ -112,7 +110,7 @@ describe('requests with bytes put in, taken out and changed', () => {
   })
 
   it('are answered as HTTP or not at all, and nothing but calls goes upstream', async function () {
-    this.timeout(Math.max(60_000, runs * 100))
+    this.timeout(propertyRuns(60_000))
     const one = fc.asyncProperty(fc.array(attack, { minLength: 100, maxLength: 100 }), async (attacks) => {
       upstream.calls.splice(0)
       const answers = await Promise.all(attacks.map((text) => sendRaw(gateway.url, text)))
@@ -125,8 +123,7 @@ describe('requests with bytes put in, taken out and changed', () => {
         expect(headers).not.to.have.any.keys('transfer-encoding', 'upgrade', 'expect', 'trailer')
       }
     })
-    await fc.assert(one, { numRuns: Math.ceil(runs / 100) })
-    // It is none the worse for it.
+    await fc.assert(one, { numRuns: propertyRuns(1) })
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
     expect(gateway.log.lines.filter(({ level }) => level === 'error')).to.deep.equal([])
   })
