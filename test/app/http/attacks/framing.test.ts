@@ -1,8 +1,7 @@
 // Requests of which two servers on the way may see different ends (request smuggling), sent byte by byte.
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { sendRaw } from '../../../support/raw.js'
-import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
+import { AttackedGateway } from './rig.js'
 
 const start = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
 const chunked = 'transfer-encoding: chunked\r\n'
@@ -11,20 +10,7 @@ const body = '2\r\n{}\r\n0\r\n\r\n'
 const smuggled = 'POST /mcp/files/smuggled@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}'
 
 describe('framing', () => {
-  let upstream: TestUpstream
-  let gateway: TestGateway
-
-  before(async () => {
-    upstream = await startUpstream()
-    gateway = await startTestGateway({ targets: { files: upstream.url } })
-  })
-
-  beforeEach(() => upstream.calls.splice(0))
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+  const at = new AttackedGateway()
 
   const refused: readonly (readonly [title: string, request: string])[] = [
     ['both length headers', `${start}content-length: 2\r\n${chunked}\r\n${body}`],
@@ -76,15 +62,15 @@ describe('framing', () => {
   ]
   for (const [title, request] of refused) {
     it(`refuses ${title}, and closes the connection`, async () => {
-      const { statuses, text } = await sendRaw(gateway.url, request)
+      const { statuses, text } = await sendRaw(at.gateway.url, request)
       expect(statuses).to.deep.equal([400])
       expect(text).to.contain('"error":"BAD_REQUEST"').and.to.contain('"sent":false')
-      expect(upstream.calls).to.have.length(0)
+      expect(at.upstream.calls).to.have.length(0)
     })
   }
 
   it('has a trace id in the refusal of what the parser cannot read', async () => {
-    const { text } = await sendRaw(gateway.url, `${start}content-length: +2\r\n\r\n{}`)
+    const { text } = await sendRaw(at.gateway.url, `${start}content-length: +2\r\n\r\n{}`)
     const [, inHeader] = /\r\nx-trace-id: ([0-9a-f]{32})\r\n/.exec(text) ?? []
     const [, inBody] = /"trace_id":"([0-9a-f]{32})"/.exec(text) ?? []
     expect(inHeader).to.equal(inBody).and.not.to.equal(undefined)
@@ -105,30 +91,30 @@ describe('framing', () => {
   ]
   for (const [title, request] of accepted) {
     it(`takes ${title}`, async () => {
-      expect((await sendRaw(gateway.url, request)).statuses).to.deep.equal([200])
-      expect(upstream.calls.map(({ body }) => body)).to.deep.equal(['{}'])
+      expect((await sendRaw(at.gateway.url, request)).statuses).to.deep.equal([200])
+      expect(at.upstream.calls.map(({ body }) => body)).to.deep.equal(['{}'])
     })
   }
 
   it('takes the body of a GET for a body, and not for the next request', async () => {
     const get = `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: ${smuggled.length}\r\n\r\n${smuggled}`
-    expect((await sendRaw(gateway.url, get)).statuses).to.deep.equal([200])
-    expect(upstream.calls).to.have.length(0)
+    expect((await sendRaw(at.gateway.url, get)).statuses).to.deep.equal([200])
+    expect(at.upstream.calls).to.have.length(0)
   })
 
   it('serves nothing that follows a request which it has refused', async () => {
     const { statuses } = await sendRaw(
-      gateway.url,
+      at.gateway.url,
       `${start}transfer-encoding: gzip, chunked\r\n\r\n${body}${smuggled}`,
     )
     expect(statuses).to.deep.equal([400])
-    expect(upstream.calls).to.have.length(0)
+    expect(at.upstream.calls).to.have.length(0)
   })
 
   it('sends a body that it serialises anew, with one length', async () => {
-    await sendRaw(gateway.url, `${start}connection: close\r\n${chunked}\r\n9\r\n{ "a": 1}\r\n0\r\n\r\n`)
-    expect(upstream.calls[0]?.body).to.equal('{"a":1}')
-    expect(upstream.calls[0]?.headers).to.include({ 'content-length': '7' })
-    expect(upstream.calls[0]?.headers).not.to.have.any.keys('transfer-encoding', 'trailer', 'te')
+    await sendRaw(at.gateway.url, `${start}connection: close\r\n${chunked}\r\n9\r\n{ "a": 1}\r\n0\r\n\r\n`)
+    expect(at.upstream.calls[0]?.body).to.equal('{"a":1}')
+    expect(at.upstream.calls[0]?.headers).to.include({ 'content-length': '7' })
+    expect(at.upstream.calls[0]?.headers).not.to.have.any.keys('transfer-encoding', 'trailer', 'te')
   })
 })
