@@ -50,7 +50,11 @@ export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
       return (await pipeline).run(running)
     },
     async stop() {
-      await (await pipeline)?.stop()
+      try {
+        await (await pipeline)?.stop()
+      } finally {
+        await builder.close()
+      }
     },
   }
 }

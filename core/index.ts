@@ -80,6 +80,7 @@ export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
 export { lateBound } from './plugin/late-bound.js'
+export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
   type ConsolePanel,

@@ -6,6 +6,7 @@ import type { McpProxy } from '../mcp/proxy.js'
 import type { HostConfig } from '../policy/config.js'
 import { Router } from '../routes/router.js'
 import { TenantCallLimit } from '../routes/tenant-call-limit.js'
+import { TenantConnections } from '../routes/tenant-connections.js'
 import { Certificates } from '../tls/certificates.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import type { GatewayBuilder } from './builder.js'
@@ -50,12 +51,14 @@ export class CallListener {
     const router = new Router({
       clock,
       ids: resolve(bindings, tokens.Ids),
+      tenant,
       logger,
       limitedLogger: new LimitedLogger(logger, clock),
       maxBodyBytes: server.maxBodyBytes,
       mcp,
       upstream,
-      tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, tenant),
+      tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant),
+      tenantConnections: new TenantConnections(server.maxConnectionsPerTenant),
       activePolicy: () => policies.current,
       draining: () => parts.draining(),
       warnings: () => [...(certificates?.warnings() ?? []), ...parts.warnings()],

@@ -26,6 +26,8 @@ export interface GatewayOptions extends Partial<MiddlewareConfig> {
   server?: HostOptions['server']
   /** The listener for operators and reviewers; none where it is absent. */
   admin?: HostOptions['admin']
+  /** Webhooks that are told of events. */
+  notices?: HostOptions['notices']
   /** The order of stages, outermost first. */
   pipeline?: string[]
   /** Plugins from code, beside those that ship. */

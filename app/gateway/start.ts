@@ -1,4 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
+import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
@@ -10,6 +11,9 @@ import { CallListener } from './call-listener.js'
 import type { GatewayOptions } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
+
+/** Of the mistakes of a refused policy, in a notice. */
+const maxMessage = 2_000
 
 /** Where a gateway listens. */
 export interface Listening {
@@ -138,8 +142,12 @@ class Gateway implements GatewayHandle {
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
       this.#admin?.countReload('success')
+      const data = { policy_sha256: policy.sha256 }
+      this.#builder.notices.send({ type: 'policy.reloaded', data })
     } catch (fault) {
       this.#admin?.countReload('refused')
+      const message = messageOf(fault).slice(0, maxMessage)
+      this.#builder.notices.send({ type: 'policy.refused', data: { message } })
       throw fault
     }
   }
@@ -166,7 +174,7 @@ class Gateway implements GatewayHandle {
     try {
       await this.#policies?.stop()
     } finally {
-      await this.#upstream?.close()
+      await Promise.all([this.#upstream?.close(), this.#builder.close()])
     }
   }
 }
