@@ -32,12 +32,12 @@ describe('examples/runtime-evaluator', () => {
   })
 
   it('denies refunds and takes the customer out of invoices', async () => {
-    await using desk = await startUpstream((_call, response) => {
+    await using billing = await startUpstream((_call, response) => {
       response.setHeader('content-type', 'application/json')
       response.end('{"id":"INV-1001","customer":"Ada","note":"ada@example.com"}')
     })
     await using gateway = await startTestGateway({
-      targets: { billing: desk.url },
+      targets: { billing: billing.url },
       runtime: { enforcement: { mode: 'remote', remote: { endpoint: evaluator.url } } },
     })
     const refund = await gateway.invoke('/mcp/billing/refund_payment@1.0.0')
@@ -50,7 +50,7 @@ describe('examples/runtime-evaluator', () => {
     })
   })
 
-  it('refuses what is no request of the protocol, and whoever has no key', async () => {
+  it('refuses other requests than those of the protocol, and requests without its key', async () => {
     const post = (url: string, body: string, headers = {}) =>
       fetch(url, { method: 'POST', headers, body }).then(({ status }) => status)
     expect(await post(evaluator.url, '{')).to.equal(400)

@@ -285,7 +285,10 @@ describe('a remote runtime', () => {
         message:
           'Denied: runtime_denied (runtime, gateway): found: tool_not_in_allowlist (tool_not_in_allowlist).',
       })
-      expect(evaluator.asked.map(({ context }) => context.tool)).to.deep.equal(['echo@1.0.0', 'read@1.0.0'])
+      expect(evaluator.requests.map(({ context }) => context.tool)).to.deep.equal([
+        'echo@1.0.0',
+        'read@1.0.0',
+      ])
     } finally {
       await evaluator.close()
     }
