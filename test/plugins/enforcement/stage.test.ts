@@ -39,7 +39,7 @@ describe('enforcement', () => {
     )
   })
 
-  it('says why, whose rule it was, and that nothing was sent', async () => {
+  it('names the reason and the level of the rule, and says that nothing was sent', async () => {
     expect(await handle({ deny_on: ['tool_not_in_allowlist'] }, callWith(notListed))).to.deep.equal({
       kind: 'denied',
       sent: 'no',
@@ -80,7 +80,7 @@ describe('enforcement', () => {
     expect(outcome).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED' })
   })
 
-  it('leaves its rule for what is found after the send', async () => {
+  it('provides its verdict for findings after the send', async () => {
     const call = callWith()
     let seen: string | undefined
     await stageOf({ deny_on: ['payload_too_large'] }).handle(call, async () => {
@@ -105,7 +105,7 @@ describe('enforcement', () => {
   describe('explain', () => {
     const explain = (section: object, call: Call) => explainStage(stageOf(section), call)
 
-    it('names the rule and what it makes of each finding', async () => {
+    it('names the rule and its effect on each finding', async () => {
       const { lines, outcome } = await explain(
         { deny_on: ['payload_too_large'] },
         callWith(notListed, tooLarge),
@@ -127,12 +127,12 @@ describe('enforcement', () => {
       expect(outcome).to.equal(served)
     })
 
-    it('speaks of every finding where deny_on is absent', async () => {
+    it('says that every finding denies where deny_on is absent', async () => {
       const { lines } = await explain({}, callWith())
       expect(lines[0]).to.equal('mode enforce: every finding denies (deny_on is absent)')
     })
 
-    describe('of what people decide', () => {
+    describe('of escalations', () => {
       const explained = async (rule: object = {}, findings = [risky]) => {
         await using rig = await startRig({ rule })
         const explanation = await explainStage(rig.stage, rig.make({ findings }))
@@ -141,7 +141,7 @@ describe('enforcement', () => {
         return explanation
       }
 
-      it('says who would decide how, and opens nothing', async () => {
+      it('says who would decide and how, without opening an escalation', async () => {
         const rule = { minApprovals: 2, requiredRoles: ['legal'], vetoRoles: ['ops'] }
         const { lines, outcome } = await explained(rule)
         const words =
@@ -158,13 +158,13 @@ describe('enforcement', () => {
         })
       })
 
-      it('says that nobody would be asked', async () => {
+      it('says that auto_allow asks no reviewer', async () => {
         const { lines, outcome } = await explained({ strategy: 'auto_allow' })
         expect(lines.at(-1)).to.equal('would escalate: auto_allow, approved at once and recorded')
         expect(outcome).to.equal(served)
       })
 
-      it('says which set decides, and what the time does', async () => {
+      it('names the approval set and the timeout action', async () => {
         const rule = { strategy: 'single_approver', approvalSetId: 'sec', timeoutAction: 'auto_approve' }
         const { lines } = await explained(rule)
         expect(lines.at(-1)).to.equal(
@@ -172,7 +172,7 @@ describe('enforcement', () => {
         )
       })
 
-      it('lets another finding deny, and none pass', async () => {
+      it('is denied by another finding, and passes without findings', async () => {
         expect((await explained({}, [risky, tooLarge])).outcome).to.include({ code: 'PAYLOAD_TOO_LARGE' })
         expect((await explained({}, [])).outcome).to.equal(served)
       })
@@ -187,7 +187,7 @@ describe('enforcement', () => {
     expect(rig.context.resources.size).to.equal(0)
   })
 
-  it('is not ready, and lets nothing that escalates through, while its store cannot be asked', async () => {
+  it('is not ready and refuses calls that escalate while its store fails', async () => {
     const down = new Error('down')
     const store = Object.assign(new MemoryEscalationStore(), { latest: () => Promise.reject(down) })
     await using rig = await startRig({ store })
@@ -200,7 +200,7 @@ describe('enforcement', () => {
     expect(rig.stage.ready?.()).to.equal('the escalation store is not open')
   })
 
-  it('does not start where its Redis cannot be reached, and holds nothing of it', async () => {
+  it('does not start when its Redis cannot be reached, and releases its resources', async () => {
     const record: unknown = async () => undefined
     await using rig = new StageRig({ facts: { escalation: rule }, service: <T>() => record as T })
     const escalations = {
@@ -216,7 +216,7 @@ describe('enforcement', () => {
     expect(rig.context.resources.size).to.equal(0)
   })
 
-  it('does not start where nobody records what people decide', async () => {
+  it('does not start when no stage records escalations', async () => {
     await using rig = new StageRig({ facts: { escalation: rule } })
     const [start] = await Promise.allSettled([rig.start(enforcementPlugin)])
     expect(start).to.have.nested.property(

@@ -19,7 +19,7 @@ describe('quotas: configuration', () => {
     expect(checkSection(quotasPlugin, {})[0]).to.match(/adapter: is missing; accepted is memory, lmdb, redis/)
   })
 
-  it('takes memory, a name, and in code an adapter', () => {
+  it('accepts memory, the name of a registered adapter, and an adapter object from code', () => {
     const adapter = new MemoryQuotaAdapter()
     expect(quotasPlugin.schema.parse({ adapter: 'memory' })).to.deep.equal({
       adapter: 'memory',
@@ -37,7 +37,7 @@ describe('quotas: configuration', () => {
   }
 
   for (const redisUrl of ['redis://h', 'rediss://u:p%40@h:6380/3', 'redis://[::1]:7000/']) {
-    it(`takes ${redisUrl} for redis`, () => {
+    it(`accepts ${redisUrl} for redis`, () => {
       expect(mistakes({ adapter: 'redis', redisUrl })).to.deep.equal([])
     })
   }
@@ -57,7 +57,7 @@ describe('quotas: configuration', () => {
     })
   }
 
-  it('wants the URL of redis where, and only where, redis is wanted', () => {
+  it('requires redisUrl for the adapter redis, and only for it', () => {
     expect(mistakes({ adapter: 'redis' })).to.deep.equal(['redisUrl: is required by the adapter redis'])
     expect(mistakes({ adapter: 'lmdb', redisUrl: 'redis://h', redis: {} })).to.deep.equal([
       'redisUrl: is for the adapter redis only',
@@ -65,7 +65,7 @@ describe('quotas: configuration', () => {
     ])
   })
 
-  it('takes a cluster or a sentinel, and further nodes of them', () => {
+  it('accepts a cluster or a sentinel, with further nodes', () => {
     const at = { adapter: 'redis', redisUrl: 'redis://h' }
     expect(mistakes({ ...at, redis: { cluster: true, nodes: ['a:7000', '[::1]:7001'] } })).to.deep.equal([])
     expect(mistakes({ ...at, redis: { sentinel: 'main', nodes: ['b:26379'] } })).to.deep.equal([])
@@ -82,7 +82,7 @@ describe('quotas: configuration', () => {
     ])
   })
 
-  it('takes a directory for lmdb alone', () => {
+  it('accepts a directory for lmdb only', () => {
     expect(mistakes({ adapter: 'lmdb', dir: 'counts' })).to.deep.equal([])
     expect(mistakes({ adapter: 'memory', dir: 'counts' })).to.deep.equal([
       'dir: is for the adapter lmdb only',
@@ -90,12 +90,12 @@ describe('quotas: configuration', () => {
   })
 
   for (const timeoutMs of [0, -1, 1.5, 60_001, '1000']) {
-    it(`refuses ${JSON.stringify(timeoutMs)} as a time to wait for the store`, () => {
+    it(`refuses ${JSON.stringify(timeoutMs)} as timeoutMs`, () => {
       expect(mistakes({ adapter: 'memory', timeoutMs })).to.have.lengthOf(1)
     })
   }
 
-  it('refuses a failure mode that there will never be, and unknown keys', () => {
+  it('refuses an unknown failure mode, and unknown keys', () => {
     expect(mistakes({ adapter: 'memory', failure_mode: 'maybe' })).to.have.lengthOf(1)
     expect(mistakes({ adapter: 'memory', redis_uri: '' })).to.have.lengthOf(1)
   })
@@ -129,27 +129,27 @@ describe('quotas: choice of the adapter', () => {
     await stage.stop?.()
   }
 
-  it('takes an adapter that is given in the section', async () => {
+  it('uses an adapter in the section', async () => {
     const adapter = new Named()
     await use({ adapter })
     expect(adapter.asked).to.equal(1)
   })
 
-  it('takes what is bound, and leaves it open', async () => {
+  it('uses a bound adapter, and does not close it', async () => {
     const bound = new Named()
     rig.bind(tokens.QuotaAdapter, bound)
     await use({})
     expect(bound).to.include({ asked: 1, closed: 0 })
   })
 
-  it('takes what is registered under the name, and closes what it made', async () => {
+  it('creates the adapter that is registered under the name, and closes it', async () => {
     const made = new Named()
     rig.bind(quotaAdapters, new Map([['ours', () => made]]))
     await use({ adapter: 'ours' })
     expect(made).to.include({ asked: 1, closed: 1 })
   })
 
-  it('fails at load for a name that nobody registered, naming those it knows', () => {
+  it('fails at load for an unregistered name, and lists the registered ones', () => {
     rig.bind(quotaAdapters, new Map([['ours', () => new Named()]]))
     const check = (adapter: string) =>
       checkSection(
@@ -165,7 +165,7 @@ describe('quotas: choice of the adapter', () => {
     expect(check('rediss')[0]).to.include('did you mean "redis"?')
   })
 
-  it('opens nothing before the start, and lets go once on stop', async () => {
+  it('opens nothing before the start, and releases its resource once on stop', async () => {
     const { resources } = rig.context
     const stage = rig.create(quotasPlugin, { adapter: 'memory' })
     await stage.stop?.()
@@ -177,7 +177,7 @@ describe('quotas: choice of the adapter', () => {
     expect(resources.size).to.equal(0)
   })
 
-  it('keeps lmdb in the directory that the policy names, from the policy on, else below the state', async () => {
+  it('stores lmdb below the state directory, or in a directory relative to the policy', async () => {
     await use({ adapter: 'lmdb' })
     await use({ adapter: 'lmdb', dir: 'counts' })
     expect(existsSync(join(rig.home, 'state', 'quotas', 'data.mdb'))).to.equal(true)

@@ -68,7 +68,7 @@ describe('quotas: while the store is down', () => {
   }
 
   describe('closed', () => {
-    it('refuses limited calls, lets unlimited ones through, and serves again as soon as it is back', async () => {
+    it('refuses limited calls, allows unlimited ones, and allows all as soon as the store is back', async () => {
       const stage = await started('closed')
       store.mode = 'down'
       expect(await countOne(stage)).to.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
@@ -78,14 +78,14 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage)).to.have.property('kind', 'completed')
     })
 
-    it('refuses a call that the store keeps waiting', async () => {
+    it('refuses a call when the store does not answer in time', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       expect(await countSilently(stage)).to.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
       expect(await countSilently(stage, { ratePerSec: 1 })).to.include({ code: 'STORE_UNAVAILABLE' })
     })
 
-    it('asks again as soon as a late answer comes, and gives back what that had counted', async () => {
+    it('uses the store again after a late answer, and refunds the count of that answer', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       await countSilently(stage)
@@ -98,7 +98,7 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage)).to.have.property('kind', 'completed')
     })
 
-    it('gives nothing back for a late refusal', async () => {
+    it('refunds nothing for a late refusal', async () => {
       const stage = await started('closed')
       await countOne(stage, { callsPerDay: 1 })
       store.mode = 'silent'
@@ -108,7 +108,7 @@ describe('quotas: while the store is down', () => {
       expect(await left()).to.equal(999)
     })
 
-    it('tells the log and counts the failures', async () => {
+    it('logs and counts the failures', async () => {
       const stage = await started('closed')
       store.mode = 'down'
       for (let call = 0; call < 3; call++) await countOne(stage)
@@ -127,7 +127,7 @@ describe('quotas: while the store is down', () => {
   })
 
   describe('open', () => {
-    it('lets calls through uncounted, and tells no figures it does not have', async () => {
+    it('allows calls uncounted, without headers about limits', async () => {
       const stage = await started('open')
       store.mode = 'down'
       const outcome = await countOne(stage, { callsPerDay: 0, ratePerSec: 1 })
@@ -136,7 +136,7 @@ describe('quotas: while the store is down', () => {
       expect(stage.ready?.()).to.equal(undefined)
     })
 
-    it('lets a call through after the time that the store has', async () => {
+    it('allows a call when the store does not answer in time', async () => {
       const stage = await started('open')
       store.mode = 'silent'
       expect(await countSilently(stage)).to.have.property('kind', 'completed')
@@ -146,14 +146,14 @@ describe('quotas: while the store is down', () => {
       expect(await left()).to.equal(999)
     })
 
-    it('refuses what is over the limit as long as the store is up', async () => {
+    it('refuses calls over the limit while the store is up', async () => {
       expect(await countOne(await started('open'), { callsPerDay: 0 })).to.have.property(
         'code',
         'QUOTA_EXCEEDED',
       )
     })
 
-    it('serves a call whose count cannot be given back as it would have been', async () => {
+    it('does not change the outcome of a call whose count cannot be refunded', async () => {
       const stage = await started('open')
       const outcome = await sendWithHolds('quotas', stage, limited({ callsPerDay: 5 }), async () => {
         store.mode = 'down'
@@ -165,7 +165,7 @@ describe('quotas: while the store is down', () => {
   })
 
   describe('local', () => {
-    it('counts on in this process from the last count it knows of', async () => {
+    it('continues in this process from the last known count', async () => {
       const stage = await started('local')
       for (let call = 0; call < 3; call++) await countOne(stage, { callsPerDay: 5 })
       store.mode = 'down'
@@ -175,7 +175,7 @@ describe('quotas: while the store is down', () => {
       expect(outcomes[1]?.headers).to.have.property('x-quota-remaining', '0')
     })
 
-    it('keeps the rate with buckets of its own', async () => {
+    it('limits the rate with its own buckets', async () => {
       const stage = await started('local')
       store.mode = 'down'
       const limit = { ratePerSec: 1, burst: 2 }
@@ -186,7 +186,7 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage, limit)).to.have.property('kind', 'completed')
     })
 
-    it('asks the store again when it is back', async () => {
+    it('uses the store again when it is back', async () => {
       const stage = await started('local')
       store.mode = 'down'
       await countOne(stage, { callsPerDay: 5 })
@@ -206,7 +206,7 @@ describe('quotas: while the store is down', () => {
       expect(rig.context.resources.size).to.equal(0)
     })
 
-    it('gives back in this process what was counted there', async () => {
+    it('refunds in this process what it counted in this process', async () => {
       const stage = await started('local')
       store.mode = 'down'
       const refused = failed('BROKER_UNAVAILABLE', 'no key')

@@ -83,14 +83,14 @@ describe('quotas', () => {
     expect(await run(stage, limited(limit))).to.have.property('kind', 'completed')
   })
 
-  it('tells at least one second to wait', async () => {
+  it('sends a Retry-After of at least one second', async () => {
     const stage = await rig.started()
     await run(stage, limited({ ratePerSec: 100, burst: 1 }))
     const outcome = await run(stage, limited({ ratePerSec: 100, burst: 1 }))
     expect(outcome.headers).to.have.property('retry-after', '1')
   })
 
-  it('tells what is left on an answer, and leaves the answer itself alone', async () => {
+  it('adds headers about the limits to a copy of the answer', async () => {
     const answer: Completed = { ...served, headers: { 'x-own': '1' } }
     const outcome = await run(
       await rig.started(),
@@ -112,7 +112,7 @@ describe('quotas', () => {
     expect(outcome).to.have.property('body', answer.body)
   })
 
-  it('tells limits of one level apart', async () => {
+  it('gives limits of one level different names', async () => {
     const outcome = await run(
       await rig.started(),
       limited(
@@ -123,7 +123,7 @@ describe('quotas', () => {
     expect(outcome.headers).to.have.property('ratelimit', '"role-day";r=2;t=43200, "role-day-2";r=3;t=43200')
   })
 
-  it('asks the bucket before it counts', async () => {
+  it('takes a token before it counts', async () => {
     const stage = await rig.started()
     await run(stage, limited({ callsPerDay: 100, ratePerSec: 1, burst: 1 }))
     const outcome = await run(stage, limited({ callsPerDay: 100, ratePerSec: 1, burst: 1 }))
@@ -131,7 +131,7 @@ describe('quotas', () => {
     expect(await rig.remaining(KEY)).to.equal(99)
   })
 
-  it('tells of the part of a limit that is used up', async () => {
+  it('names the part of a limit that is used up', async () => {
     const outcome = await run(await rig.started(), limited({ callsPerDay: 0, ratePerSec: 5 }))
     expect(outcome).to.have.property(
       'message',
@@ -152,7 +152,7 @@ describe('quotas', () => {
     expect(await rig.remaining(KEY)).to.equal(100)
   })
 
-  it('counts no call that was not sent, and does not tell it as used', async () => {
+  it('does not count a call that was not sent, nor report it as used', async () => {
     const outcome = await run(
       await rig.started(),
       limited({ callsPerDay: 100 }),
@@ -181,7 +181,7 @@ describe('quotas', () => {
     expect(await rig.remaining(KEY)).to.equal(99)
   })
 
-  it('gives a call back to the day it was counted in', async () => {
+  it('refunds a call to the day in which it was counted', async () => {
     const stage = await rig.started()
     rig.clock.set(Date.UTC(2026, 5, 16) - 1)
     const overMidnight: Stage = {
@@ -200,7 +200,7 @@ describe('quotas', () => {
     expect((await rig.memory.incrDaily('acme', KEY, 1, Date.UTC(2026, 5, 16) - 1)).count).to.equal(1)
   })
 
-  it('works with an adapter that cannot give back', async () => {
+  it('works with an adapter without refundDaily', async () => {
     const adapter: QuotaAdapter = {
       incrDaily: (...args) => rig.memory.incrDaily(...args),
       takeToken: (...args) => rig.memory.takeToken(...args),
@@ -255,7 +255,7 @@ describe('quotas', () => {
     )
   })
 
-  it('is a fault, not an open door, without a start', async () => {
+  it('fails every limited call before the start', async () => {
     const stage = rig.create(quotasPlugin, { adapter: rig.memory })
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
@@ -279,7 +279,7 @@ describe('quotas', () => {
       expect(rig.memory.size).to.equal(0)
     })
 
-    it('says that no limit applies, or that none would', async () => {
+    it('says that no limit applies, or that protocol requests are not counted', async () => {
       expect(await explained(limited())).to.deep.equal(['no limit applies'])
       expect(await explained(makeCall({ request: { kind: 'protocol' } }))).to.deep.equal([
         'protocol requests are not counted',

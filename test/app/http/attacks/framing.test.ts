@@ -69,7 +69,7 @@ describe('framing', () => {
     })
   }
 
-  it('has a trace id in the refusal of what the parser cannot read', async () => {
+  it('sends a trace id when the parser refuses a request', async () => {
     const { text } = await sendRaw(at.gateway.url, `${start}content-length: +2\r\n\r\n{}`)
     const [, inHeader] = /\r\nx-trace-id: ([0-9a-f]{32})\r\n/.exec(text) ?? []
     const [, inBody] = /"trace_id":"([0-9a-f]{32})"/.exec(text) ?? []
@@ -81,7 +81,7 @@ describe('framing', () => {
     ['a chunk extension', `${start}connection: close\r\n${chunked}\r\n2;a=b\r\n{}\r\n0\r\n\r\n`],
     ['empty lines before the request', `\r\n\r\n${start}connection: close\r\ncontent-length: 2\r\n\r\n{}`],
     [
-      'a name with an underscore for what it is, another header',
+      'a name with an underscore as another header',
       `${start}connection: close\r\ntransfer_encoding: chunked\r\ncontent_length: 7\r\ncontent-length: 2\r\n\r\n{}`,
     ],
     [
@@ -96,13 +96,13 @@ describe('framing', () => {
     })
   }
 
-  it('takes the body of a GET for a body, and not for the next request', async () => {
+  it('reads the body of a GET as its body, not as the next request', async () => {
     const get = `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: ${smuggled.length}\r\n\r\n${smuggled}`
     expect((await sendRaw(at.gateway.url, get)).statuses).to.deep.equal([200])
     expect(at.upstream.calls).to.have.length(0)
   })
 
-  it('serves nothing that follows a request which it has refused', async () => {
+  it('serves no request after one that it refused', async () => {
     const { statuses } = await sendRaw(
       at.gateway.url,
       `${start}transfer-encoding: gzip, chunked\r\n\r\n${body}${smuggled}`,
@@ -111,7 +111,7 @@ describe('framing', () => {
     expect(at.upstream.calls).to.have.length(0)
   })
 
-  it('sends a body that it serialises anew, with one length', async () => {
+  it('sends a body that it serializes again, with one length', async () => {
     await sendRaw(at.gateway.url, `${start}connection: close\r\n${chunked}\r\n9\r\n{ "a": 1}\r\n0\r\n\r\n`)
     expect(at.upstream.calls[0]?.body).to.equal('{"a":1}')
     expect(at.upstream.calls[0]?.headers).to.include({ 'content-length': '7' })

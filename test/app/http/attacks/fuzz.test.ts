@@ -86,7 +86,7 @@ const attack = fc
     }, requests.join('')),
   )
 
-describe('requests with bytes put in, taken out and changed', () => {
+describe('requests with inserted, removed and changed bytes', () => {
   let upstream: TestUpstream
   let gateway: TestGateway
 
@@ -109,7 +109,7 @@ describe('requests with bytes put in, taken out and changed', () => {
     await upstream[Symbol.asyncDispose]()
   })
 
-  it('are answered as HTTP or not at all, and nothing but calls goes upstream', async function () {
+  it('are answered with HTTP or not at all, and only calls are sent upstream', async function () {
     this.timeout(propertyRuns(60_000))
     const one = fc.asyncProperty(fc.array(attack, { minLength: 100, maxLength: 100 }), async (attacks) => {
       upstream.calls.splice(0)

@@ -8,7 +8,7 @@ const json = 'content-type: application/json\r\ncontent-length: 2\r\n\r\n{}'
 const post = (target: string, headers = '') => `POST ${target} HTTP/1.1\r\n${host}${headers}${json}`
 const here = '/mcp/files/read@1'
 
-describe('strange requests', () => {
+describe('unusual requests', () => {
   const at = new AttackedGateway()
 
   const answers: readonly (readonly [title: string, request: string, status: number, calls: number])[] = [
@@ -41,7 +41,7 @@ describe('strange requests', () => {
     ['OPTIONS for all', `OPTIONS * HTTP/1.1\r\n${host}\r\n`, 404, 0],
     ['an asterisk with another method', `GET * HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['CONNECT', `CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\n\r\n`, 400, 0],
-    ['a method nobody knows', `FETCH ${here} HTTP/1.1\r\n${host}\r\n`, 400, 0],
+    ['an unknown method', `FETCH ${here} HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['a method in small letters', `get /healthz HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['HTTP/0.9', 'GET /healthz\r\n\r\n', 400, 0],
     ['HTTP/1.0 without Host', 'GET /healthz HTTP/1.0\r\n\r\n', 200, 0],
@@ -133,13 +133,13 @@ describe('strange requests', () => {
       .and.to.match(/^[0-9a-f]{32}$/)
   })
 
-  it('asks for a body only when it is wanted', async () => {
+  it('sends 100 Continue only for a body that it reads', async () => {
     const expecting = 'expect: 100-continue\r\ncontent-length: 99999999\r\n\r\n'
     const { statuses } = await sendRaw(at.gateway.url, `POST ${here} HTTP/1.1\r\n${host}${expecting}`)
     expect(statuses).to.deep.equal([413])
   })
 
-  it('asks for a body that it reads', async () => {
+  it('sends 100 Continue for a body that it reads', async () => {
     const socket = await dial(at.gateway.url)
     const answering = hearOut(socket)
     socket.write(`POST ${here} HTTP/1.1\r\n${host}expect: 100-continue\r\ncontent-length: 2\r\n\r\n`)
