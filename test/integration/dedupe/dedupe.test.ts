@@ -1,8 +1,8 @@
-// A sample of each mishap. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
+// A sample of each fault. A failure names the seed; `npm run chaos:dedupe` repeats it, and runs a hundred rounds of each.
 import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
+import { GATEWAYS, injectFaults } from './faults.js'
 import { Fleet } from './fleet.js'
-import { GATEWAYS, mishaps } from './mishaps.js'
 
 for (const store of ['redis', 'lmdb'] as const) {
   describe(`several gateways with ${store}`, function () {
@@ -30,17 +30,17 @@ for (const store of ['redis', 'lmdb'] as const) {
     })
 
     it('never ask it twice when one is killed in the middle of a call', async () => {
-      await mishaps(fleet, 'kill', 1, randomInt(2 ** 30))
+      await injectFaults(fleet, 'kill', 1, randomInt(2 ** 30))
     })
 
     it('never ask it twice when one is stopped until its leases are over', async () => {
-      await mishaps(fleet, 'pause', 1, randomInt(2 ** 30))
+      await injectFaults(fleet, 'pause', 1, randomInt(2 ** 30))
     })
 
     if (store !== 'redis') return
 
     it('never ask it twice when their store is killed in the middle of a call', async () => {
-      await mishaps(fleet, 'store', 1, randomInt(2 ** 30))
+      await injectFaults(fleet, 'store', 1, randomInt(2 ** 30))
     })
   })
 }

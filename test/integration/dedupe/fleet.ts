@@ -1,4 +1,4 @@
-// Gateways as processes of their own that share a store, in front of an upstream that counts.
+// Gateway processes that share a store, in front of one upstream.
 import { writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
@@ -56,7 +56,7 @@ export class Fleet implements AsyncDisposable {
     return this.#members.length
   }
 
-  /** How often the upstream was asked under a key. */
+  /** How many calls with this key the upstream received. */
   runs(key: string | string[] | undefined): number {
     return this.upstream.calls.filter(({ headers }) => headers['idempotency-key'] === key).length
   }
@@ -88,13 +88,13 @@ export class Fleet implements AsyncDisposable {
     })
   }
 
-  /** Kills a member in whatever it does, and starts another in its place. */
+  /** Kills a member and starts another in its place. */
   async replace(member: number): Promise<void> {
     await this.#member(member).process[Symbol.asyncDispose]()
     await this.#spawn(member)
   }
 
-  /** Stops a member where it is, for longer than its leases last. */
+  /** Suspends a member. */
   async pause(member: number, ms: number): Promise<void> {
     const { child } = this.#member(member).process
     child.kill('SIGSTOP')
@@ -102,7 +102,7 @@ export class Fleet implements AsyncDisposable {
     child.kill('SIGCONT')
   }
 
-  /** Kills Redis, which has everything on disk, and starts it again. */
+  /** Kills Redis, which persists every write, and starts it again. */
   async restartStore(): Promise<void> {
     await this.#redis?.kill('SIGKILL')
     await this.#redis?.restart()

@@ -1,4 +1,4 @@
-// Requests of which two servers on the way may see different ends (request smuggling), sent byte by byte.
+// Request smuggling: requests whose end two servers may see at different places, sent as raw bytes.
 import { expect } from 'chai'
 import { sendRaw } from '../../../support/raw.js'
 import { AttackedGateway } from './rig.js'
@@ -6,7 +6,7 @@ import { AttackedGateway } from './rig.js'
 const start = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
 const chunked = 'transfer-encoding: chunked\r\n'
 const body = '2\r\n{}\r\n0\r\n\r\n'
-/** What an attacker wants to be taken for the next request. */
+/** The request that an attacker tries to smuggle. */
 const smuggled = 'POST /mcp/files/smuggled@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}'
 
 describe('framing', () => {

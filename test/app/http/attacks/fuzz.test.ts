@@ -1,4 +1,4 @@
-// Requests that nobody thought of: bytes of whole requests put in, taken out and changed.
+// Fuzzing: bytes of valid requests are inserted, removed and changed.
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
@@ -15,7 +15,7 @@ const whole = [
   'GET http://127.0.0.1/readyz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n',
 ]
 
-/** What is worth putting somewhere it does not belong. */
+/** Fragments to insert at random places. */
 const fragments = [
   ...[
     '\r\n',
@@ -94,7 +94,7 @@ describe('requests with inserted, removed and changed bytes', () => {
     upstream = await startUpstream()
     gateway = await startTestGateway({
       targets: { files: upstream.url },
-      // So that each comes to an end, whatever is missing from it.
+      // So that each request ends, whatever part is missing.
       server: {
         headersTimeoutMs: 20,
         requestTimeoutMs: 40,
@@ -129,7 +129,7 @@ describe('requests with inserted, removed and changed bytes', () => {
   })
 })
 
-/** Whole answers one after the other, as their lengths say, and no more of them than there were requests. */
+/** Complete answers with correct lengths, and not more of them than requests. */
 function expectAnswers(text: string, sent: string): void {
   let rest = text
   let count = 0

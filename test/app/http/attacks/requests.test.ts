@@ -1,4 +1,4 @@
-// Requests that are whole and strange: targets, methods, versions, headers.
+// Complete but unusual requests: targets, methods, versions, headers.
 import { expect } from 'chai'
 import { dial, hearOut, sendRaw } from '../../../support/raw.js'
 import { AttackedGateway } from './rig.js'

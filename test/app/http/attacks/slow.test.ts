@@ -1,4 +1,4 @@
-// Clients that take their time: that send slowly, do not read, do not close, or do not wait.
+// Slow clients, and clients that do not read, do not close or do not wait.
 import { connect, type Socket } from 'node:net'
 import { bind, type Logger, tokens } from '@svc/core'
 import { expect } from 'chai'
@@ -76,7 +76,7 @@ describe('slow clients', () => {
       socket.resume()
       socket.write('no request\r\n\r\n')
       await hearing
-      // What is written to a connection that is gone comes back as a reset.
+      // A write to a closed connection causes a reset.
       const writing = setInterval(() => socket.write('x'), 20)
       await gone
       clearInterval(writing)
@@ -84,7 +84,7 @@ describe('slow clients', () => {
     }))
 })
 
-/** Resolves when the gateway has told why it closed a connection. */
+/** `closed` resolves with the reason why the gateway closed a connection. */
 function closingLogger(): { logger: Logger; closed: Promise<string> } {
   let tell = (_reason: string): void => undefined
   const closed = new Promise<string>((resolve) => {
