@@ -72,6 +72,8 @@ export {
   reachedAt,
   redactor,
   sideEffects,
+  type TrustedCaller,
+  trustedCaller,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
