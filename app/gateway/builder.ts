@@ -81,6 +81,11 @@ export class GatewayBuilder {
     return this.#webhooks.close()
   }
 
+  /** The host's part of the options' policy. */
+  get host(): HostConfig {
+    return this.#first.host
+  }
+
   /** For users: their bindings and what runs now. */
   get container(): DependencyContainer {
     return this.#running.container

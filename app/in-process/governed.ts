@@ -1,6 +1,7 @@
 // Puts the pipeline in front of a function: it runs only when every stage lets the call pass.
 import { type Call, type Completed, isRefusal, isStream, type Outcome, resolve, tokens } from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
+import { traceparentOf } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { errorOf } from './governance-error.js'
 import type { EmbeddedPipeline } from './pipeline.js'
@@ -130,12 +131,11 @@ async function unlessAborted<T>(call: Call, run: () => Promise<T> | T): Promise<
 }
 
 function runningCall(call: Call): RunningCall {
-  const { traceId, spanId, flags } = call.trace
   return {
     get signal() {
       return call.signal
     },
-    traceparent: `00-${traceId}-${spanId}-${flags}`,
+    traceparent: traceparentOf(call),
   }
 }
 

@@ -33,19 +33,20 @@ export interface EmbeddedPipeline {
  * have no meaning here and may be left out.
  */
 export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
-  return new InProcessPipeline(new GatewayBuilder({ port: 0, targets: {}, ...config }))
+  return new InProcessPipeline(config)
 }
 
-class InProcessPipeline implements EmbeddedPipeline {
+export class InProcessPipeline implements EmbeddedPipeline {
   readonly container: DependencyContainer
-  #builder: GatewayBuilder
+  /** For what is built on this class: the bindings and the host's part of the policy. */
+  readonly builder: GatewayBuilder
   #policies: Promise<Policies> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | undefined
 
-  constructor(builder: GatewayBuilder) {
-    this.#builder = builder
-    this.container = builder.container
+  constructor(config: GatewayOptions) {
+    this.builder = new GatewayBuilder({ port: 0, targets: {}, ...config })
+    this.container = this.builder.container
   }
 
   async ready(): Promise<void> {
@@ -62,7 +63,7 @@ class InProcessPipeline implements EmbeddedPipeline {
   reload(policy: string | Record<string, unknown>): Promise<void> {
     const next = this.#reloading.then(async () => {
       const policies = await this.#start()
-      await policies.activate(await this.#builder.policyFrom(policy))
+      await policies.activate(await this.builder.policyFrom(policy))
     })
     // The next reload waits for this one, however it ends; its caller learns the error from `next`.
     this.#reloading = next.then(
@@ -84,8 +85,8 @@ class InProcessPipeline implements EmbeddedPipeline {
   }
 
   async #open(): Promise<Policies> {
-    const policy = await this.#builder.policy()
-    const policies = new Policies(this.#builder, policy.host.server.drainMs, undefined)
+    const policy = await this.builder.policy()
+    const policies = new Policies(this.builder, policy.host.server.drainMs, undefined)
     await policies.activate(policy)
     return policies
   }
@@ -98,7 +99,7 @@ class InProcessPipeline implements EmbeddedPipeline {
       await policies?.drain()
       await policies?.stop()
     } finally {
-      await this.#builder.close()
+      await this.builder.close()
     }
   }
 }

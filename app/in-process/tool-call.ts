@@ -42,12 +42,14 @@ export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call 
       return { ...request, idempotencyKey: idempotencyKeyOf(headers) }
     },
   })
-  if (identity !== undefined) {
-    const { scopes = [], ...known } = identity
-    call.set(trustedCaller, {
-      identity: { roles: [], ...known, authenticated: true },
-      scopes: new Set(scopes),
-    })
-  }
+  if (identity !== undefined) trustCaller(call, identity)
   return call
+}
+
+/** Has authn take the caller in place of a token. */
+export function trustCaller(call: Call, { scopes = [], ...known }: CallerIdentity): void {
+  call.set(trustedCaller, {
+    identity: { roles: [], ...known, authenticated: true },
+    scopes: new Set(scopes),
+  })
 }
