@@ -7,7 +7,7 @@ import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { GatewayBuilder } from './builder.js'
-import { CallListener } from './call-listener.js'
+import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
 import type { GatewayOptions } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
@@ -44,12 +44,16 @@ export function startGatewayServer(options: GatewayOptions): GatewayHandle {
   return new Gateway(new GatewayBuilder(options))
 }
 
-class Gateway implements GatewayHandle {
+/** Opens where requests come in. */
+type OpenFront = (host: HostConfig, parts: CallListenerParts) => Promise<Front>
+
+export class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
   #builder: GatewayBuilder
   #host: HostConfig | undefined
   #policies: Policies | undefined
-  #listener: CallListener | undefined
+  #openFront: OpenFront
+  #listener: Front | undefined
   #admin: Admin | undefined
   #upstream: UpstreamDispatcher | undefined
   #sessions: Promise<SessionBinding> | undefined
@@ -57,8 +61,12 @@ class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
 
-  constructor(builder: GatewayBuilder) {
+  constructor(
+    builder: GatewayBuilder,
+    openFront: OpenFront = (host, parts) => CallListener.create(host, parts),
+  ) {
     this.#builder = builder
+    this.#openFront = openFront
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
@@ -102,7 +110,7 @@ class Gateway implements GatewayHandle {
       if (server.sessionKeyRef !== undefined) await sessions()
       await policies.activate(policy)
       const adminUrl = await admin?.listen()
-      this.#listener = await CallListener.create(host, {
+      this.#listener = await this.#openFront(host, {
         builder: this.#builder,
         policies,
         mcp,
