@@ -8,11 +8,13 @@ export {
   type ApprovalSet,
   type ApprovalStrategy,
   type Escalation,
+  type EscalationInput,
   type EscalationRule,
   type EscalationService,
   type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
+  type GivenVote,
   isVoteError,
   type Reviewer,
   type Reviewers,
@@ -77,6 +79,8 @@ export {
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
+export { checkUsable, type DoctorCheck } from './doctor/check.js'
+export { checkServer } from './doctor/check-server.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
@@ -86,7 +90,6 @@ export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugi
 export type { Phase } from './plugin/order.js'
 export {
   type ConsolePanel,
-  type DoctorCheck,
   definePlugin,
   type MetricEntry,
   type OwnedToken,

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Appender, bind, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
-import type { GatewayOptions } from '../../gateway/options.js'
+import type { PipelineOptions } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
 import { SessionBinding } from '../../mcp/session-binding.js'
 import type { CallContext } from '../governed.js'
@@ -41,7 +41,7 @@ export interface GovernedServer {
  */
 export function governServer(
   server: McpServerLike,
-  config: GatewayOptions,
+  config: PipelineOptions,
   options: GovernServerOptions = {},
 ): GovernedServer {
   const info = serverInfoOf(server)
@@ -95,7 +95,7 @@ export function instrument(
   { appender, tenant, gatewayName, gatewayVersion, ...options }: InstrumentOptions,
 ): GovernedServer {
   const info = serverInfoOf(server)
-  const config: GatewayOptions = {
+  const config: PipelineOptions = {
     tenant,
     audit: {
       gatewayName: gatewayName ?? info.name ?? 'mcp-server',

@@ -84,6 +84,29 @@ describe('the record of a call', () => {
   })
 })
 
+describe('agent runs that callers make up', () => {
+  const named = (run: number, tenant = 'acme'): Call =>
+    makeCall({ caller: { tenant }, agent: { nodeId: `n${run}`, agentRef: `r${run}` } })
+  const refusal = denied('TOOL_NOT_ALLOWED', 'no')
+
+  it('are in the records of a tenant, ten thousand new ones and one more each second', async () => {
+    await using rig = new AuditRig()
+    const { records } = rig
+    const run = await rig.runner()
+    const names = () => records.map(({ agentRef }) => agentRef).filter((name) => name !== null).length
+    for (let i = 0; i < 10_100; i++) await run(named(i), refusal)
+    expect(records).to.have.length(10_100)
+    expect(names()).to.equal(10_000)
+    await run(named(7), refusal)
+    await run(named(0, 'globex'), refusal)
+    expect(names()).to.equal(10_002)
+    rig.clock.advance(2000)
+    for (let i = 0; i < 5; i++) await run(named(20_000 + i), refusal)
+    expect(names()).to.equal(10_004)
+    expect(records.at(-1)).to.include({ nodeId: 'n20004', agentRef: null, error: 'TOOL_NOT_ALLOWED' })
+  })
+})
+
 describe('a flood of unauthenticated requests', () => {
   let rig: AuditRig
   let run: (call: Call, outcome: Outcome) => Promise<Outcome>

@@ -3,7 +3,7 @@
 import { expect } from 'chai'
 import { createLocalJWKSet, importJWK, type JWK, jwtVerify, SignJWT } from 'jose'
 import { errors, type Provider } from 'oidc-provider'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { CredentialsProvider, privateJwk } from '../../support/credentials-provider.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { callEcho, json, result } from '../../support/mcp-server.js'
@@ -122,7 +122,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
       inject: { header: 'authorization', format: 'bearer' as const },
       ...more,
     }
-    const options: GatewayOptions = {
+    const options: GatewaySettings = {
       targets: { files: upstream.url },
       authn: { oidc: { issuer, audience: gatewayAudience, jwks_uri: `${issuer}/jwks` } },
       brokers: { files: broker },

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { bind, type Clock, tokens } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { RecordingMeter } from '../../support/stage-rig.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
@@ -35,7 +35,7 @@ export interface SetupOptions {
   readonly clock?: Clock
   /** Default: echoes. */
   readonly tool?: (call: UpstreamCall, response: ServerResponse) => void
-  readonly gateway?: GatewayOptions
+  readonly gateway?: GatewaySettings
 }
 
 export interface Setup extends AsyncDisposable {
@@ -101,7 +101,7 @@ export async function startSetup(options: SetupOptions = {}): Promise<Setup> {
 }
 
 /** Every call has the finding `tool_not_in_allowlist`. */
-export const nothingAllowed: GatewayOptions = {
+export const nothingAllowed: GatewaySettings = {
   entitlements: {
     default_plan: 'p',
     plans: { p: {} },
