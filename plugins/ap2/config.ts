@@ -75,9 +75,14 @@ const didWebSchema = z
 const trustSchema = z
   .strictObject({
     didMethods: z
-      .array(z.string().regex(/^[a-z0-9]+$/, 'expected the name of a DID method, such as web'))
+      .array(
+        z
+          .string()
+          .regex(/^(did:)?[a-z0-9]+$/, 'expected the name of a DID method, such as web')
+          .transform((method) => method.replace(/^did:/, '')),
+      )
       .optional()
-      .describe('Allowed DID methods, such as `web`; absent: every method that has a resolver.'),
+      .describe('Allowed DID methods, such as `web` or `did:web`; absent: every method that has a resolver.'),
     issuersAllowlist: z
       .array(z.string().min(1))
       .optional()

@@ -17,12 +17,13 @@ describe('the section ap2', () => {
       enabled: true,
       requireForSideEffects: true,
       headers: { intent: 'X-Intent', cart: 'X-Cart', bundle: 'X-Bundle' },
-      trust: { didMethods: ['web', 'key'], issuersAllowlist: ['did:web:shop.example'], clockSkewSec: 60 },
+      trust: { didMethods: ['web', 'did:key'], issuersAllowlist: ['did:web:shop.example'], clockSkewSec: 60 },
       tools: { allow: ['shop/*'] },
       mode: 'partial',
       policyWebhookUrl: 'https://hooks.example/ap2',
     })
     expect(parsed.headers).to.deep.equal({ intent: 'x-intent', cart: 'x-cart', bundle: 'x-bundle' })
+    expect(parsed.trust.didMethods).to.deep.equal(['web', 'key'])
     expect(ap2Plugin.schema.parse({})).to.deep.include({
       enabled: true,
       mode: '',

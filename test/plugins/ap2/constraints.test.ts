@@ -1,4 +1,4 @@
-import { checkoutToken, issueHop } from '@svc/plugin-ap2/dev'
+import { checkoutToken, generateLocalKey, issueHop, signToken } from '@svc/plugin-ap2/dev'
 import { checkoutBody, openCheckoutBody, paymentBody } from '@svc/plugin-ap2/internal/issue/purchase'
 import { digestOf } from '@svc/plugin-ap2/internal/mandate/hash'
 import { meetsRequirements } from '@svc/plugin-ap2/internal/verify/line-items'
@@ -253,5 +253,29 @@ describe('the tokens that are good for one use', () => {
     const recurring = { type: 'payment.agent_recurrence', frequency: 'ON_DEMAND' }
     const often = await verify(await paymentChains({ constraints: [recurring] }))
     expect(often.map(({ used }) => used.length)).to.deep.equal([2, 1])
+  })
+
+  it('are the same under another signature, and with fewer disclosures', async () => {
+    const checkoutJwt = await checkoutToken(issuer, purchase)
+    const claims = { iss: issuer.did, aud: 'shop', ...times }
+    const body = { ...checkoutBody(checkoutJwt), ...claims }
+    const key = generateLocalKey('ES256')
+    const rules = { allowed: new Set([key.did]) }
+    const sign = () => signToken(key, { typ: 'mandate+jwt' }, { ...body, iss: key.did })
+    const [first, second] = [await sign(), await sign()]
+    expect(first).to.not.equal(second)
+    const used = async (text: string) => (await verify([text], rules)).flatMap((mandate) => mandate.used)
+    expect(await used(first)).to.deep.equal(await used(second))
+
+    const root = await issueHop({
+      key: issuer,
+      header: { typ: 'mandate+sd-jwt' },
+      claims: { iss: issuer.did },
+      mandate: { ...checkoutBody(checkoutJwt), ...times },
+      disclosed: { note: 'n' },
+    })
+    const fewer = [...root.split('~').slice(0, -2), ''].join('~')
+    const [all, part] = [await verify([root]), await verify([fewer])]
+    expect(all.map((mandate) => mandate.used)).to.deep.equal(part.map((mandate) => mandate.used))
   })
 })
