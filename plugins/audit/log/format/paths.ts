@@ -5,6 +5,7 @@ import { pathSegment } from '@svc/core/json'
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
 export const INTENTS_FOLDER = 'intents'
+export const JOURNAL_FILE = 'audit.journal'
 
 // Nearly all records need the same day's path.
 let lastDaily = { day: '', path: '' }
@@ -23,6 +24,16 @@ export function checkpointFile(day: string): string {
 
 export function treeFile(day: string): string {
   return `audit-${day}.tree`
+}
+
+/** The roots that stand for a removed day's lines. */
+export function coverFile(day: string): string {
+  return `audit-${day}.cover`
+}
+
+/** The day of `audit-<day>.cover`, else undefined. */
+export function dayOfCoverFile(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.cover$/.exec(name)?.[1]
 }
 
 /** The day of `audit-<day>.checkpoint`, else undefined. */

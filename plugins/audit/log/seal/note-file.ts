@@ -17,14 +17,14 @@ export interface NotePiece {
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-const START = Buffer.from(FIRST_LINE_START)
 const NEWLINE = 0x0a
 
-/** The pieces of `bytes`, in order. */
-export function notePieces(bytes: Uint8Array): NotePiece[] {
+/** The pieces of `bytes`, in order. Each note begins with `firstLine`: the origin and a newline. */
+export function notePieces(bytes: Uint8Array, firstLine = FIRST_LINE_START): NotePiece[] {
+  const start = Buffer.from(firstLine)
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const starts: number[] = buffer.length > 0 ? [0] : []
-  for (let at = buffer.indexOf(START, 1); at >= 0; at = buffer.indexOf(START, at + 1)) {
+  for (let at = buffer.indexOf(start, 1); at >= 0; at = buffer.indexOf(start, at + 1)) {
     if (buffer[at - 1] === NEWLINE) starts.push(at)
   }
   let line = 1
