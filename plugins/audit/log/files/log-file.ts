@@ -11,8 +11,8 @@ import {
   FILE_MODE,
   type FileSystem,
   fromCallback,
-  syncDirectory,
   syncDirectorySync,
+  syncPath,
   writeFully,
 } from './file-system.js'
 
@@ -30,8 +30,12 @@ export class LogFile {
   // The process that created the file may have died before it synced the name, so each process syncs it once.
   #nameSynced = false
 
-  constructor(path: string, port: FileSystem, clock: Clock, logger: Logger) {
+  readonly #cover: string | undefined
+
+  /** @param cover the file that shows that the day is removed; then nothing is appended. */
+  constructor(path: string, port: FileSystem, clock: Clock, logger: Logger, cover?: string) {
     this.path = path
+    this.#cover = cover
     this.#port = port
     this.#clock = clock
     this.#logger = logger
@@ -41,9 +45,12 @@ export class LogFile {
    * Appends `bytes[0, length)`, completely or not at all. Call under the lock.
    *
    * @returns the size of the file before the write.
-   * @throws {AuditError} `write_failed`; the file then has its previous length.
+   * @throws {AuditError} `write_failed`; the file then has its previous length. `day_removed`.
    */
   write(bytes: Uint8Array, length: number): number {
+    if (this.#cover !== undefined && this.#port.statSync(this.#cover) !== undefined) {
+      throw new AuditError('day_removed', `the day of ${this.path} is past its retention and removed`)
+    }
     let start: number | undefined
     try {
       start = this.#repairTail()
@@ -71,7 +78,7 @@ export class LogFile {
     try {
       await fromCallback((done) => this.#port.fdatasync(fd, done))
       if (!this.#nameSynced) {
-        await syncDirectory(this.#port, dirname(this.path))
+        await syncPath(this.#port, dirname(this.path))
         this.#nameSynced = true
       }
     } catch (cause) {
@@ -96,13 +103,22 @@ export class LogFile {
   /** Returns the size of the file, which then ends in a newline. */
   #repairTail(): number {
     let fd = this.#open()
-    let { size, nlink } = this.#port.fstatSync(fd)
-    if (nlink === 0) {
-      // Retention in another process removed the file: writes to this handle would be lost.
+    let { size, ino } = this.#port.fstatSync(fd)
+    if (this.#port.statSync(this.path)?.ino !== ino) {
+      // Writes to this handle would be lost: retention removed the file, or something else renamed or replaced it.
+      this.#logger.error(
+        { file: this.path },
+        'the file was removed, renamed or replaced while it was written',
+      )
       this.close()
       this.#nameSynced = false
       fd = this.#open()
       size = this.#port.fstatSync(fd).size
+    } else if (size < this.#knownSize) {
+      this.#logger.error(
+        { file: this.path, bytes: size, written: this.#knownSize },
+        'the file was cut while it was written',
+      )
     }
     if (size === 0 || size === this.#knownSize) return size
     const whole = endOfLastLine(this.#port, fd, size)

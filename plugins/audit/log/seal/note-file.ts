@@ -1,7 +1,6 @@
-// Splits a file of notes. The start of a first line occurs in no other line, so a damaged note does not affect the
-// others, and an incomplete one at the end is recognised.
+// Splits a file of notes. No other line of a note is like its first one, the origin, so a damaged note does not affect
+// the others, and an incomplete one at the end is recognised.
 
-import { FIRST_LINE_START } from './checkpoint.js'
 import { type Note, parseNote } from './note.js'
 
 export interface NotePiece {
@@ -20,7 +19,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const NEWLINE = 0x0a
 
 /** The pieces of `bytes`, in order. Each note begins with `firstLine`: the origin and a newline. */
-export function notePieces(bytes: Uint8Array, firstLine = FIRST_LINE_START): NotePiece[] {
+export function notePieces(bytes: Uint8Array, firstLine: string): NotePiece[] {
   const start = Buffer.from(firstLine)
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const starts: number[] = buffer.length > 0 ? [0] : []

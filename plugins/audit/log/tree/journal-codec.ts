@@ -17,7 +17,7 @@ import { textOf } from '../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import { parsePublicKeyLine, type Verifier } from '../keys/public-key.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
-import type { JournalKind, JournalLine, UnsignedJournalLine } from './journal-line.js'
+import type { JournalKind, JournalLine, ParentHead, UnsignedJournalLine } from './journal-line.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
 const LOG_ID = /^[0-9a-f]{32}$/
@@ -62,8 +62,11 @@ const isPublicKey: Check = (value) => {
     throw error
   }
 }
-const isParent: Check = (value) =>
-  isJsonObject(value) && isOrigin(value['origin']) && isCount(value['size']) && isRoot(value['root'])
+
+/** Whether `value` is the head of a parent. */
+export function isParent(value: unknown): value is ParentHead {
+  return isJsonObject(value) && isOrigin(value['origin']) && isCount(value['size']) && isRoot(value['root'])
+}
 
 const COMMON: Record<string, Check> = {
   journal: (value) => value === 1,

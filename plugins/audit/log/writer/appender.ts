@@ -1,6 +1,6 @@
 // The writer of the audit log: signs each envelope and resolves when it is on disk.
 
-import { resolve as resolvePath } from 'node:path'
+import { basename, resolve as resolvePath } from 'node:path'
 import type { Signer } from '@svc/core'
 import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
@@ -9,7 +9,7 @@ import { checkEnvelope, recordDefaults, withDefaults } from '../format/check-env
 import { utcDayOf } from '../format/day.js'
 import type { AuditEnvelope, RawPayloadRecord } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
-import { agentLog, dailyLog, rawLog } from '../format/paths.js'
+import { agentLog, coverFile, dailyLog, dayOfDailyLog, rawLog } from '../format/paths.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { Uploader } from '../upload/uploader.js'
 import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
@@ -30,8 +30,19 @@ import {
 import { DiskMonitor } from './disk-monitor.js'
 import { GroupCommit } from './group-commit.js'
 import { LogDirectory } from './log-directory.js'
+import { RecordSequence } from './record-sequence.js'
 import { type AppenderStatus, StatusTracker } from './status.js'
 import { WriteQueues } from './write-queues.js'
+
+/** A record for a signer with `signAsync`. */
+interface UnsignedRecord {
+  readonly cut: CutObject
+  readonly day: string
+  readonly agent: string | undefined
+  /** Upper bound of its line's bytes. */
+  readonly room: number
+  readonly numbers: readonly number[]
+}
 
 const PROBE_INTERVAL_MS = 1_000
 // One fills, one is written, one is signed, and one serves the previous day or the raw payloads.
@@ -54,6 +65,7 @@ export class SvcAppender {
   readonly #uploader: Uploader | undefined
   // Records whose signature is pending and that are in no batch yet.
   readonly #signing = new Set<Promise<unknown>>()
+  #sequence: RecordSequence | undefined
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
 
@@ -85,7 +97,10 @@ export class SvcAppender {
       dir,
       new BatchPool(this.#limits.batchBytes, this.#thread?.batches ?? []),
       this.#limits.logHandles,
-      (path) => new LogFile(path, port, clock, logger),
+      (path) => {
+        const day = dayOfDailyLog(basename(path))
+        return new LogFile(path, port, clock, logger, day && resolvePath(dir, coverFile(day)))
+      },
     )
     const meter = options.meter ?? noMeter
     const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
@@ -94,7 +109,9 @@ export class SvcAppender {
       void this.#disk.start()
       this.#uploader?.start()
     }
-    const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError, onOpen }
+    const { retiringSigner } = options
+    const limits = this.#limits
+    const parts = { config, limits, signer, retiringSigner, port, clock, logger, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
     this.#status.onWriteFailure = () => this.#scheduleProbe()
     this.#commit = new GroupCommit({
@@ -135,22 +152,85 @@ export class SvcAppender {
       const day = this.#admit(record)
       const envelope = this.#defaults === undefined ? record : withDefaults(record, this.#defaults)
       checkEnvelope(envelope)
-      const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER)
-      const agent = agentPathOf(envelope, day)
-      const room = maxLineBytes(cut.head.length + cut.tail.length)
-      if (this.#signer.signAsync !== undefined) return this.#appendSignedAsync(cut, day, agent, room)
-      const batch = this.#batch(dailyLog(day), day, room)
-      const start = batch.length
-      if (this.#signsBatches) {
-        batch.addUnsigned(cut)
-        this.#thread?.offer(batch.unsigned)
-      } else {
-        this.#addSigned(batch, cut)
-      }
-      return this.#enqueue(batch, start, agent)
+      if (this.#config.checkpoints === false) return this.#place(envelope, day, [])
+      const sequence = this.#sequenceOfLog()
+      if (sequence === undefined) return this.#placeOnceOpen(envelope, day)
+      return this.#placeNumbered(sequence, envelope, day)
     } catch (error) {
       return this.#reject(error)
     }
+  }
+
+  #sequenceOfLog(): RecordSequence | undefined {
+    const logId = this.#directory.opened?.logId
+    if (logId !== undefined) this.#sequence ??= new RecordSequence(logId)
+    return this.#sequence
+  }
+
+  /** Records name their log, so the first ones wait, as copies, until it is open. */
+  #placeOnceOpen(envelope: AuditEnvelope, day: string): Promise<void> {
+    const text = canonicalize(envelope)
+    const room = maxLineBytes(text.length)
+    this.#requireRoom(room)
+    this.#status.addPending(room)
+    const placed = this.#directory.open().then(
+      () => {
+        this.#status.addPending(-room)
+        const copy: AuditEnvelope = JSON.parse(text)
+        const sequence = this.#sequenceOfLog()
+        if (sequence === undefined) throw closedError()
+        // Wrapped, because the end of the batch must not delay the records behind it.
+        return { written: this.#placeNumbered(sequence, copy, day) }
+      },
+      (error: unknown) => {
+        this.#status.addPending(-room)
+        throw error
+      },
+    )
+    const settled = Promise.allSettled([placed])
+    this.#signing.add(settled)
+    void settled.then(() => this.#signing.delete(settled))
+    return placed.then(
+      ({ written }) => written,
+      (error: unknown) => this.#reject(error),
+    )
+  }
+
+  #placeNumbered(sequence: RecordSequence, envelope: AuditEnvelope, day: string): Promise<void> {
+    const { members, numbers } = sequence.next(day)
+    try {
+      return this.#place({ ...envelope, ...members }, day, numbers)
+    } catch (error) {
+      sequence.lose(day, numbers)
+      throw error
+    }
+  }
+
+  /** Signs the record, or has it signed with its batch, and adds its line. */
+  #place(envelope: AuditEnvelope, day: string, numbers: readonly number[]): Promise<void> {
+    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER)
+    const agent = agentPathOf(envelope, day)
+    const room = maxLineBytes(cut.head.length + cut.tail.length)
+    if (this.#signer.signAsync !== undefined)
+      return this.#appendSignedAsync({ cut, day, agent, room, numbers })
+    const batch = this.#batch(dailyLog(day), day, room)
+    const start = batch.length
+    if (this.#signsBatches) {
+      batch.addUnsigned(cut)
+      this.#thread?.offer(batch.unsigned)
+    } else {
+      this.#addSigned(batch, cut)
+    }
+    this.#number(batch, day, numbers)
+    return this.#enqueue(batch, start, agent)
+  }
+
+  /** If the batch fails, the session's next record of the day names its numbers. */
+  #number(batch: Batch, day: string, numbers: readonly number[]): void {
+    if (numbers.length === 0) return
+    const isFirst = batch.numbers.length === 0
+    for (const number of numbers) batch.numbers.push(number)
+    if (isFirst) batch.settled.catch(() => this.#sequence?.lose(day, batch.numbers))
   }
 
   /** Adds one line to the raw payload dataset, unsigned. Rejects without `config.presign`. */
@@ -200,9 +280,11 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and counters; cheap enough to call before every request. */
   status(): AppenderStatus {
+    const sealer = this.#directory.opened?.sealer
     return {
       ...this.#logStatus(),
       ...this.#disk.status,
+      ...(sealer && { sealing: sealer.status }),
       ...(this.#uploader && { upload: this.#uploader.status() }),
     }
   }
@@ -262,11 +344,12 @@ export class SvcAppender {
   }
 
   /** For signers with `signAsync`. Records are written in the order in which their signatures arrive. */
-  #appendSignedAsync(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<void> {
+  #appendSignedAsync(record: UnsignedRecord): Promise<void> {
+    const { room } = record
     this.#requireRoom(room)
     // The upper bound counts as pending until the record is in a batch, where its exact length is known.
     this.#status.addPending(room)
-    const placed = this.#signAndPlace(cut, day, agent, room)
+    const placed = this.#signAndPlace(record)
     // The returned promise reports the error.
     const settled = Promise.allSettled([placed])
     this.#signing.add(settled)
@@ -277,11 +360,12 @@ export class SvcAppender {
     )
   }
 
-  async #signAndPlace(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<Batch> {
+  async #signAndPlace({ cut, day, agent, room, numbers }: UnsignedRecord): Promise<Batch> {
     let sig: Uint8Array | undefined
     try {
       sig = await this.#signer.signAsync?.(Buffer.from(joinCut(cut)))
     } catch (error) {
+      this.#sequence?.lose(day, numbers)
       throw this.#signerFailed(error)
     } finally {
       this.#status.addPending(-room)
@@ -292,8 +376,10 @@ export class SvcAppender {
       batch.addWithSignature(cut, sig ?? new Uint8Array())
       this.#status.signerSucceeded()
     } catch (error) {
+      this.#sequence?.lose(day, numbers)
       throw this.#signerFailed(error)
     }
+    this.#number(batch, day, numbers)
     void this.#enqueue(batch, start, agent)
     return batch
   }

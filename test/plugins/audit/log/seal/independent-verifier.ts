@@ -1,7 +1,7 @@
 // A verifier of signed notes written from c2sp.org/signed-note alone, on node:crypto alone: what someone
 // without this project would write to check a checkpoint.
 
-import { createHash, createPublicKey, verify } from 'node:crypto'
+import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 
 /** The text of a note that `publicKey` has signed as `name`; throws where it has not. */
 export function openNote(signed: string, name: string, publicKey: Uint8Array): string {
@@ -13,10 +13,7 @@ export function openNote(signed: string, name: string, publicKey: Uint8Array): s
     .update(publicKey)
     .digest()
     .subarray(0, 4)
-  const key = createPublicKey({
-    key: { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(publicKey).toString('base64url') },
-    format: 'jwk',
-  })
+  const key = keyObject(publicKey)
   for (const line of signed.slice(end + 1).split('\n')) {
     const [dash, signedAs, base64 = ''] = line.split(' ')
     const bytes = Buffer.from(base64, 'base64')
@@ -25,6 +22,11 @@ export function openNote(signed: string, name: string, publicKey: Uint8Array): s
     throw new Error('the signature is wrong')
   }
   throw new Error('no signature of this key')
+}
+
+export function keyObject(publicKey: Uint8Array): KeyObject {
+  const x = Buffer.from(publicKey).toString('base64url')
+  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
 }
 
 /** The root of the tree over `lines`, RFC 6962 §2.1. */
