@@ -44,10 +44,10 @@ export async function checkProofFile(file: string, options: CheckProofArguments,
   if (options.json) {
     await io.out(`${JSON.stringify(judged, null, 2)}\n`)
   } else if (judged.valid) {
-    const { record, day, line, size, keyId } = judged
+    const { record, origin, leaf, size, keyId } = judged
     const { ts, tenant, server, tool, trace_id, span_id } = record
     const what = printable(`${ts} ${tenant} ${server}/${tool}, trace ${trace_id}, span ${span_id}`)
-    await io.out(`${what}\nline ${line} of the ${size} that ${keyId} sealed on ${day}\nproven\n`)
+    await io.out(`${what}\nleaf ${leaf} of the ${size} of ${origin}, sealed by ${keyId}\nproven\n`)
   } else {
     await io.out(`NOT PROVEN: ${judged.reason}\n`)
   }

@@ -2,9 +2,10 @@
 
 import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { stats, type VerifyArguments, verify } from './audit-actions.js'
+import { stats } from './audit-actions.js'
 import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
+import { type VerifyArguments, verify } from './audit-verify.js'
 import { type CliIo, processIo } from './io.js'
 
 // The exit code of a command that cannot run, the same as when `audit verify` cannot judge a log.
@@ -22,7 +23,10 @@ export function auditCommand(io: CliIo = processIo()): Command {
       '--against <checkpoint>',
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
     )
-    .option('--fast', 'check the tree and the checkpoints only, not the signature of each record')
+    .option('--origin <origin>', 'the origin that the log must have')
+    .option('--fast', 'check the tree and its roots only, not the signature of each line')
+    .option('--agents', 'compare the files of agents with the daily logs')
+    .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
 
