@@ -179,11 +179,16 @@ export class LogTree {
     const text = checkpointText({ origin, size: this.size, root: this.#writer.range.root() })
     const note = await signNote(text, origin, signers)
     const day = dayOfInstant(clock.now()) ?? ''
-    // Another process may have signed it too, or a later one.
-    const isStale = (newest: readonly NotePiece[]) =>
-      newest.some((piece) => (parseCheckpoint(piece.note?.text ?? '')?.size ?? 0) >= this.size)
+    const isStale = (newest: readonly NotePiece[]) => newest.some((piece) => this.#isAsNew(piece))
     await appendNote(this.#parts, origin, checkpointFile(day), note, isStale)
     this.#checkpointed = this.size
+  }
+
+  /** Whether it is a checkpoint that another process has signed of the last line, or of a later one. */
+  #isAsNew({ note }: NotePiece): boolean {
+    const size = note === undefined ? undefined : parseCheckpoint(note.text)?.size
+    if (note === undefined || size === undefined || size < this.size) return false
+    return judgeNote(note, this.genesis.origin, this.state.keys.allAt(size - 1)).kind === 'verified'
   }
 
   async #resume({ head, note }: StoredCheckpoint, end: number): Promise<void> {

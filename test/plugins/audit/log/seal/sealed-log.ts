@@ -142,7 +142,10 @@ export function sealedLog(dir: string): SealedLog {
     .flatMap((name) => {
       const origin = journal[0]!['origin']
       const text = readFileSync(join(dir, name), 'utf8')
-      return text.split(new RegExp(`(?=^${origin.replaceAll('.', '\\.')}\n)`, 'm')).map((note) => {
+      const notes = text.split(new RegExp(`(?=^${origin.replaceAll('.', '\\.')}\n)`, 'm'))
+      // A writer that died may have left a part of one.
+      if (!/\n\n(\u2014 \S+ \S+\n)+$/.test(notes.at(-1) ?? '')) notes.pop()
+      return notes.map((note) => {
         const [, size = '', root = ''] = note.split('\n')
         const trusted = [...keys.values()].filter(
           ({ from, until }) => from < Number(size) && Number(size) <= until,
