@@ -32,7 +32,7 @@ export class LogFile {
 
   readonly #cover: string | undefined
 
-  /** @param cover the file that shows that the day is removed; then nothing is appended. */
+  /** @param cover of a sealed log: the file that shows that the day is removed; then nothing is appended. */
   constructor(path: string, port: FileSystem, clock: Clock, logger: Logger, cover?: string) {
     this.path = path
     this.#cover = cover
@@ -45,7 +45,8 @@ export class LogFile {
    * Appends `bytes[0, length)`, completely or not at all. Call under the lock.
    *
    * @returns the size of the file before the write.
-   * @throws {AuditError} `write_failed`; the file then has its previous length. `day_removed`.
+   * @throws {AuditError} `write_failed`; the file then has its previous length. `day_removed`. `log_changed` where the file is no
+   * longer the one that was written; the next write goes to the one that is there.
    */
   write(bytes: Uint8Array, length: number): number {
     if (this.#cover !== undefined && this.#port.statSync(this.#cover) !== undefined) {
@@ -60,6 +61,7 @@ export class LogFile {
     } catch (cause) {
       this.#knownSize = -1
       if (start !== undefined) this.#truncateTo(start)
+      if (cause instanceof AuditError) throw cause
       throw new AuditError('write_failed', `writing ${this.path} failed: ${messageOf(cause)}`, cause)
     }
   }
@@ -103,22 +105,20 @@ export class LogFile {
   /** Returns the size of the file, which then ends in a newline. */
   #repairTail(): number {
     let fd = this.#open()
-    let { size, ino } = this.#port.fstatSync(fd)
-    if (this.#port.statSync(this.path)?.ino !== ino) {
-      // Writes to this handle would be lost: retention removed the file, or something else renamed or replaced it.
-      this.#logger.error(
-        { file: this.path },
-        'the file was removed, renamed or replaced while it was written',
-      )
+    const handle = this.#port.fstatSync(fd)
+    let { size } = handle
+    const isReplaced = this.#port.statSync(this.path)?.ino !== handle.ino
+    if (isReplaced || size < this.#knownSize) {
+      // Writes to this handle would be lost.
       this.close()
       this.#nameSynced = false
+      if (this.#cover !== undefined) {
+        const what = isReplaced ? 'removed, renamed or replaced' : 'cut'
+        throw new AuditError('log_changed', `${this.path} was ${what} while it was written`)
+      }
+      // Without checkpoints, retention in another process removes files.
       fd = this.#open()
       size = this.#port.fstatSync(fd).size
-    } else if (size < this.#knownSize) {
-      this.#logger.error(
-        { file: this.path, bytes: size, written: this.#knownSize },
-        'the file was cut while it was written',
-      )
     }
     if (size === 0 || size === this.#knownSize) return size
     const whole = endOfLastLine(this.#port, fd, size)

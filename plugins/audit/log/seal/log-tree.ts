@@ -19,13 +19,14 @@ import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
 import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
 import { CompactRange } from '../merkle/compact-range.js'
 import { leafHash } from '../merkle/tree-hash.js'
-import { checkpointText } from '../tree/checkpoint.js'
+import { checkpointText, parseCheckpoint } from '../tree/checkpoint.js'
 import { digestToBase64, encodeJournalLine, hasSigned, signJournalLine } from '../tree/journal-codec.js'
 import type { JournalBody, JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
 import { newestCheckpoint, type StoredCheckpoint } from './checkpoint-file.js'
 import { cutTornLine, journalLines, journalSize, offsetOfEnds, readGenesis } from './journal-file.js'
 import { judgeNote, type NoteSigner, signNote } from './note.js'
+import type { NotePiece } from './note-file.js'
 import { appendNote } from './note-tail.js'
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 import { TreeStore, TreeWriter } from './tree-store.js'
@@ -155,7 +156,7 @@ export class LogTree {
       signer,
     )
     const wrong = this.state.whyNot(line)
-    if (wrong !== undefined) throw new AuditError('log_unlinked', `the journal cannot be continued: ${wrong}`)
+    if (wrong !== undefined) throw refused(body, wrong)
     const stored = Buffer.concat([encodeJournalLine(line), Buffer.from('\n')])
     this.#writer.add(leafHash(stored.subarray(0, -1)))
     await this.#writer.sync()
@@ -178,7 +179,10 @@ export class LogTree {
     const text = checkpointText({ origin, size: this.size, root: this.#writer.range.root() })
     const note = await signNote(text, origin, signers)
     const day = dayOfInstant(clock.now()) ?? ''
-    await appendNote(this.#parts, origin, checkpointFile(day), note)
+    // Another process may have signed it too, or a later one.
+    const isStale = (newest: readonly NotePiece[]) =>
+      newest.some((piece) => (parseCheckpoint(piece.note?.text ?? '')?.size ?? 0) >= this.size)
+    await appendNote(this.#parts, origin, checkpointFile(day), note, isStale)
     this.#checkpointed = this.size
   }
 
@@ -320,10 +324,15 @@ export class LogTree {
 
   #noKey(): AuditError {
     const keyId = this.#parts.signers[0]?.keyId ?? 'none'
-    return new AuditError('key_unknown', `key ${keyId} is not trusted by the log; see svc keys rotate`)
+    return new AuditError('key_refused', `key ${keyId} is not trusted by the log; see svc keys rotate`)
   }
 
   #writerFor(range: CompactRange): TreeWriter {
     return new TreeWriter(this.#parts.dir, this.#parts.port, range)
   }
+}
+
+function refused({ kind }: JournalBody, why: string): AuditError {
+  const isOfKeys = kind === 'key' || kind === 'revoke'
+  return new AuditError(isOfKeys ? 'key_refused' : 'log_unlinked', `no ${kind} line can be added: ${why}`)
 }

@@ -41,19 +41,20 @@ export interface NoteFileParts {
 
 /**
  * Appends `note` of `origin` to the file `name`, completely or not at all; resolves when it is on disk. Holds the lock,
- * under which others read the size of the file.
+ * under which others read the size of the file. Not where `isStale` says so of the newest notes in the file.
  */
 export async function appendNote(
   { dir, port, lock, logger }: NoteFileParts,
   origin: string,
   name: string,
   note: string,
+  isStale: (newest: readonly NotePiece[]) => boolean = () => false,
 ): Promise<void> {
   const file = join(dir, name)
   const fd = port.openSync(file, APPEND_CREATE, FILE_MODE)
   try {
     const start = await lock.run(() => {
-      const { end, size } = tailOf(port, fd, origin)
+      const { end, size, pieces } = tailOf(port, fd, origin)
       if (end < size) {
         port.ftruncateSync(fd, end)
         logger.warn(
@@ -61,7 +62,7 @@ export async function appendNote(
           'cut off a torn note, left by a writer that died',
         )
       }
-      writeOrCutBack(port, fd, Buffer.from(note), end)
+      if (!isStale(pieces)) writeOrCutBack(port, fd, Buffer.from(note), end)
       return end
     })
     await syncFile(port, fd)

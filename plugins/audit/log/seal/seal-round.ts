@@ -27,18 +27,25 @@ export async function sealNewLines(
   tree: LogTree,
   onFault: (error: AuditError) => void,
 ): Promise<void> {
-  await tree.follow()
-  let found = await look(parts, tree)
-  if (found.changed.length > 0) {
-    for (const changed of found.changed) onFault(await stateFault(parts, tree, changed))
-    found = await look(parts, tree)
-  }
+  await stateFaults(parts, tree, onFault)
+  const found = await look(parts, tree)
   if (found.grown.length > 0) {
     await sealDays(parts, tree, found.grown)
   } else if (parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
   }
   await tree.checkpoint()
+}
+
+/** Appends a fault for each day whose sealed bytes have changed as far as sizes show it. */
+export async function stateFaults(
+  parts: TreeParts,
+  tree: LogTree,
+  onFault: (error: AuditError) => void,
+): Promise<void> {
+  await tree.follow()
+  const { changed } = await look(parts, tree)
+  for (const day of changed) onFault(await stateFault(parts, tree, day))
 }
 
 function look({ port, dir, lock }: TreeParts, tree: LogTree) {

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import { type FileSystem, openExisting, READ, readExisting } from '../files/file-system.js'
+import { endOfLastLine } from '../files/log-file.js'
 import { coverFile, dailyLog } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
 import { CompactRange } from '../merkle/compact-range.js'
@@ -133,18 +134,15 @@ export async function compareDay(
   }
 }
 
-/** The lines in the range, or those before the file ends. */
+/** The whole lines in the range, as far as the file has them. */
 async function leavesOf(
   port: FileSystem,
   fd: number,
-  { start: from, end: to }: PlacedRange,
+  { start: from, end }: PlacedRange,
 ): Promise<{ leaf: Digest; end: number }[]> {
   const leaves: { leaf: Digest; end: number }[] = []
-  try {
-    await hashLines(port, fd, { from, to }, (leaf, end) => leaves.push({ leaf, end }))
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-  }
+  const to = endOfLastLine(port, fd, Math.min(end, port.fstatSync(fd).size))
+  await hashLines(port, fd, { from, to }, (leaf, lineEnd) => leaves.push({ leaf, end: lineEnd }))
   return leaves
 }
 

@@ -11,7 +11,7 @@ import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
 import { JournalMoved, LogTree, type TreeParts } from './log-tree.js'
 import type { NoteSigner } from './note.js'
-import { sealNewLines } from './seal-round.js'
+import { sealNewLines, stateFaults } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
@@ -69,13 +69,22 @@ export class Sealer {
   open(signer: NoteSigner): Promise<void> {
     return this.withTree(async (tree) => {
       const { keys } = tree.state
-      if (keys.at(signer.keyId, tree.size) !== undefined) return
+      // Before new records hide that bytes are missing.
+      if (keys.at(signer.keyId, tree.size) !== undefined) {
+        return stateFaults(this.#parts, tree, this.#parts.onError)
+      }
       if (keys.has(signer.keyId)) {
-        throw new AuditError('key_unknown', `key ${signer.keyId} was retired or revoked and can sign no more`)
+        throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
       }
       await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
       await tree.checkpoint()
     })
+  }
+
+  /** Looks for sealed bytes that have changed. Errors go to `onError` and to the status. */
+  stateFaults(): void {
+    const { onError } = this.#parts
+    this.withTree((tree) => stateFaults(this.#parts, tree, onError)).catch((error) => this.#report(error))
   }
 
   /** Closes the lock without sealing, after `open` has failed. */

@@ -9,6 +9,8 @@ import {
   FILE_MODE,
   type FileSystem,
   nodeFileSystem,
+  openExisting,
+  READ_WRITE,
   readExisting,
   syncDirectorySync,
   writeFully,
@@ -114,12 +116,12 @@ function originOfCheckpoints(port: FileSystem, dir: string): string | undefined 
 function replaceLock(port: FileSystem, dir: string, logId: string | undefined): void {
   // The writer that seals holds the second one for its life.
   for (const name of [LOCK_FILE, SEAL_LOCK_FILE]) {
-    const isFree = readExisting(port, join(dir, name), (fd) => {
-      if (!tryLock(fd)) return false
-      unlock(fd)
-      return true
-    })
-    if (isFree === false) throw new AuditError('lock_failed', `a writer is at work in ${dir}; stop it first`)
+    const fd = openExisting(port, join(dir, name), READ_WRITE)
+    if (fd === undefined) continue
+    const isFree = tryLock(fd)
+    if (isFree) unlock(fd)
+    port.closeSync(fd)
+    if (!isFree) throw new AuditError('lock_failed', `a writer is at work in ${dir}; stop it first`)
   }
   replaceFile(port, dir, LOCK_FILE, (inode) =>
     logId === undefined ? UNMARKED : Buffer.concat([UNMARKED, encodeLockOwner({ inode, logId })]),
