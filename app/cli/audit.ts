@@ -3,7 +3,15 @@
 import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats } from './audit-actions.js'
-import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
+import {
+  type CheckProofArguments,
+  type ConsistencyArguments,
+  checkProofFile,
+  consistency,
+  type ProveArguments,
+  prove,
+  vkey,
+} from './audit-proofs.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { type CliIo, processIo } from './io.js'
@@ -30,11 +38,12 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
 
-  audit
-    .command('prove <dir>')
-    .description('write the proof that one record is in the log; it can be checked without the log')
-    .requiredOption('--trace-id <id>', 'of this trace')
+  filtered(audit.command('prove <dir>'))
+    .description(
+      'write the proof that one record, or all that match, are in the log; it can be checked without the log',
+    )
     .option('--span-id <id>', 'of this span, where the trace has several records')
+    .option('--all', 'prove every record that matches, in one file')
     .option('--out <file>', 'write the proof there, in place of standard output')
     .action((dir: string, options: ProveArguments) =>
       guarded(io, 'prove', () => prove(dir, options, io), NOT_PROVEN),
@@ -42,12 +51,27 @@ export function auditCommand(io: CliIo = processIo()): Command {
 
   audit
     .command('check-proof <file>')
-    .description('check a proof; exit 0 when its record was sealed by one of the keys')
+    .description('check a proof; exit 0 when its records were sealed by one of the keys')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) =>
       guarded(io, 'check-proof', () => checkProofFile(file, options, io), NOT_PROVEN),
     )
+
+  audit
+    .command('consistency <old> <new>')
+    .description('check that the log was only appended to between two checkpoints; exit 0 when it was')
+    .requiredOption('--dir <dir>', 'the log, whose tree gives the proof')
+    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .option('--json', 'print the result with the proof as JSON')
+    .action((older: string, newer: string, options: ConsistencyArguments) =>
+      guarded(io, 'consistency', () => consistency(older, newer, options, io), NOT_PROVEN),
+    )
+
+  audit
+    .command('vkey <dir>')
+    .description('print the verifier keys of the log (c2sp.org/signed-note), for other tools')
+    .action((dir: string) => guarded(io, 'vkey', () => vkey(dir, io)))
 
   filtered(audit.command('show <dir>'))
     .description('print records')

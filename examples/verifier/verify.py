@@ -24,6 +24,11 @@ DAILY = re.compile(r"audit-(\d{4}-\d\d-\d\d)\.ndjson", re.ASCII)
 CHECKPOINTS = re.compile(r"audit-(\d{4}-\d\d-\d\d)\.checkpoint", re.ASCII)
 
 
+def days_between(earlier, later):
+    date = datetime.date.fromisoformat
+    return (date(later) - date(earlier)).days
+
+
 class CannotJudge(Exception):
     """Nothing can be said about the log."""
 
@@ -224,8 +229,10 @@ class Verification:
             self.report(journal.NAME, self.journal_lines + 1, "truncated")
         # A writer that died may leave its last seal without a checkpoint; the next one adds it.
         days = {entry["line"]["at"][:10] for entry, noted in self.unnoted[:-1] if not noted}
-        for day in days - set(self.removals):
-            self.report(f"audit-{day}.checkpoint", 0, "missing_checkpoint")
+        for day in sorted(days):
+            age = days_between(day, self.unnoted[-1][0]["line"]["at"][:10])
+            if self.genesis is None or age <= self.genesis["retention_days"]:
+                self.report(f"audit-{day}.checkpoint", 0, "missing_checkpoint")
         if size > 0 and self.agreed is None and not days:
             self.report(journal.NAME, 0, "missing_checkpoint")
 
@@ -256,8 +263,7 @@ class Verification:
             lines = self.days[line["day"]].lines if line["day"] in self.days else self.absent_lines.get(line["day"], 0)
             if lines != line["lines"] and not self.incomplete:
                 self.report(journal.NAME, number, "bad_journal")
-            date = datetime.date.fromisoformat
-            age = (date(line["at"][:10]) - date(line["day"])).days
+            age = days_between(line["day"], line["at"][:10])
             if self.genesis and age <= self.genesis["retention_days"]:
                 self.report(journal.NAME, number, "early_removal")
         if line["kind"] == "fault":

@@ -12,8 +12,17 @@ export {
 export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
 export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
-export { logStats, proveRecord, readKeys, verifyLog } from './on-demand.js'
-export { checkProof, type ProofJudgement } from './prove/check-proof.js'
+export {
+  checkConsistency,
+  logStats,
+  proveRecord,
+  proveRecords,
+  readKeys,
+  verifyLog,
+  vkeysOfLog,
+} from './on-demand.js'
+export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proof.js'
+export type { Consistency } from './prove/consistency.js'
 export type { RecordIds } from './prove/prove.js'
 export { toEcs } from './read/ecs.js'
 export type { LogFilter } from './read/filter.js'

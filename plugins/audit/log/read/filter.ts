@@ -17,6 +17,7 @@ export interface LogFilter {
   decision?: string
   status?: string
   traceId?: string
+  spanId?: string
   /** The agent reference, or the node id. */
   agent?: string
   /** Maximum number of records. */
@@ -48,6 +49,7 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
       equals(filter.decision, record.policy.decision) &&
       equals(filter.status, record.status) &&
       equals(filter.traceId, record.trace_id) &&
+      equals(filter.spanId, record.span_id) &&
       (filter.agent === undefined || record.agentRef === filter.agent || record.nodeId === filter.agent),
   }
 }

@@ -1,5 +1,6 @@
 // Compares the checkpoints beside the log, and heads kept elsewhere, with the tree.
 
+import { daysBetween } from '../format/day.js'
 import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
 import { judgeNote } from '../seal/note.js'
 import { digestToBase64 } from '../tree/journal-codec.js'
@@ -16,7 +17,8 @@ export interface CheckpointParts {
   /** Whether each signature is checked; else that of the newest, and of those whose root differs. */
   readonly judged: boolean
   readonly against: readonly KeptCheckpoint[]
-  readonly removedDays: ReadonlySet<string>
+  /** Checkpoints of older days may be removed. */
+  readonly retentionDays: number
   readonly findings: Findings
 }
 
@@ -40,6 +42,8 @@ export class CheckpointCheck {
   #pending: JournalEntry | undefined
   #newest: KeptCheckpoint | undefined
   #end = 0
+  /** On which the last journal line was written. */
+  #lastDay = ''
   /** The newest checkpoint that agrees with the tree. */
   head: { readonly size: number; readonly root: string } | undefined
 
@@ -75,6 +79,7 @@ export class CheckpointCheck {
       }
     }
     this.#end = size
+    this.#lastDay = entry.line.at.slice(0, 10)
     this.#note(entry, isNoted)
     for (const checkpoint of against) {
       if (checkpoint.size !== size) continue
@@ -150,9 +155,9 @@ export class CheckpointCheck {
 
   /** A writer that died may leave its last seal without a checkpoint; the next one adds it. */
   #reportUnnoted(size: number): void {
-    const { findings, removedDays } = this.#parts
+    const { findings, retentionDays } = this.#parts
     for (const [day, { number, count }] of this.#unnoted) {
-      if (removedDays.has(day)) continue
+      if (daysBetween(day, this.#lastDay) > retentionDays) continue
       const message = `${count} seals have no checkpoint, the first is ${JOURNAL_FILE}:${number}`
       findings.fail({ file: checkpointFile(day), line: 0, kind: 'missing_checkpoint', message })
     }

@@ -129,8 +129,8 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const kept = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
     const against = headsOf(kept, { origin, keys, findings })
     const walk = new CheckpointWalk(dir, inventory.checkpointDays, origin, findings)
-    const removedDays = new Set(facts.removals.keys())
-    const checkpoints = new CheckpointCheck({ walk, keys, judged, against, removedDays, findings })
+    const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
+    const checkpoints = new CheckpointCheck({ walk, keys, judged, against, retentionDays, findings })
     const covers = new Covers(dir, facts.removals, findings)
     const scan = { dir, pool, keys, judged, journalSize, sizes }
     const size = await checkLog(scan, { findings, facts, covers, checkpoints, days, onBytes })
