@@ -3,6 +3,7 @@
 import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats } from './audit-actions.js'
+import { fork, resume } from './audit-directory.js'
 import {
   type CheckProofArguments,
   type ConsistencyArguments,
@@ -19,6 +20,7 @@ import { type CliIo, processIo } from './io.js'
 // The exit code of a command that cannot run, the same as when `audit verify` cannot judge a log.
 const CANNOT = 2
 const NOT_PROVEN = 1
+const FAILED = 1
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
@@ -72,6 +74,16 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .command('vkey <dir>')
     .description('print the verifier keys of the log (c2sp.org/signed-note), for other tools')
     .action((dir: string) => guarded(io, 'vkey', () => vkey(dir, io)))
+
+  audit
+    .command('resume <dir>')
+    .description('continue a log that was copied, restored or moved; only where the original is gone')
+    .action((dir: string) => guarded(io, 'resume', () => resume(dir, io), FAILED))
+
+  audit
+    .command('fork <dir>')
+    .description('set a log aside, and let the next writer begin one that names it as its parent')
+    .action((dir: string) => guarded(io, 'fork', () => fork(dir, io), FAILED))
 
   filtered(audit.command('show <dir>'))
     .description('print records')

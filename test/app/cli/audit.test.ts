@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { generateKeyFile, SvcAppender } from '@svc/plugin-audit/log'
+import { type AuditError, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { show } from 'svc-sdk/internal/cli/audit-show'
@@ -60,6 +60,61 @@ describe('svc keys generate', () => {
       1,
     ])
     expect(readFileSync(path, 'utf8')).to.equal('mine')
+  })
+})
+
+describe('svc keys rotate and revoke', () => {
+  const dir = temporaryDir()
+
+  it('change the keys that a log trusts', async () => {
+    const log = join(dir.path, 'log')
+    const [old, next] = ['old', 'next'].map((name) => join(dir.path, name)) as [string, string]
+    const first = generateKeyFile(old)
+    const second = generateKeyFile(next)
+    const write = async (key: string) => {
+      const appender = appenderIn(log, { signer: LocalDevSigner.fromKeyRef(`file://${key}`) })
+      await appender.append(envelope()).finally(() => appender.close())
+    }
+    await write(old)
+    const rotated = await run(keysCommand, 'rotate', log, '--from', old, '--to', next)
+    expect(rotated.out).to.equal(`the log trusts ${second.keyId} and ${first.keyId}\n`)
+    await write(next)
+    const revoked = await run(keysCommand, 'revoke', log, '--key-id', first.keyId, '--sign-with', next)
+    expect(revoked.out).to.equal(`${first.keyId} is not trusted from leaf 6 on\n`)
+    expect(await write(old).catch((error: AuditError) => error.code)).to.equal('key_refused')
+    const stranger = join(dir.path, 'stranger')
+    generateKeyFile(stranger)
+    const again = await run(keysCommand, 'rotate', log, '--from', old, '--to', stranger)
+    expect(again.code).to.equal(1)
+    expect(again.err).to.match(/^svc-sdk keys rotate: /)
+    const keys = join(dir.path, 'keys')
+    writeFileSync(keys, `${first.publicKey}\n${second.publicKey}\n`)
+    expect((await audit('verify', log, '--keys', keys)).code).to.equal(0)
+  })
+})
+
+describe('svc audit resume and fork', () => {
+  const dir = temporaryDir()
+
+  it('say how a copied directory goes on', async () => {
+    const [log, copy] = ['log', 'copy'].map((name) => join(dir.path, name)) as [string, string]
+    const write = async (at: string) => {
+      const appender = appenderIn(at)
+      await appender.append(envelope()).finally(() => appender.close())
+    }
+    await write(log)
+    cpSync(log, copy, { recursive: true })
+    expect(await write(copy).catch((error: AuditError) => error.code)).to.equal('log_copied')
+    const resumed = await audit('resume', copy)
+    expect(resumed.out).to.match(/^log [0-9a-f]{32} goes on in /)
+    await write(copy)
+    const forked = await audit('fork', copy)
+    expect(forked.out).to.match(/parent-\w+ holds svc-audit\.invalid\/\w+ with 5 leaves/)
+    await write(copy)
+    expect((await audit('verify', copy)).code).to.equal(0)
+    const nothing = await audit('resume', join(dir.path, 'nothing'))
+    expect(nothing.code).to.equal(1)
+    expect(nothing.err).to.include('holds no audit.journal')
   })
 })
 

@@ -3,6 +3,7 @@
 // at once write is decided under the lock of the log.
 
 import { join } from 'node:path'
+import type { Meter } from '@svc/core'
 import { FILE_MODE, READ_WRITE_CREATE } from '../files/file-system.js'
 import { tryLock, unlock } from '../files/kernel-lock.js'
 
@@ -20,6 +21,7 @@ const MAX_ATTEMPTS = 3
 
 export interface SealerParts extends TreeParts {
   readonly intervalMs: number
+  readonly meter: Meter
   readonly onError: (error: Error) => void
 }
 
@@ -174,6 +176,7 @@ export class Sealer {
   /** Each error is reported once. */
   #report(cause: unknown): void {
     const error = cause instanceof Error ? cause : new Error(String(cause))
+    this.#parts.meter.count('svc_audit_seal_failures_total')
     const isKnown = this.#error?.message === error.message
     this.#error = error
     if (!isKnown) this.#parts.onError(error)

@@ -89,7 +89,7 @@ export class SvcAppender {
     }
     const { retiringSigner } = options
     const limits = this.#limits
-    const parts = { config, limits, signer, retiringSigner, port, clock, logger, onAsyncError, onOpen }
+    const parts = { config, limits, signer, retiringSigner, port, clock, logger, meter, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
     this.#status.onWriteFailure = () => this.#scheduleProbe()
     const commit = new GroupCommit({
@@ -189,11 +189,15 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and counters; cheap enough to call before every request. */
   status(): AppenderStatus {
-    const sealer = this.#directory.opened?.sealer
+    const sealing = this.#directory.opened?.sealer?.status
+    const { warning: disk, ...space } = this.#disk.status
+    const sealWarning = sealing?.error && `new records are not sealed: ${sealing.error.message}`
+    const warnings = [disk, sealWarning].filter((warning) => warning !== undefined)
     return {
       ...this.#logStatus(),
-      ...this.#disk.status,
-      ...(sealer && { sealing: sealer.status }),
+      ...space,
+      ...(warnings.length > 0 && { warning: warnings.join('; ') }),
+      ...(sealing && { sealing }),
       ...(this.#uploader && { upload: this.#uploader.status() }),
     }
   }

@@ -1,7 +1,7 @@
 // The directory of a log: opening, repair after a writer died, retention.
 
 import { dirname, join } from 'node:path'
-import type { Clock, Logger, Signer } from '@svc/core'
+import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { DirectoryLock } from '../files/directory-lock.js'
 import {
@@ -39,6 +39,7 @@ export interface DirectoryParts {
   readonly port: FileSystem
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter: Meter
   readonly onAsyncError: (error: Error) => void
   readonly onOpen: () => void
 }
@@ -209,7 +210,7 @@ export class LogDirectory {
 
   /** A sealer whose tree is linked and whose log trusts this signer. */
   async #sealer(lock: DirectoryLock): Promise<Sealer | undefined> {
-    const { config, port, clock, logger, onAsyncError } = this.#parts
+    const { config, port, clock, logger, meter, onAsyncError } = this.#parts
     const signers = this.#signers
     const [signer] = signers
     if (signer === undefined) return undefined
@@ -222,6 +223,7 @@ export class LogDirectory {
       lock,
       logger,
       clock,
+      meter,
       intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
       onError: onAsyncError,
     })

@@ -146,4 +146,20 @@ describe('a file of notes', () => {
     ).to.deep.equal([true, false, true, false])
     expect(notePieces(new Uint8Array(0), origin)).to.deep.equal([])
   })
+
+  it('tells a torn note from the one before it, wherever the torn one ends', async () => {
+    const note = Buffer.from(await signNote(checkpointText(head), origin, [signer, other]))
+    for (let end = 1; end < note.length; end++) {
+      const pieces = notePieces(Buffer.concat([note, note.subarray(0, end)]), `${origin}\n`)
+      expect(pieces[0]?.note, `${end} bytes`).to.not.equal(undefined)
+      expect(pieces[0]?.torn, `${end} bytes`).to.equal(false)
+      // With one of two signatures it is a note, and what follows it is torn.
+      const isSigned =
+        note
+          .subarray(0, end)
+          .toString()
+          .match(/\n\n\u2014 [^\n]*\n/) !== null
+      expect(pieces.at(-1)?.torn, `${end} bytes`).to.equal(!isSigned || pieces.length === 3)
+    }
+  })
 })

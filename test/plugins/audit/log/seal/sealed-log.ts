@@ -13,7 +13,7 @@ const ED25519 = 'ed25519:'
 // biome-ignore lint/suspicious/noExplicitAny: the lines of the journal are read as anyone would read them.
 export type Line = Record<string, any>
 
-export interface Checkpoint {
+interface Checkpoint {
   readonly day: string
   readonly size: number
   /** Base64. */
@@ -144,7 +144,9 @@ export function sealedLog(dir: string): SealedLog {
       const text = readFileSync(join(dir, name), 'utf8')
       const notes = text.split(new RegExp(`(?=^${origin.replaceAll('.', '\\.')}\n)`, 'm'))
       // A writer that died may have left a part of one.
-      if (!/\n\n(\u2014 \S+ \S+\n)+$/.test(notes.at(-1) ?? '')) notes.pop()
+      const last = notes.pop() ?? ''
+      const whole = /^[\s\S]*?\n\n(\u2014 \S+ \S+\n)+/.exec(last)?.[0]
+      if (whole !== undefined) notes.push(whole)
       return notes.map((note) => {
         const [, size = '', root = ''] = note.split('\n')
         const trusted = [...keys.values()].filter(
