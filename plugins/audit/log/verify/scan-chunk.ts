@@ -125,6 +125,16 @@ function mayBeTorn(tail: Buffer): boolean {
   return objectIn(tail.subarray(0, -1)) === undefined
 }
 
+// One chunk is scanned at a time; memory that is used again costs no page faults.
+let space = Buffer.allocUnsafeSlow(0)
+const MAX_SPACE = 8_388_608
+
+function spaceFor(length: number): Buffer {
+  if (length > MAX_SPACE) return Buffer.allocUnsafe(length)
+  if (space.length < length) space = Buffer.allocUnsafeSlow(Math.min(MAX_SPACE, 2 * length))
+  return space.subarray(0, length)
+}
+
 /** The lines of a chunk, in a buffer whose first byte is spare, as `leafHashWithin` requires. */
 class ChunkLines {
   buffer: Buffer
@@ -144,7 +154,7 @@ class ChunkLines {
     // Outside a range, a line begins after a newline.
     const isLineStart = chunk.start === 0 || chunk.range !== undefined
     this.#base = isLineStart ? chunk.start : chunk.start - 1
-    this.buffer = Buffer.allocUnsafe(1 + chunk.end - this.#base)
+    this.buffer = spaceFor(1 + chunk.end - this.#base)
     this.#read()
     const newline = isLineStart ? 0 : this.#newlineFrom(1)
     this.#at = newline < 0 ? Number.POSITIVE_INFINITY : newline + 1
