@@ -109,7 +109,7 @@ function progressBar(io: CliIo) {
   return {
     show({ bytes, totalBytes }: VerifyProgress): void {
       const now = performance.now()
-      if (now - shown < BAR_EVERY_MS) return
+      if (bytes === 0 || now - shown < BAR_EVERY_MS) return
       shown = now
       const share = totalBytes === 0 ? 1 : bytes / totalBytes
       const bar = '\u2588'.repeat(Math.round(share * BAR_CELLS)).padEnd(BAR_CELLS, '\u2591')

@@ -77,8 +77,6 @@ class Verification:
             names_log = any(day.names_log for day in self.days.values())
             if not self.options.allow_unsealed or notes_days or names_log:
                 self.report(journal.NAME, 0, "missing_file")
-        if not self.findings and not self.journal_lines and not any(day.data for day in self.days.values()):
-            raise CannotJudge("there are no records")
 
     def inventory(self):
         try:
@@ -93,6 +91,8 @@ class Verification:
                 raise CannotJudge(f"{name} is not a regular file")
         if not ours:
             raise CannotJudge("there is no log")
+        if not any(CHECKPOINTS.fullmatch(name) or os.path.getsize(os.path.join(self.folder, name)) for name in ours):
+            raise CannotJudge("there are no records")
         return ours
 
     def is_old(self, names):
@@ -233,7 +233,8 @@ class Verification:
             age = days_between(day, self.unnoted[-1][0]["line"]["at"][:10])
             if self.genesis is None or age <= self.genesis["retention_days"]:
                 self.report(f"audit-{day}.checkpoint", 0, "missing_checkpoint")
-        if size > 0 and self.agreed is None and not days:
+        # The first checkpoint follows the genesis and at most one seal.
+        if self.journal_lines > 2 and self.agreed is None and not days:
             self.report(journal.NAME, 0, "missing_checkpoint")
 
     def settle(self, claim):

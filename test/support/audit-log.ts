@@ -115,9 +115,10 @@ export class LogBuilder {
     return line
   }
 
-  append(day: string, line: string): void {
-    this.#day(day).lines.push(line)
-    appendFileSync(join(this.#dir, `audit-${day}.ndjson`), `${line}\n`)
+  append(day: string, given: string | readonly string[]): void {
+    const lines = typeof given === 'string' ? [given] : given
+    for (const line of lines) this.#day(day).lines.push(line)
+    appendFileSync(join(this.#dir, `audit-${day}.ndjson`), lines.map((line) => `${line}\n`).join(''))
   }
 
   /** Seals all new lines and signs a checkpoint. */
@@ -189,14 +190,16 @@ export class LogBuilder {
   /** Writes the files of the tree. */
   finish(): this {
     for (const level of storedLevels(this.size)) {
+      const files = new Map<string, Buffer[]>()
       for (let index = 0; (index + 1) * 2 ** level <= this.size; index++) {
-        const { path, offset } = placeOfHash(level, index)
-        const file = join(this.#dir, path)
-        if (offset === 0) {
-          mkdirSync(dirname(file), { recursive: true })
-          writeFileSync(file, '')
-        }
-        appendFileSync(file, digestToBytes(this.#node(index * 2 ** level, level)))
+        const { path } = placeOfHash(level, index)
+        const hashes = files.get(path) ?? []
+        files.set(path, hashes)
+        hashes.push(digestToBytes(this.#node(index * 2 ** level, level)))
+      }
+      for (const [path, hashes] of files) {
+        mkdirSync(dirname(join(this.#dir, path)), { recursive: true })
+        writeFileSync(join(this.#dir, path), Buffer.concat(hashes))
       }
     }
     return this

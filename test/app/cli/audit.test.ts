@@ -191,26 +191,65 @@ describe('svc audit', () => {
       expect(code).to.equal(0)
       expect(out)
         .to.include('signatures not checked')
-        .and.include('3 records sealed by 1 checkpoints, 0 not sealed')
+        .and.include('3 records sealed by 2 journal lines, 0 not sealed')
       tamper()
       const tampered = await audit('verify', dir.path, '--fast')
       expect(tampered.code).to.equal(1)
       expect(tampered.err).to.equal(`${file}:2: edited: not the record that was sealed as line 2\n`)
     })
 
-    it('finds a log that was cut back with its checkpoints, against a head kept elsewhere', async () => {
-      const kept = join(dir.path, 'kept')
-      const checkpoints = join(dir.path, `audit-${DAY}.checkpoint`)
-      writeFileSync(kept, readFileSync(checkpoints))
-      writeFileSync(join(dir.path, file), `${readFileSync(join(dir.path, file), 'utf8').split('\n')[0]}\n`)
-      rmSync(checkpoints)
-      rmSync(join(dir.path, `audit-${DAY}.tree`))
+    it('finds a log that was rolled back as a whole, against a head kept elsewhere', async () => {
+      const earlier = `${dir.path}-earlier`
+      cpSync(dir.path, earlier, { recursive: true })
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope({ trace_id: 'dd' }))
+      await appender.close()
+      const kept = join(dir.path, `audit-${DAY}.checkpoint`)
+      try {
+        const alone = await audit('verify', earlier)
+        expect(alone.code).to.equal(0)
+        expect(alone.out).to.include('not detectable without a head kept elsewhere')
+        const { out, err, code } = await audit('verify', earlier, '--against', kept)
+        expect(code).to.equal(1)
+        expect(err).to.equal(`audit.journal:0: rolled_back: ${kept} covers 7 leaves, the log has 5\n`)
+        expect(out).to.include('not detectable: what the holder of the key rewrote')
+      } finally {
+        rmSync(earlier, { recursive: true })
+      }
+    })
+
+    it('exits 1 for a log of another origin', async () => {
+      const { err, code } = await audit('verify', dir.path, '--origin', 'audit.example/other')
+      expect([err.split(':')[2], code]).to.deep.equal([' wrong_origin', 1])
+    })
+
+    it('compares the files of agents with the daily log', async () => {
+      const appender = appenderIn(dir.path)
+      for (const ref of ['one', 'two']) await appender.append(envelope({ nodeId: 'n', agentRef: ref }))
+      await appender.close()
+      expect((await audit('verify', dir.path, '--agents')).code).to.equal(0)
+      const path = join(dir.path, 'agents', 'n', DAY, 'two.ndjson')
+      writeFileSync(path, readFileSync(path, 'utf8').replace('acme', 'evil'))
+      const { err, code } = await audit('verify', dir.path, '--agents')
+      expect(code).to.equal(1)
+      expect(err).to.match(/^agents\/n\/.*\/two\.ndjson:1: agent_file: /)
       expect((await audit('verify', dir.path)).code).to.equal(0)
-      const { err, code } = await audit('verify', dir.path, '--against', kept)
-      expect([err, code]).to.deep.equal([
-        `${file}:1: truncated: 3 records were sealed, 1 are present; the change is after line 0 (${kept})\n`,
-        1,
-      ])
+    })
+
+    it('shows progress with the time that is left on a terminal, also with --json', async () => {
+      const shown: string[] = []
+      const big = appenderIn(dir.path)
+      const text = 'x'.repeat(200_000)
+      for (let i = 0; i < 60; i++) await big.append(envelope({ agentVariables: { text } }))
+      await big.close()
+      const io = {
+        out: async () => undefined,
+        err: () => undefined,
+        exit: () => undefined,
+        progress: (line: string) => void shown.push(line),
+      }
+      await auditCommand(io).parseAsync(['verify', dir.path, '--json'], { from: 'user' })
+      for (const line of shown) expect(line).to.match(/ % {2}\d+ MB {2}\d+ MB\/s {2}\d+:\d\d left$/)
     })
 
     it('exits 2 when the head kept elsewhere is none', async () => {
@@ -239,7 +278,7 @@ describe('svc audit', () => {
       const { out, err, code } = await audit('check-proof', proof, '--keys', keys)
       expect([err, code]).to.deep.equal(['', 0])
       expect(out).to.match(
-        /trace bb, span .*\nline 2 of the 3 that ed25519:[0-9a-f]{64} sealed on 2026-11-21\nproven\n$/,
+        /trace bb, span .*\nleaf 2 of the 5 of svc-audit\.invalid\/[0-9a-f]{32}, sealed by ed25519:[0-9a-f]{64}\nproven\n$/,
       )
       expect(JSON.parse((await audit('check-proof', proof, '--keys', keys, '--json')).out)).to.include({
         valid: true,
@@ -251,13 +290,61 @@ describe('svc audit', () => {
       expect([none.err, none.code]).to.deep.equal(['svc-sdk audit prove: no record has the trace id zz\n', 1])
       const proof = join(dir.path, 'b.tlog-proof')
       await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)
-      writeFileSync(proof, readFileSync(proof, 'utf8').replace('index 1', 'index 0'))
+      writeFileSync(proof, readFileSync(proof, 'utf8').replace('index 2', 'index 1'))
       const { out, code } = await audit('check-proof', proof, '--keys', keyFile())
       expect([out, code]).to.deep.equal([
         'NOT PROVEN: the record does not lead to the root of its checkpoint\n',
         1,
       ])
       expect((await audit('check-proof', join(dir.path, 'none'), '--keys', keyFile())).code).to.equal(1)
+    })
+
+    it('prove all records that match in one file', async () => {
+      const proof = join(dir.path, 'all.tlog-proof')
+      await audit('prove', dir.path, '--all', '--decision', 'allow', '--out', proof)
+      const { out, code } = await audit('check-proof', proof, '--keys', keyFile())
+      expect(code).to.equal(0)
+      expect(out).to.include('2 of 2 records proven\n')
+    })
+  })
+
+  describe('consistency and vkey', () => {
+    it('show that the log was only appended to between two checkpoints', async () => {
+      const path = join(dir.path, `audit-${DAY}.checkpoint`)
+      const older = join(dir.path, 'older')
+      const newer = join(dir.path, 'newer')
+      writeFileSync(older, readFileSync(path))
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope({ trace_id: 'dd' }))
+      await appender.close()
+      writeFileSync(
+        newer,
+        readFileSync(path, 'utf8')
+          .split(/(?<=\n)(?=svc-audit)/)
+          .at(-1) ?? '',
+      )
+      writeFileSync(
+        older,
+        readFileSync(older, 'utf8')
+          .split(/(?<=\n)(?=svc-audit)/)
+          .at(-1) ?? '',
+      )
+      const keys = join(dir.path, 'public-keys')
+      const options = ['--dir', dir.path, '--keys', keys]
+      const { out, code } = await audit('consistency', older, newer, ...options)
+      expect(code).to.equal(0)
+      expect(out).to.match(/: 5 leaves are a prefix of 7 \(\d+ hashes\)\nconsistent\n$/)
+      const other = await audit('consistency', newer, older, ...options)
+      expect([other.code, other.out]).to.deep.equal([
+        1,
+        'NOT CONSISTENT: the older one has 7 leaves, the newer 5\n',
+      ])
+    })
+
+    it('prints a verifier key for other tools', async () => {
+      const { out, code } = await audit('vkey', dir.path)
+      expect(code).to.equal(0)
+      expect(out).to.match(/^svc-audit\.invalid\/[0-9a-f]{32}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}\n$/)
     })
   })
 

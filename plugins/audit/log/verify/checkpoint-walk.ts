@@ -27,15 +27,18 @@ export class CheckpointWalk {
   readonly #dir: string
   readonly #origin: string
   readonly #findings: Findings
+  readonly #sizes: ReadonlyMap<string, number>
   /** Not opened yet, by their smallest size, descending. */
   readonly #waiting: { readonly day: string; readonly first: number }[]
   #open: OpenFile[] = []
 
-  constructor(dir: string, days: readonly string[], origin: string, findings: Findings) {
+  /** @param sizes bytes to read of the file of each day. */
+  constructor(dir: string, sizes: ReadonlyMap<string, number>, origin: string, findings: Findings) {
     this.#dir = dir
     this.#origin = origin
     this.#findings = findings
-    this.#waiting = days
+    this.#sizes = sizes
+    this.#waiting = [...sizes.keys()]
       .map((day) => ({ day, first: this.#smallestSize(day) }))
       .sort((a, b) => b.first - a.first || (a.day < b.day ? 1 : -1))
   }
@@ -66,7 +69,7 @@ export class CheckpointWalk {
 
   /** The smallest size in the file, read without parsing the checkpoints. */
   #smallestSize(day: string): number {
-    const bytes = readFileSync(join(this.#dir, checkpointFile(day)))
+    const bytes = this.#bytes(day)
     const origin = Buffer.from(`${this.#origin}\n`)
     let smallest = Number.POSITIVE_INFINITY
     for (let at = bytes.indexOf(origin); at >= 0; at = bytes.indexOf(origin, at + origin.length)) {
@@ -80,9 +83,13 @@ export class CheckpointWalk {
     return Number.isFinite(smallest) ? smallest : 0
   }
 
+  #bytes(day: string): Buffer {
+    return readFileSync(join(this.#dir, checkpointFile(day))).subarray(0, this.#sizes.get(day))
+  }
+
   #read(day: string): KeptCheckpoint[] {
     const file = checkpointFile(day)
-    const bytes = readFileSync(join(this.#dir, file))
+    const bytes = this.#bytes(day)
     const notes: KeptCheckpoint[] = []
     for (const { line, offset, note, torn } of notePieces(bytes, `${this.#origin}\n`)) {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)

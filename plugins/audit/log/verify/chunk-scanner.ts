@@ -17,7 +17,9 @@ export class ChunkScanner {
     try {
       return chunks.map((chunk) => {
         if (chunk.path !== path) {
-          if (fd >= 0) closeSync(fd)
+          const previous = fd
+          fd = -1
+          if (previous >= 0) closeSync(previous)
           fd = openSync(chunk.path, 'r')
           path = chunk.path
         }

@@ -45,8 +45,6 @@ export class Findings {
   /** @param judged false where only the tree and its checkpoints were checked. */
   verdict(judged: boolean): { verdict: Verdict; reason?: string } {
     if (Object.keys(this.counts).length > 0) return { verdict: 'not_intact' }
-    if (this.records === 0 && this.journalLines === 0)
-      return { verdict: 'cannot_be_judged', reason: 'there are no records' }
     if (!judged && this.checkpoints === 0)
       return { verdict: 'cannot_be_judged', reason: 'there are no checkpoints' }
     return { verdict: 'intact' }

@@ -9,20 +9,18 @@ import {
   checkpointFile,
   dailyLog,
   dayOfCheckpointFile,
-  dayOfCoverFile,
   dayOfDailyLog,
   JOURNAL_FILE,
 } from '../format/paths.js'
 import { parseCheckpoint } from '../tree/checkpoint.js'
 
 export interface Inventory {
-  readonly checkpointDays: readonly string[]
+  /** Size of the checkpoint file of each day. */
+  readonly checkpoints: ReadonlyMap<string, number>
   /** Undefined where there is no journal. */
   readonly journalSize: number | undefined
   /** Size of each daily log. */
   readonly sizes: ReadonlyMap<string, number>
-  /** Days that have a cover. */
-  readonly covers: readonly string[]
 }
 
 /** @returns a text that says why nothing can be judged, in place of the files. */
@@ -33,27 +31,32 @@ export function takeInventory(dir: string): Inventory | string {
   } catch (error) {
     return `cannot read the log at ${dir}: ${messageOf(error)}`
   }
-  const covers = names.flatMap((name) => dayOfCoverFile(name) ?? [])
   const checkpointDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
   const days = names.flatMap((name) => dayOfDailyLog(name) ?? [])
-  const journal = statOf(dir, JOURNAL_FILE)
-  if (journal === undefined && isOldFormat(dir, names, checkpointDays)) {
+  const checkpoints = new Map<string, number>()
+  const sizes = new Map<string, number>()
+  let journalSize: number | undefined
+  for (const name of [...checkpointDays.map(checkpointFile), JOURNAL_FILE, ...days.map(dailyLog)]) {
+    const stat = statOf(dir, name)
+    if (stat === undefined) continue
+    if (!stat.isFile()) return `${name} is not a regular file`
+    const [log, checkpoint] = [dayOfDailyLog(name), dayOfCheckpointFile(name)]
+    if (log !== undefined) sizes.set(log, stat.size)
+    else if (checkpoint !== undefined) checkpoints.set(checkpoint, stat.size)
+    else journalSize = stat.size
+  }
+  if (journalSize === undefined && isOldFormat(dir, names, checkpointDays)) {
     return 'the log has the old format with checkpoints of each day, which this version does not read'
   }
-  const sizes = new Map<string, number>()
-  for (const name of [...checkpointDays.map(checkpointFile), ...days.map(dailyLog), JOURNAL_FILE]) {
-    const stat = statOf(dir, name)
-    if (stat !== undefined && !stat.isFile()) return `${name} is not a regular file`
-    const day = dayOfDailyLog(name)
-    if (stat !== undefined && day !== undefined) sizes.set(day, stat.size)
-  }
-  if (journal === undefined && sizes.size === 0 && checkpointDays.length === 0) return 'there is no log'
-  return { checkpointDays, journalSize: journal?.size, sizes, covers }
+  if (journalSize === undefined && sizes.size + checkpoints.size === 0) return 'there is no log'
+  const isEmpty = (journalSize ?? 0) === 0 && [...sizes.values()].every((size) => size === 0)
+  if (isEmpty && checkpoints.size === 0) return 'there are no records'
+  return { checkpoints, journalSize, sizes }
 }
 
 /** The origin in the newest checkpoint, for a log whose genesis is missing. */
-export function originOfCheckpoints(dir: string, days: readonly string[]): string | undefined {
-  const newest = days.at(-1)
+export function originOfCheckpoints(dir: string, days: Iterable<string>): string | undefined {
+  const newest = [...days].at(-1)
   if (newest === undefined) return undefined
   const [origin] = readFileSync(join(dir, checkpointFile(newest)), 'utf8').split('\n', 1)
   return parseCheckpoint(`${origin}\n0\n${'A'.repeat(43)}=\n`)?.origin

@@ -14,7 +14,7 @@ export interface ScanWorkerData {
 
 export type ScanReply =
   | { readonly results: ChunkResult[]; readonly error?: undefined }
-  | { readonly results?: undefined; readonly error: string }
+  | { readonly results?: undefined; readonly error: string; readonly code: string | undefined }
 
 interface Job {
   readonly chunks: readonly Chunk[]
@@ -100,7 +100,8 @@ class ThreadPool implements ScanPool {
       const job = this.#running.get(worker)
       this.#running.delete(worker)
       this.#idle.push(worker)
-      if (reply.results === undefined) job?.reject(new Error(reply.error))
+      if (reply.results === undefined)
+        job?.reject(Object.assign(new Error(reply.error), { code: reply.code }))
       else job?.resolve(reply.results)
       this.#assign()
     })

@@ -2,6 +2,7 @@
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { messageOf } from '@svc/core/json'
+import { systemCode } from '../format/errors.js'
 import { whenFastest } from '../keys/ed25519.js'
 import { ChunkScanner } from './chunk-scanner.js'
 import type { Chunk } from './scan-chunk.js'
@@ -21,6 +22,6 @@ function scan(chunks: Chunk[]): ScanReply {
   try {
     return { results: scanner.scan(chunks) }
   } catch (error) {
-    return { error: messageOf(error) }
+    return { error: messageOf(error), code: systemCode(error) }
   }
 }

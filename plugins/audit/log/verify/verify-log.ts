@@ -23,7 +23,7 @@ import { scanPool } from './scan-pool.js'
 import { TrustedKeys } from './trusted-keys.js'
 
 // Retention may remove a day while it is read; then everything is read again.
-const MAX_ATTEMPTS = 3
+const MAX_ATTEMPTS = 10
 
 export interface VerifyProgress {
   readonly bytes: number
@@ -106,7 +106,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
   const { findings, inventory, facts, keys } = subject
   const { sizes, journalSize = 0 } = inventory
   const judged = options.fast !== true
-  const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, journalSize)
+  const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
   const onBytes = progressOver(totalBytes, options.onProgress)
   const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
   const pool = scanPool({ keys, logId }, totalBytes, options.threads)
@@ -115,20 +115,21 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
   try {
     if (facts === undefined) {
       await days.finish(0)
-      const isUnsealed = options.allowUnsealed === true && inventory.checkpointDays.length === 0
-      if (!isUnsealed || days.namesLog) {
+      const hasCheckpoints = inventory.checkpoints.size > 0
+      const isAccepted = options.allowUnsealed === true && !hasCheckpoints && !days.namesLog
+      if (!isAccepted) {
         findings.fail({ ...place, kind: 'missing_file', message: 'the log has no journal' })
       }
       return { removedDays: [] }
     }
-    const origin = facts.genesis?.origin ?? originOfCheckpoints(dir, inventory.checkpointDays) ?? ''
+    const origin = facts.genesis?.origin ?? originOfCheckpoints(dir, inventory.checkpoints.keys()) ?? ''
     if (options.origin !== undefined && options.origin !== origin) {
       const message = `the log is ${origin}, not ${options.origin}`
       findings.fail({ ...place, kind: 'wrong_origin', message })
     }
     const kept = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
     const against = headsOf(kept, { origin, keys, findings })
-    const walk = new CheckpointWalk(dir, inventory.checkpointDays, origin, findings)
+    const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
     const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
     const checkpoints = new CheckpointCheck({ walk, keys, judged, against, retentionDays, findings })
     const covers = new Covers(dir, facts.removals, findings)
@@ -150,7 +151,8 @@ function progressOver(
 ): (more: number) => void {
   let bytes = 0
   return (more) => {
-    bytes += more
+    // Ranges that were cut have fewer bytes than they state.
+    bytes = Math.min(totalBytes, bytes + more)
     onProgress?.({ bytes, totalBytes })
   }
 }

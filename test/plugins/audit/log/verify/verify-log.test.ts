@@ -124,7 +124,8 @@ describe('verifyLog', () => {
   it('reports a record of an unknown key: unknown_key', async () => {
     await logOf(1, { key_id: signer.keyId })
     const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })
-    expect(found(report)).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: unknown_key`])
+    expect(found(report)).to.include(`${file}:1: unknown_key`)
+    expect(Object.keys(report.failureCounts)).to.deep.equal(['unknown_key'])
   })
 
   it('tries every key for a record without a key id', async () => {
@@ -132,9 +133,8 @@ describe('verifyLog', () => {
     expect(
       (await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey), ...keys] })).verdict,
     ).to.equal('intact')
-    expect(
-      found(await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })),
-    ).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: bad_signature`])
+    const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })
+    expect(found(report)).to.include(`${file}:1: bad_signature`)
   })
 
   it('reports a torn line without a failure', async () => {
@@ -195,7 +195,7 @@ describe('verifyLog', () => {
   it('keeps the first thousand failures and counts all', async () => {
     writeFileSync(path(), 'x\n'.repeat(1_500))
     let told = 0
-    const report = await verifyLog(dir.path, { keys, onFailure: () => told++ })
+    const report = await verifyLog(dir.path, { keys, allowUnsealed: true, onFailure: () => told++ })
     expect([report.failures.length, report.failureCounts.not_json, told]).to.deep.equal([1_000, 1_500, 1_500])
   })
 

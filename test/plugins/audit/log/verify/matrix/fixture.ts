@@ -10,7 +10,7 @@ export const REMOVED = '2026-11-15'
 export const EARLY = '2026-11-19'
 export const PAST = '2026-11-20'
 export const TODAY = '2026-11-21'
-export const RETENTION_DAYS = 2
+const RETENTION_DAYS = 2
 export const [first, second, third, stranger] = [7, 8, 9, 99].map(signerOf) as [
   ReturnType<typeof signerOf>,
   ReturnType<typeof signerOf>,

@@ -3,7 +3,7 @@
 import type { LogBuilder } from '../../../../../support/audit-log.js'
 import type { BuildOptions, Files } from './fixture.js'
 
-export interface VerifierOptions {
+interface VerifierOptions {
   /** A file in the log's directory that is given as `--against`. */
   readonly against?: string
   readonly origin?: string
