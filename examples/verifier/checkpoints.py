@@ -7,6 +7,7 @@ from journal import ORIGIN
 from keys import has_signed, strict_base64
 
 SIGNATURE = re.compile(r"— ([^\s+]+) (\S+)")
+NOTE = re.compile(rb"(?s).*?\n\n(?:\xe2\x80\x94 [^\n]*\n)+")
 COUNT = re.compile(r"0|[1-9]\d{0,15}", re.ASCII)
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\ud800-\udfff]")
 
@@ -19,6 +20,10 @@ def pieces(data, origin):
         if data[at - 1 : at] == b"\n":
             starts.append(at)
         at = data.find(first, at + 1)
+    # A torn note may end within its first line.
+    whole = NOTE.match(data, starts[-1]) if starts else None
+    if whole and whole.end() < len(data):
+        starts.append(whole.end())
     found = []
     for start, end in zip(starts, starts[1:] + [len(data)]):
         raw = data[start:end]
@@ -26,7 +31,7 @@ def pieces(data, origin):
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             text = None
-        complete = text is not None and re.search(r"\n\n— [^\n]*\n", text) is not None
+        complete = NOTE.match(raw) is not None
         found.append(
             {
                 "line": data.count(b"\n", 0, start) + 1,
