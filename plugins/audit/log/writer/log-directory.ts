@@ -199,6 +199,9 @@ export class LogDirectory {
         { dir: this.#dir, port, lock, signer, clock },
         { origin, retentionDays },
       )
+      if (origin !== undefined && origin !== genesis.origin) {
+        logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
+      }
       const { retention_days: stated } = genesis
       if (retentionDays < stated) {
         logger.warn({ retentionDays, stated }, 'days are kept as long as the genesis of the log states')
