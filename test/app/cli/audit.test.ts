@@ -363,6 +363,47 @@ describe('svc audit', () => {
       ).to.deep.equal(['bb'])
     })
 
+    it('filters by principal, error, span, escalation and policy, and takes the last ones', async () => {
+      const appender = appenderIn(dir.path)
+      const own = {
+        trace_id: 'dd',
+        span_id: 'sought',
+        principal: { user: 'ada', user_id: '7', client_id: 'tool' },
+        escalation_id: 'esc-1',
+        policy_sha256: 'abcdef0123',
+      }
+      await appender.append(envelope(own))
+      await appender.append(envelope({ trace_id: 'ee', principal: { user: 'bob' } }))
+      await appender.close()
+      const traces = async (...args: string[]) =>
+        (await audit('show', dir.path, ...args)).out
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => JSON.parse(line).trace_id)
+      for (const args of [
+        ['--principal', 'ada'],
+        ['--principal', '7'],
+        ['--principal', 'tool'],
+        ['--span-id', 'sought'],
+        ['--escalation', 'esc-1'],
+        ['--policy', 'abcdef'],
+      ]) {
+        expect(await traces(...args), args.join(' ')).to.deep.equal(['dd'])
+      }
+      expect(await traces('--error', 'TOOL_NOT_ALLOWED')).to.deep.equal(['bb'])
+      expect(await traces('--last', '2')).to.deep.equal(['dd', 'ee'])
+      expect(await traces('--last', '9')).to.deep.equal(['aa', 'bb', 'cc', 'dd', 'ee'])
+      expect(await traces('--last', '1', '--tool', 'read')).to.deep.equal(['ee'])
+    })
+
+    it('marks records whose signature fails', async () => {
+      tamper()
+      const { out, err } = await audit('show', dir.path, '--format', 'table')
+      expect(err).to.equal(`${file}:2: bad_signature (npx svc-sdk audit verify says more)\n`)
+      expect(out.split('\n').filter((line) => line.includes('BAD_SIGNATURE'))).to.have.length(1)
+      expect(out.split('\n')[2]).to.include('BAD_SIGNATURE TOOL_NOT_ALLOWED')
+    })
+
     it('refuses a decision or a status that there is none of, rather than find nothing', async () => {
       for (const given of [
         ['--decision', 'maybe'],
