@@ -7,7 +7,15 @@ import type { KeyOwner } from './key-file.js'
 /** S3's limit for one PUT. */
 const MAX_BYTES = 5 * 1024 ** 3
 /** By `mode`. */
-const FOLDERS = { audit: 'ingest', agent: 'agents', raw: 'raw', checkpoint: 'checkpoints' } as const
+const FOLDERS = {
+  audit: 'ingest',
+  agent: 'agents',
+  raw: 'raw',
+  tree: 'tree',
+  cover: 'covers',
+  journal: 'journal',
+  checkpoint: 'checkpoints',
+} as const
 
 const uploadRequestSchema = z.strictObject({
   key: z.string().min(1).max(1_024),
@@ -18,7 +26,7 @@ const uploadRequestSchema = z.strictObject({
   contentType: z.literal('application/x-ndjson'),
   contentLength: z.int().min(1).max(MAX_BYTES),
   date: z.string().regex(/^\d{4}-\d\d-\d\d$/, 'expected YYYY-MM-DD'),
-  mode: z.enum(['audit', 'agent', 'raw', 'checkpoint']),
+  mode: z.enum(['audit', 'agent', 'raw', 'tree', 'cover', 'journal', 'checkpoint']),
 })
 
 type UploadRequest = z.output<typeof uploadRequestSchema>

@@ -15,18 +15,27 @@ const needs = [
     package: 'openssl',
     why: 'certificates for the tests of TLS are made with it',
   },
+  {
+    program: 'python3',
+    args: ['-c', 'import cryptography'],
+    package: 'python3-cryptography',
+    why: 'the verifier of examples/verifier checks every log that verification is tested on',
+  },
 ]
 
-// Whatever it says: openssl 3.0 does not know `--version`.
-const isThere = (program) => spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined
+// Whatever a program says to `--version`, which openssl 3.0 does not know.
+const isThere = ({ program, args }) => {
+  const { error, status } = spawnSync(program, args ?? ['--version'], { stdio: 'ignore' })
+  return error === undefined && (args === undefined || status === 0)
+}
 
-const missing = needs.filter(({ program }) => !isThere(program))
-if (missing.length > 0 && process.getuid?.() === 0 && isThere('apt-get')) {
+const missing = needs.filter((need) => !isThere(need))
+if (missing.length > 0 && process.getuid?.() === 0 && isThere({ program: 'apt-get' })) {
   install(missing.map((need) => need.package))
 }
-for (const { program, package: name, why } of missing.filter((need) => !isThere(need.program))) {
+for (const { package: name, why } of missing.filter((need) => !isThere(need))) {
   process.stderr.write(
-    `the tests need ${program}: ${why}. Install it, on Debian with: apt-get install ${name}\n`,
+    `the tests need ${name}: ${why}. Install it, on Debian with: apt-get install ${name}\n`,
   )
   process.exitCode = 1
 }

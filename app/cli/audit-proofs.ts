@@ -1,19 +1,30 @@
-// `svc audit prove` and `check-proof`: one record's inclusion, for a reader without a copy of the log.
+// `svc audit prove`, `check-proof`, `consistency` and `vkey`: for a reader without a copy of the log.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { messageOf } from '@svc/core/json'
-import { AuditError, checkProof, proveRecord, readKeys } from '@svc/plugin-audit/log'
+import {
+  AuditError,
+  checkConsistency,
+  checkProofs,
+  type LogFilter,
+  type ProofJudgement,
+  proveRecord,
+  proveRecords,
+  readKeys,
+  vkeysOfLog,
+} from '@svc/plugin-audit/log'
 import type { CliIo } from './io.js'
 import { printable } from './table.js'
 
-export interface ProveArguments {
-  traceId: string
+export interface ProveArguments extends LogFilter {
   spanId?: string
+  all?: boolean
   out?: string
 }
 
-export async function prove(dir: string, { out, ...ids }: ProveArguments, io: CliIo): Promise<void> {
-  const proof = await proveRecord(dir, ids)
+export async function prove(dir: string, options: ProveArguments, io: CliIo): Promise<void> {
+  const { out, all = false, ...filter } = options
+  const proof = all ? await proveRecords(dir, filter) : await proveRecord(dir, idsOf(filter))
   if (out === undefined) {
     await io.out(proof)
     return
@@ -26,6 +37,11 @@ export async function prove(dir: string, { out, ...ids }: ProveArguments, io: Cl
   await io.out(`${out}: ${Buffer.byteLength(proof)} bytes\n`)
 }
 
+function idsOf({ traceId, spanId }: LogFilter) {
+  if (traceId === undefined) throw new AuditError('bad_config', 'give --trace-id, or --all with a filter')
+  return { traceId, ...(spanId === undefined ? {} : { spanId }) }
+}
+
 export interface CheckProofArguments {
   keys: string
   json?: boolean
@@ -33,22 +49,60 @@ export interface CheckProofArguments {
 
 export async function checkProofFile(file: string, options: CheckProofArguments, io: CliIo): Promise<void> {
   const keys = await readKeys(options.keys)
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (cause) {
-    throw new AuditError('read_failed', `cannot read the proof at ${file}: ${messageOf(cause)}`, cause)
-  }
-  const judged = checkProof(text, keys)
-  io.exit(judged.valid ? 0 : 1)
+  const judged = checkProofs(await textOf(file, 'proof'), keys)
+  const isProven = judged.length > 0 && judged.every(({ valid }) => valid)
+  io.exit(isProven ? 0 : 1)
   if (options.json) {
-    await io.out(`${JSON.stringify(judged, null, 2)}\n`)
-  } else if (judged.valid) {
-    const { record, day, line, size, keyId } = judged
-    const { ts, tenant, server, tool, trace_id, span_id } = record
-    const what = printable(`${ts} ${tenant} ${server}/${tool}, trace ${trace_id}, span ${span_id}`)
-    await io.out(`${what}\nline ${line} of the ${size} that ${keyId} sealed on ${day}\nproven\n`)
-  } else {
-    await io.out(`NOT PROVEN: ${judged.reason}\n`)
+    await io.out(`${JSON.stringify(judged.length === 1 ? judged[0] : judged, null, 2)}\n`)
+    return
+  }
+  for (const each of judged) await io.out(described(each))
+  if (judged.length > 1) {
+    const proven = judged.filter(({ valid }) => valid).length
+    await io.out(`${proven} of ${judged.length} records proven\n`)
+  }
+}
+
+function described(judged: ProofJudgement): string {
+  if (!judged.valid) return `NOT PROVEN: ${judged.reason}\n`
+  const { record, origin, leaf, size, keyId } = judged
+  const { ts, tenant, server, tool, trace_id, span_id } = record
+  const what = printable(`${ts} ${tenant} ${server}/${tool}, trace ${trace_id}, span ${span_id}`)
+  return `${what}\nleaf ${leaf} of the ${size} of ${printable(origin)}, sealed by ${keyId}\nproven\n`
+}
+
+export interface ConsistencyArguments {
+  dir: string
+  keys: string
+  json?: boolean
+}
+
+export async function consistency(
+  older: string,
+  newer: string,
+  { dir, keys, json }: ConsistencyArguments,
+  io: CliIo,
+): Promise<void> {
+  const [first, second] = [await textOf(older, 'checkpoint'), await textOf(newer, 'checkpoint')]
+  const judged = await checkConsistency(dir, first, second, await readKeys(keys))
+  io.exit(judged.consistent ? 0 : 1)
+  if (json) await io.out(`${JSON.stringify(judged, null, 2)}\n`)
+  else if (judged.consistent) {
+    const { origin, older: from, newer: to, proof } = judged
+    await io.out(
+      `${printable(origin)}: ${from} leaves are a prefix of ${to} (${proof.length} hashes)\nconsistent\n`,
+    )
+  } else await io.out(`NOT CONSISTENT: ${judged.reason}\n`)
+}
+
+export async function vkey(dir: string, io: CliIo): Promise<void> {
+  for (const key of await vkeysOfLog(dir)) await io.out(`${key}\n`)
+}
+
+async function textOf(file: string, what: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (cause) {
+    throw new AuditError('read_failed', `cannot read the ${what} at ${file}: ${messageOf(cause)}`, cause)
   }
 }

@@ -2,14 +2,25 @@
 
 import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { stats, type VerifyArguments, verify } from './audit-actions.js'
-import { type CheckProofArguments, checkProofFile, type ProveArguments, prove } from './audit-proofs.js'
+import { stats } from './audit-actions.js'
+import { fork, resume } from './audit-directory.js'
+import {
+  type CheckProofArguments,
+  type ConsistencyArguments,
+  checkProofFile,
+  consistency,
+  type ProveArguments,
+  prove,
+  vkey,
+} from './audit-proofs.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
+import { type VerifyArguments, verify } from './audit-verify.js'
 import { type CliIo, processIo } from './io.js'
 
 // The exit code of a command that cannot run, the same as when `audit verify` cannot judge a log.
 const CANNOT = 2
 const NOT_PROVEN = 1
+const FAILED = 1
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
@@ -22,15 +33,18 @@ export function auditCommand(io: CliIo = processIo()): Command {
       '--against <checkpoint>',
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
     )
-    .option('--fast', 'check the tree and the checkpoints only, not the signature of each record')
+    .option('--origin <origin>', 'the origin that the log must have')
+    .option('--fast', 'check the tree and its roots only, not the signature of each line')
+    .option('--agents', 'compare the files of agents with the daily logs')
+    .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
 
-  audit
-    .command('prove <dir>')
-    .description('write the proof that one record is in the log; it can be checked without the log')
-    .requiredOption('--trace-id <id>', 'of this trace')
-    .option('--span-id <id>', 'of this span, where the trace has several records')
+  filtered(audit.command('prove <dir>'))
+    .description(
+      'write the proof that one record, or all that match, are in the log; it can be checked without the log',
+    )
+    .option('--all', 'prove every record that matches, in one file')
     .option('--out <file>', 'write the proof there, in place of standard output')
     .action((dir: string, options: ProveArguments) =>
       guarded(io, 'prove', () => prove(dir, options, io), NOT_PROVEN),
@@ -38,16 +52,42 @@ export function auditCommand(io: CliIo = processIo()): Command {
 
   audit
     .command('check-proof <file>')
-    .description('check a proof; exit 0 when its record was sealed by one of the keys')
+    .description('check a proof; exit 0 when its records were sealed by one of the keys')
     .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .option('--json', 'print the result as JSON')
     .action((file: string, options: CheckProofArguments) =>
       guarded(io, 'check-proof', () => checkProofFile(file, options, io), NOT_PROVEN),
     )
 
+  audit
+    .command('consistency <old> <new>')
+    .description('check that the log was only appended to between two checkpoints; exit 0 when it was')
+    .requiredOption('--dir <dir>', 'the log, whose tree gives the proof')
+    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .option('--json', 'print the result with the proof as JSON')
+    .action((older: string, newer: string, options: ConsistencyArguments) =>
+      guarded(io, 'consistency', () => consistency(older, newer, options, io), NOT_PROVEN),
+    )
+
+  audit
+    .command('vkey <dir>')
+    .description('print the verifier keys of the log (c2sp.org/signed-note), for other tools')
+    .action((dir: string) => guarded(io, 'vkey', () => vkey(dir, io)))
+
+  audit
+    .command('resume <dir>')
+    .description('continue a log that was copied, restored or moved; only where the original is gone')
+    .action((dir: string) => guarded(io, 'resume', () => resume(dir, io), FAILED))
+
+  audit
+    .command('fork <dir>')
+    .description('set a log aside, and let the next writer begin one that names it as its parent')
+    .action((dir: string) => guarded(io, 'fork', () => fork(dir, io), FAILED))
+
   filtered(audit.command('show <dir>'))
     .description('print records')
     .option('--limit <n>', 'at most so many records, the first ones', count)
+    .option('--last <n>', 'at most so many records, the last ones', count)
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
@@ -73,7 +113,12 @@ function filtered(command: Command): Command {
     .addOption(new Option('--decision <decision>', 'what was decided').choices(['allow', 'deny']))
     .addOption(new Option('--status <status>', 'what came of it').choices(['ok', 'error']))
     .option('--trace-id <id>', 'of this trace')
+    .option('--span-id <id>', 'of this span')
     .option('--agent <id>', 'of this agent reference or node id')
+    .option('--principal <id>', 'of this user, user id or client id')
+    .option('--error <code>', 'with this error code')
+    .option('--escalation <id>', 'of this escalation')
+    .option('--policy <sha256>', 'judged by this policy: its hash, or the first digits')
 }
 
 function count(text: string): number {

@@ -1,8 +1,28 @@
-// `svc keys`: making signing keys.
+// `svc keys`: making signing keys, and changing those that a log trusts.
 
-import { generateKeyFile, SignerKeyError } from '@svc/plugin-audit/log'
-import { Command } from 'commander'
+import {
+  AuditError,
+  generateKeyFile,
+  LocalDevSigner,
+  revokeKey,
+  rotateKey,
+  SignerKeyError,
+} from '@svc/plugin-audit/log'
+import { Command, InvalidArgumentError } from 'commander'
 import { type CliIo, processIo } from './io.js'
+
+interface RotateOptions {
+  readonly from: string
+  readonly to: string
+  readonly retire?: boolean
+}
+
+interface RevokeOptions {
+  readonly keyId: string
+  readonly signWith: string
+  readonly leaf?: number
+  readonly since?: number
+}
 
 export function keysCommand(io: CliIo = processIo()): Command {
   const keys = new Command('keys').description('signing keys of the audit log')
@@ -10,17 +30,66 @@ export function keysCommand(io: CliIo = processIo()): Command {
     .command('generate')
     .description('write a fresh Ed25519 key, readable by its owner only')
     .requiredOption('--out <file>', 'where to write it; an existing file is never overwritten')
-    .action((options: { out: string }) => generate(options.out, io))
+    .action(({ out }: { out: string }) => guarded(io, 'generate', () => generate(out, io)))
+  keys
+    .command('rotate <dir>')
+    .description('let the log trust another key; both are valid until the old one is retired')
+    .requiredOption('--from <file>', 'the signing key that the log trusts')
+    .requiredOption('--to <file>', 'the signing key that enters')
+    .option('--retire', 'the old key leaves now; its writers must have stopped')
+    .action((dir: string, options: RotateOptions) => guarded(io, 'rotate', () => rotate(dir, options, io)))
+  keys
+    .command('revoke <dir>')
+    .description('take the trust from a key: from now on, from a leaf on, or from an instant on')
+    .requiredOption('--key-id <id>', 'the key, ed25519:<sha256>')
+    .requiredOption('--sign-with <file>', 'another signing key that the log trusts')
+    .option('--leaf <n>', 'the first leaf of the log that the key may not sign', leafIndex)
+    .option('--since <instant>', 'what was sealed at this ISO 8601 instant or later', instant)
+    .action((dir: string, options: RevokeOptions) => guarded(io, 'revoke', () => revoke(dir, options, io)))
   return keys
 }
 
 async function generate(path: string, io: CliIo): Promise<void> {
+  const key = generateKeyFile(path)
+  await io.out(`key id      ${key.keyId}\npublic key  ${key.publicKey}\n`)
+}
+
+async function rotate(dir: string, { from, to, retire = false }: RotateOptions, io: CliIo): Promise<void> {
+  const [old, next] = [signerIn(from), signerIn(to)]
+  await rotateKey(dir, { from: old, to: next, retire })
+  await io.out(
+    `the log trusts ${next.keyId}${retire ? `, and no longer ${old.keyId}` : ` and ${old.keyId}`}\n`,
+  )
+}
+
+async function revoke(dir: string, options: RevokeOptions, io: CliIo): Promise<void> {
+  const { keyId, signWith, ...place } = options
+  const leaf = await revokeKey(dir, signerIn(signWith), { keyId, ...place })
+  await io.out(`${keyId} is not trusted from leaf ${leaf} on\n`)
+}
+
+function signerIn(path: string): LocalDevSigner {
+  return LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(path)}`)
+}
+
+function leafIndex(text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number < 0) throw new InvalidArgumentError('a whole number from 0 on')
+  return number
+}
+
+function instant(text: string): number {
+  const ms = Date.parse(text)
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('an ISO 8601 instant')
+  return ms
+}
+
+async function guarded(io: CliIo, name: string, action: () => Promise<void>): Promise<void> {
   try {
-    const key = generateKeyFile(path)
-    await io.out(`key id      ${key.keyId}\npublic key  ${key.publicKey}\n`)
+    await action()
   } catch (error) {
-    if (!(error instanceof SignerKeyError)) throw error
-    io.err(`svc-sdk keys generate: ${error.message}\n`)
+    if (!(error instanceof SignerKeyError || error instanceof AuditError)) throw error
+    io.err(`svc-sdk keys ${name}: ${error.message}\n`)
     io.exit(1)
   }
 }

@@ -1,10 +1,12 @@
 // The `audit` section.
 import { z } from 'zod'
 import type { AuditEnvelope } from './log/format/envelope.js'
+import { isDay, isOrigin } from './log/tree/journal-codec.js'
 import { presignFault } from './log/upload/presign.js'
 
 type Append = (envelope: AuditEnvelope) => Promise<void>
 
+const day = () => z.string().refine(isDay, 'expected YYYY-MM-DD')
 const milliseconds = () => z.number().int().min(1).max(2_147_483_647)
 
 const presignSchema = z
@@ -64,6 +66,11 @@ export const auditSchema = z
           .regex(/^file:\/\//, 'expected file://PATH')
           .optional()
           .describe('`file://` and the path of an Ed25519 key file.'),
+        retiringKeyRef: z
+          .string()
+          .regex(/^file:\/\//, 'expected file://PATH')
+          .optional()
+          .describe('The key before it: introduces the new one to the log, and signs checkpoints too.'),
         thread: z
           .enum(['auto', 'on', 'off'])
           .default('auto')
@@ -84,6 +91,26 @@ export const auditSchema = z
       .max(86_400_000)
       .default(10_000)
       .describe('How often new records are sealed by a signed checkpoint, milliseconds.'),
+    log: z
+      .strictObject({
+        origin: z
+          .string()
+          .refine(isOrigin, 'expected a name with a dot, without spaces and plus signs')
+          .optional()
+          .describe('Name of a new log in its checkpoints, such as `audit.example.com/prod`.'),
+      })
+      .optional()
+      .describe('The log itself.'),
+    hold: z
+      .array(
+        z.strictObject({
+          tenant: z.string().min(1).optional().describe('Only days with records of this tenant.'),
+          from: day().optional().describe('The first day; absent: no bound.'),
+          to: day().optional().describe('The last day; absent: no bound.'),
+        }),
+      )
+      .default([])
+      .describe('Days that retention does not remove.'),
     failure_mode: z
       .enum(['block', 'continue'])
       .default('block')

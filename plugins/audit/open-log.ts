@@ -16,7 +16,7 @@ import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import type { PresignConfig } from './log/upload/presign.js'
 import { SvcAppender } from './log/writer/appender.js'
-import { signerOf } from './signer-key.js'
+import { retiringSignerOf, signerOf } from './signer-key.js'
 
 /** What an open log consists of. */
 export interface OpenLog {
@@ -90,7 +90,9 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
 function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
   const dir = directoryOf(config, context)
   const { keyId } = signer
-  const { retentionDays, checkpointIntervalMs: intervalMs } = config
+  const { retentionDays, checkpointIntervalMs: intervalMs, hold } = config
+  const origin = config.log?.origin
+  const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
   const presign = presignOf(config)
@@ -104,6 +106,9 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       'audit.log',
       dir,
       keyId,
+      retiringSigner?.keyId ?? null,
+      origin ?? null,
+      hold,
       retentionDays,
       checkpoints,
       minFreeBytes,
@@ -117,9 +122,12 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         minFreeBytes,
         checkpoints,
         signingThread,
+        hold,
+        ...(origin === undefined ? {} : { origin }),
         ...(presign === undefined ? {} : { presign }),
       }
-      const appender = new SvcAppender({ config: settings, signer, logger, clock, meter })
+      const retiring = retiringSigner === undefined ? {} : { retiringSigner }
+      const appender = new SvcAppender({ config: settings, signer, ...retiring, logger, clock, meter })
       const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {
         await intents.pause()

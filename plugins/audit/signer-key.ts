@@ -28,6 +28,15 @@ export function signerOf({ signer }: AuditConfig, { baseDir }: { readonly baseDi
   return LocalDevSigner.fromKeyRef(absoluteKeyRef(signer.keyRef, baseDir))
 }
 
+/** The signer before it, whose key is being retired. */
+export function retiringSignerOf(
+  { signer }: AuditConfig,
+  { baseDir }: { readonly baseDir: string },
+): Signer | undefined {
+  if (signer?.retiringKeyRef === undefined) return undefined
+  return LocalDevSigner.fromKeyRef(absoluteKeyRef(signer.retiringKeyRef, baseDir))
+}
+
 /** `file://./key` and `file://key` are relative to the policy's directory. */
 function absoluteKeyRef(keyRef: string, baseDir: string): string {
   return `file://${resolve(baseDir, keyRef.slice('file://'.length))}`

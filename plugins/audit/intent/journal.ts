@@ -7,8 +7,8 @@ import {
   DIRECTORY_MODE,
   type FileSystem,
   sizeOf,
-  syncDirectory,
   syncDirectorySync,
+  syncPath,
 } from '../log/files/file-system.js'
 import { requireLocal } from '../log/files/local-file-system.js'
 import { utcDayOf } from '../log/format/day.js'
@@ -155,7 +155,7 @@ export class IntentJournal {
     try {
       segment.write(FIRST_LINE + [...this.#open.values()].map(({ line }) => line).join(''))
       await segment.sync()
-      await syncDirectory(this.#port, folder)
+      await syncPath(this.#port, folder)
     } catch (error) {
       segment.remove()
       throw error

@@ -12,8 +12,17 @@ export {
 export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
 export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
-export { logStats, proveRecord, readKeys, verifyLog } from './on-demand.js'
-export { checkProof, type ProofJudgement } from './prove/check-proof.js'
+export {
+  checkConsistency,
+  logStats,
+  proveRecord,
+  proveRecords,
+  readKeys,
+  verifyLog,
+  vkeysOfLog,
+} from './on-demand.js'
+export { checkProof, checkProofs, type ProofJudgement } from './prove/check-proof.js'
+export type { Consistency } from './prove/consistency.js'
 export type { RecordIds } from './prove/prove.js'
 export { toEcs } from './read/ecs.js'
 export type { LogFilter } from './read/filter.js'
@@ -21,6 +30,8 @@ export type { LogStats, ToolStats } from './read/log-stats.js'
 export { toOcsf } from './read/ocsf.js'
 export { type FollowOptions, followLog, type ReadOptions, readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
+export type { Hold } from './seal/hold.js'
+export type { SealingStatus } from './seal/sealer.js'
 export { UploadError } from './upload/error.js'
 export type { PresignConfig } from './upload/presign.js'
 export type { UploadStatus } from './upload/upload-status.js'
@@ -35,4 +46,6 @@ export type {
 export type { VerifyOptions, VerifyProgress } from './verify/verify-log.js'
 export { SvcAppender } from './writer/appender.js'
 export type { AppenderConfig, AppenderLimits, AppenderOptions } from './writer/config.js'
+export { type Fork, forkLog, resumeLog } from './writer/fork.js'
+export { type Revocation, revokeKey, rotateKey } from './writer/log-keys.js'
 export type { AppenderStatus } from './writer/status.js'

@@ -2,6 +2,8 @@
 
 type Verify = typeof import('./verify/verify-log.js')
 type Prove = typeof import('./prove/prove.js')
+type Consistency = typeof import('./prove/consistency.js')
+type Vkeys = typeof import('./prove/vkeys.js')
 type Keys = typeof import('./keys/read-keys.js')
 type Stats = typeof import('./read/log-stats.js')
 
@@ -10,6 +12,18 @@ export const verifyLog: Verify['verifyLog'] = async (...given) =>
 
 export const proveRecord: Prove['proveRecord'] = async (...given) =>
   (await import('./prove/prove.js')).proveRecord(...given)
+
+export const proveRecords: Prove['proveRecords'] = async (...given) =>
+  (await import('./prove/prove.js')).proveRecords(...given)
+
+/** As `checkConsistency` of prove/consistency.ts. */
+export const checkConsistency = async (
+  ...given: Parameters<Consistency['checkConsistency']>
+): Promise<ReturnType<Consistency['checkConsistency']>> =>
+  (await import('./prove/consistency.js')).checkConsistency(...given)
+
+export const vkeysOfLog: Vkeys['vkeysOfLog'] = async (...given) =>
+  (await import('./prove/vkeys.js')).vkeysOfLog(...given)
 
 export const readKeys: Keys['readKeys'] = async (...given) =>
   (await import('./keys/read-keys.js')).readKeys(...given)

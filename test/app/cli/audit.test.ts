@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { generateKeyFile, SvcAppender } from '@svc/plugin-audit/log'
+import { type AuditError, generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { show } from 'svc-sdk/internal/cli/audit-show'
@@ -38,6 +38,68 @@ describe('svc keys generate', () => {
       1,
     ])
     expect(readFileSync(path, 'utf8')).to.equal('mine')
+  })
+})
+
+describe('svc keys rotate and revoke', () => {
+  const dir = temporaryDir()
+
+  it('change the keys that a log trusts', async () => {
+    const log = join(dir.path, 'log')
+    const [old, next] = ['old', 'next'].map((name) => join(dir.path, name)) as [string, string]
+    const first = generateKeyFile(old)
+    const second = generateKeyFile(next)
+    const write = async (key: string) => {
+      const appender = appenderIn(log, { signer: LocalDevSigner.fromKeyRef(`file://${key}`) })
+      await appender.append(envelope()).finally(() => appender.close())
+    }
+    await write(old)
+    const rotated = await runCommand(keysCommand, ['rotate', log, '--from', old, '--to', next])
+    expect(rotated.out).to.equal(`the log trusts ${second.keyId} and ${first.keyId}\n`)
+    await write(next)
+    const revoked = await runCommand(keysCommand, [
+      'revoke',
+      log,
+      '--key-id',
+      first.keyId,
+      '--sign-with',
+      next,
+    ])
+    expect(revoked.out).to.equal(`${first.keyId} is not trusted from leaf 6 on\n`)
+    expect(await write(old).catch((error: AuditError) => error.code)).to.equal('key_refused')
+    const stranger = join(dir.path, 'stranger')
+    generateKeyFile(stranger)
+    const again = await runCommand(keysCommand, ['rotate', log, '--from', old, '--to', stranger])
+    expect(again.code).to.equal(1)
+    expect(again.err).to.match(/^svc-sdk keys rotate: /)
+    const keys = join(dir.path, 'keys')
+    writeFileSync(keys, `${first.publicKey}\n${second.publicKey}\n`)
+    expect((await audit('verify', log, '--keys', keys)).code).to.equal(0)
+  })
+})
+
+describe('svc audit resume and fork', () => {
+  const dir = temporaryDir()
+
+  it('say how a copied directory goes on', async () => {
+    const [log, copy] = ['log', 'copy'].map((name) => join(dir.path, name)) as [string, string]
+    const write = async (at: string) => {
+      const appender = appenderIn(at)
+      await appender.append(envelope()).finally(() => appender.close())
+    }
+    await write(log)
+    cpSync(log, copy, { recursive: true })
+    expect(await write(copy).catch((error: AuditError) => error.code)).to.equal('log_copied')
+    const resumed = await audit('resume', copy)
+    expect(resumed.out).to.match(/^log [0-9a-f]{32} goes on in /)
+    await write(copy)
+    const forked = await audit('fork', copy)
+    expect(forked.out).to.match(/parent-\w+ holds svc-audit\.invalid\/\w+ with 5 leaves/)
+    await write(copy)
+    expect((await audit('verify', copy)).code).to.equal(0)
+    const nothing = await audit('resume', join(dir.path, 'nothing'))
+    expect(nothing.code).to.equal(1)
+    expect(nothing.err).to.include('holds no audit.journal')
   })
 })
 
@@ -114,26 +176,66 @@ describe('svc audit', () => {
       expect(code).to.equal(0)
       expect(out)
         .to.include('signatures not checked')
-        .and.include('3 records sealed by 1 checkpoints, 0 not sealed')
+        .and.include('3 records sealed by 2 journal lines, 0 not sealed')
       tamper()
       const tampered = await audit('verify', dir.path, '--fast')
       expect(tampered.code).to.equal(1)
       expect(tampered.err).to.equal(`${file}:2: edited: not the record that was sealed as line 2\n`)
     })
 
-    it('finds a log that was cut back with its checkpoints, against a head kept elsewhere', async () => {
-      const kept = join(dir.path, 'kept')
-      const checkpoints = join(dir.path, `audit-${DAY}.checkpoint`)
-      writeFileSync(kept, readFileSync(checkpoints))
-      writeFileSync(join(dir.path, file), `${readFileSync(join(dir.path, file), 'utf8').split('\n')[0]}\n`)
-      rmSync(checkpoints)
-      rmSync(join(dir.path, `audit-${DAY}.tree`))
+    it('finds a log that was rolled back as a whole, against a head kept elsewhere', async () => {
+      const earlier = `${dir.path}-earlier`
+      cpSync(dir.path, earlier, { recursive: true })
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope({ trace_id: 'dd' }))
+      await appender.close()
+      const kept = join(dir.path, `audit-${DAY}.checkpoint`)
+      try {
+        const alone = await audit('verify', earlier)
+        expect(alone.code).to.equal(0)
+        expect(alone.out).to.include('not detectable without a head kept elsewhere')
+        const { out, err, code } = await audit('verify', earlier, '--against', kept)
+        expect(code).to.equal(1)
+        expect(err).to.equal(`audit.journal:0: rolled_back: ${kept} covers 7 leaves, the log has 5\n`)
+        expect(out).to.include('not detectable: what the holder of the key rewrote')
+      } finally {
+        rmSync(earlier, { recursive: true })
+      }
+    })
+
+    it('exits 1 for a log of another origin', async () => {
+      const { err, code } = await audit('verify', dir.path, '--origin', 'audit.example/other')
+      expect([err.split(':')[2], code]).to.deep.equal([' wrong_origin', 1])
+    })
+
+    it('compares the files of agents with the daily log', async () => {
+      const appender = appenderIn(dir.path)
+      for (const ref of ['one', 'two']) await appender.append(envelope({ nodeId: 'n', agentRef: ref }))
+      await appender.close()
+      expect((await audit('verify', dir.path, '--agents')).code).to.equal(0)
+      const path = join(dir.path, 'agents', 'n', DAY, 'two.ndjson')
+      writeFileSync(path, readFileSync(path, 'utf8').replace('acme', 'evil'))
+      const { err, code } = await audit('verify', dir.path, '--agents')
+      expect(code).to.equal(1)
+      expect(err).to.match(/^agents\/n\/.*\/two\.ndjson:1: agent_file: /)
       expect((await audit('verify', dir.path)).code).to.equal(0)
-      const { err, code } = await audit('verify', dir.path, '--against', kept)
-      expect([err, code]).to.deep.equal([
-        `${file}:1: truncated: 3 records were sealed, 1 are present; the change is after line 0 (${kept})\n`,
-        1,
-      ])
+    })
+
+    it('shows progress with the time that is left on a terminal, also with --json', async () => {
+      const shown: string[] = []
+      const big = appenderIn(dir.path)
+      const text = 'x'.repeat(200_000)
+      for (let i = 0; i < 60; i++) await big.append(envelope({ agentVariables: { text } }))
+      await big.close()
+      const io = {
+        out: async () => undefined,
+        err: () => undefined,
+        exit: () => undefined,
+        progress: (line: string) => void shown.push(line),
+      }
+      await auditCommand(io).parseAsync(['verify', dir.path, '--json'], { from: 'user' })
+      expect(shown).to.not.have.length(0)
+      for (const line of shown) expect(line).to.match(/ % {2}\d+ MB {2}\d+ MB\/s {2}(\d+:)?\d+:\d\d left$/)
     })
 
     it('exits 2 when the head kept elsewhere is none', async () => {
@@ -162,7 +264,7 @@ describe('svc audit', () => {
       const { out, err, code } = await audit('check-proof', proof, '--keys', keys)
       expect([err, code]).to.deep.equal(['', 0])
       expect(out).to.match(
-        /trace bb, span .*\nline 2 of the 3 that ed25519:[0-9a-f]{64} sealed on 2026-11-21\nproven\n$/,
+        /trace bb, span .*\nleaf 2 of the 5 of svc-audit\.invalid\/[0-9a-f]{32}, sealed by ed25519:[0-9a-f]{64}\nproven\n$/,
       )
       expect(JSON.parse((await audit('check-proof', proof, '--keys', keys, '--json')).out)).to.include({
         valid: true,
@@ -174,13 +276,61 @@ describe('svc audit', () => {
       expect([none.err, none.code]).to.deep.equal(['svc-sdk audit prove: no record has the trace id zz\n', 1])
       const proof = join(dir.path, 'b.tlog-proof')
       await audit('prove', dir.path, '--trace-id', 'bb', '--out', proof)
-      writeFileSync(proof, readFileSync(proof, 'utf8').replace('index 1', 'index 0'))
+      writeFileSync(proof, readFileSync(proof, 'utf8').replace('index 2', 'index 1'))
       const { out, code } = await audit('check-proof', proof, '--keys', keyFile())
       expect([out, code]).to.deep.equal([
         'NOT PROVEN: the record does not lead to the root of its checkpoint\n',
         1,
       ])
       expect((await audit('check-proof', join(dir.path, 'none'), '--keys', keyFile())).code).to.equal(1)
+    })
+
+    it('prove all records that match in one file', async () => {
+      const proof = join(dir.path, 'all.tlog-proof')
+      await audit('prove', dir.path, '--all', '--decision', 'allow', '--out', proof)
+      const { out, code } = await audit('check-proof', proof, '--keys', keyFile())
+      expect(code).to.equal(0)
+      expect(out).to.include('2 of 2 records proven\n')
+    })
+  })
+
+  describe('consistency and vkey', () => {
+    it('show that the log was only appended to between two checkpoints', async () => {
+      const path = join(dir.path, `audit-${DAY}.checkpoint`)
+      const older = join(dir.path, 'older')
+      const newer = join(dir.path, 'newer')
+      writeFileSync(older, readFileSync(path))
+      const appender = appenderIn(dir.path)
+      await appender.append(envelope({ trace_id: 'dd' }))
+      await appender.close()
+      writeFileSync(
+        newer,
+        readFileSync(path, 'utf8')
+          .split(/(?<=\n)(?=svc-audit)/)
+          .at(-1) ?? '',
+      )
+      writeFileSync(
+        older,
+        readFileSync(older, 'utf8')
+          .split(/(?<=\n)(?=svc-audit)/)
+          .at(-1) ?? '',
+      )
+      const keys = join(dir.path, 'public-keys')
+      const options = ['--dir', dir.path, '--keys', keys]
+      const { out, code } = await audit('consistency', older, newer, ...options)
+      expect(code).to.equal(0)
+      expect(out).to.match(/: 5 leaves are a prefix of 7 \(\d+ hashes\)\nconsistent\n$/)
+      const other = await audit('consistency', newer, older, ...options)
+      expect([other.code, other.out]).to.deep.equal([
+        1,
+        'NOT CONSISTENT: the older one has 7 leaves, the newer 5\n',
+      ])
+    })
+
+    it('prints a verifier key for other tools', async () => {
+      const { out, code } = await audit('vkey', dir.path)
+      expect(code).to.equal(0)
+      expect(out).to.match(/^svc-audit\.invalid\/[0-9a-f]{32}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}\n$/)
     })
   })
 
@@ -197,6 +347,47 @@ describe('svc audit', () => {
           .split('\n')
           .map((line) => JSON.parse(line).trace_id),
       ).to.deep.equal(['bb'])
+    })
+
+    it('filters by principal, error, span, escalation and policy, and takes the last ones', async () => {
+      const appender = appenderIn(dir.path)
+      const own = {
+        trace_id: 'dd',
+        span_id: 'sought',
+        principal: { user: 'ada', user_id: '7', client_id: 'tool' },
+        escalation_id: 'esc-1',
+        policy_sha256: 'abcdef0123',
+      }
+      await appender.append(envelope(own))
+      await appender.append(envelope({ trace_id: 'ee', principal: { user: 'bob' } }))
+      await appender.close()
+      const traces = async (...args: string[]) =>
+        (await audit('show', dir.path, ...args)).out
+          .split('\n')
+          .slice(0, -1)
+          .map((line) => JSON.parse(line).trace_id)
+      for (const args of [
+        ['--principal', 'ada'],
+        ['--principal', '7'],
+        ['--principal', 'tool'],
+        ['--span-id', 'sought'],
+        ['--escalation', 'esc-1'],
+        ['--policy', 'abcdef'],
+      ]) {
+        expect(await traces(...args), args.join(' ')).to.deep.equal(['dd'])
+      }
+      expect(await traces('--error', 'TOOL_NOT_ALLOWED')).to.deep.equal(['bb'])
+      expect(await traces('--last', '2')).to.deep.equal(['dd', 'ee'])
+      expect(await traces('--last', '9')).to.deep.equal(['aa', 'bb', 'cc', 'dd', 'ee'])
+      expect(await traces('--last', '1', '--tool', 'read')).to.deep.equal(['ee'])
+    })
+
+    it('marks records whose signature fails', async () => {
+      tamper()
+      const { out, err } = await audit('show', dir.path, '--format', 'table')
+      expect(err).to.equal(`${file}:2: bad_signature (npx svc-sdk audit verify says more)\n`)
+      expect(out.split('\n').filter((line) => line.includes('BAD_SIGNATURE'))).to.have.length(1)
+      expect(out.split('\n')[2]).to.include('BAD_SIGNATURE TOOL_NOT_ALLOWED')
     })
 
     it('refuses a decision or a status that there is none of, rather than find nothing', async () => {

@@ -1,9 +1,10 @@
 // The experiments, in the order in which they are run and documented.
 
+import { dyingWriter } from './dying-writer.js'
 import type { Experiment } from './experiment.js'
 import { failedSync } from './failed-sync.js'
 import { fullDisk } from './full-disk.js'
 import { killedWriter } from './killed-writer.js'
 import { midnight } from './midnight.js'
 
-export const experiments: readonly Experiment[] = [killedWriter, fullDisk, failedSync, midnight]
+export const experiments: readonly Experiment[] = [killedWriter, dyingWriter, fullDisk, failedSync, midnight]

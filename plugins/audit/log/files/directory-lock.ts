@@ -1,18 +1,22 @@
 // The exclusive lock for appending, repair and retention across processes. It belongs to an open file description,
-// so the kernel releases it when its holder dies.
+// so the kernel releases it when its holder dies. The file names its owner: where its path leads to another file, or the
+// directory was copied, the lock is not the one that the other writers hold.
 
 import { join } from 'node:path'
 import type { Clock } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { LOCK_FILE } from '../format/paths.js'
-import { FILE_MODE, type FileSystem, READ_WRITE_CREATE } from './file-system.js'
+import { encodeLockOwner, type LockOwner, OWNER_OFFSET, parseLockOwner } from '../tree/lock-content.js'
+import { FILE_MODE, type FileSystem, READ_WRITE_CREATE, writeFully } from './file-system.js'
 import { tryLock, unlock, waitForLock } from './kernel-lock.js'
 
 export class DirectoryLock {
   readonly #port: FileSystem
   readonly #clock: Clock
+  readonly #path: string
   readonly fd: number
+  readonly #inode: number
   // The lock belongs to the file description, not to the caller: sections of one process queue here, or the
   // release of one would release the lock of the next.
   #queue: Promise<unknown> = Promise.resolve()
@@ -22,7 +26,41 @@ export class DirectoryLock {
   constructor(dir: string, port: FileSystem, clock: Clock) {
     this.#port = port
     this.#clock = clock
-    this.fd = port.openSync(join(dir, LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
+    this.#path = join(dir, LOCK_FILE)
+    this.fd = port.openSync(this.#path, READ_WRITE_CREATE, FILE_MODE)
+    this.#inode = port.fstatSync(this.fd).ino
+  }
+
+  /** The log that the file names; undefined where it names none, or is a copy. Call under the lock. */
+  ownedLog(): string | undefined {
+    const owner = this.owner()
+    return owner?.inode === String(this.#inode) ? owner.logId : undefined
+  }
+
+  /** What the file states. Call under the lock. */
+  owner(): LockOwner | undefined {
+    const bytes = Buffer.alloc(this.#port.fstatSync(this.fd).size)
+    this.#port.readSync(this.fd, bytes, 0, bytes.length, 0)
+    return parseLockOwner(bytes)
+  }
+
+  /** Names the log, on disk. Call under the lock. */
+  own(logId: string): void {
+    const owner = encodeLockOwner({ inode: String(this.#inode), logId })
+    const mark = Buffer.alloc(OWNER_OFFSET)
+    if (this.#port.readSync(this.fd, mark, 0, OWNER_OFFSET, 0) < OWNER_OFFSET) {
+      writeFully(
+        this.#port,
+        this.fd,
+        Buffer.from('-'.padEnd(OWNER_OFFSET - 1).concat('\n')),
+        0,
+        OWNER_OFFSET,
+        0,
+      )
+    }
+    this.#port.ftruncateSync(this.fd, OWNER_OFFSET)
+    writeFully(this.#port, this.fd, owner, 0, owner.length, OWNER_OFFSET)
+    this.#port.fsyncSync(this.fd)
   }
 
   /** Milliseconds that a section has been waiting for another process. */
@@ -71,6 +109,13 @@ export class DirectoryLock {
 
   #release<T>(section: () => T): T {
     try {
+      // A removed or replaced file leaves the others with another lock.
+      if (this.#port.statSync(this.#path)?.ino !== this.#inode) {
+        throw new AuditError(
+          'lock_lost',
+          `${this.#path} was removed or replaced; the log must be opened again`,
+        )
+      }
       return section()
     } finally {
       unlock(this.fd)

@@ -6,6 +6,12 @@ import { systemCode } from '../format/errors.js'
 
 type Callback = (error: NodeJS.ErrnoException | null) => void
 
+interface FileStat {
+  readonly size: number
+  readonly nlink: number
+  readonly ino: number
+}
+
 export interface FileSystem {
   openSync(path: string, flags: number, mode?: number): number
   closeSync(fd: number): void
@@ -20,7 +26,9 @@ export interface FileSystem {
   ): void
   /** Returns the bytes written, which may be fewer than requested. */
   writeSync(fd: number, buffer: Uint8Array, offset: number, length: number, position: number | null): number
-  fstatSync(fd: number): { readonly size: number; readonly nlink: number }
+  fstatSync(fd: number): FileStat
+  /** Undefined where there is no such file. */
+  statSync(path: string): FileStat | undefined
   ftruncateSync(fd: number, length: number): void
   fdatasync(fd: number, done: Callback): void
   fsync(fd: number, done: Callback): void
@@ -29,6 +37,7 @@ export interface FileSystem {
   readdirSync(path: string): string[]
   rmSync(path: string, options: { recursive: boolean; force: boolean }): void
   rmdirSync(path: string): void
+  renameSync(from: string, to: string): void
   statfsSync(path: string): { readonly type: number }
   /** `bavail`: free blocks of `bsize` bytes for unprivileged users. */
   statfs(
@@ -43,6 +52,7 @@ export interface FileSystem {
 export const nodeFileSystem: FileSystem = {
   ...fs,
   mkdirSync: (path, { mode }) => makeDirectories(path, mode),
+  statSync: (path) => fs.statSync(path, { throwIfNoEntry: false }),
 }
 
 export const FILE_MODE = 0o600
@@ -90,8 +100,8 @@ export function syncFile(port: FileSystem, fd: number): Promise<void> {
   return fromCallback((done) => port.fsync(fd, done))
 }
 
-/** Makes the entries of a directory durable: a new file is lost in a power cut unless its name is synced. */
-export async function syncDirectory(port: FileSystem, path: string): Promise<void> {
+/** Syncs a file, or the entries of a directory: a new file is lost in a power cut unless its name is synced. */
+export async function syncPath(port: FileSystem, path: string): Promise<void> {
   const fd = port.openSync(path, READ)
   try {
     await syncFile(port, fd)
@@ -135,7 +145,7 @@ function withFile<T>(port: FileSystem, fd: number, use: (fd: number) => T): T {
 
 /** Bytes of the file; undefined where it does not exist. */
 export function sizeOf(port: FileSystem, path: string): number | undefined {
-  return readExisting(port, path, (fd) => port.fstatSync(fd).size)
+  return port.statSync(path)?.size
 }
 
 /** The names in a directory; none where there is no such directory. */

@@ -1,6 +1,7 @@
 // The lines of a file in constant memory, with their numbers. A last line without newline is marked: a writer that
 // died may have left it.
 
+import { closeSync, openSync, readSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 
 const CHUNK_BYTES = 262_144
@@ -59,4 +60,23 @@ async function* split(handle: FileHandle, from: number): AsyncGenerator<Line, vo
     filled -= start
   }
   if (filled > 0) yield { number: ++number, bytes: buffer.subarray(0, filled), complete: false }
+}
+
+/** Number of newlines in the bytes `[from, to)`. */
+export function countLines(path: string, from: number, to: number): number {
+  const fd = openSync(path, 'r')
+  try {
+    const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
+    let lines = 0
+    for (let position = from; position < to; ) {
+      const got = readSync(fd, buffer, 0, Math.min(CHUNK_BYTES, to - position), position)
+      if (got === 0) break
+      const filled = buffer.subarray(0, got)
+      for (let at = filled.indexOf(NEWLINE); at >= 0; at = filled.indexOf(NEWLINE, at + 1)) lines++
+      position += got
+    }
+    return lines
+  } finally {
+    closeSync(fd)
+  }
 }

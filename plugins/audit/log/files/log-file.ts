@@ -11,8 +11,8 @@ import {
   FILE_MODE,
   type FileSystem,
   fromCallback,
-  syncDirectory,
   syncDirectorySync,
+  syncPath,
   writeFully,
 } from './file-system.js'
 
@@ -30,8 +30,12 @@ export class LogFile {
   // The process that created the file may have died before it synced the name, so each process syncs it once.
   #nameSynced = false
 
-  constructor(path: string, port: FileSystem, clock: Clock, logger: Logger) {
+  readonly #cover: string | undefined
+
+  /** @param cover of a sealed log: the file that shows that the day is removed; then nothing is appended. */
+  constructor(path: string, port: FileSystem, clock: Clock, logger: Logger, cover?: string) {
     this.path = path
+    this.#cover = cover
     this.#port = port
     this.#clock = clock
     this.#logger = logger
@@ -41,9 +45,13 @@ export class LogFile {
    * Appends `bytes[0, length)`, completely or not at all. Call under the lock.
    *
    * @returns the size of the file before the write.
-   * @throws {AuditError} `write_failed`; the file then has its previous length.
+   * @throws {AuditError} `write_failed`; the file then has its previous length. `day_removed`. `log_changed` where the file is no
+   * longer the one that was written; the next write goes to the one that is there.
    */
   write(bytes: Uint8Array, length: number): number {
+    if (this.#cover !== undefined && this.#port.statSync(this.#cover) !== undefined) {
+      throw new AuditError('day_removed', `the day of ${this.path} is past its retention and removed`)
+    }
     let start: number | undefined
     try {
       start = this.#repairTail()
@@ -53,6 +61,7 @@ export class LogFile {
     } catch (cause) {
       this.#knownSize = -1
       if (start !== undefined) this.#truncateTo(start)
+      if (cause instanceof AuditError) throw cause
       throw new AuditError('write_failed', `writing ${this.path} failed: ${messageOf(cause)}`, cause)
     }
   }
@@ -71,7 +80,7 @@ export class LogFile {
     try {
       await fromCallback((done) => this.#port.fdatasync(fd, done))
       if (!this.#nameSynced) {
-        await syncDirectory(this.#port, dirname(this.path))
+        await syncPath(this.#port, dirname(this.path))
         this.#nameSynced = true
       }
     } catch (cause) {
@@ -96,11 +105,18 @@ export class LogFile {
   /** Returns the size of the file, which then ends in a newline. */
   #repairTail(): number {
     let fd = this.#open()
-    let { size, nlink } = this.#port.fstatSync(fd)
-    if (nlink === 0) {
-      // Retention in another process removed the file: writes to this handle would be lost.
+    const handle = this.#port.fstatSync(fd)
+    let { size } = handle
+    const isReplaced = this.#port.statSync(this.path)?.ino !== handle.ino
+    if (isReplaced || size < this.#knownSize) {
+      // Writes to this handle would be lost.
       this.close()
       this.#nameSynced = false
+      if (this.#cover !== undefined) {
+        const what = isReplaced ? 'removed, renamed or replaced' : 'cut'
+        throw new AuditError('log_changed', `${this.path} was ${what} while it was written`)
+      }
+      // Without checkpoints, retention in another process removes files.
       fd = this.#open()
       size = this.#port.fstatSync(fd).size
     }

@@ -11,6 +11,8 @@ const isTextOrNull = orNull(isText)
 const isObjectOrNull = orNull(isJsonObject)
 
 const REQUIRED = ['trace_id', 'span_id', 'tenant', 'server', 'tool'] as const
+// `journal` would make a record look like a line of the journal.
+const RESERVED = ['journal', 'log_id', 'seq', 'lost']
 const OPTIONAL = [
   ...(['environment', 'client_name', 'client_version'] as const).map(
     (name) => [name, isText, 'a string'] as const,
@@ -26,6 +28,9 @@ const OPTIONAL = [
 
 /** @throws {AuditError} `bad_record`, naming the field and the type that it needs. */
 export function checkEnvelope(envelope: AuditEnvelope): void {
+  for (const name of RESERVED) {
+    if (Object.hasOwn(envelope, name)) throw new AuditError('bad_record', `${name} is set by the log itself`)
+  }
   for (const name of REQUIRED) {
     if (typeof envelope[name] !== 'string' || envelope[name] === '')
       throw wrong(name, 'a string that is not empty')

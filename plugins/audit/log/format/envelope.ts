@@ -57,8 +57,18 @@ export interface AuditEnvelope {
   policy_sha256?: string
 }
 
+/** What the writer adds to a record. */
+export interface RecordPosition {
+  /** The first 16 digits of the log's id. */
+  log_id: string
+  /** `<session>:<n>`, n from 0 for each session of a writer and day. */
+  seq: string
+  /** Numbers of the session and day whose records may be missing: `[first, last]`. */
+  lost?: readonly (readonly [number, number])[]
+}
+
 /** A stored line: `sig` is `ed25519:` and the base64 signature over the canonical envelope without it. */
-export interface SignedEnvelope extends AuditEnvelope {
+export interface SignedEnvelope extends AuditEnvelope, Partial<RecordPosition> {
   sig: string
 }
 

@@ -5,6 +5,9 @@ import { pathSegment } from '@svc/core/json'
 export const LOCK_FILE = '.svc-lock'
 export const PUBLIC_KEYS_FILE = 'public-keys'
 export const INTENTS_FOLDER = 'intents'
+/** Names the parent of the log that the next writer begins. */
+export const FORK_FILE = '.svc-fork'
+export const JOURNAL_FILE = 'audit.journal'
 
 // Nearly all records need the same day's path.
 let lastDaily = { day: '', path: '' }
@@ -15,24 +18,24 @@ export function dailyLog(day: string): string {
 }
 
 export const SEAL_LOCK_FILE = '.svc-seal-lock'
-export const REMOVALS_FILE = 'audit-removed.notes'
 
 export function checkpointFile(day: string): string {
   return `audit-${day}.checkpoint`
 }
 
-export function treeFile(day: string): string {
-  return `audit-${day}.tree`
+/** The roots that stand for a removed day's lines. */
+export function coverFile(day: string): string {
+  return `audit-${day}.cover`
+}
+
+/** The day of `audit-<day>.cover`, else undefined. */
+export function dayOfCoverFile(name: string): string | undefined {
+  return /^audit-(\d{4}-\d\d-\d\d)\.cover$/.exec(name)?.[1]
 }
 
 /** The day of `audit-<day>.checkpoint`, else undefined. */
 export function dayOfCheckpointFile(name: string): string | undefined {
   return /^audit-(\d{4}-\d\d-\d\d)\.checkpoint$/.exec(name)?.[1]
-}
-
-/** The day of `audit-<day>.tree`, else undefined. */
-export function dayOfTreeFile(name: string): string | undefined {
-  return /^audit-(\d{4}-\d\d-\d\d)\.tree$/.exec(name)?.[1]
 }
 
 export function rawLog(day: string): string {

@@ -27,16 +27,29 @@ export class CompactRange {
     return this.#size
   }
 
-  /** Adds a leaf. `onNode` is called for each interior node that this completes, lowest first. */
-  append(leaf: Digest, onNode?: (node: Digest) => void): void {
-    let node = leaf
+  /** Adds a leaf. `onNode` is called for each interior node that this completes, lowest first, with its level. */
+  append(leaf: Digest, onNode?: (node: Digest, level: number) => void): void {
+    this.appendSubtree(leaf, 0, onNode)
+  }
+
+  /**
+   * Adds the `2^level` leaves of a complete subtree by its root.
+   *
+   * @throws {RangeError} unless the size is a multiple of `2^level`.
+   */
+  appendSubtree(root: Digest, level: number, onNode?: (node: Digest, level: number) => void): void {
+    if (this.#size % 2 ** level !== 0) {
+      throw new RangeError(`no subtree of level ${level} begins at leaf ${this.#size}`)
+    }
+    let node = root
+    let height = level
     // Each complete pair merges into its parent: one per trailing one bit of the size before.
-    for (let rest = this.#size; rest % 2 === 1; rest = (rest - 1) / 2) {
+    for (let rest = this.#size / 2 ** level; rest % 2 === 1; rest = (rest - 1) / 2) {
       node = nodeHash(this.#roots.pop() ?? '', node)
-      onNode?.(node)
+      onNode?.(node, ++height)
     }
     this.#roots.push(node)
-    this.#size++
+    this.#size += 2 ** level
   }
 
   /** The tree's root (RFC 6962 §2.1). */

@@ -1,30 +1,31 @@
-// Checks an inclusion proof with the public keys alone.
+// Checks inclusion proofs with the public keys alone.
 
 import { objectIn } from '../format/stored-record.js'
-import type { Verifier } from '../keys/public-key.js'
+import { publicKeyLine, type Verifier } from '../keys/public-key.js'
 import { verifyInclusion } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
-import { originOf, parseCheckpoint } from '../seal/checkpoint.js'
 import { judgeNote, parseNote } from '../seal/note.js'
+import { parseCheckpoint } from '../tree/checkpoint.js'
 import { checkLine } from '../verify/check-line.js'
-import { parseProof } from './proof-text.js'
+import { TrustedKeys } from '../verify/trusted-keys.js'
+import { parseProof, splitProofs } from './proof-text.js'
 
 export type ProofJudgement =
   | {
       readonly valid: true
       readonly record: Readonly<Record<string, unknown>>
-      /** `YYYY-MM-DD`. */
-      readonly day: string
-      /** The record's line number, counted from 1. */
-      readonly line: number
-      /** Number of records that the checkpoint covers. */
+      /** Name of the log. */
+      readonly origin: string
+      /** Index of the record in the log's tree. */
+      readonly leaf: number
+      /** Number of leaves that the checkpoint covers. */
       readonly size: number
       /** The key that signed the checkpoint. */
       readonly keyId: string
     }
   | { readonly valid: false; readonly reason: string }
 
-/** Whether `text` proves that its record is in the log sealed by one of `keys`. */
+/** Whether `text` proves that its record is in a log whose checkpoint one of `keys` signed. */
 export function checkProof(text: string, keys: Iterable<Verifier>): ProofJudgement {
   const proof = parseProof(text)
   if (proof === undefined) return invalid('not a proof of the form c2sp.org/tlog-proof@v1 with a record')
@@ -35,18 +36,22 @@ export function checkProof(text: string, keys: Iterable<Verifier>): ProofJudgeme
   const judged = judgeNote(note, checkpoint.origin, known)
   if (judged.kind === 'unknown_key') return invalid('its checkpoint is signed by none of the keys')
   if (judged.kind === 'bad_signature') return invalid('the signature of its checkpoint does not fit')
-  const { day, size, root } = checkpoint
-  if (checkpoint.origin !== originOf(judged.key.keyId, day)) {
-    return invalid('its checkpoint names another key than the one that signed it')
-  }
+  const { origin, size, root } = checkpoint
   const { record, index, path } = proof
   if (!verifyInclusion(leafHash(record), { index, size }, path, root)) {
     return invalid('the record does not lead to the root of its checkpoint')
   }
-  const failure = checkLine(record, day, new Map(known.map((key) => [key.keyId, key])))
+  const trusted = new TrustedKeys(known.map(({ publicKey }) => [publicKeyLine(publicKey), 0, null, null]))
+  const { failure } = checkLine(record, { keys: trusted }, index)
   if (failure !== undefined) return invalid(`the record is at fault: ${failure.kind}: ${failure.message}`)
   const fields = objectIn(record) ?? {}
-  return { valid: true, record: fields, day, line: index + 1, size, keyId: judged.key.keyId }
+  if (fields['journal'] !== undefined) return invalid('it proves a line of the journal, not a record')
+  return { valid: true, record: fields, origin, leaf: index, size, keyId: judged.key.keyId }
+}
+
+/** The judgement of each proof in `text`, which `prove --all` may have written. */
+export function checkProofs(text: string, keys: readonly Verifier[]): ProofJudgement[] {
+  return splitProofs(text).map((proof) => checkProof(proof, keys))
 }
 
 function invalid(reason: string): ProofJudgement {

@@ -3,7 +3,7 @@
 
 import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
 import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
-import { parseDigest } from '../seal/checkpoint.js'
+import { digestFromBase64 } from '../tree/journal-codec.js'
 
 const VERSION = 'c2sp.org/tlog-proof@v1'
 const INDEX = /^index (0|[1-9]\d{0,15})$/
@@ -24,6 +24,13 @@ export function proofText({ record, index, path, checkpoint }: Proof): string {
   return `${[VERSION, `extra ${toBase64(record)}`, `index ${index}`, ...hashes].join('\n')}\n\n${checkpoint}`
 }
 
+/** The proofs that follow each other in `text`; text before the first is one too. */
+export function splitProofs(text: string): string[] {
+  const starts = [...text.matchAll(new RegExp(`^${VERSION}$`, 'gm'))].map(({ index }) => index)
+  if (starts[0] !== 0) starts.unshift(0)
+  return starts.map((start, at) => text.slice(start, starts[at + 1]))
+}
+
 /** Parses a proof; undefined for any other text. */
 export function parseProof(text: string): Proof | undefined {
   const separator = text.indexOf('\n\n')
@@ -31,7 +38,7 @@ export function parseProof(text: string): Proof | undefined {
   const [version, extra = '', indexLine = '', ...hashes] = text.slice(0, separator).split('\n')
   const index = Number(INDEX.exec(indexLine)?.[1])
   const record = extra.startsWith('extra ') ? bytesOf(extra.slice('extra '.length)) : undefined
-  const path = hashes.map(parseDigest)
+  const path = hashes.map(digestFromBase64)
   if (version !== VERSION || record === undefined || !Number.isSafeInteger(index)) return undefined
   if (!path.every((digest) => digest !== undefined)) return undefined
   return { record, index, path, checkpoint: text.slice(separator + 2) }

@@ -1,17 +1,20 @@
-// Creates the inclusion proof of one record.
+// Creates inclusion proofs of records from the files of the tree, without reading the log's other records again.
 
 import { join } from 'node:path'
-import { type DailyFile, dailyFiles } from '../files/daily-files.js'
+import { dailyFiles } from '../files/daily-files.js'
 import { nodeFileSystem } from '../files/file-system.js'
 import { linesOf } from '../files/lines.js'
 import { AuditError } from '../format/errors.js'
-import { checkpointFile } from '../format/paths.js'
-import { objectIn } from '../format/stored-record.js'
-import { CompactRange } from '../merkle/compact-range.js'
-import { inclusionRanges, RangeRoots } from '../merkle/proof.js'
+import { dailyLog } from '../format/paths.js'
+import { isEnvelope, objectIn } from '../format/stored-record.js'
+import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
 import { leafHash } from '../merkle/tree-hash.js'
-import { newestCheckpoint } from '../seal/head-file.js'
+import { compileFilter, type LogFilter } from '../read/filter.js'
+import { newestCheckpoint, type StoredCheckpoint } from '../seal/checkpoint-file.js'
+import { readGenesis } from '../seal/journal-file.js'
 import { proofText } from './proof-text.js'
+import { leavesOf, type RecordPlace } from './record-leaves.js'
+import { rootsOf } from './tree-paths.js'
 
 const MAX_LISTED_MATCHES = 10
 
@@ -21,72 +24,97 @@ export interface RecordIds {
   readonly spanId?: string
 }
 
-interface Match {
-  readonly file: DailyFile
-  /** Counted from 1. */
-  readonly line: number
+interface Match extends RecordPlace {
+  /** The stored line, without its newline. */
   readonly record: Buffer
-  readonly spanId: unknown
+  readonly spanId: string
 }
 
 /**
- * The proof, based on the newest checkpoint of its day, that the log in `dir` contains the record: a text that can
- * be checked without the log.
+ * The proof, based on the newest checkpoint, that the log in `dir` contains the record: a text that can be checked
+ * without the log.
  *
- * @throws {AuditError} `not_found`; `ambiguous`, listing the matches; `not_sealed`; `sealed_log_changed` where the
- * log does not match its checkpoint; `read_failed`.
+ * @throws {AuditError} `not_found`; `ambiguous`, listing the matches; `not_sealed`; `log_unlinked` where the log does
+ * not match its checkpoint; `read_failed`.
  */
-export async function proveRecord(dir: string, ids: RecordIds): Promise<string> {
-  const { file, line, record } = await find(dir, ids)
-  const newest = newestCheckpoint(nodeFileSystem, join(dir, checkpointFile(file.day)))
-  const index = line - 1
-  if (newest?.checkpoint === undefined || newest.checkpoint.size <= index) {
-    throw new AuditError(
-      'not_sealed',
-      `${file.name}:${line} is not sealed yet: try again after the next checkpoint`,
-    )
-  }
-  const { size, root } = newest.checkpoint
-  const ranges = new RangeRoots(inclusionRanges(index, size))
-  const tree = new CompactRange()
-  for await (const { bytes } of linesOf(join(dir, file.name))) {
-    if (tree.size === size) break
-    const leaf = leafHash(bytes)
-    ranges.append(leaf)
-    tree.append(leaf)
-  }
-  if (tree.size !== size || tree.root() !== root) {
-    throw new AuditError(
-      'sealed_log_changed',
-      `${file.name} does not match its checkpoint; npx svc-sdk audit verify shows where`,
-    )
-  }
-  return proofText({ record, index, path: ranges.roots(), checkpoint: newest.signed })
-}
-
-async function find(dir: string, { traceId, spanId }: RecordIds): Promise<Match> {
-  const matches: Match[] = []
-  for (const file of await dailyFiles(dir)) {
-    for await (const { bytes, number: line } of linesOf(join(dir, file.name))) {
-      // Most lines are skipped without being parsed.
-      if (!bytes.includes(traceId)) continue
-      const record = objectIn(bytes)
-      if (record?.['trace_id'] !== traceId) continue
-      if (spanId !== undefined && record['span_id'] !== spanId) continue
-      matches.push({ file, line, record: Buffer.from(bytes), spanId: record['span_id'] })
-    }
-  }
+export async function proveRecord(dir: string, { traceId, spanId }: RecordIds): Promise<string> {
+  const matches = await find(dir, { traceId, ...(spanId === undefined ? {} : { spanId }) })
   const [first] = matches
   const sought = `trace id ${traceId}${spanId === undefined ? '' : ` and span id ${spanId}`}`
   if (first === undefined) throw new AuditError('not_found', `no record has the ${sought}`)
   // For a record that was appended twice, the first position is proven.
-  if (matches.every((match) => match.record.equals(first.record))) return first
+  if (matches.every((match) => match.record.equals(first.record))) return prove(dir, [first])
   const named = matches
     .slice(0, MAX_LISTED_MATCHES)
-    .map((match) => `${match.file.name}:${match.line} ${match.spanId}`)
+    .map(({ day, line, spanId }) => `${dailyLog(day)}:${line} ${spanId}`)
   const more = matches.length > named.length ? `, and ${matches.length - named.length} more` : ''
   throw new AuditError(
     'ambiguous',
     `${matches.length} records have the ${sought}; choose one by its span id: ${named.join(', ')}${more}`,
   )
+}
+
+/**
+ * The proofs of all records that match the filter, one after the other in one text.
+ *
+ * @throws {AuditError} as `proveRecord`; `bad_timestamp` for a filter's bound that is no instant.
+ */
+export async function proveRecords(dir: string, filter: LogFilter): Promise<string> {
+  const matches = await find(dir, filter)
+  if (matches.length === 0) throw new AuditError('not_found', 'no record matches')
+  return prove(dir, matches)
+}
+
+async function prove(dir: string, matches: readonly Match[]): Promise<string> {
+  const newest = checkpointOf(dir)
+  const leaves = await leavesOf(dir, matches)
+  return matches.map((match, at) => proofOf(dir, match, leaves[at], newest)).join('')
+}
+
+function checkpointOf(dir: string): StoredCheckpoint {
+  const genesis = readGenesis(nodeFileSystem, dir)
+  const newest = genesis === undefined ? undefined : newestCheckpoint(nodeFileSystem, dir, genesis.origin)
+  if (newest !== undefined) return newest
+  throw new AuditError('not_sealed', `the log at ${dir} has no checkpoint`)
+}
+
+function proofOf(
+  dir: string,
+  { day, line, record }: Match,
+  index: number | undefined,
+  { head, signed }: StoredCheckpoint,
+): string {
+  const name = `${dailyLog(day)}:${line}`
+  if (index === undefined || index >= head.size) {
+    throw new AuditError('not_sealed', `${name} is not sealed yet: try again after the next checkpoint`)
+  }
+  const path = rootsOf(nodeFileSystem, dir, inclusionRanges(index, head.size))
+  if (!verifyInclusion(leafHash(record), { index, size: head.size }, path, head.root)) {
+    throw new AuditError(
+      'log_unlinked',
+      `${name} does not lead to the newest checkpoint; npx svc-sdk audit verify shows why`,
+    )
+  }
+  return proofText({ record, index, path, checkpoint: signed })
+}
+
+async function find(dir: string, filter: LogFilter): Promise<Match[]> {
+  const compiled = compileFilter(filter)
+  const matches: Match[] = []
+  const limit = filter.limit ?? Number.POSITIVE_INFINITY
+  for (const { name, day } of await dailyFiles(dir)) {
+    if (!compiled.day(day)) continue
+    let offset = 0
+    for await (const { bytes, number: line } of linesOf(join(dir, name))) {
+      if (matches.length >= limit) return matches
+      const start = offset
+      offset += bytes.length + 1
+      // Most lines are skipped without being parsed.
+      if (filter.traceId !== undefined && !bytes.includes(filter.traceId)) continue
+      const record = objectIn(bytes)
+      if (record === undefined || !isEnvelope(record) || !compiled.record(record)) continue
+      matches.push({ day, line, offset: start, record: Buffer.from(bytes), spanId: record.span_id })
+    }
+  }
+  return matches
 }

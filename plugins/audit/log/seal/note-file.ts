@@ -1,7 +1,6 @@
-// Splits a file of notes. The start of a first line occurs in no other line, so a damaged note does not affect the
-// others, and an incomplete one at the end is recognised.
+// Splits a file of notes. No other line of a note is like its first one, the origin, so a damaged note does not affect
+// the others, and an incomplete one at the end is recognised.
 
-import { FIRST_LINE_START } from './checkpoint.js'
 import { type Note, parseNote } from './note.js'
 
 export interface NotePiece {
@@ -17,22 +16,27 @@ export interface NotePiece {
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-const START = Buffer.from(FIRST_LINE_START)
 const NEWLINE = 0x0a
+const DASH = Buffer.from('\u2014 ')
 
-/** The pieces of `bytes`, in order. */
-export function notePieces(bytes: Uint8Array): NotePiece[] {
+/** The pieces of `bytes`, in order. Each note begins with `firstLine`: the origin and a newline. */
+export function notePieces(bytes: Uint8Array, firstLine: string): NotePiece[] {
+  const start = Buffer.from(firstLine)
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const starts: number[] = buffer.length > 0 ? [0] : []
-  for (let at = buffer.indexOf(START, 1); at >= 0; at = buffer.indexOf(START, at + 1)) {
+  for (let at = buffer.indexOf(start, 1); at >= 0; at = buffer.indexOf(start, at + 1)) {
     if (buffer[at - 1] === NEWLINE) starts.push(at)
   }
+  // A torn note may end within its first line.
+  const last = starts.at(-1) ?? 0
+  const end = endOfNote(buffer.subarray(last))
+  if (end !== undefined && last + end < buffer.length) starts.push(last + end)
   let line = 1
   return starts.map((offset, index) => {
     const end = starts[index + 1] ?? buffer.length
     const piece = buffer.subarray(offset, end)
     const text = decode(piece)
-    const torn = end === buffer.length && (text === undefined || !hasSignatureLine(text))
+    const torn = end === buffer.length && endOfNote(piece) === undefined
     const found = {
       line,
       offset,
@@ -45,8 +49,17 @@ export function notePieces(bytes: Uint8Array): NotePiece[] {
   })
 }
 
-function hasSignatureLine(text: string): boolean {
-  return /\n\n\u2014 [^\n]*\n/u.test(text)
+/** The offset after the complete signature lines of the note at the start; undefined where there are none. */
+function endOfNote(bytes: Buffer): number | undefined {
+  const signatures = bytes.indexOf('\n\n') + 2
+  if (signatures === 1) return undefined
+  let end = signatures
+  while (bytes.indexOf(DASH, end) === end) {
+    const newline = bytes.indexOf(NEWLINE, end)
+    if (newline < 0) break
+    end = newline + 1
+  }
+  return end === signatures ? undefined : end
 }
 
 function decode(bytes: Uint8Array): string | undefined {

@@ -28,31 +28,33 @@ interface NoteTail {
 }
 
 /** Undefined where there is no such file. */
-export function noteTail(port: FileSystem, path: string): NoteTail | undefined {
-  return readExisting(port, path, (fd) => tailOf(port, fd))
+export function noteTail(port: FileSystem, path: string, origin: string): NoteTail | undefined {
+  return readExisting(port, path, (fd) => tailOf(port, fd, origin))
 }
 
 export interface NoteFileParts {
+  readonly dir: string
   readonly port: FileSystem
   readonly lock: DirectoryLock
   readonly logger: Logger
 }
 
 /**
- * Appends `note` to the file `name` of `dir`, completely or not at all; resolves when it is on disk. Holds the
- * lock, under which others read the size of the file.
+ * Appends `note` of `origin` to the file `name`, completely or not at all; resolves when it is on disk. Holds the lock,
+ * under which others read the size of the file. Not where `isStale` says so of the newest notes in the file.
  */
 export async function appendNote(
-  { port, lock, logger }: NoteFileParts,
-  dir: string,
+  { dir, port, lock, logger }: NoteFileParts,
+  origin: string,
   name: string,
   note: string,
+  isStale: (newest: readonly NotePiece[]) => boolean = () => false,
 ): Promise<void> {
   const file = join(dir, name)
   const fd = port.openSync(file, APPEND_CREATE, FILE_MODE)
   try {
     const start = await lock.run(() => {
-      const { end, size } = tailOf(port, fd)
+      const { end, size, pieces } = tailOf(port, fd, origin)
       if (end < size) {
         port.ftruncateSync(fd, end)
         logger.warn(
@@ -60,7 +62,7 @@ export async function appendNote(
           'cut off a torn note, left by a writer that died',
         )
       }
-      writeOrCutBack(port, fd, Buffer.from(note), end)
+      if (!isStale(pieces)) writeOrCutBack(port, fd, Buffer.from(note), end)
       return end
     })
     await syncFile(port, fd)
@@ -71,8 +73,8 @@ export async function appendNote(
 }
 
 /** The offset after the last complete note; undefined where there is no such file. */
-export function endOfNotes(port: FileSystem, path: string): number | undefined {
-  return noteTail(port, path)?.end
+export function endOfNotes(port: FileSystem, path: string, origin: string): number | undefined {
+  return noteTail(port, path, origin)?.end
 }
 
 function writeOrCutBack(port: FileSystem, fd: number, bytes: Uint8Array, end: number): void {
@@ -89,13 +91,13 @@ function writeOrCutBack(port: FileSystem, fd: number, bytes: Uint8Array, end: nu
   }
 }
 
-function tailOf(port: FileSystem, fd: number): NoteTail {
+function tailOf(port: FileSystem, fd: number, origin: string): NoteTail {
   const { size } = port.fstatSync(fd)
   for (let length = TAIL_BYTES; ; length *= 4) {
     const offset = Math.max(0, size - length)
     const bytes = Buffer.alloc(size - offset)
     const got = port.readSync(fd, bytes, 0, bytes.length, offset)
-    const pieces = notePieces(bytes.subarray(0, got)).map((piece) => ({
+    const pieces = notePieces(bytes.subarray(0, got), `${origin}\n`).map((piece) => ({
       ...piece,
       offset: offset + piece.offset,
     }))

@@ -48,11 +48,20 @@ export function noteKeyId(name: string, publicKey: Uint8Array): Uint8Array {
 }
 
 /**
- * The note of `text`, which ends in a newline, signed by `signer` under `name`.
+ * The note of `text`, which ends in a newline, signed by each of `signers` under `name`.
  *
  * @throws {AuditError} `signer_failed`.
  */
-export async function signNote(text: string, name: string, signer: NoteSigner): Promise<string> {
+export async function signNote(text: string, name: string, signers: readonly NoteSigner[]): Promise<string> {
+  const lines: string[] = []
+  for (const signer of signers) {
+    const signed = Buffer.concat([noteKeyId(name, signer.publicKey), await signatureOf(text, signer)])
+    lines.push(`${DASH}${name} ${toBase64(signed)}\n`)
+  }
+  return `${text}\n${lines.join('')}`
+}
+
+async function signatureOf(text: string, signer: NoteSigner): Promise<Uint8Array> {
   const message = Buffer.from(text)
   let signature: Uint8Array
   try {
@@ -60,11 +69,8 @@ export async function signNote(text: string, name: string, signer: NoteSigner): 
   } catch (cause) {
     throw new AuditError('signer_failed', 'the signer failed on a checkpoint', cause)
   }
-  if (signature.length !== SIGNATURE_BYTES) {
-    throw new AuditError('signer_failed', `the signer gave ${signature.length} bytes, a signature has 64`)
-  }
-  const signed = Buffer.concat([noteKeyId(name, signer.publicKey), signature])
-  return `${text}\n${DASH}${name} ${toBase64(signed)}\n`
+  if (signature.length === SIGNATURE_BYTES) return signature
+  throw new AuditError('signer_failed', `the signer gave ${signature.length} bytes, a signature has 64`)
 }
 
 /** Parses exactly one note; undefined for anything else. */

@@ -1,52 +1,98 @@
-// Seals the daily logs of a directory at intervals. Of all processes that append to it, the one that holds the
-// kernel lock on `.svc-seal-lock` seals, until it ends. The others retry at each interval.
+// Seals the log at intervals. Of all processes that append to it, the one that holds the kernel lock on
+// `.svc-seal-lock` seals, until it ends; the others retry at each interval. That lock only saves work: what two sealers
+// at once write is decided under the lock of the log.
 
 import { join } from 'node:path'
-import type { Clock } from '@svc/core'
+import type { Meter } from '@svc/core'
 import { FILE_MODE, READ_WRITE_CREATE } from '../files/file-system.js'
 import { tryLock, unlock } from '../files/kernel-lock.js'
-import { systemCode } from '../format/errors.js'
-import {
-  checkpointFile,
-  dayOfCheckpointFile,
-  dayOfDailyLog,
-  REMOVALS_FILE,
-  SEAL_LOCK_FILE,
-} from '../format/paths.js'
-import { type Head, removalOriginOf, removalText } from './checkpoint.js'
-import { DaySeal, type SealParts } from './day-seal.js'
-import { newestCheckpoint } from './head-file.js'
-import { signNote } from './note.js'
-import { appendNote } from './note-tail.js'
-import { removedHeads } from './removals.js'
-import { sealedState } from './sealed-state.js'
+
+import { AuditError } from '../format/errors.js'
+import { SEAL_LOCK_FILE } from '../format/paths.js'
+import { publicKeyLine } from '../keys/public-key.js'
+import { JournalMoved, LogTree, type TreeParts } from './log-tree.js'
+import type { NoteSigner } from './note.js'
+import { sealNewLines, stateFaults } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
 const AFTER_MIDNIGHT_MS = 100
+const MAX_ATTEMPTS = 3
 
-export interface SealerParts extends SealParts {
-  readonly clock: Clock
+export interface SealerParts extends TreeParts {
   readonly intervalMs: number
+  readonly meter: Meter
   readonly onError: (error: Error) => void
 }
 
+export interface SealingStatus {
+  /** Whether this process is the one that seals. */
+  readonly active: boolean
+  /** Leaves of the newest checkpoint that this process has signed. */
+  readonly size?: number
+  /** When it was found that everything is sealed, milliseconds since the epoch. */
+  readonly sealedAt?: number
+  /** Why the last attempt failed. */
+  readonly error?: Error
+}
+
 export class Sealer {
-  readonly #dir: string
   readonly #parts: SealerParts
   readonly #fd: number
-  readonly #days = new Map<string, DaySeal>()
-  /** The last reported error of each day, so that each is reported once. */
-  readonly #faults = new Map<string, string>()
+  #tree: LogTree | undefined
   #holds = false
+  #error: Error | undefined
+  #sealedAt: number | undefined
+  #size: number | undefined
   #work: Promise<unknown> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(dir: string, parts: SealerParts) {
-    this.#dir = dir
+  constructor(parts: SealerParts) {
     this.#parts = parts
-    this.#fd = parts.port.openSync(join(dir, SEAL_LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
+    this.#fd = parts.port.openSync(join(parts.dir, SEAL_LOCK_FILE), READ_WRITE_CREATE, FILE_MODE)
+  }
+
+  get status(): SealingStatus {
+    return {
+      active: this.#holds,
+      ...(this.#size === undefined ? {} : { size: this.#size }),
+      ...(this.#sealedAt === undefined ? {} : { sealedAt: this.#sealedAt }),
+      ...(this.#error === undefined ? {} : { error: this.#error }),
+    }
+  }
+
+  /**
+   * Links the log's parts and seals forward what a writer that died left; lets the retiring signer introduce the key of
+   * `signer` where the log does not know it.
+   *
+   * @throws {AuditError} `log_unlinked`, `key_unknown`.
+   */
+  open(signer: NoteSigner): Promise<void> {
+    return this.withTree(async (tree) => {
+      const { keys } = tree.state
+      // Before new records hide that bytes are missing.
+      if (keys.at(signer.keyId, tree.size) !== undefined) {
+        return stateFaults(this.#parts, tree, this.#parts.onError)
+      }
+      if (keys.has(signer.keyId)) {
+        throw new AuditError('key_refused', `key ${signer.keyId} was retired or revoked and can sign no more`)
+      }
+      await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
+      await tree.checkpoint()
+    })
+  }
+
+  /** Looks for sealed bytes that have changed. Errors go to `onError` and to the status. */
+  stateFaults(): void {
+    const { onError } = this.#parts
+    this.withTree((tree) => stateFaults(this.#parts, tree, onError)).catch((error) => this.#report(error))
+  }
+
+  /** Closes the lock without sealing, after `open` has failed. */
+  release(): void {
+    this.#closed = true
+    this.#parts.port.closeSync(this.#fd)
   }
 
   start(): void {
@@ -59,17 +105,17 @@ export class Sealer {
     ).unref()
   }
 
-  /** Seals new records, if this process is the one that seals. Errors go to `onError`. */
+  /** Seals new records, if this process is the one that seals. Errors go to `onError` and to the status. */
   seal(): Promise<void> {
-    return this.#inTurn(() => this.#sealAll())
+    return this.#inTurn(() => this.#seal())
   }
 
   /**
-   * Signs a statement that the logs of `days` are about to be removed. Resolves to the days that may be removed:
-   * those that are completely sealed, by any process.
+   * Runs `work` with the newest tree while nothing is being sealed by this process; again where another process was
+   * faster. Rejects with the errors of `work`.
    */
-  stateRemoval(days: readonly string[]): Promise<string[]> {
-    return this.#inTurn(() => this.#state(days))
+  withTree<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
+    return this.#inTurn(() => this.#attempt(work))
   }
 
   /** Seals new records and releases the lock. */
@@ -92,15 +138,32 @@ export class Sealer {
     return turn
   }
 
-  async #sealAll(): Promise<void> {
+  async #seal(): Promise<void> {
     try {
       if (!this.#takeOver()) return
-      // Oldest first, so that each day's first checkpoint names the final head of the day before.
-      const days = this.#daysOf(dayOfDailyLog)
-      for (const gone of this.#days.keys()) if (!days.includes(gone)) this.#days.delete(gone)
-      for (const day of days) await this.#sealDay(day)
+      const at = this.#parts.clock.now()
+      await this.#attempt(async (tree) => {
+        await sealNewLines(this.#parts, tree, this.#parts.onError)
+        this.#size = tree.size
+      })
+      this.#sealedAt = at
+      this.#error = undefined
     } catch (error) {
-      this.#report('', error)
+      this.#report(error)
+    }
+  }
+
+  async #attempt<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      const tree = this.#tree ?? (await LogTree.load(this.#parts))
+      this.#tree = undefined
+      try {
+        const result = await work(tree)
+        this.#tree = tree
+        return result
+      } catch (error) {
+        if (!(error instanceof JournalMoved) || attempt === MAX_ATTEMPTS) throw error
+      }
     }
   }
 
@@ -110,66 +173,12 @@ export class Sealer {
     return true
   }
 
-  /** Returns whether all lines of the day are sealed. */
-  async #sealDay(day: string): Promise<boolean> {
-    const seal = this.#days.get(day) ?? new DaySeal(this.#dir, day, this.#parts)
-    this.#days.set(day, seal)
-    try {
-      await seal.seal(() => this.#headBefore(day))
-      this.#faults.delete(day)
-      return true
-    } catch (error) {
-      this.#days.delete(day)
-      // ENOENT: retention in another process has removed it.
-      const isGone = systemCode(error) === 'ENOENT' && !this.#daysOf(dayOfDailyLog).includes(day)
-      if (!isGone) this.#report(day, error)
-      return false
-    }
-  }
-
-  /** The newest head of a day before `day`, from its file or the statements of removal. */
-  #headBefore(day: string): Head | undefined {
-    const { port } = this.#parts
-    const removed = removedHeads(port, this.#dir).findLast((head) => head.day < day)
-    for (const earlier of this.#daysOf(dayOfCheckpointFile).reverse()) {
-      if (earlier >= day) continue
-      if (removed !== undefined && removed.day > earlier) break
-      const found = newestCheckpoint(port, join(this.#dir, checkpointFile(earlier)))?.checkpoint
-      if (found !== undefined) return { day: earlier, size: found.size, root: found.root }
-    }
-    return removed
-  }
-
-  async #state(days: readonly string[]): Promise<string[]> {
-    const removable: string[] = []
-    const heads: Head[] = []
-    for (const day of days.toSorted()) {
-      const sealed = sealedState(this.#parts.port, this.#dir, day)
-      if (sealed.isWhole) removable.push(day)
-      else this.#parts.logger.warn({ day }, 'kept a log past its retention: it is not sealed to its end')
-      if (sealed.isWhole && sealed.head !== undefined) heads.push(sealed.head)
-      this.#days.delete(day)
-    }
-    if (heads.length > 0) await this.#addStatement(heads)
-    return removable
-  }
-
-  async #addStatement(heads: readonly Head[]): Promise<void> {
-    const { signer } = this.#parts
-    const origin = removalOriginOf(signer.keyId)
-    const note = await signNote(removalText(origin, heads), origin, signer)
-    await appendNote(this.#parts, this.#dir, REMOVALS_FILE, note)
-  }
-
-  #daysOf(dayOf: (name: string) => string | undefined): string[] {
-    const names = this.#parts.port.readdirSync(this.#dir)
-    return names.flatMap((name) => dayOf(name) ?? []).sort()
-  }
-
-  #report(day: string, cause: unknown): void {
+  /** Each error is reported once. */
+  #report(cause: unknown): void {
     const error = cause instanceof Error ? cause : new Error(String(cause))
-    if (this.#faults.get(day) === error.message) return
-    this.#faults.set(day, error.message)
-    this.#parts.onError(error)
+    this.#parts.meter.count('svc_audit_seal_failures_total')
+    const isKnown = this.#error?.message === error.message
+    this.#error = error
+    if (!isKnown) this.#parts.onError(error)
   }
 }

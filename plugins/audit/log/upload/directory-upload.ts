@@ -1,11 +1,10 @@
 // Uploads one directory in rounds: finds new bytes, sends them, and applies retention. It runs on a thread of its
 // own, so its reads, hashing and waits never delay an append.
 
-import { REMOVALS_FILE } from '../format/paths.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import { uploadRound } from './round.js'
-import { type FoundFile, scan } from './scan.js'
+import { type FoundFile, PHASES, scan } from './scan.js'
 import type { Source } from './source.js'
 import { UploadState } from './state-file.js'
 import type { RoundRequest, SizeRequest, SizeResponse, UploadTask } from './thread-messages.js'
@@ -65,7 +64,7 @@ export class DirectoryUpload {
     const state = this.#state
     const found = scan(dir, isFull ? undefined : new Set(days))
     this.#host.pending(pendingIn(found, state))
-    const send = (files: readonly FoundFile[]) =>
+    const send = (files: readonly FoundFile[], isBounded: boolean) =>
       uploadRound(
         {
           dir,
@@ -73,6 +72,7 @@ export class DirectoryUpload {
           controlPlane: this.#controlPlane,
           rangeBytes,
           throttle: this.#throttle,
+          isBounded,
           sizes: (sources) => this.#sizes(sources),
           onUploaded: (bytes) => this.#host.uploaded(bytes),
           onFailure: (error, source) => this.#host.failed(error, source),
@@ -80,10 +80,37 @@ export class DirectoryUpload {
         files.filter(({ source }) => !stopped.includes(source.path)),
         this.#signal,
       )
-    await send(found)
+    const sendAll = async (files: readonly FoundFile[]) => {
+      const bounded = await this.#bounded(files)
+      for (const modes of PHASES) {
+        const isBounded = modes.includes('journal') || modes.includes('checkpoint')
+        const isWhole = await send(
+          bounded.filter(({ source }) => modes.includes(source.mode)),
+          isBounded,
+        )
+        if (!isWhole) return
+      }
+    }
+    await sendAll(found)
     if (!isFull || !(await this.#applyRetention(state, found))) return
-    // Uploads the new statement of removal now, because the next round may be far away.
-    await send(scan(dir, new Set()).filter(({ source }) => source.path === REMOVALS_FILE))
+    // Uploads the statements of removal now, because the next round may be far away.
+    await sendAll(scan(dir, new Set()).filter(({ source }) => source.mode !== 'raw'))
+  }
+
+  /**
+   * The files with sizes that were read together for the tree, the journal and the checkpoints: what these refer to is in
+   * the logs, which are sent first.
+   */
+  async #bounded(files: readonly FoundFile[]): Promise<FoundFile[]> {
+    const derived = files.filter(({ source }) => !['audit', 'raw', 'agent'].includes(source.mode))
+    if (derived.length === 0) return [...files]
+    const sizes = await this.#sizes(derived.map(({ source }) => source))
+    const bySource = new Map(derived.map(({ source }, i) => [source, sizes[i]]))
+    return files.flatMap((file) => {
+      if (!bySource.has(file.source)) return [file]
+      const size = bySource.get(file.source)
+      return size === undefined ? [] : [{ source: file.source, size }]
+    })
   }
 
   async #sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]> {

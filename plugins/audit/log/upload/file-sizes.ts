@@ -3,7 +3,10 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '../files/file-system.js'
+import { newestCheckpoint } from '../seal/checkpoint-file.js'
+import { endOfLeaf, readGenesis } from '../seal/journal-file.js'
 import { endOfNotes } from '../seal/note-tail.js'
+import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
 import type { SizeRequest } from './thread-messages.js'
 
 export interface UploadedLog {
@@ -16,8 +19,9 @@ export interface UploadedLog {
 }
 
 /**
- * Sizes of the files under the log's lock, where a file holds whole batches; a torn note at the end is left out.
- * Undefined for a file that does not exist, and for agent files during a repair, which may rewrite their ends.
+ * Sizes of the files under the log's lock, where a file holds whole batches. Of the tree and the journal, what the newest
+ * checkpoint covers; a torn note is left out. Undefined for a file that does not exist, and for agent files during a
+ * repair, which may rewrite their ends.
  */
 export async function fileSizes(
   log: UploadedLog,
@@ -27,11 +31,45 @@ export async function fileSizes(
   const { lock, agentLogs } = await log.open()
   return lock.run(() => {
     const { isComplete } = agentLogs
+    const sealed = new SealedSizes(dir)
     return files.map(({ path, mode }) => {
       if (mode === 'agent' && !isComplete) return undefined
-      // A torn note is truncated later, so it must not be uploaded.
-      if (mode === 'checkpoint') return endOfNotes(nodeFileSystem, join(dir, path))
+      if (mode === 'checkpoint') return sealed.checkpoints(path)
+      if (mode === 'journal') return sealed.journal()
+      if (mode === 'tree') return sealed.tree(path)
       return statSync(join(dir, path), { throwIfNoEntry: false })?.size
     })
   })
+}
+
+class SealedSizes {
+  readonly #dir: string
+  #state: { origin: string | undefined; size: number } | undefined
+
+  constructor(dir: string) {
+    this.#dir = dir
+  }
+
+  checkpoints(path: string): number | undefined {
+    const { origin } = this.#sealed()
+    return origin === undefined ? undefined : endOfNotes(nodeFileSystem, join(this.#dir, path), origin)
+  }
+
+  journal(): number | undefined {
+    const { size } = this.#sealed()
+    return size === 0 ? undefined : endOfLeaf(nodeFileSystem, this.#dir, size - 1)
+  }
+
+  tree(path: string): number | undefined {
+    const place = parseTreePath(path)
+    return place === undefined ? undefined : treeFileBytes(place.level, place.file, this.#sealed().size)
+  }
+
+  #sealed(): { origin: string | undefined; size: number } {
+    if (this.#state !== undefined) return this.#state
+    const origin = readGenesis(nodeFileSystem, this.#dir)?.origin
+    const newest = origin === undefined ? undefined : newestCheckpoint(nodeFileSystem, this.#dir, origin)
+    this.#state = { origin, size: newest?.head.size ?? 0 }
+    return this.#state
+  }
 }

@@ -37,6 +37,18 @@ export async function wholeLines(
   return found === undefined ? undefined : { start, ...found }
 }
 
+/** The whole entries from `start` on, in about `limit` bytes of the first `size`; undefined if there are none. */
+export async function wholeEntries(
+  file: number,
+  { start, size, limit }: { start: number; size: number; limit: number },
+  entryBytes: number,
+  throttle: UploadThrottle,
+): Promise<Range | undefined> {
+  const bytes = Math.min(size - start, Math.max(limit, entryBytes))
+  const end = start + bytes - (bytes % entryBytes)
+  return end <= start ? undefined : fixedRange(file, start, end, throttle)
+}
+
 /** Exactly `[start, end)`, a range that an earlier attempt began. */
 export async function fixedRange(
   file: number,

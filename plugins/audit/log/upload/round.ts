@@ -7,7 +7,7 @@ import { messageOf } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import type { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
-import { bytesOf, fixedRange, isLineStart, wholeLines } from './range-reader.js'
+import { bytesOf, fixedRange, isLineStart, wholeEntries, wholeLines } from './range-reader.js'
 import type { FoundFile } from './scan.js'
 import { objectKey, type Range, type Source } from './source.js'
 import type { UploadState } from './state-file.js'
@@ -23,6 +23,8 @@ export interface RoundParts {
   /** Maximum bytes of one object, unless a line is longer. */
   readonly rangeBytes: number
   readonly throttle: UploadThrottle
+  /** Whether a file is uploaded up to its found size and not further. */
+  readonly isBounded: boolean
   /** Sizes read under the lock, without partly written batches; undefined for a file not to be uploaded now. */
   sizes(sources: readonly Source[]): Promise<readonly (number | undefined)[]>
   /** Called for each stored range. */
@@ -38,12 +40,16 @@ interface PreparedRange {
   readonly range: Range
 }
 
-/** Uploads the new bytes of `files`. Stops early when every other file would fail too. */
+/**
+ * Uploads the new bytes of `files`. Stops early when every other file would fail too.
+ *
+ * @returns whether it did not.
+ */
 export async function uploadRound(
   parts: RoundParts,
   files: readonly FoundFile[],
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const { state } = parts
   const queue = files.filter(
     ({ source, size }) => size !== state.offsetOf(source.path) || state.pendingOf(source.path),
@@ -59,6 +65,7 @@ export async function uploadRound(
     }
   }
   state.save()
+  return shouldContinue && !signal.aborted
 }
 
 async function prepareGroup(parts: RoundParts, files: readonly FoundFile[]): Promise<PreparedRange[]> {
@@ -66,8 +73,9 @@ async function prepareGroup(parts: RoundParts, files: readonly FoundFile[]): Pro
   const prepared: PreparedRange[] = []
   for (const [i, found] of files.entries()) {
     const { source } = found
-    const size = sizes[i]
-    if (size === undefined) continue
+    const current = sizes[i]
+    if (current === undefined) continue
+    const size = parts.isBounded ? Math.min(current, found.size) : current
     try {
       const one = await prepareRange(parts, found, size)
       if (one !== undefined) prepared.push(one)
@@ -92,7 +100,8 @@ async function prepareRange(
   const file = openSync(join(parts.dir, path), 'r')
   let isPrepared = false
   try {
-    if (size < (pending ?? offset) || !isLineStart(file, offset)) {
+    const isLines = source.entryBytes === undefined
+    if (size < (pending ?? offset) || (isLines && !isLineStart(file, offset))) {
       throw new UploadError(
         'upload_file',
         `${path} has ${size} bytes and no longer holds the ${pending ?? offset} that were uploaded or started: ` +
@@ -104,7 +113,7 @@ async function prepareRange(
     fdatasyncSync(file)
     const range =
       pending === undefined
-        ? await wholeLines(file, { start: offset, size, limit: parts.rangeBytes }, parts.throttle)
+        ? await newRange(file, source, { start: offset, size, limit: parts.rangeBytes }, parts.throttle)
         : await fixedRange(file, offset, pending, parts.throttle)
     if (range === undefined) return undefined
     if (pending === undefined) state.begin(path, range.end)
@@ -113,6 +122,17 @@ async function prepareRange(
   } finally {
     if (!isPrepared) closeSync(file)
   }
+}
+
+function newRange(
+  file: number,
+  { entryBytes }: Source,
+  place: { start: number; size: number; limit: number },
+  throttle: UploadThrottle,
+): Promise<Range | undefined> {
+  return entryBytes === undefined
+    ? wholeLines(file, place, throttle)
+    : wholeEntries(file, place, entryBytes, throttle)
 }
 
 /**

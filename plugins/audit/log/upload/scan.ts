@@ -5,43 +5,49 @@ import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
-import { REMOVALS_FILE } from '../format/paths.js'
-import { firstRemovedDay } from '../seal/removals.js'
-import { removalsSource, type Source, sourceOf } from './source.js'
+import { readGenesis } from '../seal/journal-file.js'
+import { TREE_FOLDER } from '../tree/tree-layout.js'
+import { type Source, sourceOf, type UploadMode } from './source.js'
 
 export interface FoundFile {
   readonly source: Source
   readonly size: number
 }
 
-const ORDER = ['audit', 'checkpoint', 'raw', 'agent'] as const
+/** Logs before what refers to them: a reader who takes checkpoints first finds all that they cover. */
+export const PHASES: readonly (readonly UploadMode[])[] = [
+  ['audit'],
+  ['tree', 'cover', 'journal'],
+  ['checkpoint'],
+  ['raw', 'agent'],
+]
 
-/** Every file of every dataset: the log first, older days first. `days` limits the agents' files. */
+/** Every file of every dataset, older days first. `days` limits the agents' files. */
 export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
   const paths = [
     ...namesIn(nodeFileSystem, dir),
     ...namesIn(nodeFileSystem, join(dir, 'raw')).map((name) => `raw/${name}`),
   ]
+  for (const level of namesIn(nodeFileSystem, join(dir, TREE_FOLDER))) {
+    const folder = `${TREE_FOLDER}/${level}`
+    for (const name of namesIn(nodeFileSystem, join(dir, folder))) paths.push(`${folder}/${name}`)
+  }
   for (const node of namesIn(nodeFileSystem, join(dir, 'agents'))) {
     for (const day of days ?? namesIn(nodeFileSystem, join(dir, 'agents', node))) {
       const folder = `agents/${node}/${day}`
       for (const name of namesIn(nodeFileSystem, join(dir, folder))) paths.push(`${folder}/${name}`)
     }
   }
+  const genesis = readGenesis(nodeFileSystem, dir)
+  const log = genesis && { logId: genesis.log_id, date: genesis.at.slice(0, 10) }
   const found: FoundFile[] = []
   for (const path of paths) {
-    const source = path === REMOVALS_FILE ? removals(dir) : sourceOf(path)
+    const source = sourceOf(path, log)
     const size = source === undefined ? undefined : sizeOf(join(dir, path))
     if (source !== undefined && size !== undefined) found.push({ source, size })
   }
-  const rank = ({ source }: FoundFile) => `${ORDER.indexOf(source.mode)} ${source.date} ${source.path}`
+  const rank = ({ source }: FoundFile) => `${source.date} ${source.path}`
   return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
-}
-
-/** Undefined while the file has no complete statement. */
-function removals(dir: string): Source | undefined {
-  const day = firstRemovedDay(nodeFileSystem, dir)
-  return day === undefined ? undefined : removalsSource(day)
 }
 
 /** Undefined for anything but an existing regular file. */

@@ -1,10 +1,18 @@
 // Which files are uploaded, into which dataset, under which keys.
 
 import { pathSegment } from '@svc/core/json'
-import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, REMOVALS_FILE } from '../format/paths.js'
+import {
+  dayOfCheckpointFile,
+  dayOfCoverFile,
+  dayOfDailyLog,
+  dayOfRawLog,
+  JOURNAL_FILE,
+} from '../format/paths.js'
+import { shortLogId } from '../tree/record-place.js'
+import { HASH_BYTES, parseTreePath } from '../tree/tree-layout.js'
 import type { UploadMetadata } from './presign.js'
 
-export type UploadMode = 'audit' | 'agent' | 'raw' | 'checkpoint'
+export type UploadMode = 'audit' | 'agent' | 'raw' | 'tree' | 'cover' | 'journal' | 'checkpoint'
 
 /** A file of the log to upload. */
 export interface Source {
@@ -17,49 +25,54 @@ export interface Source {
   readonly folder: string
   /** Its name without the ending. */
   readonly stem: string
+  /** Bytes of an entry; undefined for a file of lines. */
+  readonly entryBytes?: number
+}
+
+/** The log that files without a day belong to. */
+export interface SourceLog {
+  readonly logId: string
+  /** The day of its genesis. */
+  readonly date: string
 }
 
 const AGENT_LOG = /^agents\/([A-Za-z0-9._%-]+)\/(\d{4}-\d\d-\d\d)\/([A-Za-z0-9._%-]+)\.ndjson$/
 
 /** Undefined for a file of no dataset: locks, keys, torn lines, the state itself. */
-export function sourceOf(path: string): Source | undefined {
+export function sourceOf(path: string, log: SourceLog | undefined): Source | undefined {
   const daily = dayOfDailyLog(path)
-  if (daily !== undefined) {
-    return { path, mode: 'audit', date: daily, folder: `ingest/${daily}`, stem: `audit-${daily}` }
-  }
+  if (daily !== undefined) return ofDay('audit', 'ingest', `audit-${daily}`, path, daily)
   const sealed = dayOfCheckpointFile(path)
-  if (sealed !== undefined) {
-    return {
-      path,
-      mode: 'checkpoint',
-      date: sealed,
-      folder: `checkpoints/${sealed}`,
-      stem: `audit-${sealed}`,
-    }
+  if (sealed !== undefined) return ofDay('checkpoint', 'checkpoints', `audit-${sealed}`, path, sealed)
+  const covered = dayOfCoverFile(path)
+  if (covered !== undefined) {
+    return { ...ofDay('cover', 'covers', `audit-${covered}`, path, covered), entryBytes: HASH_BYTES }
   }
   const raw = path.startsWith('raw/') ? dayOfRawLog(path.slice('raw/'.length)) : undefined
-  if (raw !== undefined) return { path, mode: 'raw', date: raw, folder: `raw/${raw}`, stem: `raw-${raw}` }
+  if (raw !== undefined) return ofDay('raw', 'raw', `raw-${raw}`, path, raw)
   const [, node, date, agent] = AGENT_LOG.exec(path) ?? []
-  if (node === undefined || date === undefined || agent === undefined) return undefined
   // The writer has encoded both as path segments.
-  return { path, mode: 'agent', date, folder: `agents/${node}/${date}`, stem: agent }
-}
-
-/**
- * The statements of removal. Their objects go to the folder of `firstDay`, the first removed day, because the file
- * has no day of its own and its objects should share a folder.
- */
-export function removalsSource(firstDay: string): Source {
-  return {
-    path: REMOVALS_FILE,
-    mode: 'checkpoint',
-    date: firstDay,
-    folder: `checkpoints/${firstDay}`,
-    stem: 'audit-removed',
+  if (node !== undefined && date !== undefined && agent !== undefined) {
+    return ofDay('agent', `agents/${node}`, agent, path, date)
   }
+  return log === undefined ? undefined : ofLog(path, log)
 }
 
-/** Bytes `[start, end)` of a file: whole lines. */
+/** The objects of files without a day share the folder of the genesis's day, and name their log. */
+function ofLog(path: string, { logId, date }: SourceLog): Source | undefined {
+  const id = shortLogId(logId)
+  if (path === JOURNAL_FILE) return ofDay('journal', 'journal', `audit-${id}`, path, date)
+  const place = parseTreePath(path)
+  if (place === undefined) return undefined
+  const stem = `audit-${id}-${place.level}-${place.file}`
+  return { ...ofDay('tree', 'tree', stem, path, date), entryBytes: HASH_BYTES }
+}
+
+function ofDay(mode: UploadMode, folder: string, stem: string, path: string, date: string): Source {
+  return { path, mode, date, folder: `${folder}/${date}`, stem }
+}
+
+/** Bytes `[start, end)` of a file: whole lines or entries. */
 export interface Range {
   readonly start: number
   readonly end: number

@@ -12,8 +12,8 @@ import {
 import { utcDayOf } from '../format/day.js'
 import { textOf } from '../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
-import type { Verifier } from '../keys/public-key.js'
 import type { FailureKind } from './report.js'
+import type { TrustedKeys } from './trusted-keys.js'
 
 export interface LineFailure {
   readonly kind: FailureKind
@@ -29,29 +29,52 @@ const COMMA = 0x2c
 let messageSpace = Buffer.allocUnsafeSlow(16_384)
 const signatureSpace = Buffer.allocUnsafeSlow(SIGNATURE_BYTES)
 
-/** Why the line fails; undefined when it is valid. */
-export function checkLine(
-  bytes: Uint8Array,
-  day: string,
-  keys: ReadonlyMap<string, Verifier>,
-): LineFailure | undefined {
+/** What a line must fit. */
+export interface LineContext {
+  readonly keys: TrustedKeys
+  /** Of the file; undefined for a line that is in no day's file. */
+  readonly day?: string | undefined
+  /** First digits of the log's id; undefined for a log without one. */
+  readonly logId?: string | undefined
+}
+
+export interface CheckedLine {
+  /** Undefined when the line is valid. */
+  readonly failure?: LineFailure | undefined
+  /** Undefined where the line is no JSON object. */
+  readonly record?: Record<string, unknown>
+}
+
+/** @param leaf index of the line in the tree, undefined where it is not known. */
+export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number | undefined): CheckedLine {
   const text = textOf(bytes)
-  if (text === undefined) return { kind: 'not_json', message: 'not UTF-8' }
-  const stored = parseJsonObject(text)
-  if (stored === undefined) return { kind: 'not_json', message: 'not a JSON object' }
+  if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
+  const record = parseJsonObject(text)
+  if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
+  return { record, failure: checkSigned({ bytes, text, stored: record, leaf }, context) }
+}
+
+interface ParsedLine {
+  readonly bytes: Uint8Array
+  readonly text: string
+  readonly stored: Record<string, unknown>
+  readonly leaf: number | undefined
+}
+
+function checkSigned(line: ParsedLine, context: LineContext): LineFailure | undefined {
+  const { bytes, text, stored, leaf } = line
   const signed = cutSignature(bytes, stored)
-  if (
-    signed !== undefined &&
-    checkSignature(signed.message, signed.sig, stored['key_id'], keys) === undefined
-  ) {
-    return checkDay(stored['ts'], day)
+  if (signed !== undefined) {
+    const failure = checkSignature(signed.message, signed.sig, stored['key_id'], context.keys, leaf)
+    if (failure === undefined) return checkPlace(stored, context)
   }
   const { sig, ...record } = stored
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
   const message = signedMessage(record, sig, text)
   if (message === undefined)
     return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-  return checkSignature(Buffer.from(message), sig, record['key_id'], keys) ?? checkDay(record['ts'], day)
+  const failure = checkSignature(Buffer.from(message), sig, record['key_id'], context.keys, leaf)
+  return failure ?? checkPlace(record, context)
 }
 
 /**
@@ -100,16 +123,22 @@ function checkSignature(
   message: Uint8Array,
   sig: string,
   keyId: unknown,
-  keys: ReadonlyMap<string, Verifier>,
+  keys: TrustedKeys,
+  leaf: number | undefined,
 ): LineFailure | undefined {
   const signature = signatureBytes(sig)
   if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }
   if (keyId === undefined) {
-    for (const key of keys.values()) if (key.verify(message, signature)) return undefined
+    for (const key of keys.allAt(leaf)) if (key.verify(message, signature)) return undefined
     return { kind: 'bad_signature', message: 'the signature fits none of the keys' }
   }
-  const key = typeof keyId === 'string' ? keys.get(keyId) : undefined
-  if (key === undefined) return { kind: 'unknown_key', message: `no key ${shown(keyId)} is known` }
+  const key = typeof keyId === 'string' ? keys.at(keyId, leaf) : undefined
+  if (key === undefined) {
+    const isKnown = typeof keyId === 'string' && keys.has(keyId)
+    return isKnown
+      ? { kind: 'revoked_key', message: `key ${shown(keyId)} is not trusted for this leaf` }
+      : { kind: 'unknown_key', message: `no key ${shown(keyId)} is known` }
+  }
   return key.verify(message, signature)
     ? undefined
     : { kind: 'bad_signature', message: `the signature does not fit key ${shown(keyId)}` }
@@ -131,7 +160,15 @@ function signatureBytes(sig: string): Uint8Array | undefined {
   }
 }
 
-function checkDay(ts: unknown, day: string): LineFailure | undefined {
+function checkPlace(
+  { ts, log_id }: Record<string, unknown>,
+  { day, logId }: LineContext,
+): LineFailure | undefined {
+  if (logId !== undefined && log_id !== logId) {
+    const message = log_id === undefined ? 'the record names no log' : `the record is of log ${shown(log_id)}`
+    return { kind: 'foreign', message }
+  }
+  if (day === undefined) return undefined
   const actual = utcDayOf(ts)
   if (actual === day) return undefined
   return {

@@ -1,6 +1,6 @@
 // Collects the results of verification, and the verdict.
 
-import type { FailureKind, Tampering, TornTail, Verdict, VerifyFailure } from './report.js'
+import type { FailureKind, Tampering, TornTail, Verdict, VerifyFailure, VerifyReport } from './report.js'
 
 const MAX_FAILURES_KEPT = 1_000
 
@@ -8,6 +8,7 @@ export class Findings {
   files = 0
   records = 0
   verified = 0
+  journalLines = 0
   checkpoints = 0
   sealed = 0
   unsealed = 0
@@ -19,6 +20,11 @@ export class Findings {
 
   constructor(onFailure: (failure: VerifyFailure) => void) {
     this.#onFailure = onFailure
+  }
+
+  /** Number of failures. */
+  get total(): number {
+    return Object.values(this.counts).reduce((sum, count) => sum + count, 0)
   }
 
   fail(failure: VerifyFailure): void {
@@ -38,12 +44,31 @@ export class Findings {
 
   /** @param judged false where only the tree and its checkpoints were checked. */
   verdict(judged: boolean): { verdict: Verdict; reason?: string } {
-    const { unreadable = 0, ...others } = this.counts
-    if (Object.keys(others).length > 0) return { verdict: 'not_intact' }
-    if (unreadable > 0) return { verdict: 'cannot_be_judged', reason: 'a file of the log could not be read' }
-    if (this.records === 0) return { verdict: 'cannot_be_judged', reason: 'there are no records' }
-    if (!judged && this.sealed === 0)
+    if (Object.keys(this.counts).length > 0) return { verdict: 'not_intact' }
+    if (!judged && this.checkpoints === 0)
       return { verdict: 'cannot_be_judged', reason: 'there are no checkpoints' }
     return { verdict: 'intact' }
+  }
+
+  report(
+    judged: { verdict: Verdict; reason?: string },
+    identity: Pick<VerifyReport, 'selfVouched' | 'compared' | 'keys'> & Partial<VerifyReport>,
+  ): VerifyReport {
+    return {
+      removedDays: [],
+      ...judged,
+      ...identity,
+      files: this.files,
+      records: this.records,
+      verified: this.verified,
+      journalLines: this.journalLines,
+      checkpoints: this.checkpoints,
+      sealed: this.sealed,
+      unsealed: this.unsealed,
+      tampering: this.tampering,
+      failureCounts: this.counts,
+      failures: this.failures,
+      tornTails: this.tornTails,
+    }
   }
 }

@@ -5,12 +5,42 @@ export type FailureKind =
   | 'not_canonical'
   | 'bad_signature'
   | 'unknown_key'
+  /** The key was not valid at this leaf. */
+  | 'revoked_key'
   | 'wrong_day'
+  /** A record or journal line of another log. */
+  | 'foreign'
+  /** The sequence number is missing or malformed. */
+  | 'bad_sequence'
+  /** Sequence numbers before this line are missing; their records were never sealed. */
+  | 'missing'
   | 'unreadable'
-  /** An entry of the checkpoint file is not a checkpoint, or does not extend the one before. */
+  /** A journal line that is no journal line, or does not continue the one before. */
+  | 'bad_journal'
+  /** Journal lines are missing. */
+  | 'missing_journal'
+  | 'missing_genesis'
+  /** A piece of a checkpoint file that is not a checkpoint of this log. */
   | 'bad_checkpoint'
-  /** The log of a day is missing, though a signed head names it and no statement covers its removal. */
-  | 'missing_day'
+  /** A journal line has no checkpoint. */
+  | 'missing_checkpoint'
+  /** A signed root that differs from the tree. */
+  | 'inconsistent'
+  | 'bad_cover'
+  /** A daily log, a cover or the journal is missing, and no signed line states its removal. */
+  | 'missing_file'
+  /** A day was removed before its retention had ended. */
+  | 'early_removal'
+  /** The writer found that sealed bytes had changed. */
+  | 'fault'
+  /** The log is not the one that was named. */
+  | 'wrong_origin'
+  /** The log is smaller than a head kept elsewhere. */
+  | 'rolled_back'
+  /** The log has another root than a head kept elsewhere. */
+  | 'forked'
+  /** A line of an agent file that differs from the daily logs. */
+  | 'agent_file'
   | Tampering
 
 /** How a log differs from its sealed state. */
@@ -19,10 +49,11 @@ export type Tampering =
   | 'deleted'
   | 'inserted'
   | 'reordered'
-  | 'duplicated'
+  /** A second copy of a record. */
+  | 'replayed'
   /** Deleted from the end. */
   | 'truncated'
-  /** Not what was sealed; without the tree beside the log only the range is known. */
+  /** Not what was sealed; without the tree only the range is known. */
   | 'altered'
 
 export interface VerifyFailure {
@@ -47,19 +78,26 @@ export interface VerifyReport {
   readonly verdict: Verdict
   /** Reason for `cannot_be_judged`. */
   readonly reason?: string
+  /** Of the log, where it has a genesis. */
+  readonly origin?: string
   /** True when the keys came from the log itself, so that it proves only its consistency. */
   readonly selfVouched: boolean
+  /** Whether the log was compared with a head kept elsewhere. */
+  readonly compared: boolean
   /** Ids of the keys used. */
   readonly keys: readonly string[]
   readonly files: number
   readonly records: number
   /** Records with valid form and signature; 0 where only the tree was checked. */
   readonly verified: number
-  /** Checkpoints with a valid signature. */
+  readonly journalLines: number
+  /** Checkpoints that agree with the tree. */
   readonly checkpoints: number
-  /** Records that the newest matching checkpoint covers. */
+  /** The newest checkpoint that agrees with the tree. */
+  readonly head?: { readonly size: number; readonly root: string }
+  /** Records that the journal covers, those of removed days included. */
   readonly sealed: number
-  /** Records after the newest checkpoint: no failure, the next one seals them. */
+  /** Records after the last sealed range: no failure, the next seal covers them. */
   readonly unsealed: number
   /** Counts of changed records by kind, those with a failure of their own included. */
   readonly tampering: Readonly<Partial<Record<Tampering, number>>>

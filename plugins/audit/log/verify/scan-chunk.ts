@@ -4,9 +4,11 @@
 import { readSync } from 'node:fs'
 import { MAX_LINE_BYTES } from '../files/lines.js'
 import { objectIn } from '../format/stored-record.js'
-import type { Verifier } from '../keys/public-key.js'
-import { DIGEST_BYTES, leafHashWithin } from '../merkle/tree-hash.js'
+import { DIGEST_BYTES, type Digest, leafHashWithin } from '../merkle/tree-hash.js'
 import { checkLine, type LineFailure } from './check-line.js'
+import { LeafRange } from './leaf-range.js'
+import { type Run, RunCollector } from './sequences.js'
+import type { TrustedKeys } from './trusted-keys.js'
 
 const NEWLINE = 0x0a
 const MORE_BYTES = 65_536
@@ -14,16 +16,20 @@ const MORE_BYTES = 65_536
 export interface Chunk {
   readonly path: string
   readonly day: string
-  /** The chunk owns the lines that begin in `[start, end)`. */
+  /** First byte; of a line, where the chunk is a range. Else the chunk owns the lines that begin in `[start, end)`. */
   readonly start: number
   readonly end: number
   /** Size of the file when verification began. */
   readonly size: number
   /** Whether records are checked; leaf hashes are always computed. */
   readonly judged: boolean
+  /** The leaf of the first line, where the chunk is a sealed range. */
+  readonly range?: { readonly leaf: number; readonly lines: number }
+  /** The leaf that lines outside a range are taken for; undefined where it is not known. */
+  readonly leaf?: number
 }
 
-interface IndexedFailure extends LineFailure {
+export interface IndexedFailure extends LineFailure {
   /** Index in the chunk, counted from 0. */
   readonly index: number
 }
@@ -31,48 +37,103 @@ interface IndexedFailure extends LineFailure {
 export interface ChunkResult {
   /** Number of records, including a last one without newline unless it is torn. */
   readonly lines: number
-  /** The leaf hashes, 32 bytes a line. */
-  readonly leaves: Uint8Array
+  /** 32 bytes a line; of a range, 32 bytes for each of its aligned subtrees. */
+  readonly hashes: Uint8Array
+  /** Whether a range consists of exactly its lines. */
+  readonly whole: boolean
   readonly failures: readonly IndexedFailure[]
+  /** Sequence numbers, where records are checked. */
+  readonly runs: readonly Run[]
+  readonly lost: readonly Run[]
+  /** Whether a record names a log. */
+  readonly namesLog: boolean
   /** Bytes of an incomplete last line. */
   readonly tornBytes: number
 }
 
+export interface ScanContext {
+  readonly keys: TrustedKeys
+  /** As records name the log; undefined for a log without an id. */
+  readonly logId: string | undefined
+}
+
 /** @throws what `readSync` throws, and RangeError for a line longer than any record. */
-export function scanChunk(fd: number, chunk: Chunk, keys: ReadonlyMap<string, Verifier>): ChunkResult {
+export function scanChunk(fd: number, chunk: Chunk, context: ScanContext): ChunkResult {
   const lines = new ChunkLines(fd, chunk)
-  const leaves: Buffer[] = []
-  let block = Buffer.allocUnsafeSlow(DIGEST_BYTES * 1024)
-  let filled = 0
-  let count = 0
-  let tornBytes = 0
+  const { range } = chunk
+  const hashes = range === undefined ? new HashList() : new LeafRange(range.leaf)
+  const sequences = new RunCollector()
   const failures: IndexedFailure[] = []
+  const lineContext = { keys: context.keys, logId: context.logId, day: chunk.day }
+  let namesLog = false
+  let tornBytes = 0
+  let count = 0
+  let last = chunk.start
   for (let line = lines.next(); line !== undefined; line = lines.next()) {
     const { start, end, complete } = line
     const bytes = lines.buffer.subarray(start, end)
-    if (!complete && mayBeTorn(bytes)) {
+    if (!complete && (range !== undefined || mayBeTorn(bytes))) {
       tornBytes = bytes.length
       break
     }
     if (chunk.judged) {
-      const failure = checkLine(bytes, chunk.day, keys)
-      if (failure !== undefined) failures.push({ index: count, ...failure })
+      const leaf = range === undefined ? chunk.leaf : range.leaf + count
+      const { failure, record } = checkLine(bytes, lineContext, leaf)
+      namesLog ||= record?.['log_id'] !== undefined
+      const isOwn = context.logId !== undefined && record?.['log_id'] === context.logId
+      const fault = isOwn ? sequences.addRecord(record) : undefined
+      const first = failure ?? fault
+      if (first !== undefined) failures.push({ index: count, ...first })
     }
-    if (filled === block.length) {
-      leaves.push(block)
-      block = Buffer.allocUnsafeSlow(block.length)
-      filled = 0
-    }
-    filled += block.write(leafHashWithin(lines.buffer, start, end), filled, 'binary')
+    hashes.append(leafHashWithin(lines.buffer, start, end))
     count++
+    last = line.next
   }
-  leaves.push(block.subarray(0, filled))
-  return { lines: count, leaves: new Uint8Array(Buffer.concat(leaves)), failures, tornBytes }
+  const { runs, lost } = sequences.finish()
+  const whole = range !== undefined && count === range.lines && last === chunk.end
+  const bytes = hashes instanceof HashList ? hashes.bytes() : subtreeBytes(hashes)
+  return { lines: count, hashes: bytes, whole, failures, runs, lost, namesLog, tornBytes }
+}
+
+function subtreeBytes(range: LeafRange): Uint8Array {
+  const bytes = Buffer.alloc(range.subtrees.length * DIGEST_BYTES)
+  for (const [at, { root }] of range.subtrees.entries()) bytes.write(root, at * DIGEST_BYTES, 'binary')
+  return new Uint8Array(bytes)
+}
+
+/** Hashes in blocks, which cost less than a string each. */
+class HashList {
+  readonly #full: Buffer[] = []
+  #block = Buffer.allocUnsafeSlow(DIGEST_BYTES * 1024)
+  #filled = 0
+
+  append(hash: Digest): void {
+    if (this.#filled === this.#block.length) {
+      this.#full.push(this.#block)
+      this.#block = Buffer.allocUnsafeSlow(this.#block.length)
+      this.#filled = 0
+    }
+    this.#filled += this.#block.write(hash, this.#filled, 'binary')
+  }
+
+  bytes(): Uint8Array {
+    return new Uint8Array(Buffer.concat([...this.#full, this.#block.subarray(0, this.#filled)]))
+  }
 }
 
 /** A writer that dies leaves the start of a line. A complete record with more bytes was edited instead. */
 function mayBeTorn(tail: Buffer): boolean {
   return objectIn(tail.subarray(0, -1)) === undefined
+}
+
+// One chunk is scanned at a time; memory that is used again costs no page faults.
+let space = Buffer.allocUnsafeSlow(0)
+const MAX_SPACE = 8_388_608
+
+function spaceFor(length: number): Buffer {
+  if (length > MAX_SPACE) return Buffer.allocUnsafe(length)
+  if (space.length < length) space = Buffer.allocUnsafeSlow(Math.min(MAX_SPACE, 2 * length))
+  return space.subarray(0, length)
 }
 
 /** The lines of a chunk, in a buffer whose first byte is spare, as `leafHashWithin` requires. */
@@ -91,15 +152,16 @@ class ChunkLines {
     this.#fd = fd
     this.#chunk = chunk
     this.#size = chunk.size
-    // A line begins after a newline.
-    this.#base = Math.max(0, chunk.start - 1)
-    this.buffer = Buffer.allocUnsafe(1 + chunk.end - this.#base)
+    // Outside a range, a line begins after a newline.
+    const isLineStart = chunk.start === 0 || chunk.range !== undefined
+    this.#base = isLineStart ? chunk.start : chunk.start - 1
+    this.buffer = spaceFor(1 + chunk.end - this.#base)
     this.#read()
-    const newline = chunk.start === 0 ? 0 : this.#newlineFrom(1)
+    const newline = isLineStart ? 0 : this.#newlineFrom(1)
     this.#at = newline < 0 ? Number.POSITIVE_INFINITY : newline + 1
   }
 
-  next(): { start: number; end: number; complete: boolean } | undefined {
+  next(): { start: number; end: number; complete: boolean; next: number } | undefined {
     const start = this.#at
     const position = this.#base + start - 1
     if (position >= this.#chunk.end || position >= this.#size) return undefined
@@ -108,7 +170,7 @@ class ChunkLines {
     const complete = end >= 0
     if (!complete) end = this.#filled
     this.#at = end + 1
-    return { start, end, complete }
+    return { start, end, complete, next: this.#base + end }
   }
 
   #newlineFrom(start: number): number {

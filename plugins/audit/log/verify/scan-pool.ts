@@ -1,61 +1,62 @@
 // Scans chunks on all cores: on threads where the log is large enough, else on this thread.
 
-import { closeSync, openSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import type { Verifier } from '../keys/public-key.js'
 import { threadArgv } from '../thread/thread-argv.js'
-import { type Chunk, type ChunkResult, scanChunk } from './scan-chunk.js'
+import type { KeySpan } from '../tree/journal-line.js'
+import { ChunkScanner } from './chunk-scanner.js'
+import type { Chunk, ChunkResult, ScanContext } from './scan-chunk.js'
 
 export interface ScanWorkerData {
-  readonly keys: readonly { readonly keyId: string; readonly publicKey: Uint8Array }[]
+  readonly spans: readonly KeySpan[]
+  readonly logId: string | undefined
 }
 
 export type ScanReply =
-  | { readonly result: ChunkResult; readonly error?: undefined }
-  | { readonly result?: undefined; readonly error: string }
+  | { readonly results: ChunkResult[]; readonly error?: undefined }
+  | { readonly results?: undefined; readonly error: string; readonly code: string | undefined }
 
 interface Job {
-  readonly chunk: Chunk
-  readonly resolve: (result: ChunkResult) => void
+  readonly chunks: readonly Chunk[]
+  readonly resolve: (results: ChunkResult[]) => void
   readonly reject: (error: Error) => void
 }
 
 export interface ScanPool {
-  /** Number of chunks to scan concurrently. */
+  /** Number of jobs to run concurrently. */
   readonly width: number
-  readonly chunkBytes: number
-  scan(chunk: Chunk): Promise<ChunkResult>
+  /** Bytes of a job. */
+  readonly jobBytes: number
+  /** One result a chunk. */
+  scan(chunks: readonly Chunk[]): Promise<ChunkResult[]>
   close(): Promise<void>
 }
 
 // Starting a thread costs as much as scanning about this many bytes.
 const MIN_BYTES_FOR_THREADS = 8_388_608
-const THREAD_CHUNK_BYTES = 1_048_576
-const LOCAL_CHUNK_BYTES = 131_072
+const THREAD_JOB_BYTES = 1_048_576
+const LOCAL_JOB_BYTES = 131_072
 
 /** @param threads maximum number; default one per core. */
 export function scanPool(
-  keys: ReadonlyMap<string, Verifier>,
+  context: ScanContext,
   totalBytes: number,
   threads = availableParallelism(),
 ): ScanPool {
-  return totalBytes < MIN_BYTES_FOR_THREADS || threads < 2 ? localScan(keys) : new ThreadPool(keys, threads)
+  return totalBytes < MIN_BYTES_FOR_THREADS || threads < 2
+    ? localScan(context)
+    : new ThreadPool(context, threads)
 }
 
-function localScan(keys: ReadonlyMap<string, Verifier>): ScanPool {
+function localScan(context: ScanContext): ScanPool {
+  const scanner = new ChunkScanner(context)
   return {
     width: 1,
-    chunkBytes: LOCAL_CHUNK_BYTES,
-    async scan(chunk) {
-      // Lets other work on this thread run between two chunks.
+    jobBytes: LOCAL_JOB_BYTES,
+    async scan(chunks) {
+      // Lets other work on this thread run between two jobs.
       await new Promise((resolve) => setImmediate(resolve))
-      const fd = openSync(chunk.path, 'r')
-      try {
-        return scanChunk(fd, chunk, keys)
-      } finally {
-        closeSync(fd)
-      }
+      return scanner.scan(chunks)
     },
     close: () => Promise.resolve(),
   }
@@ -63,27 +64,25 @@ function localScan(keys: ReadonlyMap<string, Verifier>): ScanPool {
 
 class ThreadPool implements ScanPool {
   readonly width: number
-  readonly chunkBytes = THREAD_CHUNK_BYTES
+  readonly jobBytes = THREAD_JOB_BYTES
   readonly #workers: Worker[]
   readonly #idle: Worker[]
   readonly #running = new Map<Worker, Job>()
   readonly #waiting: Job[] = []
   #failure: Error | undefined
 
-  constructor(keys: ReadonlyMap<string, Verifier>, threads: number) {
-    // While one chunk is scanned, the next one waits at the same thread.
+  constructor({ keys, logId }: ScanContext, threads: number) {
+    // While one job runs, the next one waits at the same thread.
     this.width = 2 * threads
-    const workerData: ScanWorkerData = {
-      keys: [...keys].map(([keyId, { publicKey }]) => ({ keyId, publicKey })),
-    }
+    const workerData: ScanWorkerData = { spans: keys.spans, logId }
     this.#workers = Array.from({ length: threads }, () => this.#start(workerData))
     this.#idle = [...this.#workers]
   }
 
-  scan(chunk: Chunk): Promise<ChunkResult> {
+  scan(chunks: readonly Chunk[]): Promise<ChunkResult[]> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) reject(this.#failure)
-      this.#waiting.push({ chunk, resolve, reject })
+      this.#waiting.push({ chunks, resolve, reject })
       this.#assign()
     })
   }
@@ -101,8 +100,9 @@ class ThreadPool implements ScanPool {
       const job = this.#running.get(worker)
       this.#running.delete(worker)
       this.#idle.push(worker)
-      if (reply.result === undefined) job?.reject(new Error(reply.error))
-      else job?.resolve(reply.result)
+      if (reply.results === undefined)
+        job?.reject(Object.assign(new Error(reply.error), { code: reply.code }))
+      else job?.resolve(reply.results)
       this.#assign()
     })
     worker.on('error', (error) => {
@@ -120,30 +120,44 @@ class ThreadPool implements ScanPool {
         return
       }
       this.#running.set(worker, job)
-      worker.postMessage(job.chunk)
+      worker.postMessage(job.chunks)
     }
   }
 }
 
-/** Scans the chunks of a file; yields results in file order. */
-export async function* scanFile(
+/** Scans the lines of a file that begin in `[from, to)`, in jobs; yields results in file order. */
+export async function* scanLines(
   pool: ScanPool,
-  file: Omit<Chunk, 'start' | 'end'>,
+  { from, to, ...file }: Omit<Chunk, 'start' | 'end' | 'range'> & { from: number; to: number },
 ): AsyncGenerator<ChunkResult & { readonly end: number }, void, void> {
-  const under: { end: number; scanned: Promise<ChunkResult> }[] = []
-  try {
-    for (let start = 0; start < file.size || under.length > 0; ) {
-      while (start < file.size && under.length < pool.width) {
-        const end = Math.min(file.size, start + pool.chunkBytes)
-        const scanned = pool.scan({ ...file, start, end })
-        // Awaited in file order; an earlier rejection must not count as unhandled.
-        scanned.catch(() => undefined)
-        under.push({ end, scanned })
-        start = end
-      }
-      const next = under.shift()
-      if (next !== undefined) yield { ...(await next.scanned), end: next.end }
+  const jobs = (function* () {
+    for (let start = from; start < to; start += pool.jobBytes) {
+      const end = Math.min(to, start + pool.jobBytes)
+      yield { end, scanned: pool.scan([{ ...file, start, end }]) }
     }
+  })()
+  for await (const { end, scanned } of inOrder(jobs, pool.width)) {
+    const [result] = await scanned
+    if (result !== undefined) yield { ...result, end }
+  }
+}
+
+/** Keeps `width` jobs under way; yields them in order, each when its results are due. */
+export async function* inOrder<T extends { readonly scanned: Promise<unknown> }>(
+  jobs: AsyncIterable<T> | Iterable<T>,
+  width: number,
+): AsyncGenerator<T, void, void> {
+  const under: T[] = []
+  try {
+    for await (const job of jobs) {
+      // Awaited in order; an earlier rejection must not count as unhandled.
+      job.scanned.catch(() => undefined)
+      under.push(job)
+      if (under.length < width) continue
+      const next = under.shift()
+      if (next !== undefined) yield next
+    }
+    for (let next = under.shift(); next !== undefined; next = under.shift()) yield next
   } finally {
     await Promise.allSettled(under.map(({ scanned }) => scanned))
   }

@@ -1,38 +1,27 @@
 // A thread that scans chunks of logs.
 
-import { closeSync, openSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { messageOf } from '@svc/core/json'
-import { ed25519, whenFastest } from '../keys/ed25519.js'
-import { type Chunk, scanChunk } from './scan-chunk.js'
+import { systemCode } from '../format/errors.js'
+import { whenFastest } from '../keys/ed25519.js'
+import { ChunkScanner } from './chunk-scanner.js'
+import type { Chunk } from './scan-chunk.js'
 import type { ScanReply, ScanWorkerData } from './scan-pool.js'
+import { TrustedKeys } from './trusted-keys.js'
 
-const { keys } = workerData as ScanWorkerData
-const byId = new Map(
-  keys.map(({ keyId, publicKey }) => {
-    const verify = (data: Uint8Array, sig: Uint8Array) => ed25519().verify(publicKey, data, sig)
-    return [keyId, { keyId, publicKey, verify }]
-  }),
-)
+const { spans, logId } = workerData as ScanWorkerData
+const scanner = new ChunkScanner({ keys: new TrustedKeys(spans), logId })
 await whenFastest()
 
-parentPort?.on('message', (chunk: Chunk) => {
-  const reply = scan(chunk)
-  parentPort?.postMessage(
-    reply,
-    reply.result === undefined ? [] : [reply.result.leaves.buffer as ArrayBuffer],
-  )
+parentPort?.on('message', (chunks: Chunk[]) => {
+  const reply = scan(chunks)
+  parentPort?.postMessage(reply, reply.results?.map(({ hashes }) => hashes.buffer as ArrayBuffer) ?? [])
 })
 
-function scan(chunk: Chunk): ScanReply {
+function scan(chunks: Chunk[]): ScanReply {
   try {
-    const fd = openSync(chunk.path, 'r')
-    try {
-      return { result: scanChunk(fd, chunk, byId) }
-    } finally {
-      closeSync(fd)
-    }
+    return { results: scanner.scan(chunks) }
   } catch (error) {
-    return { error: messageOf(error) }
+    return { error: messageOf(error), code: systemCode(error) }
   }
 }

@@ -1,18 +1,29 @@
-// Verifies a whole log in constant memory, on all cores: every line by itself, every daily log against its signed
-// checkpoints, and the days against each other.
+// Verifies a whole log in constant memory, on all cores: every line by itself, and all lines against the signed roots
+// of the log's one tree.
 
-import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '@svc/core/json'
-import { dailyLog, dayOfCheckpointFile, dayOfDailyLog } from '../format/paths.js'
-import type { Verifier } from '../keys/public-key.js'
+import { systemCode } from '../format/errors.js'
+import { JOURNAL_FILE } from '../format/paths.js'
+import { publicKeyLine, type Verifier } from '../keys/public-key.js'
 import { keysOfLog } from '../keys/read-keys.js'
-import type { Head } from '../seal/checkpoint.js'
+import type { KeySpan } from '../tree/journal-line.js'
+import { shortLogId } from '../tree/record-place.js'
+import { headsKeptElsewhere, headsOf } from './against.js'
+import { checkAgents } from './agent-check.js'
+import { CheckpointCheck } from './checkpoint-check.js'
+import { CheckpointWalk } from './checkpoint-walk.js'
+import { Covers } from './covers.js'
+import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
-import { type Claim, checkpointsOf, headsKeptElsewhere, previousHeads, removalsOf } from './heads.js'
-import type { Verdict, VerifyFailure, VerifyReport } from './report.js'
+import { type Inventory, originOfCheckpoints, takeInventory } from './inventory.js'
+import { type JournalFacts, journalFacts, trustedSpans } from './journal-facts.js'
+import { checkLog } from './log-check.js'
+import type { VerifyFailure, VerifyReport } from './report.js'
 import { scanPool } from './scan-pool.js'
-import { verifyDay } from './verify-day.js'
+import { TrustedKeys } from './trusted-keys.js'
+
+// Retention may remove a day while it is read; then everything is read again.
+const MAX_ATTEMPTS = 10
 
 export interface VerifyProgress {
   readonly bytes: number
@@ -20,12 +31,18 @@ export interface VerifyProgress {
 }
 
 export interface VerifyOptions {
-  /** Trusted keys. Default: those in the log's own `public-keys`. */
+  /** Trusted keys; those that they introduced in the journal are trusted too. Default: the log's own keys. */
   keys?: readonly Verifier[]
   /** A file with a checkpoint of this log that was kept elsewhere and that the log must match. */
   against?: string
-  /** Checks only the tree and the checkpoints' signatures, not the records'. */
+  /** The origin that the log must have. */
+  origin?: string
+  /** Checks only the tree and the roots, not the signature of each line. */
   fast?: boolean
+  /** Compares the files of agents with the daily logs. */
+  agents?: boolean
+  /** Accepts a log without a journal, as signers without a public key write it; its records name no log. */
+  allowUnsealed?: boolean
   /** Maximum number of threads; default one per core. */
   threads?: number
   /** Called for each failure; the report keeps the first 1000. */
@@ -34,120 +51,109 @@ export interface VerifyOptions {
 }
 
 /**
- * Checks every record of the daily logs in `dir` (canonical JSON, signed by a known key, of the file's day), and
- * that since it was sealed no record is missing, new, duplicated, moved or changed, and no day is missing.
+ * Checks that the log in `dir` is what its journal says: every line signed by a key that was trusted at its leaf, the
+ * ranges and journal lines the leaves of one tree, its roots those that were signed, and nothing missing or added.
  *
  * @throws {SignerKeyError} when the log's own `public-keys` holds something else.
- * @throws {AuditError} `read_failed` when `against` holds no checkpoint that a known key signed.
+ * @throws {AuditError} `read_failed` when `against` holds no checkpoint.
  */
 export async function verifyLog(dir: string, options: VerifyOptions = {}): Promise<VerifyReport> {
-  const keys = new Map((options.keys ?? (await keysOfLog(dir))).map((key) => [key.keyId, key]))
-  const findings = new Findings(options.onFailure ?? (() => undefined))
-  const removedDays: string[] = []
-  const report = (judged: { verdict: Verdict; reason?: string }): VerifyReport => ({
-    ...judged,
-    selfVouched: options.keys === undefined,
-    keys: [...keys.keys()],
-    files: findings.files,
-    records: findings.records,
-    verified: findings.verified,
-    checkpoints: findings.checkpoints,
-    sealed: findings.sealed,
-    unsealed: findings.unsealed,
-    tampering: findings.tampering,
-    removedDays,
-    failureCounts: findings.counts,
-    failures: findings.failures,
-    tornTails: findings.tornTails,
-  })
-  let names: string[]
-  try {
-    names = readdirSync(dir).sort()
-  } catch (error) {
-    return report({
-      verdict: 'cannot_be_judged',
-      reason: `cannot read the log at ${dir}: ${messageOf(error)}`,
-    })
-  }
-  if (keys.size === 0) {
-    const hasLog = names.some((name) => dayOfDailyLog(name) !== undefined)
-    return report({
-      verdict: 'cannot_be_judged',
-      reason: hasLog ? 'no public key is known' : 'there is no daily log',
-    })
-  }
-  const { against } = options
-  const kept = against === undefined ? undefined : await headsKeptElsewhere(against, keys)
-  const sealedDays = names.flatMap((name) => dayOfCheckpointFile(name) ?? [])
-  const claims = [...(await previousHeads(dir, sealedDays, keys)), ...(kept?.claims ?? [])]
-  const logs = new Set(names.flatMap((name) => dayOfDailyLog(name) ?? []))
-  let removals = removalsOf(dir, keys, kept?.removed ?? [], findings)
-  const days = [...new Set([...logs, ...sealedDays, ...claims.map(({ day }) => day)])].sort()
-  if (days.length === 0) {
-    removedDays.push(...[...removals.keys()].sort())
-    return report({ verdict: 'cannot_be_judged', reason: 'there is no daily log' })
-  }
-
-  const progress = progressOver(dir, logs, options.onProgress)
-  const there = new Set<string>()
-  const pool = scanPool(keys, progress.totalBytes, options.threads)
-  try {
-    for (const day of days) {
-      const dayClaims = claims.filter((claim) => claim.day === day)
-      const own = await checkpointsOf(dir, day, keys, findings)
-      const judged = options.fast !== true
-      const uncovered = (claim: Claim) => !isCovered(claim, removals.get(day))
-      const check = {
-        dir,
-        day,
-        claims: [...own, ...dayClaims.filter(uncovered)],
-        judged,
-        pool,
-        onBytes: progress.add,
-      }
-      if (await verifyDay(check, findings)) {
-        there.add(day)
-        continue
-      }
-      // The log was removed during verification, after a new statement was written.
-      if (logs.has(day)) removals = removalsOf(dir, keys, kept?.removed ?? [], new Findings(() => undefined))
-      reportMissing(day, [...dayClaims, ...own].filter(uncovered), findings)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await verifyOnce(dir, options)
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT' || attempt === MAX_ATTEMPTS) throw error
     }
+  }
+}
+
+async function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyReport> {
+  const findings = new Findings(options.onFailure ?? (() => undefined))
+  const inventory = takeInventory(dir)
+  const compared = options.against !== undefined
+  const selfVouched = options.keys === undefined
+  if (typeof inventory === 'string') {
+    return findings.report(
+      { verdict: 'cannot_be_judged', reason: inventory },
+      { selfVouched, compared, keys: [] },
+    )
+  }
+  const given = options.keys ?? (await keysOfLog(dir))
+  const spans = given.map(({ publicKey }): KeySpan => [publicKeyLine(publicKey), 0, null, null])
+  const { journalSize } = inventory
+  const facts =
+    journalSize === undefined ? undefined : await journalFacts(join(dir, JOURNAL_FILE), journalSize, spans)
+  const trusted = selfVouched ? undefined : new Set(given.map(({ keyId }) => keyId))
+  const keys = new TrustedKeys(facts === undefined ? spans : trustedSpans(facts.spans, trusted))
+  const identity = { selfVouched, compared, keys: keys.ids }
+  if (keys.ids.length === 0 && given.length === 0) {
+    return findings.report({ verdict: 'cannot_be_judged', reason: 'no public key is known' }, identity)
+  }
+  const result = await check(dir, options, { findings, inventory, facts, keys })
+  return findings.report(findings.verdict(options.fast !== true), { ...identity, ...result })
+}
+
+interface Subject {
+  readonly findings: Findings
+  readonly inventory: Inventory
+  readonly facts: JournalFacts | undefined
+  readonly keys: TrustedKeys
+}
+
+type Result = Pick<VerifyReport, 'origin' | 'head' | 'removedDays'>
+
+async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
+  const { findings, inventory, facts, keys } = subject
+  const { sizes, journalSize = 0 } = inventory
+  const judged = options.fast !== true
+  const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
+  const onBytes = progressOver(totalBytes, options.onProgress)
+  const logId = facts?.logId === undefined ? undefined : shortLogId(facts.logId)
+  const pool = scanPool({ keys, logId }, totalBytes, options.threads)
+  const days = new DayChecks({ dir, pool, judged, findings, sizes, onBytes })
+  const place = { file: JOURNAL_FILE, line: 0 }
+  try {
+    if (facts === undefined) {
+      await days.finish(0)
+      const hasCheckpoints = inventory.checkpoints.size > 0
+      const isAccepted = options.allowUnsealed === true && !hasCheckpoints && !days.namesLog
+      if (!isAccepted) {
+        findings.fail({ ...place, kind: 'missing_file', message: 'the log has no journal' })
+      }
+      return { removedDays: [] }
+    }
+    const origin = facts.genesis?.origin ?? originOfCheckpoints(dir, inventory.checkpoints.keys()) ?? ''
+    if (options.origin !== undefined && options.origin !== origin) {
+      const message = `the log is ${origin}, not ${options.origin}`
+      findings.fail({ ...place, kind: 'wrong_origin', message })
+    }
+    const kept = options.against === undefined ? [] : await headsKeptElsewhere(options.against)
+    const against = headsOf(kept, { origin, keys, findings })
+    const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
+    const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
+    const checkpoints = new CheckpointCheck({ walk, keys, judged, against, retentionDays, findings })
+    days.stateRemovals(facts.removals.keys())
+    const covers = new Covers(dir, facts.removals, findings)
+    const scan = { dir, pool, keys, judged, journalSize, sizes }
+    const size = await checkLog(scan, { findings, facts, covers, checkpoints, days, onBytes })
+    covers.finish()
+    await days.finish(size)
+    if (options.agents === true) await checkAgents(dir, { days: [...sizes.keys()], findings })
+    const { head } = checkpoints
+    return { origin, removedDays: days.removedDays, ...(head === undefined ? {} : { head }) }
   } finally {
     await pool.close()
   }
-  removedDays.push(...[...removals.keys()].filter((day) => !there.has(day)).sort())
-  return report(findings.verdict(options.fast !== true))
-}
-
-/** Whether a statement of removal covers the claim. A smaller head cannot be checked any more. */
-function isCovered(claim: Head, removed: Head | undefined): boolean {
-  if (removed === undefined) return false
-  return claim.size < removed.size || (claim.size === removed.size && claim.root === removed.root)
-}
-
-function reportMissing(day: string, claims: readonly Claim[], findings: Findings): void {
-  const [largest] = claims.toSorted((a, b) => b.size - a.size)
-  if (largest === undefined) return
-  const file = dailyLog(day)
-  const message = `the log is missing; ${largest.source} states that it had ${largest.size} records`
-  findings.fail({ file, line: 0, kind: 'missing_day', message })
 }
 
 function progressOver(
-  dir: string,
-  days: ReadonlySet<string>,
+  totalBytes: number,
   onProgress: ((progress: VerifyProgress) => void) | undefined,
-) {
-  let totalBytes = 0
-  for (const day of days)
-    totalBytes += statSync(join(dir, dailyLog(day)), { throwIfNoEntry: false })?.size ?? 0
+): (more: number) => void {
   let bytes = 0
-  return {
-    totalBytes,
-    add: (more: number) => {
-      bytes += more
-      onProgress?.({ bytes, totalBytes })
-    },
+  return (more) => {
+    // Ranges that were cut have fewer bytes than they state.
+    bytes = Math.min(totalBytes, bytes + more)
+    onProgress?.({ bytes, totalBytes })
   }
 }

@@ -1,18 +1,16 @@
 // The writer of the audit log: signs each envelope and resolves when it is on disk.
 
-import { resolve as resolvePath } from 'node:path'
-import type { Signer } from '@svc/core'
-import { type CutObject, canonicalize, canonicalizeAround, joinCut, messageOf } from '@svc/core/json'
+import { basename, resolve as resolvePath } from 'node:path'
+import { canonicalize, messageOf } from '@svc/core/json'
 import { nodeFileSystem } from '../files/file-system.js'
 import { LogFile } from '../files/log-file.js'
 import { checkEnvelope, recordDefaults, withDefaults } from '../format/check-envelope.js'
 import { utcDayOf } from '../format/day.js'
 import type { AuditEnvelope, RawPayloadRecord } from '../format/envelope.js'
-import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
-import { agentLog, dailyLog, rawLog } from '../format/paths.js'
+import { AuditError } from '../format/errors.js'
+import { coverFile, dayOfDailyLog, rawLog } from '../format/paths.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
 import { Uploader } from '../upload/uploader.js'
-import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
 import { BatchPool, batchSize } from './batch-pool.js'
 import {
   type AppenderConfig,
@@ -30,6 +28,7 @@ import {
 import { DiskMonitor } from './disk-monitor.js'
 import { GroupCommit } from './group-commit.js'
 import { LogDirectory } from './log-directory.js'
+import { RecordIntake } from './record-intake.js'
 import { type AppenderStatus, StatusTracker } from './status.js'
 import { WriteQueues } from './write-queues.js'
 
@@ -41,19 +40,13 @@ export class SvcAppender {
   readonly #config: AppenderConfig
   readonly #limits: AppenderLimits
   readonly #defaults: Partial<AuditEnvelope> | undefined
-  readonly #signer: Signer
-  readonly #sign: (message: Uint8Array) => Uint8Array
-  /** Whether records are signed per batch instead of one by one. */
-  readonly #signsBatches: boolean
   readonly #thread: SigningThread | undefined
   readonly #status = new StatusTracker()
   readonly #queues: WriteQueues
   readonly #directory: LogDirectory
-  readonly #commit: GroupCommit
+  readonly #intake: RecordIntake
   readonly #disk: DiskMonitor
   readonly #uploader: Uploader | undefined
-  // Records whose signature is pending and that are in no batch yet.
-  readonly #signing = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
   #probe: NodeJS.Timeout | undefined
 
@@ -68,15 +61,12 @@ export class SvcAppender {
     this.appendRawPayload = this.appendRawPayload.bind(this)
     this.#defaults = recordDefaults(config.presign)
     this.#config = config
-    this.#signer = signer
-    this.#sign = (message) => signer.sign(message)
     const clock = options.clock ?? systemClock
     const port = options.fileSystem ?? nodeFileSystem
     const logger = options.logger ?? warningLogger
     const onAsyncError =
       options.onAsyncError ?? ((err) => logger.error({ err }, 'the audit log has a fault in the background'))
     const dir = resolvePath(config.dir)
-    this.#signsBatches = canUseThread(signer)
     if (canUseThread(signer) && usesThread(config)) {
       const size = { ...batchSize(this.#limits.batchBytes), batches: SHARED_BATCHES }
       this.#thread = new SigningThread({ signer, size, logger, startWorker: options.startSigningWorker })
@@ -85,7 +75,10 @@ export class SvcAppender {
       dir,
       new BatchPool(this.#limits.batchBytes, this.#thread?.batches ?? []),
       this.#limits.logHandles,
-      (path) => new LogFile(path, port, clock, logger),
+      (path) => {
+        const day = config.checkpoints === false ? undefined : dayOfDailyLog(basename(path))
+        return new LogFile(path, port, clock, logger, day && resolvePath(dir, coverFile(day)))
+      },
     )
     const meter = options.meter ?? noMeter
     const { minFreeBytes = DEFAULT_MIN_FREE_BYTES } = config
@@ -94,15 +87,27 @@ export class SvcAppender {
       void this.#disk.start()
       this.#uploader?.start()
     }
-    const parts = { config, limits: this.#limits, signer, port, clock, logger, onAsyncError, onOpen }
+    const { retiringSigner } = options
+    const limits = this.#limits
+    const parts = { config, limits, signer, retiringSigner, port, clock, logger, meter, onAsyncError, onOpen }
     this.#directory = new LogDirectory(dir, parts)
     this.#status.onWriteFailure = () => this.#scheduleProbe()
-    this.#commit = new GroupCommit({
+    const commit = new GroupCommit({
       queues: this.#queues,
       directory: this.#directory,
       status: this.#status,
       monotonic: () => clock.monotonic(),
-      sign: this.#sign,
+      sign: (message) => signer.sign(message),
+    })
+    this.#intake = new RecordIntake({
+      signer,
+      thread: this.#thread,
+      queues: this.#queues,
+      commit,
+      directory: this.#directory,
+      status: this.#status,
+      maxPendingBytes: limits.maxPendingBytes,
+      isSealed: config.checkpoints !== false,
     })
     if (config.presign === undefined) return
     const { uploadTriggerBytes, uploadRangeBytes, uploadIdleMs } = this.#limits
@@ -135,19 +140,7 @@ export class SvcAppender {
       const day = this.#admit(record)
       const envelope = this.#defaults === undefined ? record : withDefaults(record, this.#defaults)
       checkEnvelope(envelope)
-      const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER)
-      const agent = agentPathOf(envelope, day)
-      const room = maxLineBytes(cut.head.length + cut.tail.length)
-      if (this.#signer.signAsync !== undefined) return this.#appendSignedAsync(cut, day, agent, room)
-      const batch = this.#batch(dailyLog(day), day, room)
-      const start = batch.length
-      if (this.#signsBatches) {
-        batch.addUnsigned(cut)
-        this.#thread?.offer(batch.unsigned)
-      } else {
-        this.#addSigned(batch, cut)
-      }
-      return this.#enqueue(batch, start, agent)
+      return this.#intake.add(envelope, day)
     } catch (error) {
       return this.#reject(error)
     }
@@ -160,11 +153,7 @@ export class SvcAppender {
         throw new AuditError('presign_required', 'the raw payload dataset needs config.presign')
       }
       const day = this.#admit(record)
-      const line = canonicalize(record)
-      const batch = this.#batch(rawLog(day), day, maxLineBytes(line.length))
-      const start = batch.length
-      batch.addLine(line)
-      return this.#enqueue(batch, start, undefined)
+      return this.#intake.addLine(canonicalize(record), rawLog(day), day)
     } catch (error) {
       return this.#reject(error)
     }
@@ -200,9 +189,15 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and counters; cheap enough to call before every request. */
   status(): AppenderStatus {
+    const sealing = this.#directory.opened?.sealer?.status
+    const { warning: disk, ...space } = this.#disk.status
+    const sealWarning = sealing?.error && `new records are not sealed: ${sealing.error.message}`
+    const warnings = [disk, sealWarning].filter((warning) => warning !== undefined)
     return {
       ...this.#logStatus(),
-      ...this.#disk.status,
+      ...space,
+      ...(warnings.length > 0 && { warning: warnings.join('; ') }),
+      ...(sealing && { sealing }),
       ...(this.#uploader && { upload: this.#uploader.status() }),
     }
   }
@@ -218,7 +213,7 @@ export class SvcAppender {
 
   /** Waits for the records appended so far; returns the errors. */
   async #written(): Promise<unknown[]> {
-    await Promise.allSettled(this.#signing)
+    await this.#intake.placed()
     const ends = await Promise.allSettled(this.#queues.pending().map((batch) => batch.settled))
     return ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []))
   }
@@ -232,76 +227,6 @@ export class SvcAppender {
     const day = utcDayOf(record.ts)
     if (day === undefined) throw new AuditError('bad_timestamp', 'ts is not an ISO 8601 instant with a zone')
     return day
-  }
-
-  #batch(path: string, day: string, room: number): Batch {
-    this.#requireRoom(room)
-    return this.#queues.batch(this.#queues.queue(path, day), room)
-  }
-
-  #requireRoom(bytes: number): void {
-    if (this.#status.pendingBytes + bytes > this.#limits.maxPendingBytes) {
-      throw new AuditBackpressureError(this.#status.pendingBytes, this.#limits.maxPendingBytes)
-    }
-  }
-
-  #enqueue(batch: Batch, start: number, agent: string | undefined): Promise<void> {
-    if (agent !== undefined) batch.agents.push({ path: agent, start, end: batch.length })
-    this.#status.addPending(batch.length - start)
-    this.#commit.schedule(batch)
-    return batch.settled
-  }
-
-  #addSigned(batch: Batch, cut: CutObject): void {
-    try {
-      batch.addSigned(cut, this.#sign)
-      this.#status.signerSucceeded()
-    } catch (error) {
-      throw this.#signerFailed(error)
-    }
-  }
-
-  /** For signers with `signAsync`. Records are written in the order in which their signatures arrive. */
-  #appendSignedAsync(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<void> {
-    this.#requireRoom(room)
-    // The upper bound counts as pending until the record is in a batch, where its exact length is known.
-    this.#status.addPending(room)
-    const placed = this.#signAndPlace(cut, day, agent, room)
-    // The returned promise reports the error.
-    const settled = Promise.allSettled([placed])
-    this.#signing.add(settled)
-    void settled.then(() => this.#signing.delete(settled))
-    return placed.then(
-      (batch) => batch.settled,
-      (error: unknown) => this.#reject(error),
-    )
-  }
-
-  async #signAndPlace(cut: CutObject, day: string, agent: string | undefined, room: number): Promise<Batch> {
-    let sig: Uint8Array | undefined
-    try {
-      sig = await this.#signer.signAsync?.(Buffer.from(joinCut(cut)))
-    } catch (error) {
-      throw this.#signerFailed(error)
-    } finally {
-      this.#status.addPending(-room)
-    }
-    const batch = this.#queues.batch(this.#queues.queue(dailyLog(day), day), room)
-    const start = batch.length
-    try {
-      batch.addWithSignature(cut, sig ?? new Uint8Array())
-      this.#status.signerSucceeded()
-    } catch (error) {
-      throw this.#signerFailed(error)
-    }
-    void this.#enqueue(batch, start, agent)
-    return batch
-  }
-
-  #signerFailed(error: unknown): AuditError {
-    const failure = signerFailure(error)
-    this.#status.signerFailed(failure)
-    return failure
   }
 
   #reject(error: unknown): Promise<never> {
@@ -343,13 +268,6 @@ export class SvcAppender {
     await this.#uploader?.close()
     await this.#directory.close()
   }
-}
-
-/** The path of the agent's log that gets the line too. */
-function agentPathOf(envelope: AuditEnvelope, day: string): string | undefined {
-  const { nodeId, agentRef } = envelope
-  if (nodeId === undefined || nodeId === null || agentRef === undefined || agentRef === null) return undefined
-  return agentLog(nodeId, day, agentRef)
 }
 
 function closedError(): AuditError {

@@ -46,6 +46,8 @@ export class Batch {
   length = 0
   records = 0
   readonly agents: AgentRange[] = []
+  /** Numbers of the session that are lost if the batch cannot be written. */
+  readonly numbers: number[] = []
   #resolve: () => void = unset
   #reject: (error: Error) => void = unset
 

@@ -5,7 +5,9 @@ import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import type { FileSystem } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import { keyIdOf } from '../keys/public-key.js'
+import type { Hold } from '../seal/hold.js'
 import type { StartWorker } from '../signing/signing-thread.js'
+import { isDay, isOrigin } from '../tree/journal-codec.js'
 import { checkPresign, type PresignConfig } from '../upload/presign.js'
 
 export interface AppenderConfig {
@@ -21,6 +23,10 @@ export interface AppenderConfig {
    * not detected; a signer without a public key needs that.
    */
   checkpoints?: { readonly intervalMs?: number } | false
+  /** Name of the log in its checkpoints, for a new log; default `svc-audit.invalid/<log id>`. */
+  origin?: string
+  /** Days that retention does not remove. */
+  hold?: readonly Hold[]
   /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
   signingThread?: 'auto' | 'on' | 'off'
 }
@@ -47,6 +53,11 @@ export interface AppenderLimits {
 export interface AppenderOptions {
   config: AppenderConfig
   signer: Signer
+  /**
+   * The signer before, while its key is being retired: it introduces the key of `signer` to the log, and signs
+   * checkpoints too while its key is trusted.
+   */
+  retiringSigner?: Signer
   clock?: Clock
   fileSystem?: FileSystem
   logger?: Logger
@@ -114,6 +125,15 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
     if (!Number.isFinite(intervalMs) || intervalMs < 1 || intervalMs > MAX_INTERVAL_MS) {
       throw configError('checkpoints.intervalMs', `must be from 1 to ${MAX_INTERVAL_MS} ms`)
     }
+  }
+  if (config.origin !== undefined && !isOrigin(config.origin)) {
+    throw configError(
+      'origin',
+      'must be a name with a dot, without spaces and plus signs, like audit.example.com/prod',
+    )
+  }
+  for (const { from = '2000-01-01', to = '2000-01-01' } of config.hold ?? []) {
+    if (!isDay(from) || !isDay(to)) throw configError('hold', 'has from and to as YYYY-MM-DD')
   }
   for (const [name, value] of Object.entries(limits)) {
     if (!Number.isFinite(value) || value < 1) throw configError(`limits.${name}`, 'must be a positive number')

@@ -125,7 +125,9 @@ export class GroupCommit {
         open.agentLogs.writeBatch(queue.day, batch, () => queue.file.write(batch.buffer, batch.length))
         written.push([queue, batch])
       } catch (error) {
-        this.#settle([queue, batch], asAuditError(error))
+        const failure = asAuditError(error)
+        if (failure.code === 'log_changed') open.sealer?.stateFaults()
+        this.#settle([queue, batch], failure)
       }
     }
     return written

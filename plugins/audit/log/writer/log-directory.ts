@@ -1,7 +1,7 @@
 // The directory of a log: opening, repair after a writer died, retention.
 
 import { dirname, join } from 'node:path'
-import type { Clock, Logger, Signer } from '@svc/core'
+import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { DirectoryLock } from '../files/directory-lock.js'
 import {
@@ -17,10 +17,12 @@ import { LogFile } from '../files/log-file.js'
 import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
-import { canSignNotes } from '../seal/note.js'
+import { readGenesis } from '../seal/journal-file.js'
+import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
 import { AgentLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
+import { beginOrContinue } from './log-identity.js'
 import { recordPublicKey } from './public-keys.js'
 import { expired, remove, uploadedOnly } from './retention.js'
 
@@ -32,9 +34,12 @@ export interface DirectoryParts {
   readonly config: AppenderConfig
   readonly limits: AppenderLimits
   readonly signer: Signer
+  /** The signer before it, whose key is being retired. */
+  readonly retiringSigner: Signer | undefined
   readonly port: FileSystem
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter: Meter
   readonly onAsyncError: (error: Error) => void
   readonly onOpen: () => void
 }
@@ -45,6 +50,8 @@ export interface OpenDirectory {
   readonly agentLogs: AgentLogs
   /** Undefined where checkpoints are off. */
   readonly sealer: Sealer | undefined
+  /** Undefined where checkpoints are off. */
+  readonly logId: string | undefined
 }
 
 export class LogDirectory {
@@ -133,7 +140,9 @@ export class LogDirectory {
     const lock = new DirectoryLock(this.#dir, port, clock)
     const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
+    let logId: string | undefined
     try {
+      logId = await this.#identify(lock)
       await lock.run(() => this.#firstSection(agentLogs))
       sealer = await this.#sealer(lock)
       await this.#retain(lock, sealer)
@@ -144,7 +153,7 @@ export class LogDirectory {
       throw error
     }
     sealer?.start()
-    this.#open = { lock, agentLogs, sealer }
+    this.#open = { lock, agentLogs, sealer, logId }
     this.#retention = setInterval(() => {
       this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
     }, RETENTION_CHECK_MS).unref()
@@ -174,12 +183,64 @@ export class LogDirectory {
     }
   }
 
+  /** The signers of the journal and of checkpoints; none where checkpoints are off. */
+  get #signers(): NoteSigner[] {
+    const { config, signer, retiringSigner } = this.#parts
+    if (config.checkpoints === false) return []
+    return [signer, ...(retiringSigner === undefined ? [] : [retiringSigner])].filter(canSignNotes)
+  }
+
+  async #identify(lock: DirectoryLock): Promise<string | undefined> {
+    const { config, port, clock, logger } = this.#parts
+    const signer = this.#signers[0]
+    if (signer !== undefined) {
+      const { origin, retentionDays } = config
+      const genesis = await beginOrContinue(
+        { dir: this.#dir, port, lock, signer, clock },
+        { origin, retentionDays },
+      )
+      if (origin !== undefined && origin !== genesis.origin) {
+        logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
+      }
+      const { retention_days: stated } = genesis
+      if (retentionDays < stated) {
+        logger.warn({ retentionDays, stated }, 'days are kept as long as the genesis of the log states')
+      }
+      return genesis.log_id
+    }
+    if (readGenesis(port, this.#dir) === undefined) return undefined
+    throw new AuditError(
+      'bad_config',
+      `the log in ${this.#dir} has checkpoints and cannot go on without them`,
+    )
+  }
+
+  /** A sealer whose tree is linked and whose log trusts this signer. */
   async #sealer(lock: DirectoryLock): Promise<Sealer | undefined> {
-    const { config, signer, port, clock, logger, onAsyncError } = this.#parts
-    if (config.checkpoints === false || !canSignNotes(signer)) return undefined
-    const intervalMs = config.checkpoints?.intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS
+    const { config, port, clock, logger, meter, onAsyncError } = this.#parts
+    const signers = this.#signers
+    const [signer] = signers
+    if (signer === undefined) return undefined
+    const intervalMs = config.checkpoints === false ? undefined : config.checkpoints?.intervalMs
     const { Sealer } = await import('../seal/sealer.js')
-    return new Sealer(this.#dir, { port, signer, lock, logger, clock, intervalMs, onError: onAsyncError })
+    const sealer = new Sealer({
+      dir: this.#dir,
+      port,
+      signers,
+      lock,
+      logger,
+      clock,
+      meter,
+      intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
+      onError: onAsyncError,
+    })
+    try {
+      await sealer.open(signer)
+      return sealer
+    } catch (error) {
+      sealer.release()
+      throw error
+    }
   }
 
   async #retainDaily(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
@@ -208,7 +269,7 @@ export class LogDirectory {
     const { port, config, logger } = this.#parts
     const days = [...new Set(find().map(dayOfPath))]
     if (days.length === 0) return []
-    const stated = (await sealer?.stateRemoval(days)) ?? days
+    const stated = sealer === undefined ? days : await this.#stateRemoval(lock, sealer, days)
     const removed = await lock.run(() => {
       const paths = find().filter((path) => stated.includes(dayOfPath(path)))
       remove(port, this.#dir, paths)
@@ -219,6 +280,22 @@ export class LogDirectory {
       logger.info({ files: removed, retentionDays }, 'removed files past their retention')
     }
     return removed
+  }
+
+  async #stateRemoval(lock: DirectoryLock, sealer: Sealer, days: readonly string[]): Promise<string[]> {
+    const { port, config, clock, logger, onAsyncError } = this.#parts
+    const { stateRemoval } = await import('../seal/removal.js')
+    const parts = {
+      dir: this.#dir,
+      port,
+      lock,
+      logger,
+      clock,
+      signers: this.#signers,
+      holds: config.hold ?? [],
+      onError: onAsyncError,
+    }
+    return sealer.withTree((tree) => stateRemoval(parts, tree, days))
   }
 }
 

@@ -3,12 +3,17 @@
 import { join } from 'node:path'
 import { type FileSystem, namesIn, sizeOf } from '../files/file-system.js'
 import { daysBetween } from '../format/day.js'
-import { dailyLog, dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog, dayOfTreeFile } from '../format/paths.js'
+import { dayOfCheckpointFile, dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
+import { NEWEST_FILES } from '../seal/checkpoint-file.js'
 
 /** Paths, relative to `dir`, of files more than `retentionDays` days older than `today`. */
 export function expired(port: FileSystem, dir: string, today: string, retentionDays: number): string[] {
   const old = (day: string | undefined) => day !== undefined && daysBetween(day, today) > retentionDays
-  const paths = namesIn(port, dir).filter((name) => old(dayOfDailyLog(logOf(name))))
+  const names = namesIn(port, dir)
+  const paths = names.filter((name) => old(dayOfDailyLog(logOf(name))))
+  // The newest checkpoint is needed however old it is.
+  const checkpoints = names.filter((name) => dayOfCheckpointFile(name) !== undefined).sort()
+  paths.push(...checkpoints.slice(0, -NEWEST_FILES).filter((name) => old(dayOfCheckpointFile(name))))
   for (const name of namesIn(port, join(dir, 'raw')))
     if (old(dayOfRawLog(logOf(name)))) paths.push(`raw/${name}`)
   for (const node of namesIn(port, join(dir, 'agents'))) {
@@ -32,21 +37,14 @@ export function uploadedOnly(
           (name) => uploaded(`${path}/${name}`) === sizeOf(port, join(dir, path, name)),
         )
       : uploaded(path) === sizeOf(port, join(dir, path))
-  const waiting = paths.filter((path) => isUploaded(path) && !isWhole(path))
-  // A log and the files that belong to it are removed together.
-  const keptLogs = new Set(waiting.map(logOf))
-  return paths.filter((path) => !keptLogs.has(logOf(path)))
+  // A torn tail was never acknowledged, and is not uploaded; it is removed with its log.
+  const waiting = new Set(paths.filter((path) => path === logOf(path) && !isWhole(path)))
+  return paths.filter((path) => !waiting.has(logOf(path)))
 }
 
-/** The log that a file belongs to; a log belongs to itself. */
+/** The log that a torn tail belongs to; another file belongs to itself. */
 function logOf(path: string): string {
-  const day = dayOfCheckpointFile(path) ?? dayOfTreeFile(path)
-  return day === undefined ? path.replace(/\.torn-[\w-]+$/, '') : dailyLog(day)
-}
-
-/** False for a torn tail, which was never acknowledged, and for the tree, which can be rebuilt. */
-function isUploaded(path: string): boolean {
-  return path === logOf(path) || dayOfCheckpointFile(path) !== undefined
+  return path.replace(/\.torn-[\w-]+$/, '')
 }
 
 export function remove(port: FileSystem, dir: string, paths: readonly string[]): void {

@@ -1,6 +1,7 @@
 // The appender's status: counters, and whether the log can be written.
 
 import type { AuditError } from '../format/errors.js'
+import type { SealingStatus } from '../seal/sealer.js'
 import type { UploadStatus } from '../upload/upload-status.js'
 
 export interface AppenderStatus {
@@ -21,8 +22,10 @@ export interface AppenderStatus {
   signedByThread: number
   /** Free space of the log's disk at the last check. */
   freeBytes?: number
-  /** A problem that needs an operator while the log is writable: low disk space. */
+  /** A problem that needs an operator while the log is writable: low disk space, or sealing that fails. */
   warning?: string
+  /** Only with checkpoints. */
+  sealing?: SealingStatus
   /** Only with `config.presign`. */
   upload?: UploadStatus
 }
@@ -56,7 +59,8 @@ export class StatusTracker {
   batchFailed(records: number, bytes: number, error: AuditError): void {
     this.failed += records
     this.pendingBytes -= bytes
-    this.writeFailed(error)
+    // Only records of that day are refused.
+    if (error.code !== 'day_removed') this.writeFailed(error)
   }
 
   writeFailed(error: AuditError): void {

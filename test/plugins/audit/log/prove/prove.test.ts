@@ -1,10 +1,22 @@
 import { createHash } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseProof } from '@svc/plugin-audit/internal/log/prove/proof-text'
-import { checkProof, LocalDevSigner, proveRecord, verifierFromPublicKey } from '@svc/plugin-audit/log'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
+import { EMPTY_ROOT } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
+import { parseProof, proofText } from '@svc/plugin-audit/internal/log/prove/proof-text'
+import {
+  checkConsistency,
+  checkProof,
+  checkProofs,
+  LocalDevSigner,
+  proveRecord,
+  proveRecords,
+  verifierFromPublicKey,
+  vkeysOfLog,
+} from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { LogBuilder, noteOf } from '../../../../support/audit-log.js'
 import { temporaryDir } from '../../temporary.js'
 import { openNote } from '../seal/independent-verifier.js'
 import { appenderIn, codeOf, DAY, envelope, signer } from '../writer/records.js'
@@ -18,8 +30,9 @@ function provenRecord(proof: string): string {
   const end = proof.indexOf('\n\n')
   const [version, extra = '', index = '', ...path] = proof.slice(0, end).split('\n')
   expect(version).to.equal('c2sp.org/tlog-proof@v1')
-  const origin = `svc-audit/${signer.keyId}/${DAY}`
-  const [, size = '', root] = openNote(proof.slice(end + 2), origin, signer.publicKey).split('\n')
+  const note = proof.slice(end + 2)
+  const origin = note.slice(0, note.indexOf('\n'))
+  const [, size = '', root] = openNote(note, origin, signer.publicKey).split('\n')
   const record = Buffer.from(extra.slice('extra '.length), 'base64')
   const sha256 = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
   let node = sha256(Buffer.of(0), record)
@@ -62,7 +75,7 @@ describe('proveRecord', () => {
       for (let i = 0; i < size; i++) {
         const proof = await proveRecord(dir.path, { traceId: trace(i) })
         expect(provenRecord(proof)).to.equal(lines()[i])
-        expect(checkProof(proof, keys)).to.deep.include({ valid: true, day: DAY, line: i + 1, size })
+        expect(checkProof(proof, keys)).to.deep.include({ valid: true, keyId: signer.keyId })
       }
     }
   })
@@ -82,12 +95,10 @@ describe('proveRecord', () => {
   it('reports why there is no proof', async () => {
     await logOf(4)
     expect(await codeOf(proveRecord(dir.path, { traceId: 'none' }))).to.equal('not_found')
-    const after = appenderIn(dir.path, { config: { checkpoints: false } })
-    await after.append(envelope({ trace_id: 'late' }))
-    await after.close()
+    appendFileSync(join(dir.path, `audit-${DAY}.ndjson`), `${lines()[0]!.replace(trace(0), 'late')}\n`)
     expect(await codeOf(proveRecord(dir.path, { traceId: 'late' }))).to.equal('not_sealed')
     writeFileSync(join(dir.path, `audit-${DAY}.ndjson`), lines().toSpliced(1, 1).join('\n').concat('\n'))
-    expect(await codeOf(proveRecord(dir.path, { traceId: trace(3) }))).to.equal('sealed_log_changed')
+    expect(await codeOf(proveRecord(dir.path, { traceId: trace(3) }))).to.equal('log_unlinked')
   })
 
   it('is invalid after any single byte was changed', async () => {
@@ -119,8 +130,8 @@ describe('proveRecord', () => {
       '',
       proof.replace('@v1', '@v2'),
       proof.replace(/^extra .*\n/m, ''),
-      proof.replace('index 5', 'index 05'),
-      proof.replace('index 5', 'index 50'),
+      proof.replace(/^index /m, 'index 0'),
+      proof.replace(/^index .*$/m, 'index 50'),
       proof.replace('\n\n', '\n'),
       proof.replace('\n\n', '\nAAAA\n\n'),
       proof.slice(0, proof.indexOf('\n\n') + 2),
@@ -131,17 +142,111 @@ describe('proveRecord', () => {
   })
 
   it('is invalid for a record that an unknown key signed, even in the log', async () => {
-    await logOf(2)
-    const forger = appenderIn(dir.path, { signer: other, config: { checkpoints: false } })
-    await forger.append(envelope({ trace_id: 'forged' }))
-    await forger.close()
-    const sealing = appenderIn(dir.path)
-    await sealing.seal()
-    await sealing.close()
+    const log = new LogBuilder(dir.path)
+    log.record(DAY, { trace_id: 'forged' }, other)
+    log.seal()
+    log.finish()
     const judged = checkProof(await proveRecord(dir.path, { traceId: 'forged' }), keys)
-    expect(judged).to.deep.equal({
+    expect(judged).to.include({ valid: false })
+    expect(judged).to.have.property('reason').that.includes('unknown_key')
+  })
+
+  it('is invalid for a line of the journal', async () => {
+    await logOf(1)
+    const line = Buffer.from(readFileSync(join(dir.path, 'audit.journal'), 'utf8').split('\n')[0]!)
+    const note = readFileSync(join(dir.path, `audit-${DAY}.checkpoint`), 'utf8').split(
+      /(?<=\n)(?=svc-audit)/,
+    )[0]!
+    const proof = proofText({ record: line, index: 0, path: [], checkpoint: note })
+    expect(checkProof(proof, keys)).to.deep.equal({
       valid: false,
-      reason: 'the record is at fault: bad_signature: the signature fits none of the keys',
+      reason: 'it proves a line of the journal, not a record',
     })
+  })
+})
+
+describe('proveRecords', () => {
+  const dir = temporaryDir()
+
+  it('proves every record that matches, over several days and ranges, in one text', async () => {
+    const log = new LogBuilder(dir.path)
+    for (let i = 0; i < 20; i++) {
+      log.record(i % 2 === 0 ? DAY : '2026-11-20', {
+        tenant: i % 3 === 0 ? 'sought' : 'acme',
+        trace_id: trace(i),
+      })
+      if (i % 4 === 3) log.seal()
+    }
+    log.finish()
+    const text = await proveRecords(dir.path, { tenant: 'sought' })
+    const judged = checkProofs(text, keys)
+    expect(judged.map((one) => one.valid && one.record['trace_id']).sort()).to.deep.equal(
+      [0, 3, 6, 9, 12, 15, 18].map(trace).sort(),
+    )
+    expect(checkProofs(text.replace('index ', 'index 1'), keys).filter(({ valid }) => !valid)).to.have.length(
+      1,
+    )
+    expect(await codeOf(proveRecords(dir.path, { tenant: 'nobody' }))).to.equal('not_found')
+  })
+})
+
+describe('checkConsistency', () => {
+  const dir = temporaryDir()
+  const heads: string[] = []
+
+  beforeEach(() => {
+    const log = new LogBuilder(dir.path)
+    heads.length = 0
+    for (let i = 0; i < 30; i++) {
+      log.record(DAY)
+      if (i % 7 !== 0) continue
+      log.seal()
+      heads.push(log.note())
+    }
+    log.finish()
+  })
+
+  it('shows that each checkpoint is a prefix of each later one', async () => {
+    for (const [at, older] of heads.entries()) {
+      for (const newer of heads.slice(at)) {
+        expect(await checkConsistency(dir.path, older, newer, keys)).to.include({ consistent: true })
+      }
+    }
+  })
+
+  it('fails for another root, another order, another log and another key', async () => {
+    const [older, newer] = [heads[1]!, heads[3]!]
+    const log = { origin: older.split('\n')[0]!, size: Number(older.split('\n')[1]) }
+    const forged = noteOf({ ...log, root: EMPTY_ROOT }, [signer])
+    const foreign = noteOf({ ...log, origin: 'svc-audit.invalid/other', root: EMPTY_ROOT }, [signer])
+    for (const [first, second, by, reason] of [
+      [forged, newer, keys, /does not lead/],
+      [newer, older, keys, /has \d+ leaves/],
+      [foreign, newer, keys, /they are of/],
+      [older, newer, [verifierFromPublicKey(other.publicKey)], /none of the keys/],
+      [older, 'hello', keys, /newer checkpoint is not a checkpoint/],
+    ] as const) {
+      const judged = await checkConsistency(dir.path, first, second, by)
+      expect(judged).to.include({ consistent: false })
+      expect(judged).to.have.property('reason').that.matches(reason)
+    }
+  })
+})
+
+describe('vkeysOfLog', () => {
+  const dir = temporaryDir()
+
+  it('gives a verifier key of signed-note for each key that is trusted now', async () => {
+    const log = new LogBuilder(dir.path)
+    log.journal({ kind: 'key', key: publicKeyLine(other.publicKey) })
+    log.journal({ kind: 'key', retired: signer.keyId, until: log.size + 1 })
+    const [key, ...more] = await vkeysOfLog(dir.path)
+    expect(more).to.deep.equal([])
+    const [name, id, encoded] = key!.split('+')
+    expect(name).to.equal(log.origin)
+    const bytes = Buffer.from(encoded!, 'base64')
+    expect(bytes).to.deep.equal(Buffer.concat([Buffer.of(1), other.publicKey]))
+    const preimage = Buffer.concat([Buffer.from(`${name}\n`), bytes])
+    expect(id).to.equal(createHash('sha256').update(preimage).digest('hex').slice(0, 8))
   })
 })

@@ -1,7 +1,7 @@
 // A verifier of signed notes written from c2sp.org/signed-note alone, on node:crypto alone: what someone
 // without this project would write to check a checkpoint.
 
-import { createHash, createPublicKey, verify } from 'node:crypto'
+import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto'
 
 /** The text of a note that `publicKey` has signed as `name`; throws where it has not. */
 export function openNote(signed: string, name: string, publicKey: Uint8Array): string {
@@ -13,10 +13,7 @@ export function openNote(signed: string, name: string, publicKey: Uint8Array): s
     .update(publicKey)
     .digest()
     .subarray(0, 4)
-  const key = createPublicKey({
-    key: { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(publicKey).toString('base64url') },
-    format: 'jwk',
-  })
+  const key = keyObject(publicKey)
   for (const line of signed.slice(end + 1).split('\n')) {
     const [dash, signedAs, base64 = ''] = line.split(' ')
     const bytes = Buffer.from(base64, 'base64')
@@ -27,15 +24,7 @@ export function openNote(signed: string, name: string, publicKey: Uint8Array): s
   throw new Error('no signature of this key')
 }
 
-/** The root of the tree over `lines`, RFC 6962 §2.1. */
-export function treeRoot(lines: readonly string[]): Buffer {
-  const sha256 = (prefix: number, ...parts: Uint8Array[]) =>
-    createHash('sha256')
-      .update(Buffer.concat([Buffer.of(prefix), ...parts]))
-      .digest()
-  if (lines.length === 0) return createHash('sha256').digest()
-  if (lines.length === 1) return sha256(0, Buffer.from(lines[0] ?? ''))
-  let left = 1
-  while (left * 2 < lines.length) left *= 2
-  return sha256(1, treeRoot(lines.slice(0, left)), treeRoot(lines.slice(left)))
+export function keyObject(publicKey: Uint8Array): KeyObject {
+  const x = Buffer.from(publicKey).toString('base64url')
+  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
 }

@@ -1,24 +1,16 @@
-import { EMPTY_ROOT, leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
-import {
-  checkpointText,
-  originOf,
-  parseCheckpoint,
-  parseRemoval,
-  removalOriginOf,
-  removalText,
-} from '@svc/plugin-audit/internal/log/seal/checkpoint'
+import { leafHash } from '@svc/plugin-audit/internal/log/merkle/tree-hash'
 import { judgeNote, noteKeyId, parseNote, signNote } from '@svc/plugin-audit/internal/log/seal/note'
 import { notePieces } from '@svc/plugin-audit/internal/log/seal/note-file'
+import { checkpointText, parseCheckpoint } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import { LocalDevSigner, verifierFromPublicKey } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { signer } from '../writer/records.js'
 import { openNote } from './independent-verifier.js'
 
-const origin = originOf(signer.keyId, '2026-11-21')
+const origin = 'audit.example.com/prod'
 const root = leafHash(Buffer.from('a line'))
-const head = { day: '2026-11-21', size: 1, root }
-const prev = { day: '2026-11-19', size: 7, root: EMPTY_ROOT }
+const head = { origin, size: 1, root }
 const own = [verifierFromPublicKey(signer.publicKey)]
 const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(9))
 
@@ -33,20 +25,24 @@ describe('signed notes', () => {
   })
 
   it('are accepted by a verifier written from the specification alone', async () => {
-    const signed = await signNote(checkpointText(origin, head, prev), origin, signer)
+    const signed = await signNote(checkpointText(head), origin, [signer])
     expect(openNote(signed, origin, signer.publicKey)).to.equal(
-      `${origin}\n1\n${Buffer.from(root, 'binary').toString('base64')}\nprev 2026-11-19 7 ${Buffer.from(
-        EMPTY_ROOT,
-        'binary',
-      ).toString('base64')}\n`,
+      `${origin}\n1\n${Buffer.from(root, 'binary').toString('base64')}\n`,
     )
   })
 
+  it('may have several signatures', async () => {
+    const signed = await signNote(checkpointText(head), origin, [signer, other])
+    for (const { publicKey } of [signer, other]) {
+      expect(openNote(signed, origin, publicKey)).to.equal(checkpointText(head))
+    }
+  })
+
   it('survive parsing unchanged', async () => {
-    const signed = await signNote(checkpointText(origin, head, prev), origin, signer)
+    const signed = await signNote(checkpointText(head), origin, [signer])
     const note = parseNote(signed)!
     expect(judgeNote(note, origin, own).kind).to.equal('verified')
-    expect(parseCheckpoint(note.text)).to.deep.equal({ origin, ...head, prev })
+    expect(parseCheckpoint(note.text)).to.deep.equal(head)
   })
 
   it('are signed by asynchronous signers too', async () => {
@@ -57,12 +53,12 @@ describe('signed notes', () => {
       verify: () => true,
       signAsync: async (data: Uint8Array) => signer.sign(data),
     }
-    const signed = await signNote('text\n', 'name', slow)
+    const signed = await signNote('text\n', 'name', [slow])
     expect(openNote(signed, 'name', signer.publicKey)).to.equal('text\n')
   })
 
   it('distinguish an unknown key from a wrong signature', async () => {
-    const signed = await signNote('text\n', 'name', signer)
+    const signed = await signNote('text\n', 'name', [signer])
     expect(judgeNote(parseNote(signed)!, 'other', own).kind).to.equal('unknown_key')
     const stranger = [verifierFromPublicKey(other.publicKey)]
     expect(judgeNote(parseNote(signed)!, 'name', stranger).kind).to.equal('unknown_key')
@@ -70,10 +66,10 @@ describe('signed notes', () => {
   })
 
   it('ignore signatures of unknown keys, and are invalid with a wrong signature of a known key', async () => {
-    const mine = await signNote('text\n', 'name', signer)
-    const theirs = (await signNote('text\n', 'name', other)).slice('text\n\n'.length)
+    const mine = await signNote('text\n', 'name', [signer])
+    const theirs = (await signNote('text\n', 'name', [other])).slice('text\n\n'.length)
     expect(judgeNote(parseNote(mine + theirs)!, 'name', own).kind).to.equal('verified')
-    const wrong = (await signNote('tent\n', 'name', signer)).slice('tent\n\n'.length)
+    const wrong = (await signNote('tent\n', 'name', [signer])).slice('tent\n\n'.length)
     expect(judgeNote(parseNote(mine + wrong)!, 'name', own).kind).to.equal('bad_signature')
   })
 
@@ -92,18 +88,18 @@ describe('signed notes', () => {
     ['seventeen signatures', (text: string) => text + text.slice(text.indexOf('\u2014')).repeat(16)],
   ] as const) {
     it(`are rejected with ${title}`, async () => {
-      const signed = change(await signNote('text\n', 'name', signer))
+      const signed = change(await signNote('text\n', 'name', [signer]))
       expect(parseNote(signed)).to.equal(undefined)
     })
   }
 
   it('never verify after any single byte was changed', async () => {
-    const bytes = Buffer.from(await signNote(checkpointText(origin, head, undefined), origin, signer))
+    const bytes = Buffer.from(await signNote(checkpointText(head), origin, [signer]))
     fc.assert(
       fc.property(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), (at, difference) => {
         const changed = Buffer.from(bytes)
         changed[at] = changed[at]! ^ difference
-        const [piece] = notePieces(changed)
+        const [piece] = notePieces(changed, `${origin}\n`)
         const verified =
           piece?.note !== undefined &&
           !piece.torn &&
@@ -116,53 +112,29 @@ describe('signed notes', () => {
 })
 
 describe('the text of a checkpoint', () => {
-  const text = checkpointText(origin, head, prev)
+  const text = checkpointText(head)
 
   for (const [title, changed] of [
     ['a leading zero', text.replace('\n1\n', '\n01\n')],
     ['a negative size', text.replace('\n1\n', '\n-1\n')],
     ['a size past what is exact', text.replace('\n1\n', '\n9007199254740993\n')],
     ['a root of 31 bytes', text.replace(/\n\S{43}=\n/, `\n${Buffer.alloc(31).toString('base64')}\n`)],
-    ['another origin', text.replace('svc-audit', 'svc-other')],
-    ['a day the calendar lacks', text.replace('2026-11-21', '2026-11-31')],
-    ['an empty extension line', `${text}\n`],
-    ['two prev lines', `${text}${text.split('\n')[3]}\n`],
-    ['a prev of the same day', text.replace('2026-11-19', '2026-11-21')],
-    ['a prev without a root', text.replace(/^prev.*$/m, 'prev 2026-11-19 7')],
+    ['an origin without a dot', text.replaceAll('.', '-')],
+    ['an origin with a space', text.replace('audit', 'audit ')],
+    ['an extension line', `${text}prev\n`],
     ['no final newline', text.slice(0, -1)],
   ] as const) {
     it(`is rejected with ${title}`, () => {
       expect(parseCheckpoint(changed)).to.equal(undefined)
     })
   }
-
-  it('may have unknown extension lines', () => {
-    expect(parseCheckpoint(`${text}witness something\n`)).to.deep.equal({ origin, ...head, prev })
-  })
-
-  it('escapes spaces, pluses and slashes in a key id', () => {
-    expect(originOf('kms/key +1\n', '2026-11-21')).to.equal('svc-audit/kms%2Fkey%20%2B1%0A/2026-11-21')
-  })
-})
-
-describe('the statement of removal', () => {
-  it('names the removed heads', () => {
-    const removal = removalText(removalOriginOf(signer.keyId), [prev, head])
-    expect(parseRemoval(removal)).to.deep.equal({
-      origin: removalOriginOf(signer.keyId),
-      heads: [prev, head],
-    })
-    expect(parseRemoval(removal.replace('removed', 'remained'))).to.equal(undefined)
-    expect(parseCheckpoint(removal)).to.equal(undefined)
-    expect(parseRemoval(checkpointText(origin, head, undefined))).to.equal(undefined)
-  })
 })
 
 describe('a file of notes', () => {
   it('splits into notes with line numbers, and distinguishes a torn last one from a damaged one', async () => {
-    const note = await signNote(checkpointText(origin, head, undefined), origin, signer)
+    const note = await signNote(checkpointText(head), origin, [signer])
     const damaged = note.replace('\n1\n', '\nx\n')
-    const pieces = notePieces(Buffer.from(`${note}${damaged}${note}${note.slice(0, 150)}`))
+    const pieces = notePieces(Buffer.from(`${note}${damaged}${note}${note.slice(0, 150)}`), `${origin}\n`)
     expect(pieces.map(({ line, torn }) => [line, torn])).to.deep.equal([
       [1, false],
       [6, false],
@@ -172,6 +144,22 @@ describe('a file of notes', () => {
     expect(
       pieces.map(({ note }) => note !== undefined && parseCheckpoint(note.text) !== undefined),
     ).to.deep.equal([true, false, true, false])
-    expect(notePieces(new Uint8Array(0))).to.deep.equal([])
+    expect(notePieces(new Uint8Array(0), origin)).to.deep.equal([])
+  })
+
+  it('tells a torn note from the one before it, wherever the torn one ends', async () => {
+    const note = Buffer.from(await signNote(checkpointText(head), origin, [signer, other]))
+    for (let end = 1; end < note.length; end++) {
+      const pieces = notePieces(Buffer.concat([note, note.subarray(0, end)]), `${origin}\n`)
+      expect(pieces[0]?.note, `${end} bytes`).to.not.equal(undefined)
+      expect(pieces[0]?.torn, `${end} bytes`).to.equal(false)
+      // With one of two signatures it is a note, and what follows it is torn.
+      const isSigned =
+        note
+          .subarray(0, end)
+          .toString()
+          .match(/\n\n\u2014 [^\n]*\n/) !== null
+      expect(pieces.at(-1)?.torn, `${end} bytes`).to.equal(!isSigned || pieces.length === 3)
+    }
   })
 })

@@ -1,6 +1,7 @@
 import {
   appendFileSync,
   existsSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -10,37 +11,79 @@ import {
 import { join } from 'node:path'
 import type { Signer } from '@svc/core'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import { TreeStore } from '@svc/plugin-audit/internal/log/seal/tree-store'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon from 'sinon'
 import { temporaryDir } from '../../temporary.js'
 import { appenderIn, DAY, diskWith, envelope, fixedClock, linesOf, signer } from '../writer/records.js'
-import { append, checkpointsIn } from './rig.js'
+import { append } from './rig.js'
+import { journalOf, sealedLog } from './sealed-log.js'
 
 const BEFORE = '2026-11-20'
 
 describe('the sealer', () => {
   const dir = temporaryDir()
   const path = (name: string) => join(dir.path, name)
+  const sizes = () => sealedLog(dir.path).checkpoints.map(({ size }) => size)
 
-  const checkpointsOf = (day = DAY, key = signer) => checkpointsIn(dir.path, day, key)
-
-  /** Resolves when the file is there. */
-  async function made(name: string): Promise<void> {
-    while (!existsSync(path(name))) await new Promise((resolve) => setImmediate(resolve))
+  async function until(condition: () => boolean): Promise<void> {
+    while (!condition()) await new Promise((resolve) => setImmediate(resolve))
   }
 
-  it('signs new records once, on request and on close', async () => {
+  it('begins a log with its genesis and a checkpoint of it', async () => {
+    const appender = appenderIn(dir.path, { config: { origin: 'audit.example.com/prod' } })
+    await appender.ready()
+    await appender.close()
+    const { journal, checkpoints } = sealedLog(dir.path)
+    expect(journal).to.have.length(1)
+    expect(journal[0]).to.include({
+      kind: 'genesis',
+      format: 1,
+      leaf: 0,
+      origin: 'audit.example.com/prod',
+      retention_days: 30,
+      key_id: signer.keyId,
+    })
+    expect(checkpoints.map(({ size, day }) => [size, day])).to.deep.equal([[1, DAY]])
+    const lock = readFileSync(path('.svc-lock'), 'latin1').split('\n')
+    expect(lock[1]).to.equal(`${statSync(path('.svc-lock')).ino} ${journal[0]!['log_id']}`)
+  })
+
+  it('seals new records once, on request and on close', async () => {
     const appender = appenderIn(dir.path)
     await append(appender, 3)
     await appender.seal()
     await appender.seal()
     await append(appender, 4)
     await appender.close()
-    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([3, 7])
+    expect(sizes()).to.deep.equal([1, 5, 10])
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(7)
   })
 
-  it('signs at every interval while there are new records', async () => {
+  it('states all ends, keys and the last step of the clock in the first seal of an hour', async () => {
+    const clock = fixedClock(`${DAY}T12:00:00Z`)
+    const appender = appenderIn(dir.path, { clock })
+    await append(appender, 1, BEFORE)
+    await appender.seal()
+    await append(appender, 1)
+    clock.ms += 59 * 60_000
+    await appender.seal()
+    await append(appender, 1)
+    clock.ms += 60_000
+    await appender.close()
+    const [genesis, ...seals] = sealedLog(dir.path).journal
+    expect(seals.map((seal) => seal['ends']?.map(([day]: [string]) => day))).to.deep.equal([
+      [BEFORE],
+      undefined,
+      [BEFORE, DAY],
+    ])
+    const [span] = seals[2]!['keys']
+    expect(span).to.deep.equal([genesis!['key'], 0, null, null])
+    expect(seals[2]!['since']).to.equal(genesis!['at'])
+  })
+
+  it('seals at every interval while there are new records', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       const appender = appenderIn(dir.path, { config: { checkpoints: { intervalMs: 2_000 } } })
@@ -48,18 +91,17 @@ describe('the sealer', () => {
       await append(appender, 2)
       timers.tick(1_999)
       await appender.flush()
-      expect(existsSync(path(`audit-${DAY}.checkpoint`))).to.equal(false)
+      expect(sizes()).to.deep.equal([1])
       timers.tick(1)
-      await made(`audit-${DAY}.checkpoint`)
-      expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2])
+      await until(() => appender.status().sealing?.size === 4)
       await appender.close()
-      expect(checkpointsOf()).to.have.length(1)
+      expect(sizes()).to.deep.equal([1, 4])
     } finally {
       timers.restore()
     }
   })
 
-  it('signs after midnight, whatever the interval', async () => {
+  it('seals after midnight, whatever the interval', async () => {
     const timers = sinon.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       const clock = fixedClock(`${DAY}T23:59:59.000Z`)
@@ -67,9 +109,9 @@ describe('the sealer', () => {
       await appender.ready()
       await append(appender, 1)
       timers.tick(1_100)
-      await made(`audit-${DAY}.checkpoint`)
+      await until(() => appender.status().sealing?.size === 3)
       await appender.close()
-      expect(checkpointsOf()).to.have.length(1)
+      expect(sizes()).to.deep.equal([1, 3])
     } finally {
       timers.restore()
     }
@@ -86,7 +128,8 @@ describe('the sealer', () => {
     const off = appenderIn(dir.path, { signer: without, config: { checkpoints: false } })
     await append(off, 1)
     await off.close()
-    expect(existsSync(path(`audit-${DAY}.checkpoint`))).to.equal(false)
+    expect(readdirSync(dir.path)).to.not.include('audit.journal')
+    expect(JSON.parse(linesOf(dir.path, `audit-${DAY}.ndjson`)[0]!)).to.not.have.any.keys('log_id', 'seq')
   })
 
   for (const intervalMs of [0, -1, Number.NaN, 2 ** 31]) {
@@ -97,27 +140,7 @@ describe('the sealer', () => {
     })
   }
 
-  it('names the newest earlier head in the first checkpoint of a day, and seals earlier days that grow', async () => {
-    const appender = appenderIn(dir.path)
-    await append(appender, 2, BEFORE)
-    await append(appender, 3)
-    await appender.seal()
-    await append(appender, 1, BEFORE)
-    await append(appender, 1)
-    await appender.close()
-    const before = checkpointsOf(BEFORE)
-    expect(before.map(({ size, prev }) => [size, prev])).to.deep.equal([
-      [2, undefined],
-      [3, undefined],
-    ])
-    const { day, size, root } = before[0]!
-    expect(checkpointsOf().map((each) => [each.size, each.prev])).to.deep.equal([
-      [3, { day, size, root }],
-      [4, undefined],
-    ])
-  })
-
-  it('seals the right days while the clock goes backwards over midnight', async () => {
+  it('seals earlier days that grow, and a clock that goes backwards, into the same tree', async () => {
     const clock = fixedClock(`${DAY}T00:00:01Z`)
     const appender = appenderIn(dir.path, { clock })
     await append(appender, 1)
@@ -127,51 +150,67 @@ describe('the sealer', () => {
     await appender.seal()
     clock.ms += 10_000
     await append(appender, 1)
+    await append(appender, 1, BEFORE)
     await appender.close()
-    expect(checkpointsOf(BEFORE).map(({ size }) => size)).to.deep.equal([2])
-    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([1, 2])
+    const { sealed, checkpoints, journal } = sealedLog(dir.path)
+    expect(Object.fromEntries(sealed)).to.deep.equal({ [BEFORE]: 3, [DAY]: 2 })
+    expect(checkpoints.map(({ day, size }) => [day, size])).to.deep.equal([
+      [BEFORE, 6],
+      [DAY, 1],
+      [DAY, 3],
+      [DAY, 9],
+    ])
+    expect(journal.at(-1)!['ranges'].map(([day]: [string]) => day)).to.deep.equal([BEFORE, DAY])
+    const again = appenderIn(dir.path, { clock })
+    await again.ready()
+    await again.close()
+    expect(sealedLog(dir.path).size).to.equal(9)
   })
 
   it('resumes to the tree of a complete rebuild, wherever it stopped', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(
-          fc.tuple(fc.integer({ min: 1, max: 40 }), fc.constantFrom('keep', 'remove', 'garble', 'cut')),
-          {
-            minLength: 1,
-            maxLength: 6,
-          },
+          fc.tuple(fc.integer({ min: 1, max: 400 }), fc.constantFrom('keep', 'remove', 'garble', 'cut')),
+          { minLength: 1, maxLength: 6 },
         ),
         async (stops) => {
-          for (const name of [`audit-${DAY}.ndjson`, `audit-${DAY}.checkpoint`, `audit-${DAY}.tree`]) {
-            rmSync(path(name), { force: true })
-          }
-          let size = 0
+          for (const name of readdirSync(dir.path)) rmSync(path(name), { recursive: true })
+          let records = 0
           for (const [count, tree] of stops) {
             const appender = appenderIn(dir.path)
             await append(appender, count)
             await appender.close()
-            size += count
-            expect(checkpointsOf().at(-1)?.size).to.equal(size)
-            const file = path(`audit-${DAY}.tree`)
-            if (tree === 'remove') rmSync(file)
+            records += count
+            expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(records)
+            expectTreeFiles()
+            const file = path('tree/0/0')
+            if (tree === 'remove') rmSync(path('tree'), { recursive: true })
             if (tree === 'garble') writeFileSync(file, Buffer.alloc(statSync(file).size, 7))
             if (tree === 'cut') truncateSync(file, statSync(file).size >> 1)
           }
-          const resumed = existsSync(path(`audit-${DAY}.tree`))
-            ? readFileSync(path(`audit-${DAY}.tree`))
-            : undefined
-          if (resumed === undefined || stops.at(-1)?.[1] !== 'keep') return
-          rmSync(path(`audit-${DAY}.tree`))
-          rmSync(path(`audit-${DAY}.checkpoint`))
-          const scratch = appenderIn(dir.path)
-          await scratch.ready()
-          await scratch.close()
-          expect(readFileSync(path(`audit-${DAY}.tree`))).to.deep.equal(resumed)
         },
       ),
-      { numRuns: 15 },
+      { numRuns: 12 },
     )
+  })
+
+  /** Every node of the tree files leads to the newest root. */
+  function expectTreeFiles(): void {
+    const { size, checkpoints } = sealedLog(dir.path)
+    const root = new TreeStore(dir.path, nodeFileSystem).range(size)?.root() ?? ''
+    expect(Buffer.from(root, 'binary').toString('base64')).to.equal(checkpoints.at(-1)?.root)
+  }
+
+  it('keeps the tree files within 5 % of a log of 800-byte records', async () => {
+    const appender = appenderIn(dir.path)
+    const agentVariables = { text: 'x'.repeat(350) }
+    const record = () => appender.append(envelope({ agentVariables }))
+    for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 100 }, record))
+    await appender.close()
+    const log = statSync(path(`audit-${DAY}.ndjson`)).size
+    expect(log / 2_000).to.be.within(750, 850)
+    expect(statSync(path('tree/0/0')).size + statSync(path('tree/8/0')).size).to.be.below(0.05 * log)
   })
 
   it('reads only new lines after a restart', async () => {
@@ -188,7 +227,7 @@ describe('the sealer', () => {
     const second = appenderIn(dir.path, { fileSystem })
     await append(second, 1)
     await second.close()
-    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([200, 201])
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(201)
     expect(read).to.equal(linesOf(dir.path, `audit-${DAY}.ndjson`).at(-1)!.length + 1)
   })
 
@@ -223,8 +262,19 @@ describe('the sealer', () => {
     const late = await costOfOne()
     await appender.close()
     expect(early).to.be.above(0)
-    // The last notes are read, of which there are two more, and a path in the tree may be longer.
+    // The last notes are read, of which there are two more.
     expect(late).to.be.below(early + 3_000)
+  })
+
+  it('cuts ranges at multiples of 4096 leaves', async () => {
+    const appender = appenderIn(dir.path)
+    for (let i = 0; i < 9; i++) await append(appender, 1_000)
+    await appender.close()
+    const ranges = journalOf(dir.path).at(-1)!['ranges']
+    expect(ranges.map(([, , , lines]: [string, number, number, number]) => lines)).to.deep.equal([
+      4_095, 4_096, 809,
+    ])
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(9_000)
   })
 
   it('seals lines longer than its chunks', async () => {
@@ -233,7 +283,7 @@ describe('the sealer', () => {
       await appender.append(envelope({ agentVariables: { text: 'x'.repeat(length) } }))
     }
     await appender.close()
-    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([5])
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(5)
   })
 
   it('excludes a torn line at the end of the log', async () => {
@@ -242,10 +292,36 @@ describe('the sealer', () => {
     appendFileSync(path(`audit-${DAY}.ndjson`), '{"torn":')
     await appender.seal()
     await appender.close()
-    writeFileSync(
-      path(`audit-${DAY}.ndjson`),
-      readFileSync(path(`audit-${DAY}.ndjson`), 'utf8').replace(/[^\n]+$/, ''),
-    )
-    expect(checkpointsOf().map(({ size }) => size)).to.deep.equal([2])
+    const log = path(`audit-${DAY}.ndjson`)
+    writeFileSync(log, readFileSync(log, 'utf8').replace(/[^\n]+$/, ''))
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
+  })
+
+  it('seals an open log without new records once a day, to show that its clock runs evenly', async () => {
+    const clock = fixedClock()
+    const appender = appenderIn(dir.path, { clock })
+    await append(appender, 1)
+    await appender.seal()
+    for (let hour = 0; hour < 51; hour++) {
+      clock.ms += 3_600_000
+      await appender.seal()
+    }
+    await appender.close()
+    const { journal } = sealedLog(dir.path)
+    expect(journal.slice(2).map((line) => line['ranges'])).to.deep.equal([[], []])
+    expect(journal.at(-1)!['since']).to.equal(journal[0]!['at'])
+  })
+
+  it('adds nothing where nothing was appended', async () => {
+    const first = appenderIn(dir.path)
+    await first.ready()
+    await first.close()
+    const before = readFileSync(path('audit.journal'))
+    const second = appenderIn(dir.path)
+    await second.ready()
+    await second.close()
+    expect(readFileSync(path('audit.journal'))).to.deep.equal(before)
+    expect(existsSync(path(`audit-${DAY}.checkpoint`))).to.equal(true)
+    expect(sizes()).to.deep.equal([1])
   })
 })

@@ -25,6 +25,8 @@ export interface Cloud extends AsyncDisposable {
   asked(part: string): CloudRequest[]
   /** The file's bytes as its objects hold them; throws where ranges overlap or leave a gap. */
   assembled(folder: string, stem: string): string
+  /** The same for a file that is no text. */
+  assembledBytes(folder: string, stem: string): Buffer
   /** Resolves once the condition holds, which is looked at after every request. */
   until(condition: () => boolean): Promise<void>
 }
@@ -58,7 +60,8 @@ export async function startCloud(): Promise<Cloud> {
     objects,
     fault: () => false,
     asked: (part) => requests.filter(({ path }) => path.includes(part)),
-    assembled: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`),
+    assembled: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, true).toString(),
+    assembledBytes: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, false),
     until: (condition) =>
       new Promise((resolve) => {
         const check = () => {
@@ -111,7 +114,7 @@ export function failing(part: string, status: number, times = Number.POSITIVE_IN
   }
 }
 
-function assemble(objects: Map<string, Buffer>, prefix: string): string {
+function assemble(objects: Map<string, Buffer>, prefix: string, isText: boolean): Buffer {
   const ranges = [...objects]
     .filter(([key]) => key.startsWith(prefix))
     .map(([key, bytes]) => {
@@ -131,10 +134,10 @@ function assemble(objects: Map<string, Buffer>, prefix: string): string {
         .startsWith(digest ?? '-')
     )
       throw new Error(`${key} does not hold the bytes it names`)
-    if (bytes.at(-1) !== 0x0a) throw new Error(`${key} does not end at a newline`)
+    if (isText && bytes.at(-1) !== 0x0a) throw new Error(`${key} does not end at a newline`)
     at = end
   }
-  return Buffer.concat(ranges.map(({ bytes }) => bytes)).toString()
+  return Buffer.concat(ranges.map(({ bytes }) => bytes))
 }
 
 async function bodyOf(message: IncomingMessage): Promise<Buffer> {

@@ -61,7 +61,7 @@ describe('an uploader that is killed', () => {
     it(`${title} leaves every byte exactly once after another one continues`, async function () {
       this.timeout(60_000)
       for (const moment of moments) await killedAt(moment, isMoment)
-      const { appender, errors } = uploading(dir.path, cloud)
+      const { appender, errors } = uploading(dir.path, cloud, {}, { sealed: true })
       await appender.ready()
       await appender.flush()
       await appender.close()

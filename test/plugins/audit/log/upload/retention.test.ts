@@ -1,7 +1,9 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
+import { append } from '../seal/rig.js'
+import { sealedLog } from '../seal/sealed-log.js'
 import { DAY, envelope, fixedClock } from '../writer/records.js'
 import { type Cloud, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading } from './rig.js'
@@ -18,40 +20,34 @@ describe('retention with upload', () => {
 
   const old = 'audit-2026-10-01.ndjson'
 
-  it('removes a sealed log and its checkpoints when both are uploaded, and leaves a statement', async () => {
-    writeFileSync(join(dir.path, old), '{"a":1}\n')
-    const keeping = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 100 })
-    await keeping.appender.ready()
-    await keeping.appender.close()
-    const checkpoint = textOf(dir.path, 'audit-2026-10-01.checkpoint')
-    const { appender } = uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 10 })
-    await appender.append(envelope())
-    await appender.close()
-    for (const name of [old, 'audit-2026-10-01.checkpoint', 'audit-2026-10-01.tree']) {
-      expect(() => textOf(dir.path, name), name).to.throw('ENOENT')
+  it('removes a sealed day once it is uploaded, and uploads its cover and the statement', async () => {
+    const clock = fixedClock('2026-10-01T12:00:00Z')
+    const rig = () => uploading(dir.path, cloud, {}, { sealed: true, retentionDays: 10, clock })
+    const first = rig()
+    await append(first.appender, 3, '2026-10-01')
+    await first.appender.close()
+    for (let day = 0; day < 12; day++) {
+      clock.ms += 25 * 3_600_000
+      const each = rig()
+      await each.appender.ready()
+      await each.appender.close()
     }
-    expect(cloud.assembled('checkpoints/2026-10-01', 'audit-2026-10-01')).to.equal(checkpoint)
-    const [, size, root] = checkpoint.split('\n')
-    const statement = textOf(dir.path, 'audit-removed.notes')
-    expect(statement).to.include(`\nremoved 2026-10-01 ${size} ${root}\n`)
-    expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statement)
-    const told = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)))
-    const { mode, date } = told.find(({ key }) => key.includes('audit-removed'))
-    expect([mode, date]).to.deep.equal(['checkpoint', '2026-10-01'])
-  })
-
-  it('uploads later statements to the folder of the first', async () => {
-    for (const day of ['2026-10-01', '2026-10-02'])
-      writeFileSync(join(dir.path, `audit-${day}.ndjson`), '{}\n')
-    const clock = fixedClock('2026-10-20T12:00:00Z')
-    for (const retentionDays of [18, 17]) {
-      const { appender } = uploading(dir.path, cloud, {}, { sealed: true, retentionDays, clock })
-      await appender.seal()
-      await appender.close()
-    }
-    const statements = textOf(dir.path, 'audit-removed.notes')
-    expect(statements.match(/^removed /gm)).to.have.length(2)
-    expect(cloud.assembled('checkpoints/2026-10-01', 'audit-removed')).to.equal(statements)
+    expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+    const { journal } = sealedLog(dir.path)
+    expect(journal.filter(({ kind }) => kind === 'remove')).to.have.length(1)
+    const cover = readFileSync(join(dir.path, 'audit-2026-10-01.cover'))
+    expect(cloud.assembledBytes('covers/2026-10-01', 'audit-2026-10-01')).to.deep.equal(cover)
+    const id = journal[0]!['log_id'].slice(0, 16)
+    expect(cloud.assembled('journal/2026-10-01', `audit-${id}`)).to.include('"kind":"remove"')
+    const newest =
+      readdirSync(dir.path)
+        .filter((name) => name.endsWith('.checkpoint'))
+        .sort()
+        .at(-1) ?? ''
+    const day = newest.slice('audit-'.length, -'.checkpoint'.length)
+    expect(cloud.assembled(`checkpoints/${day}`, `audit-${day}`)).to.equal(textOf(dir.path, newest))
+    // The oldest checkpoints go too.
+    expect(() => textOf(dir.path, 'audit-2026-10-01.checkpoint')).to.throw('ENOENT')
   })
 
   it('removes old files when they are completely uploaded, and drops their state', async () => {

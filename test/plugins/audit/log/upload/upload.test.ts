@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
@@ -81,15 +81,23 @@ describe('upload', () => {
     })
   })
 
-  it('uploads all four datasets, each in its folder and mode', async () => {
-    writeFileSync(join(dir.path, `audit-${DAY}.checkpoint`), 'svc-audit/x\n1\nroot\n\n— x sig\n')
-    const { appender } = uploading(dir.path, cloud)
+  it('uploads all datasets, each in its folder and mode, the logs before what refers to them', async () => {
+    const { appender } = uploading(dir.path, cloud, {}, { sealed: true })
     await appender.append(envelope({ nodeId: 'node/1', agentRef: 'run 7' }))
     await appender.appendRawPayload(raw)
     await appender.close()
     const modes = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)).mode)
-    expect(modes.sort()).to.deep.equal(['agent', 'audit', 'checkpoint', 'raw'])
+    expect(new Set(modes)).to.deep.equal(new Set(['audit', 'tree', 'journal', 'checkpoint', 'agent', 'raw']))
+    expect(modes.indexOf('audit')).to.be.below(modes.lastIndexOf('journal'))
+    for (const mode of ['tree', 'journal']) {
+      expect(modes.lastIndexOf(mode), mode).to.be.below(modes.lastIndexOf('checkpoint'))
+    }
     const log = textOf(dir.path, daily)
+    const journal = textOf(dir.path, 'audit.journal')
+    const id = JSON.parse(journal.split('\n')[0] ?? '').log_id.slice(0, 16)
+    expect(cloud.assembled(`journal/${DAY}`, `audit-${id}`)).to.equal(journal)
+    const tree = readFileSync(join(dir.path, 'tree/0/0'))
+    expect(cloud.assembledBytes(`tree/${DAY}`, `audit-${id}-0-0`)).to.deep.equal(tree)
     expect(cloud.assembled(`agents/node%2F1/${DAY}`, 'run%207')).to.equal(log)
     expect(cloud.assembled(`raw/${DAY}`, `raw-${DAY}`)).to.equal(textOf(dir.path, `raw/raw-${DAY}.ndjson`))
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.match(/^svc-audit/)
@@ -250,7 +258,7 @@ describe('upload', () => {
     await appender.close()
     expect(errors).to.deep.equal([])
     const checkpoints = textOf(dir.path, `audit-${DAY}.checkpoint`)
-    expect(checkpoints.match(/^svc-audit/gm)).to.have.length(2)
+    expect(checkpoints.match(/^svc-audit/gm)).to.have.length(3)
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(checkpoints)
   })
 
@@ -260,7 +268,7 @@ describe('upload', () => {
     await appender.seal()
     const whole = textOf(dir.path, `audit-${DAY}.checkpoint`)
     // Some lines of the next one, as a sealer that dies may leave them.
-    appendFileSync(join(dir.path, `audit-${DAY}.checkpoint`), whole.slice(0, -20))
+    appendFileSync(join(dir.path, `audit-${DAY}.checkpoint`), whole.slice(0, 150))
     await appender.flush()
     expect(cloud.assembled(`checkpoints/${DAY}`, `audit-${DAY}`)).to.equal(whole)
     await appender.append(envelope())

@@ -33,17 +33,20 @@ const beside = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   const [dir] = process.argv.slice(1)
   const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
-  const config = { dir, retentionDays: 99999, checkpoints: { intervalMs: 3 } }
-  const appender = new SvcAppender({ config, signer })
+  const config = { dir, retentionDays: 99999, checkpoints: { intervalMs: 1_000 } }
+  const newestDay = () => readdirSync(dir).sort().findLast((name) => /^audit-.*ndjson$/.test(name))?.match(/audit-(.*).ndjson/)?.[1]
+  const now = () => Date.parse((newestDay() ?? '2026-01-01') + 'T12:00Z')
+  const clock = { now, monotonic: () => performance.now() }
+  const appender = new SvcAppender({ config, signer, clock })
   let ending = false
   process.stdin.once('data', () => { ending = true })
   while (!ending) {
     await new Promise(setImmediate)
-    const [, day] = readdirSync(dir).sort().findLast((name) => /^audit-.*ndjson$/.test(name))?.match(/audit-(.*).ndjson/) ?? []
+    const day = newestDay()
     if (day !== undefined) await appender.append({
       ts: day + 'T10:00:00Z', trace_id: 'bb', span_id: '0', tenant: 'acme', server: 's@1', tool: 't@1',
       status: 'ok', latency_ms: 1, policy: { decision: 'allow', retention: 'standard' }, key_id: signer.keyId,
-    })
+    }).catch((error) => { if (error.code !== 'day_removed') throw error })
   }
   await appender.close()
   process.exit()`

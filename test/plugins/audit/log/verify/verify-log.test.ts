@@ -124,7 +124,8 @@ describe('verifyLog', () => {
   it('reports a record of an unknown key: unknown_key', async () => {
     await logOf(1, { key_id: signer.keyId })
     const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })
-    expect(found(report)).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: unknown_key`])
+    expect(found(report)).to.include(`${file}:1: unknown_key`)
+    expect(Object.keys(report.failureCounts)).to.deep.equal(['unknown_key'])
   })
 
   it('tries every key for a record without a key id', async () => {
@@ -132,9 +133,8 @@ describe('verifyLog', () => {
     expect(
       (await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey), ...keys] })).verdict,
     ).to.equal('intact')
-    expect(
-      found(await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })),
-    ).to.deep.equal([`audit-${DAY}.checkpoint:1: unknown_key`, `${file}:1: bad_signature`])
+    const report = await verifyLog(dir.path, { keys: [verifierFromPublicKey(other.publicKey)] })
+    expect(found(report)).to.include(`${file}:1: bad_signature`)
   })
 
   it('reports a torn line without a failure', async () => {
@@ -192,10 +192,32 @@ describe('verifyLog', () => {
     })
   }
 
+  it('accepts a log without a journal only when told to, and never where records name a log', async () => {
+    const appender = appenderIn(dir.path, { config: { checkpoints: false } })
+    for (let i = 0; i < 3; i++) await appender.append(envelope())
+    await appender.close()
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal(['audit.journal:0: missing_file'])
+    const accepted = await verifyLog(dir.path, { keys, allowUnsealed: true })
+    expect(accepted).to.include({ verdict: 'intact', verified: 3, sealed: 0, unsealed: 3 })
+    edit((text) => text.replace('acme', 'evil'))
+    expect(found(await verifyLog(dir.path, { keys, allowUnsealed: true }))).to.deep.equal([
+      `${file}:1: bad_signature`,
+    ])
+    const sibling = join(dir.path, 'sibling')
+    mkdirSync(sibling)
+    const sealed = appenderIn(sibling)
+    await sealed.append(envelope())
+    await sealed.close()
+    edit((text) => text.replace('evil', 'acme') + readFileSync(join(sibling, file), 'utf8'))
+    expect(found(await verifyLog(dir.path, { keys, allowUnsealed: true }))).to.deep.equal([
+      'audit.journal:0: missing_file',
+    ])
+  })
+
   it('keeps the first thousand failures and counts all', async () => {
     writeFileSync(path(), 'x\n'.repeat(1_500))
     let told = 0
-    const report = await verifyLog(dir.path, { keys, onFailure: () => told++ })
+    const report = await verifyLog(dir.path, { keys, allowUnsealed: true, onFailure: () => told++ })
     expect([report.failures.length, report.failureCounts.not_json, told]).to.deep.equal([1_000, 1_500, 1_500])
   })
 

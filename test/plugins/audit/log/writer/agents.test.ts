@@ -1,4 +1,13 @@
-import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { expect } from 'chai'
@@ -142,7 +151,9 @@ describe('per-agent logs', () => {
     const before = readFileSync(path, 'utf8')
     truncateSync(path, 0)
     // What the writer notes in the lock file before it begins.
-    writeFileSync(join(dir.path, '.svc-lock'), '2026-11-01     \n')
+    const lock = openSync(join(dir.path, '.svc-lock'), 'r+')
+    writeSync(lock, '2026-11-01     \n', 0)
+    closeSync(lock)
     const second = appenderIn(dir.path)
     await second.ready()
     await second.flush()

@@ -31,6 +31,28 @@ describe('SvcAppender', () => {
       expect(recordsOf(dir.path)).to.deep.equal([record])
     })
 
+    it('reads the record during the call, also before the log is open', async () => {
+      const appender = appenderIn(dir.path)
+      const record = envelope({ agentVariables: { n: 1 } })
+      const appended = appender.append(record)
+      record.tool = 'other@1'
+      Object.assign(record.agentVariables ?? {}, { n: 2 })
+      await appended
+      await appender.close()
+      expect(recordsOf(dir.path)[0]).to.deep.include({ tool: 'read@1.0.0', agentVariables: { n: 1 } })
+    })
+
+    it('refuses a record with a member that the log sets itself', async () => {
+      const appender = appenderIn(dir.path)
+      for (const name of ['journal', 'log_id', 'seq', 'lost', 'sig']) {
+        const record = { ...envelope(), [name]: 1 }
+        const error = await appender.append(record).catch((error: unknown) => error)
+        expect(error, name).to.be.an('error')
+      }
+      await appender.close()
+      expect(recordsOf(dir.path)).to.deep.equal([])
+    })
+
     it('inserts the signature at its sorted position', async () => {
       const appender = appenderIn(dir.path)
       const shapes = [{ a: 1 }, { z: 1 }, { a: 'ü', z: '…' }, {}, { ä: 'ö' }]
@@ -65,9 +87,9 @@ describe('SvcAppender', () => {
         },
       })
       const appender = appenderIn(dir.path, { fileSystem })
-      await Promise.all(Array.from({ length: 50 }, () => appender.append(envelope())))
+      await Promise.all(Array.from({ length: 30 }, () => appender.append(envelope())))
       expect(syncs).to.equal(1)
-      expect(appender.status()).to.include({ appended: 50, batches: 1, pendingBytes: 0, writable: true })
+      expect(appender.status()).to.include({ appended: 30, batches: 1, pendingBytes: 0, writable: true })
       await appender.close()
     })
 

@@ -18,11 +18,18 @@ import {
 
 const file = `audit-${DAY}.ndjson`
 
-/** A disk whose writes of log lines go through `write`; the lock file's notes and key lines do not. */
+/** A disk whose writes to the daily log, and of the probe, go through `write`. */
 function diskWriting(write: typeof nodeFileSystem.writeSync) {
+  const logs = new Set<number>()
   return diskWith({
+    openSync: (path, flags, mode) => {
+      const fd = nodeFileSystem.openSync(path, flags, mode)
+      if (path.endsWith('.svc-probe') || (path.endsWith(file) && flags & constants.O_APPEND)) logs.add(fd)
+      else logs.delete(fd)
+      return fd
+    },
     writeSync: (fd, buffer, offset, length, position) =>
-      length > 200 && position === null
+      logs.has(fd)
         ? write(fd, buffer, offset, length, position)
         : nodeFileSystem.writeSync(fd, buffer, offset, length, position),
   })
@@ -96,6 +103,9 @@ describe('SvcAppender on a disk that fails', () => {
     })
     const logger = memoryLogger()
     const appender = appenderIn(dir.path, { fileSystem, logger })
+    failing = false
+    await appender.ready()
+    failing = true
     expect(await codeOf(appender.append(envelope()))).to.equal('write_failed')
     failing = false
     await appender.append(envelope())
@@ -164,6 +174,8 @@ describe('SvcAppender on a disk that fails', () => {
       },
     })
     const appender = appenderIn(dir.path, { fileSystem })
+    await appender.ready()
+    calls.length = 0
     await appender.append(envelope())
     expect(calls).to.deep.equal(['file', 'folder'])
     await appender.append(envelope())
@@ -213,8 +225,9 @@ describe('SvcAppender on a disk that fails', () => {
     })
 
     it('longer than the search window, without any complete line, leaves an empty log', async () => {
-      writeFileSync(join(dir.path, file), 'x'.repeat(200_000))
       const appender = appenderIn(dir.path)
+      await appender.ready()
+      writeFileSync(join(dir.path, file), 'x'.repeat(200_000))
       await appender.append(envelope())
       await appender.close()
       expect(recordsOf(dir.path)).to.have.length(1)

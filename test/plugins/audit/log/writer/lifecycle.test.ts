@@ -164,7 +164,7 @@ describe('SvcAppender', () => {
     })
   })
 
-  describe('retention', () => {
+  describe('retention without checkpoints', () => {
     const old = ['audit-2026-11-10.ndjson', 'audit-2026-11-10.ndjson.torn-20261110T120000000Z']
     const kept = [
       'audit-2026-11-19.ndjson',
@@ -184,7 +184,7 @@ describe('SvcAppender', () => {
     })
 
     it('removes only older files at open', async () => {
-      const appender = appenderIn(dir.path, { config: { retentionDays: 2 } })
+      const appender = appenderIn(dir.path, { config: { retentionDays: 2, checkpoints: false } })
       await appender.ready()
       await appender.close()
       expect(
@@ -199,7 +199,7 @@ describe('SvcAppender', () => {
 
     it('keeps a day at least', async () => {
       expect(() => appenderIn(dir.path, { config: { retentionDays: 0 } })).to.throw('1 or more')
-      const appender = appenderIn(dir.path, { config: { retentionDays: 1 } })
+      const appender = appenderIn(dir.path, { config: { retentionDays: 1, checkpoints: false } })
       await appender.ready()
       await appender.close()
       expect(existsSync(join(dir.path, `audit-${DAY}.ndjson`))).to.equal(true)
@@ -208,7 +208,10 @@ describe('SvcAppender', () => {
 
     it('keeps everything while presign is configured, and warns', async () => {
       const logger = memoryLogger()
-      const appender = appenderIn(dir.path, { logger, config: { retentionDays: 2, presign } })
+      const appender = appenderIn(dir.path, {
+        logger,
+        config: { retentionDays: 2, checkpoints: false, presign },
+      })
       await appender.ready()
       await appender.close()
       expect(existsSync(join(dir.path, old[0] ?? ''))).to.equal(true)
@@ -216,9 +219,9 @@ describe('SvcAppender', () => {
     })
 
     it('does not lose a record for a file that another process has just removed', async () => {
-      const first = appenderIn(dir.path, { config: { retentionDays: 30 } })
+      const first = appenderIn(dir.path, { config: { retentionDays: 30, checkpoints: false } })
       await first.append(envelope({ ts: '2026-11-15T10:00:00Z' }))
-      const second = appenderIn(dir.path, { config: { retentionDays: 2 } })
+      const second = appenderIn(dir.path, { config: { retentionDays: 2, checkpoints: false } })
       await second.ready()
       await second.close()
       await first.append(envelope({ ts: '2026-11-15T11:00:00Z' }))
@@ -230,7 +233,7 @@ describe('SvcAppender', () => {
       const clock = fixedClock()
       const timers = sinon.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
       try {
-        const appender = appenderIn(dir.path, { clock, config: { retentionDays: 2 } })
+        const appender = appenderIn(dir.path, { clock, config: { retentionDays: 2, checkpoints: false } })
         await appender.ready()
         timers.tick(3_600_000)
         expect(existsSync(join(dir.path, 'audit-2026-11-19.ndjson'))).to.equal(true)

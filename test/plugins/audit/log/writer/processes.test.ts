@@ -88,8 +88,9 @@ describe('several writers on one directory', () => {
       '.svc-seal-lock',
       `audit-${DAY}.checkpoint`,
       `audit-${DAY}.ndjson`,
-      `audit-${DAY}.tree`,
+      'audit.journal',
       'public-keys',
+      'tree',
     ])
   })
 })

@@ -1,0 +1,130 @@
+// `svc audit verify`: the report for a person, and progress on a terminal.
+
+import {
+  readKeys,
+  type VerifyFailure,
+  type VerifyProgress,
+  type VerifyReport,
+  verifyLog,
+} from '@svc/plugin-audit/log'
+import type { CliIo } from './io.js'
+import { printable } from './table.js'
+
+export interface VerifyArguments {
+  keys?: string
+  against?: string
+  origin?: string
+  fast?: boolean
+  agents?: boolean
+  allowUnsealed?: boolean
+  json?: boolean
+}
+
+const EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
+
+export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
+  const { keys, json = false, ...rest } = options
+  const bar = progressBar(io)
+  const clear = () => io.err(bar?.clear() ?? '')
+  const report = await verifyLog(dir, {
+    ...rest,
+    ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
+    ...(json
+      ? {}
+      : { onFailure: (failure: VerifyFailure) => io.err(`${bar?.clear() ?? ''}${line(failure)}`) }),
+    ...(bar === undefined ? {} : { onProgress: bar.show }),
+  })
+  clear()
+  await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
+  io.exit(EXIT[report.verdict])
+}
+
+function line({ file, line, kind, message }: VerifyFailure): string {
+  return `${printable(file)}:${line}: ${kind}: ${message}\n`
+}
+
+function summary(report: VerifyReport, fast: boolean): string {
+  const lines = report.tornTails.map(
+    (tail) => `${tail.file}:${tail.line}: ${tail.kind}: ${tail.message} (no failure)`,
+  )
+  if (report.origin !== undefined) lines.push(`log ${printable(report.origin)}`)
+  const verified = fast ? 'signatures not checked (--fast)' : `${report.verified} verified`
+  lines.push(`${report.records} records in ${report.files} files, ${verified}`)
+  const { sealed, unsealed, journalLines, checkpoints } = report
+  lines.push(`${sealed} records sealed by ${journalLines} journal lines, ${unsealed} not sealed yet`)
+  const newest = report.head === undefined ? '' : `, the newest of ${report.head.size} leaves`
+  lines.push(`${checkpoints} checkpoints agree${newest}`)
+  if (report.removedDays.length > 0) {
+    const [first, last] = [report.removedDays[0], report.removedDays.at(-1)]
+    lines.push(
+      `${report.removedDays.length} days removed by retention, as the journal states (${first} to ${last})`,
+    )
+  }
+  const tampering = counted(report.tampering)
+  if (tampering !== '') lines.push(`against what was sealed: ${tampering}`)
+  const failures = counted(report.failureCounts)
+  if (failures !== '') lines.push(`failures: ${failures}`)
+  lines.push(...limits(report), verdictOf(report))
+  return `${lines.join('\n')}\n`
+}
+
+/** What this verification cannot detect. */
+function limits({ selfVouched, compared, keys, verdict }: VerifyReport): string[] {
+  if (verdict === 'cannot_be_judged') return []
+  const lines: string[] = []
+  if (selfVouched && keys.length > 0) {
+    lines.push('judged by the keys in the log itself: the log vouches for itself (give --keys)')
+  }
+  lines.push(
+    compared
+      ? 'not detectable: what the holder of the key rewrote after the head that was kept elsewhere'
+      : 'not detectable without a head kept elsewhere (--against): a rollback of the whole directory, a fork, a log rewritten by the holder of the key',
+  )
+  return lines
+}
+
+function verdictOf({ verdict, reason, journalLines }: VerifyReport): string {
+  if (verdict === 'not_intact') return 'NOT INTACT'
+  if (verdict === 'cannot_be_judged') return `cannot be judged: ${reason}`
+  return journalLines > 0
+    ? 'intact'
+    : 'every record that is present is intact; missing records cannot be detected without a journal'
+}
+
+function counted(counts: Readonly<Record<string, number>>): string {
+  return Object.entries(counts)
+    .map(([kind, count]) => `${count} ${kind}`)
+    .join(', ')
+}
+
+const BAR_CELLS = 30
+const BAR_EVERY_MS = 100
+
+/** Shows how far verification is, on a terminal only. */
+function progressBar(io: CliIo) {
+  const { progress } = io
+  if (progress === undefined) return undefined
+  const began = performance.now()
+  let shown = Number.NEGATIVE_INFINITY
+  return {
+    show({ bytes, totalBytes }: VerifyProgress): void {
+      const now = performance.now()
+      if (bytes === 0 || now - shown < BAR_EVERY_MS) return
+      shown = now
+      const share = totalBytes === 0 ? 1 : bytes / totalBytes
+      const bar = '\u2588'.repeat(Math.round(share * BAR_CELLS)).padEnd(BAR_CELLS, '\u2591')
+      const rate = bytes / Math.max(now - began, 1)
+      const left = duration((totalBytes - bytes) / rate)
+      const figures = `${(bytes / 1e6).toFixed(0)} MB  ${(rate / 1e3).toFixed(0)} MB/s  ${left} left`
+      progress(`${bar} ${(share * 100).toFixed(0).padStart(3)} %  ${figures}`)
+    },
+    clear: () => '\r\x1b[K',
+  }
+}
+
+function duration(ms: number): string {
+  const seconds = Math.ceil(ms / 1e3)
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)]
+  const parts = hours > 0 ? [hours, minutes, seconds % 60] : [minutes, seconds % 60]
+  return parts.map((part, at) => (at === 0 ? `${part}` : `${part}`.padStart(2, '0'))).join(':')
+}

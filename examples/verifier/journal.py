@@ -1,0 +1,367 @@
+"""The journal: its lines, and the places of the sealed ranges in the tree."""
+
+import datetime
+import re
+
+from canonical import NotCanonical, canonical
+from keys import Keys, key_id, public_key, strict_base64
+from lines import check_line, lines_of, object_in, same_json
+from merkle import leaf_hash
+
+NAME = "audit.journal"
+PIECE = 4096
+LOG_ID = re.compile(r"[0-9a-f]{32}")
+KEY_ID = re.compile(r"ed25519:[0-9a-f]{64}")
+ORIGIN = re.compile(r"[^\s+\x00-\x1f\x7f-\x9f]{1,255}")
+DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+AT = re.compile(r"(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z", re.ASCII)
+
+
+def is_count(value):
+    return isinstance(value, float) and value.is_integer() and 0 <= value < 2**53
+
+
+def is_text(pattern):
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def is_day(value):
+    if not is_text(DAY)(value):
+        return False
+    try:
+        return datetime.date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def is_instant(value):
+    match = AT.fullmatch(value) if isinstance(value, str) else None
+    return match is not None and is_day(match[1])
+
+
+def is_root(value):
+    data = strict_base64(value) if isinstance(value, str) else None
+    return data is not None and len(data) == 32
+
+
+def is_key(value):
+    return public_key(value) is not None
+
+
+def is_parent(value):
+    return (
+        isinstance(value, dict)
+        and is_text(ORIGIN)(value.get("origin"))
+        and is_count(value.get("size"))
+        and is_root(value.get("root"))
+    )
+
+
+def list_of(*checks):
+    def check(value):
+        return isinstance(value, list) and all(
+            isinstance(item, list) and len(item) == len(checks) and all(map(lambda one, it: one(it), checks, item))
+            for item in value
+        )
+
+    return check
+
+
+def or_null(check):
+    return lambda value: value is None or check(value)
+
+
+COMMON = {
+    "journal": lambda value: value == 1.0 and not isinstance(value, bool),
+    "log_id": is_text(LOG_ID),
+    "leaf": is_count,
+    "root": is_root,
+    "at": is_instant,
+    "key_id": is_text(KEY_ID),
+    "sig": lambda value: isinstance(value, str),
+}
+MEMBERS = {
+    "genesis": {
+        "format": lambda value: value == 1.0 and not isinstance(value, bool),
+        "origin": is_text(ORIGIN),
+        "retention_days": lambda value: isinstance(value, float) and value >= 1,
+        "key": is_key,
+    },
+    "seal": {"ranges": list_of(is_day, is_count, is_count, is_count)},
+    "remove": {"day": is_day, "lines": is_count, "cover": is_root},
+    "fault": {"day": is_day, "sealed": is_count, "found": is_count, "resume": is_count},
+    "key": {},
+    "revoke": {"revoked": is_text(KEY_ID), "until": is_count},
+}
+OPTIONAL = {
+    "genesis": {"parent": is_parent},
+    "seal": {
+        "ends": list_of(is_day, is_count),
+        "keys": list_of(is_key, is_count, or_null(is_count), or_null(is_text(KEY_ID))),
+        "since": is_instant,
+    },
+    "key": {"key": is_key, "retired": is_text(KEY_ID), "until": is_count},
+}
+
+
+def parse_line(data):
+    """A well-formed journal line in canonical form, else None. Its signature is not checked."""
+    line = object_in(data)
+    kind = line.get("kind") if line else None
+    if not isinstance(kind, str) or kind not in MEMBERS:
+        return None
+    if not all(check(line.get(name)) for name, check in {**COMMON, **MEMBERS[kind]}.items()):
+        return None
+    if not all(name not in line or check(line[name]) for name, check in OPTIONAL.get(kind, {}).items()):
+        return None
+    if kind == "key" and ("key" not in line and "retired" not in line or ("retired" in line) != ("until" in line)):
+        return None
+    try:
+        return line if canonical(line).encode("utf-8") == data else None
+    except NotCanonical:
+        return None
+
+
+class State:
+    """What the journal has stated so far."""
+
+    def __init__(self):
+        self.size = 0
+        self.log_id = None
+        self.ends = {}
+        self.removed = set()
+        self.keys = Keys()
+
+    def why_not(self, line):
+        """Why the line does not continue the journal, None where it does."""
+        kind = line["kind"]
+        if (kind == "genesis") != (self.size == 0):
+            return "genesis is the first line, and no other one"
+        if self.size > 0 and line["log_id"] != self.log_id:
+            return "another log"
+        if line["leaf"] != self.size + covered(line):
+            return "leaf"
+        if kind == "seal":
+            return self._why_not_seal(line)
+        if kind == "remove" and line["day"] not in self.ends:
+            return "nothing of the day is sealed"
+        if kind == "fault" and line["sealed"] != self.ends.get(line["day"], 0):
+            return "sealed"
+        return self.why_not_keys(line)
+
+    def _why_not_seal(self, line):
+        ends, before, leaf = dict(self.ends), "", self.size
+        for day, start, end, lines in line["ranges"]:
+            if day in self.removed:
+                return "the day is removed"
+            if day < before:
+                return "days do not ascend"
+            if start != ends.get(day, 0):
+                return "a range does not start where the last one ended"
+            if lines < 1 or end - start < lines:
+                return "an empty range"
+            if leaf // PIECE != (leaf + lines - 1) // PIECE:
+                return "a range crosses a multiple of 4096 leaves"
+            before, ends[day], leaf = day, end, leaf + lines
+        if "ends" in line and not same_json(line["ends"], sorted([day, end] for day, end in ends.items())):
+            return "ends"
+        return None
+
+    def why_not_keys(self, line):
+        kind = line["kind"]
+        if kind == "revoke":
+            return self._why_not_leave(line["revoked"], line["until"], line)
+        if kind not in ("key", "genesis"):
+            return None
+        if "key" in line and key_id(public_key(line["key"])) in self.keys.terms:
+            return "the key has entered before"
+        if kind == "genesis" or "retired" not in line:
+            return None
+        if line["until"] <= line["leaf"]:
+            return "until"
+        return self._why_not_leave(line["retired"], line["until"], line)
+
+    def _why_not_leave(self, name, until, line):
+        if name not in self.keys.terms:
+            return "not a key of the log"
+        signer, signed = line["key_id"], line["leaf"]
+        while signer is not None:
+            if signer == name and signed >= until:
+                return "it takes away the trust in the key that signs it"
+            term = self.keys.terms.get(signer, {"from": 0, "by": None})
+            signed, signer = term["from"] - 1, term["by"]
+        return None
+
+    def apply_keys(self, line):
+        kind = line["kind"]
+        if kind == "genesis":
+            self.keys.enter(public_key(line["key"]), line["leaf"], None)
+        elif kind == "revoke":
+            self.keys.leave(line["revoked"], line["until"])
+        elif kind == "key":
+            if "key" in line:
+                self.keys.enter(public_key(line["key"]), line["leaf"] + 1, line["key_id"])
+            if "retired" in line:
+                self.keys.leave(line["retired"], line["until"])
+
+    def apply(self, line):
+        self.apply_keys(line)
+        for day, _, end, _ in line.get("ranges", []) if line["kind"] == "seal" else []:
+            self.ends[day] = end
+        if line["kind"] == "remove":
+            self.ends.pop(line["day"], None)
+            self.removed.add(line["day"])
+        if line["kind"] == "fault":
+            self.ends[line["day"]] = line["resume"]
+        self.log_id = line["log_id"]
+        self.size = int(line["leaf"]) + 1
+
+
+def covered(line):
+    return int(sum(lines for _, _, _, lines in line["ranges"])) if line["kind"] == "seal" else 0
+
+
+def read_facts(data, given):
+    """
+    Genesis, id of the log, keys and removals; lines that are not rightly signed are passed over. The keys `given` are
+    trusted where the genesis is missing.
+    """
+    state, genesis, log_id, removals = State(), None, None, {}
+    for key in given:
+        state.keys.enter(key, 0, None)
+    for number, (_, raw) in enumerate(lines_of(data)[0], 1):
+        line = parse_line(raw)
+        if line is None:
+            continue
+        log_id = log_id or line["log_id"]
+        keys = state.keys
+        if line["kind"] == "genesis":
+            keys = Keys()
+            keys.enter(public_key(line["key"]), 0, None)
+        if line["log_id"] != log_id or check_line(raw, keys, line["leaf"])[0]:
+            continue
+        if line["kind"] == "genesis":
+            if number > 1:
+                continue
+            genesis, state.keys = line, Keys()
+        if state.why_not_keys(line) is None:
+            state.apply_keys(line)
+        if line["kind"] == "remove":
+            removals[line["day"]] = (number, line)
+    return genesis, log_id, state.keys, removals
+
+
+class AssumedEnds:
+    """After missing lines, the sealed bytes of a day are known again when a line states them."""
+
+    def __init__(self):
+        self.known = None
+
+    def forget(self):
+        self.known = set()
+
+    def assume(self, state, line):
+        if self.known is None:
+            return
+        kind = line["kind"]
+        if kind == "fault":
+            self._set(state, line["day"], line["sealed"])
+        elif kind == "remove":
+            self._set(state, line["day"], state.ends.get(line["day"], 0))
+        elif kind == "seal":
+            for day, start, _, _ in line["ranges"]:
+                self._set(state, day, start)
+            if "ends" in line:
+                stated = dict(line["ends"])
+                for day, end in stated.items():
+                    self._set(state, day, end)
+                for day in list(state.ends):
+                    if day not in self.known and day not in stated:
+                        del state.ends[day]
+                self.known = None
+
+    def _set(self, state, day, end):
+        if day not in self.known and day not in state.removed:
+            state.ends[day] = end
+        self.known.add(day)
+
+
+def walk(data, keys, report):
+    """
+    The usable lines as dicts: number, line, hash, leaf, `first` leaf that it covers, ranges (day, start, end, lines,
+    leaf), `trusted`; and whether ranges are unknown because lines are missing or of no use. `report` takes findings:
+    line number and kind.
+    """
+    state, gaps, entries, ends = State(), [], [], AssumedEnds()
+    damaged = incomplete = False
+    whole, _ = lines_of(data)
+    for number, (_, raw) in enumerate(whole, 1):
+        line = parse_line(raw)
+        if line is None:
+            report(number, check_line(raw, keys, None)[0] or "bad_journal")
+            damaged = True
+            continue
+        failure = check_line(raw, keys, line["leaf"])[0]
+        if failure:
+            report(number, failure)
+        say = (lambda number, kind: None) if failure else report
+        if state.size == 0 and line["kind"] != "genesis":
+            if state.log_id is None and not damaged:
+                report(number, "missing_genesis")
+            state.log_id = line["log_id"]
+            state.keys = keys.given()
+        elif state.size > 0 and line["log_id"] != state.log_id:
+            say(number, "foreign")
+            damaged = damaged or bool(failure)
+            continue
+        leaf = int(line["leaf"])
+        first = leaf - covered(line)
+        if first < state.size:
+            inside = [gap for gap in gaps if gap["from"] <= leaf < gap["to"]]
+            for gap in inside[:1]:
+                gap["explained"] = True
+            say(number, "reordered" if inside else "replayed")
+            damaged = damaged or bool(failure)
+            continue
+        is_gap = first > state.size
+        # A damaged line may state anything; only where it continues the journal is it of use.
+        if failure and (is_gap or state.why_not(line)):
+            damaged = incomplete = True
+            continue
+        if is_gap:
+            explained = damaged or state.size == 0
+            gaps.append({"number": number, "from": state.size, "to": first, "explained": explained})
+            state.size = first
+            ends.forget()
+            incomplete = True
+        ends.assume(state, line)
+        damaged = False
+        ranges, at = [], first
+        if state.why_not(line) and not is_gap:
+            say(number, "bad_journal")
+            # What it seals is not known.
+            incomplete = True
+            ends.forget()
+            state.size, first = leaf + 1, leaf
+        else:
+            state.apply(line)
+            for day, start, end, lines in line["ranges"] if line["kind"] == "seal" else []:
+                ranges.append((day, int(start), int(end), int(lines), at))
+                at += int(lines)
+        entries.append(
+            {
+                "number": number,
+                "line": line,
+                "leaf": leaf,
+                "first": first,
+                "hash": leaf_hash(raw),
+                "ranges": ranges,
+                "trusted": not failure,
+            }
+        )
+    for gap in gaps:
+        if not gap["explained"]:
+            report(gap["number"], "missing_journal")
+    if state.size == 0:
+        report(1, "missing_genesis")
+    return entries, incomplete

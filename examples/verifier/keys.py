@@ -1,0 +1,99 @@
+"""Public keys: their ids, and for which leaves each is trusted."""
+
+import base64
+import binascii
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+PREFIX = "ed25519:"
+NEVER = float("inf")
+
+
+def strict_base64(text):
+    """The bytes, None unless `text` is padded base64 of RFC 4648 §4 without stray bits."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if base64.b64encode(data).decode() == text else None
+
+
+def public_key(line):
+    """The 32 bytes of a public key line, None for another text."""
+    if not isinstance(line, str) or not line.startswith(PREFIX):
+        return None
+    data = strict_base64(line[len(PREFIX) :])
+    return data if data is not None and len(data) == 32 else None
+
+
+def key_id(key):
+    return PREFIX + sha256(key).hexdigest()
+
+
+def has_signed(key, message, signature):
+    if len(signature) != 64:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+        return True
+    except (InvalidSignature, ValueError):
+        return False
+
+
+def read_keys(path):
+    """The keys of a file of public key lines; a ValueError names a line that is none."""
+    keys = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            line = line.strip()
+            if line == "" or line.startswith("#"):
+                continue
+            key = public_key(line)
+            if key is None:
+                raise ValueError(f"{path}:{number} is not a public key line")
+            keys.append(key)
+    return keys
+
+
+class Keys:
+    """Keys with the first leaf that each may sign, and the first that it may not."""
+
+    def __init__(self):
+        self.terms = {}
+
+    def enter(self, key, first, introduced_by):
+        self.terms[key_id(key)] = {"key": key, "from": first, "until": NEVER, "by": introduced_by}
+
+    def leave(self, name, until):
+        term = self.terms.get(name)
+        if term is None or term["until"] <= until:
+            return
+        term["until"] = until
+        # What the key introduced after it was no longer trusted is not trusted either.
+        for other, their in list(self.terms.items()):
+            if their["by"] == name and their["from"] - 1 >= until:
+                self.leave(other, their["from"])
+
+    def at(self, name, leaf):
+        """The key where it may sign `leaf`; with None, where it may sign any leaf."""
+        term = self.terms.get(name)
+        return term["key"] if term and (leaf is None or term["from"] <= leaf < term["until"]) else None
+
+    def all_at(self, leaf):
+        return [term["key"] for name, term in self.terms.items() if self.at(name, leaf)]
+
+    def only(self, trusted):
+        """Those that are among the ids `trusted`, or were introduced by one that is kept."""
+        kept = Keys()
+        for name, term in sorted(self.terms.items(), key=lambda item: item[1]["from"]):
+            if name in trusted or term["by"] in kept.terms:
+                kept.terms[name] = term
+        return kept
+
+    def given(self):
+        """The keys that no line of the journal introduced."""
+        kept = Keys()
+        kept.terms = {name: dict(term) for name, term in self.terms.items() if term["by"] is None}
+        return kept

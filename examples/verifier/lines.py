@@ -1,0 +1,111 @@
+"""Checks one signed line by itself."""
+
+import datetime
+import json
+import re
+
+from canonical import NotCanonical, canonical, parse_object, utf16
+from keys import PREFIX, has_signed, strict_base64
+
+INSTANT = re.compile(
+    r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):([0-5]\d)"
+    r"(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+
+
+def lines_of(data):
+    """Pairs (offset, line) of the whole lines, and the bytes after the last newline."""
+    lines, start = [], 0
+    while (end := data.find(b"\n", start)) >= 0:
+        lines.append((start, data[start:end]))
+        start = end + 1
+    return lines, data[start:]
+
+
+def object_in(line):
+    try:
+        return parse_object(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        return None
+
+
+def check_line(line, keys, leaf, day=None, log_id=None):
+    """The kind of failure (None for a valid line), and the object in the line (None where there is none)."""
+    stored = object_in(line)
+    if stored is None:
+        return "not_json", None
+    signature = stored.get("sig")
+    if not isinstance(signature, str):
+        return "bad_signature", stored
+    message = _cut(line, stored, signature)
+    if message is None or _signature_failure(message, signature, stored, keys, leaf):
+        unsigned = {name: value for name, value in stored.items() if name != "sig"}
+        try:
+            if canonical(stored).encode("utf-8") != line:
+                return "not_canonical", stored
+            message = canonical(unsigned).encode("utf-8")
+        except NotCanonical:
+            return "not_canonical", stored
+        failure = _signature_failure(message, signature, stored, keys, leaf)
+        if failure:
+            return failure, stored
+    if log_id is not None and stored.get("log_id") != log_id:
+        return "foreign", stored
+    if day is not None and utc_day(stored.get("ts")) != day:
+        return "wrong_day", stored
+    return None, stored
+
+
+def _cut(line, stored, signature):
+    """The line without its `sig`, where that stands between its sorted neighbours. If it is signed, it is canonical."""
+    names = list(stored)
+    at = names.index("sig")
+    before, after = names[at - 1] if at > 0 else None, names[at + 1] if at + 1 < len(names) else None
+    if (before is not None and utf16(before) > utf16("sig")) or (after is not None and utf16(after) < utf16("sig")):
+        return None
+    member = f'"sig":"{signature}"'.encode("utf-8", "surrogatepass")
+    start = line.find(member)
+    if start < 1:
+        return None
+    end = start + len(member)
+    if line[start - 1 : start] == b",":
+        start -= 1
+    elif line[end : end + 1] == b",":
+        end += 1
+    return line[:start] + line[end:]
+
+
+def _signature_failure(message, signature, stored, keys, leaf):
+    data = strict_base64(signature[len(PREFIX) :]) if signature.startswith(PREFIX) else None
+    if data is None:
+        return "bad_signature"
+    if "key_id" not in stored:
+        return None if any(has_signed(key, message, data) for key in keys.all_at(leaf)) else "bad_signature"
+    name = stored["key_id"]
+    key = keys.at(name, leaf) if isinstance(name, str) else None
+    if key is None:
+        return "revoked_key" if isinstance(name, str) and name in keys.terms else "unknown_key"
+    return None if has_signed(key, message, data) else "bad_signature"
+
+
+def utc_day(instant):
+    """The day of an ISO 8601 instant in UTC, None where it is none."""
+    match = INSTANT.fullmatch(instant) if isinstance(instant, str) else None
+    if match is None:
+        return None
+    year, month, date, hour, minute = (int(match[group]) for group in range(1, 6))
+    zone = match[6]
+    try:
+        day = datetime.date(year, month, date)
+        minutes = hour * 60 + minute
+        if zone != "Z":
+            offset = int(zone[1:3]) * 60 + int(zone[4:6])
+            minutes += -offset if zone[0] == "+" else offset
+        return (day + datetime.timedelta(days=minutes // 1440)).isoformat()
+    except (ValueError, OverflowError):
+        return None
+
+
+def same_json(left, right):
+    return json.dumps(left) == json.dumps(right)

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""
+Verifies an audit log, written from docs/audit-format.md alone. Needs Python 3.9 or later and the package
+`cryptography` (python3-cryptography). Exit 0: intact, 1: not intact, 2: cannot be judged.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import stat
+import sys
+from hashlib import sha256
+
+import checkpoints
+import journal
+from days import Day, daily
+from keys import key_id, read_keys, strict_base64
+from merkle import aligned_subtrees
+from tree import TreeCheck, stored_leaves
+
+DAILY = re.compile(r"audit-(\d{4}-\d\d-\d\d)\.ndjson", re.ASCII)
+CHECKPOINTS = re.compile(r"audit-(\d{4}-\d\d-\d\d)\.checkpoint", re.ASCII)
+
+
+def days_between(earlier, later):
+    date = datetime.date.fromisoformat
+    return (date(later) - date(earlier)).days
+
+
+class CannotJudge(Exception):
+    """Nothing can be said about the log."""
+
+
+class Verification:
+    def __init__(self, folder, options):
+        self.folder, self.options = folder, options
+        self.findings = []
+        self.days = {}
+        self.covers = {}
+        self.bad_covers = set()
+        self.failed_lines = set()
+        self.journal_lines = 0
+        self.agreed = None
+        self.unnoted = []  # seals, and whether each has a checkpoint
+        self.absent_lines = {}
+        self.incomplete = False  # whether ranges are not known because journal lines are missing
+
+    def report(self, file, line, kind):
+        self.findings.append({"file": file, "line": line, "kind": kind})
+
+    def run(self):
+        names = self.inventory()
+        given = read_keys(self.options.keys) if self.options.keys else self.own_keys()
+        if not given:
+            raise CannotJudge("no public key is known")
+        has_journal = journal.NAME in names
+        data = self.read(journal.NAME) if has_journal else b""
+        genesis, log_id, found, removals = journal.read_facts(data, given)
+        if self.options.keys:
+            found = found.only({key_id(key) for key in given})
+        self.keys, self.removals, self.genesis = found, removals, genesis
+        short = log_id[:16] if log_id else None
+        for name in names:
+            if match := DAILY.fullmatch(name):
+                self.days[match[1]] = Day(match[1], self.read(name), found, short)
+        notes_days = sorted(match[1] for name in names if (match := CHECKPOINTS.fullmatch(name)))
+        if has_journal:
+            size = self.check_tree(data, notes_days)
+        else:
+            size = 0
+        for day in sorted(self.days):
+            stored = self.tree.stored if has_journal else []
+            self.days[day].finish(None if self.incomplete else size, stored, self.report)
+        if not has_journal:
+            names_log = any(day.names_log for day in self.days.values())
+            if not self.options.allow_unsealed or notes_days or names_log:
+                self.report(journal.NAME, 0, "missing_file")
+
+    def inventory(self):
+        try:
+            names = sorted(os.listdir(self.folder))
+        except OSError as error:
+            raise CannotJudge(str(error)) from error
+        ours = [name for name in names if DAILY.fullmatch(name) or CHECKPOINTS.fullmatch(name) or name == journal.NAME]
+        if journal.NAME not in names and self.is_old(names):
+            raise CannotJudge("the log has the old format with checkpoints of each day")
+        for name in ours:
+            if not stat.S_ISREG(os.lstat(os.path.join(self.folder, name)).st_mode):
+                raise CannotJudge(f"{name} is not a regular file")
+        if not ours:
+            raise CannotJudge("there is no log")
+        if not any(CHECKPOINTS.fullmatch(name) or os.path.getsize(os.path.join(self.folder, name)) for name in ours):
+            raise CannotJudge("there are no records")
+        return ours
+
+    def is_old(self, names):
+        if "audit-removed.notes" in names or any(re.fullmatch(r"audit-[\d-]{10}\.tree", name) for name in names):
+            return True
+        first = next((name for name in names if CHECKPOINTS.fullmatch(name)), None)
+        return first is not None and re.match(rb"svc-audit/[^\n/]+/\d{4}-", self.read(first)) is not None
+
+    def own_keys(self):
+        path = os.path.join(self.folder, "public-keys")
+        return read_keys(path) if os.path.exists(path) else []
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
+    def check_tree(self, data, notes_days):
+        self.tree = TreeCheck(stored_leaves(self.folder))
+        origin = self.genesis["origin"] if self.genesis else self.origin_of_checkpoints(notes_days)
+        if self.options.origin and self.options.origin != origin:
+            self.report(journal.NAME, 0, "wrong_origin")
+        notes = self.read_notes(notes_days, origin)
+        against = self.read_against(origin)
+        size = 0
+        entries, self.incomplete = journal.walk(data, self.keys, self.report_line)
+        for entry in entries:
+            self.take_entry(entry, size, notes, against)
+            size = entry["leaf"] + 1
+        self.finish_tree()
+        self.finish_notes(notes, size)
+        for head in against:
+            if head["open"]:
+                self.report(journal.NAME, 0, "forked" if head["note"]["size"] <= size else "rolled_back")
+        for day, cover in self.covers.items():
+            if cover["data"] is not None and cover["used"] != len(cover["data"]):
+                self.report(f"audit-{day}.cover", 0, "bad_cover")
+        return size
+
+    def report_line(self, number, kind):
+        self.failed_lines.add(number)
+        self.report(journal.NAME, number, kind)
+
+    def origin_of_checkpoints(self, days):
+        if not days:
+            return ""
+        first = self.read(f"audit-{days[-1]}.checkpoint").split(b"\n", 1)[0].decode("utf-8", "replace")
+        return first if journal.ORIGIN.fullmatch(first) else ""
+
+    def read_notes(self, days, origin):
+        notes = []
+        for day in days:
+            file = f"audit-{day}.checkpoint"
+            for piece in checkpoints.pieces(self.read(file), origin):
+                if piece["torn"]:
+                    continue
+                if piece["note"] is None or piece["note"]["origin"] != origin:
+                    self.report(file, piece["line"], "bad_checkpoint")
+                    continue
+                failure = checkpoints.signature_failure(piece["note"], self.keys)
+                if failure:
+                    self.report(file, piece["line"], failure)
+                else:
+                    notes.append({"file": file, **piece})
+        notes.sort(key=lambda note: note["note"]["size"])
+        return notes
+
+    def read_against(self, origin):
+        heads = []
+        if not self.options.against:
+            return heads
+        with open(self.options.against, "rb") as file:
+            data = file.read()
+        own = data.split(b"\n", 1)[0].decode("utf-8", "replace")
+        found = [piece for piece in checkpoints.pieces(data, own) if piece["note"]]
+        if not found:
+            raise CannotJudge(f"{self.options.against} holds no checkpoint")
+        for piece in found:
+            failure = checkpoints.signature_failure(piece["note"], self.keys)
+            if piece["note"]["origin"] != origin:
+                self.report(journal.NAME, 0, "wrong_origin")
+            elif failure:
+                self.report(self.options.against, piece["line"], failure)
+            else:
+                heads.append({"note": piece["note"], "open": True})
+        return heads
+
+    def take_entry(self, entry, size, notes, against):
+        self.journal_lines += 1
+        if entry["first"] > size:
+            self.tree.parts.append({"first": size, "end": entry["first"], "roots": None, "kind": "gap"})
+        for day, start, end, lines, leaf in entry["ranges"]:
+            part = {"first": leaf, "end": leaf + lines, "kind": "range", "range": (day, start, end, lines, leaf)}
+            if day in self.days:
+                part["scan"] = self.days[day].scan(start, end, lines, leaf)
+                part["roots"] = part["scan"]["roots"]
+            else:
+                part["roots"] = self.cover_of(day, leaf, lines)
+            self.tree.parts.append(part)
+        line, number, leaf = entry["line"], entry["number"], entry["leaf"]
+        refuted = lambda: self.report_line(number, "inconsistent")
+        root = strict_base64(line["root"])
+        self.settle({"size": leaf, "root": root, "signed": lambda: entry["trusted"], "refuted": refuted})
+        own = [(entry["hash"], 0)]
+        self.tree.parts.append({"first": leaf, "end": leaf + 1, "roots": own, "kind": "line", "entry": entry})
+        self.take_notes(entry, size, notes)
+        for head in against:
+            if head["note"]["size"] == leaf + 1 and head["open"]:
+                fork = lambda head=head: self.fork(head)
+                if self.settle({"size": leaf + 1, "root": head["note"]["root"], "signed": lambda: True, "refuted": fork}):
+                    head["open"] = False
+
+    def fork(self, head):
+        head["open"] = False
+        self.report(journal.NAME, 0, "forked")
+
+    def take_notes(self, entry, before, notes):
+        """The checkpoints up to this journal line; each seal must have one, save the last."""
+        size, noted = entry["leaf"] + 1, False
+        while notes and notes[0]["note"]["size"] <= size:
+            note = notes.pop(0)
+            if note["note"]["size"] == size:
+                noted = True
+                refuted = lambda note=note: self.report(note["file"], note["line"], "inconsistent")
+                claim = {"size": size, "root": note["note"]["root"], "signed": lambda: True, "refuted": refuted}
+                if self.settle(claim):
+                    self.agreed = note
+            elif note["note"]["size"] > entry["first"] or entry["first"] == before:
+                self.report(note["file"], note["line"], "bad_checkpoint")
+        if entry["line"]["kind"] == "seal":
+            self.unnoted.append((entry, noted))
+
+    def finish_notes(self, notes, size):
+        if notes:
+            self.report(journal.NAME, self.journal_lines + 1, "truncated")
+        # A writer that died may leave its last seal without a checkpoint; the next one adds it.
+        days = {entry["line"]["at"][:10] for entry, noted in self.unnoted[:-1] if not noted}
+        for day in sorted(days):
+            age = days_between(day, self.unnoted[-1][0]["line"]["at"][:10])
+            if self.genesis is None or age <= self.genesis["retention_days"]:
+                self.report(f"audit-{day}.checkpoint", 0, "missing_checkpoint")
+        # The first checkpoint follows the genesis and at most one seal.
+        if self.journal_lines > 2 and self.agreed is None and not days:
+            self.report(journal.NAME, 0, "missing_checkpoint")
+
+    def settle(self, claim):
+        settled = self.tree.settle(claim)
+        if settled is None:
+            return False
+        self.commit(*settled, "changed", "intact")
+        return True
+
+    def commit(self, parts, changed, state, others):
+        for part in parts:
+            is_changed = any(part is one for one in changed)
+            if part["kind"] == "line":
+                self.commit_line(part["entry"], is_changed)
+            elif part["kind"] == "range":
+                day = part["range"][0]
+                if day in self.days:
+                    self.days[day].take(part, state if is_changed else others, self.report)
+                else:
+                    self.absent(day, part["range"][3], is_changed)
+
+    def commit_line(self, entry, is_changed):
+        line, number = entry["line"], entry["number"]
+        if is_changed and number not in self.failed_lines:
+            self.report_line(number, "edited")
+        if line["kind"] == "remove":
+            lines = self.days[line["day"]].lines if line["day"] in self.days else self.absent_lines.get(line["day"], 0)
+            if lines != line["lines"] and not self.incomplete:
+                self.report(journal.NAME, number, "bad_journal")
+            age = days_between(line["day"], line["at"][:10])
+            if self.genesis and age <= self.genesis["retention_days"]:
+                self.report(journal.NAME, number, "early_removal")
+        if line["kind"] == "fault":
+            self.report_line(number, "fault")
+            if line["day"] in self.days:
+                self.days[line["day"]].resume(int(line["resume"]))
+
+    def absent(self, day, lines, is_changed):
+        self.absent_lines[day] = self.absent_lines.get(day, 0) + lines
+        if day in self.removals:
+            if is_changed and day not in self.bad_covers:
+                self.bad_covers.add(day)
+                self.report(f"audit-{day}.cover", 0, "bad_cover")
+        elif self.absent_lines[day] == lines:
+            self.report(daily(day), 0, "missing_file")
+
+    def finish_tree(self):
+        """What no signed root has confirmed."""
+        parts = self.tree.parts
+        broken = [part for part in parts if part["roots"] is None]
+        if self.tree.disputed and not broken:
+            ranges = [part["range"][0] for part in parts if part["kind"] == "range"]
+            in_days = [day for day in ranges if day in self.days]
+            line = self.days[in_days[0]].lines + 1 if in_days else 0
+            self.report(daily(ranges[0]) if ranges else journal.NAME, line, "altered")
+        unconfirmed = bool(self.tree.disputed or broken)
+        self.commit(parts, broken, "unlocated", "unconfirmed" if unconfirmed else "intact")
+
+    def cover_of(self, day, leaf, lines):
+        """The hashes that stand for a range of a removed day, None where they are not known."""
+        if day not in self.removals:
+            return None
+        if day not in self.covers:
+            self.covers[day] = {"data": self.read_cover(day), "used": 0}
+        cover, roots = self.covers[day], []
+        if cover["data"] is None:
+            return None
+        for _, level in aligned_subtrees(leaf, leaf + lines):
+            root = cover["data"][cover["used"] : cover["used"] + 32]
+            if len(root) < 32:
+                return None
+            roots.append((root, level))
+            cover["used"] += 32
+        return roots
+
+    def read_cover(self, day):
+        name = f"audit-{day}.cover"
+        kind = "missing_file"
+        if os.path.exists(os.path.join(self.folder, name)):
+            data = self.read(name)
+            if sha256(data).digest() == strict_base64(self.removals[day][1]["cover"]):
+                return data
+            kind = "bad_cover"
+        self.bad_covers.add(day)
+        self.report(name, 0, kind)
+        return None
+
+
+def verify(folder, options):
+    """Verdict, reason and findings."""
+    verdict, reason, verification = "intact", None, Verification(folder, options)
+    try:
+        verification.run()
+        if verification.findings:
+            verdict = "not_intact"
+    except (CannotJudge, OSError, ValueError) as error:
+        verdict, reason, verification.findings = "cannot_be_judged", str(error), []
+    return {"verdict": verdict, "reason": reason, "failures": verification.findings}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--keys", help="file of trusted public key lines")
+    parser.add_argument("--against", help="file with a checkpoint that was kept elsewhere")
+    parser.add_argument("--origin", help="the origin that the log must have")
+    parser.add_argument("--allow-unsealed", action="store_true", help="accept a log without a journal")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    result = verify(options.folder, options)
+    verdict, reason = result["verdict"], result["reason"]
+    if options.json:
+        print(json.dumps(result))
+    else:
+        for finding in result["failures"]:
+            print("{file}:{line}: {kind}".format(**finding), file=sys.stderr)
+        print("not detectable without a head kept elsewhere: a rollback, a fork, a log rewritten by the holder of the key")
+        print(verdict.replace("_", " ") + (f": {reason}" if reason else ""))
+    sys.exit({"intact": 0, "not_intact": 1, "cannot_be_judged": 2}[verdict])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,347 @@
+// The tree of a log as this process knows it: loaded from the newest checkpoint, brought forward over journal lines that
+// follow it, extended by lines of its own. After an error the object is not used again; the next one starts from the
+// files, so leaves that were persisted are never sealed in another way.
+
+import { join } from 'node:path'
+import type { Clock, Logger } from '@svc/core'
+import type { DirectoryLock } from '../files/directory-lock.js'
+import {
+  type FileSystem,
+  openExisting,
+  READ,
+  READ_WRITE,
+  syncFile,
+  writeFully,
+} from '../files/file-system.js'
+import { dayOfInstant } from '../format/day.js'
+import { AuditError } from '../format/errors.js'
+import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
+import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
+import { CompactRange } from '../merkle/compact-range.js'
+import { leafHash } from '../merkle/tree-hash.js'
+import { checkpointText, parseCheckpoint } from '../tree/checkpoint.js'
+import { digestToBase64, encodeJournalLine, hasSigned, signJournalLine } from '../tree/journal-codec.js'
+import type { JournalBody, JournalLine, LineOf } from '../tree/journal-line.js'
+import { JournalState } from '../tree/journal-state.js'
+import { newestCheckpoint, type StoredCheckpoint } from './checkpoint-file.js'
+import { cutTornLine, journalLines, journalSize, offsetOfEnds, readGenesis } from './journal-file.js'
+import { judgeNote, type NoteSigner, signNote } from './note.js'
+import type { NotePiece } from './note-file.js'
+import { appendNote } from './note-tail.js'
+import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
+import { TreeStore, TreeWriter } from './tree-store.js'
+import { unlinked } from './unlinked.js'
+
+export interface TreeParts {
+  readonly dir: string
+  readonly port: FileSystem
+  readonly lock: DirectoryLock
+  readonly logger: Logger
+  readonly clock: Clock
+  /** The writer's own signer first; then one that is being retired. Those whose key is trusted sign. */
+  readonly signers: readonly NoteSigner[]
+}
+
+/** Another process has appended to the journal in the meantime; load the tree again. */
+export class JournalMoved extends Error {
+  constructor() {
+    super('another process has appended to audit.journal in the meantime')
+  }
+}
+
+export class LogTree {
+  readonly genesis: LineOf<'genesis'>
+  state = new JournalState()
+  readonly #parts: TreeParts
+  readonly #inode: number
+  #writer: TreeWriter
+  /** Bytes of the journal whose lines are in the tree. */
+  #journalEnd = 0
+  /** Size of the newest checkpoint. */
+  #checkpointed = 0
+  readonly #covers: CoverOffsets = new Map()
+
+  private constructor(parts: TreeParts, genesis: LineOf<'genesis'>, inode: number) {
+    this.#parts = parts
+    this.genesis = genesis
+    this.#inode = inode
+    this.#writer = this.#writerFor(new CompactRange())
+  }
+
+  /**
+   * Links the newest checkpoint to the tree and the journal, and seals forward what follows it. Without a loss it reads
+   * only the ends of files.
+   *
+   * @throws {AuditError} `log_unlinked`; errors of the disk and the signer.
+   */
+  static async load(parts: TreeParts): Promise<LogTree> {
+    const { port, dir, lock, logger } = parts
+    const genesis = readGenesis(port, dir)
+    if (genesis === undefined) throw unlinked('audit.journal does not begin with a genesis')
+    // Before the journal, so that the journal covers it.
+    const newest = newestCheckpoint(port, dir, genesis.origin)
+    const journal = await lock.run(() => {
+      cutTornLine(port, dir, logger)
+      return journalSize(port, dir)
+    })
+    if (journal === undefined) throw unlinked('audit.journal is missing')
+    const tree = new LogTree(parts, genesis, journal.inode)
+    if (newest !== undefined) await tree.#resume(newest, journal.end)
+    else if (journal.end > encodeJournalLine(genesis).length + 1) {
+      throw unlinked('it has no checkpoint, although more than its genesis was sealed')
+    }
+    await tree.follow()
+    return tree
+  }
+
+  /** Leaves of the tree. */
+  get size(): number {
+    return this.#writer.range.size
+  }
+
+  get writer(): TreeWriter {
+    return this.#writer
+  }
+
+  get store(): TreeStore {
+    return new TreeStore(this.#parts.dir, this.#parts.port)
+  }
+
+  get journalEnd(): number {
+    return this.#journalEnd
+  }
+
+  /** Takes over the lines that others have appended, and signs a checkpoint where the newest line has none. */
+  async follow(): Promise<void> {
+    const { port, dir, lock } = this.#parts
+    const journal = await lock.run(() => journalSize(port, dir))
+    if (journal?.inode !== this.#inode) throw unlinked('audit.journal was replaced')
+    if (journal.end < this.#journalEnd) throw unlinked('audit.journal was cut')
+    if (journal.end > this.#journalEnd) {
+      const from = this.#journalEnd
+      await this.#replay(journal.end)
+      await this.#writer.sync()
+      await this.#persistAgain(from, journal.end)
+    }
+    await this.checkpoint()
+  }
+
+  /** Whether the journal still ends where this object expects. Call under the lock. */
+  requireCurrent(): void {
+    const journal = journalSize(this.#parts.port, this.#parts.dir)
+    if (journal?.inode !== this.#inode || journal.end !== this.#journalEnd) throw new JournalMoved()
+  }
+
+  /** The instant that a line gets now. */
+  now(): string {
+    return new Date(this.#parts.clock.now()).toISOString()
+  }
+
+  /**
+   * Appends a line after the leaves that `writer` has got: first the tree is on disk, then the line.
+   *
+   * @param at from `now()`, where the body depends on it.
+   * @throws {JournalMoved} when another process was faster.
+   */
+  async append(body: JournalBody, at = this.now()): Promise<void> {
+    const leaf = this.size
+    const signer = this.#trusted(leaf)[0]
+    if (signer === undefined) throw this.#noKey()
+    const line = await signJournalLine(
+      {
+        journal: 1,
+        log_id: this.genesis.log_id,
+        leaf,
+        root: digestToBase64(this.#writer.range.root()),
+        at,
+        key_id: signer.keyId,
+        ...body,
+      },
+      signer,
+    )
+    const wrong = this.state.whyNot(line)
+    if (wrong !== undefined) throw refused(body, wrong)
+    const stored = Buffer.concat([encodeJournalLine(line), Buffer.from('\n')])
+    this.#writer.add(leafHash(stored.subarray(0, -1)))
+    await this.#writer.sync()
+    await this.#parts.lock.run(() => {
+      this.requireCurrent()
+      this.#write(stored, this.#journalEnd)
+    })
+    await this.#syncJournal()
+    this.#journalEnd += stored.length
+    this.state.apply(line)
+  }
+
+  /** Signs a checkpoint of the last line, unless it has one. */
+  async checkpoint(): Promise<void> {
+    if (this.#checkpointed === this.size) return
+    const { clock } = this.#parts
+    const { origin } = this.genesis
+    const signers = this.#trusted(this.size - 1)
+    if (signers.length === 0) throw this.#noKey()
+    const text = checkpointText({ origin, size: this.size, root: this.#writer.range.root() })
+    const note = await signNote(text, origin, signers)
+    const day = dayOfInstant(clock.now()) ?? ''
+    const isStale = (newest: readonly NotePiece[]) => newest.some((piece) => this.#isAsNew(piece))
+    await appendNote(this.#parts, origin, checkpointFile(day), note, isStale)
+    this.#checkpointed = this.size
+  }
+
+  /** Whether it is a checkpoint that another process has signed of the last line, or of a later one. */
+  #isAsNew({ note }: NotePiece): boolean {
+    const size = note === undefined ? undefined : parseCheckpoint(note.text)?.size
+    if (note === undefined || size === undefined || size < this.size) return false
+    return judgeNote(note, this.genesis.origin, this.state.keys.allAt(size - 1)).kind === 'verified'
+  }
+
+  async #resume({ head, note }: StoredCheckpoint, end: number): Promise<void> {
+    const { port, dir } = this.#parts
+    const { state, line, offset } = this.#stateAt(head.size, end)
+    if (judgeNote(note, head.origin, state.keys.allAt(head.size - 1)).kind !== 'verified') {
+      throw unlinked('its newest checkpoint is not signed by a key that was trusted then')
+    }
+    const store = new TreeStore(dir, port)
+    const range = store.range(head.size)
+    const isLinked = range?.root() === head.root && store.hashes(0, head.size - 1, 1)[0] === leafHash(line)
+    if (isLinked && range !== undefined) {
+      this.state = state
+      this.#writer = this.#writerFor(range)
+      this.#journalEnd = offset
+    } else {
+      await this.#rebuild(offset)
+      if (this.#writer.range.root() !== head.root) {
+        throw unlinked('its records and journal do not lead to the root of its newest checkpoint')
+      }
+    }
+    this.#checkpointed = head.size
+  }
+
+  /** The state after the journal line that a checkpoint of `size` covers, that line, and the offset after it. */
+  #stateAt(size: number, end: number): { state: JournalState; line: Buffer; offset: number } {
+    const { port, dir } = this.#parts
+    let state: JournalState | undefined
+    for (const stored of journalLines(port, dir, offsetOfEnds(port, dir, end, size - 1), end)) {
+      const { line, start } = stored
+      if (line === undefined) throw unlinked(`byte ${start} of audit.journal begins no journal line`)
+      const resumed = state === undefined ? JournalState.after(line) : undefined
+      if (resumed === undefined) {
+        state ??= new JournalState()
+        const wrong = state.whyNot(line)
+        if (wrong !== undefined) throw unlinked(`the journal line at byte ${start} does not follow: ${wrong}`)
+        state.apply(line)
+      } else {
+        state = resumed
+      }
+      if (state.size === size) return { state, line: Buffer.from(stored.bytes), offset: stored.end }
+      if (state.size > size) break
+    }
+    throw unlinked(`its newest checkpoint has size ${size}, and no journal line is leaf ${size - 1}`)
+  }
+
+  async #rebuild(end: number): Promise<void> {
+    const { dir, logger } = this.#parts
+    logger.warn({ dir }, 'the files of the tree are missing or damaged, and are rebuilt from the log')
+    this.state = new JournalState()
+    this.#writer = this.#writerFor(new CompactRange())
+    this.#journalEnd = 0
+    this.#covers.clear()
+    await this.#replay(end)
+    await this.#writer.sync()
+  }
+
+  /** Verifies the lines up to the byte `end`, hashes their ranges again, and adds all to the tree. */
+  async #replay(end: number): Promise<void> {
+    const { port, dir } = this.#parts
+    for (const stored of journalLines(port, dir, this.#journalEnd, end)) {
+      const where = `the journal line at byte ${stored.start}`
+      const { line } = stored
+      if (line === undefined) throw unlinked(`byte ${stored.start} of audit.journal begins no journal line`)
+      const bytes = Buffer.from(stored.bytes)
+      const wrong = this.state.whyNot(line)
+      if (wrong !== undefined) throw unlinked(`${where} does not follow: ${wrong}`)
+      if (!this.#isSigned(line)) throw unlinked(`${where} is not signed by a key that is trusted there`)
+      if (line.kind === 'seal') await addSealedLeaves(this.#parts, line.ranges, this.#writer, this.#covers)
+      if (digestToBase64(this.#writer.range.root()) !== line.root) {
+        throw unlinked(`the leaves before ${where} do not lead to its root: sealed records were changed`)
+      }
+      this.#writer.add(leafHash(bytes))
+      this.state.apply(line)
+      this.#journalEnd = stored.end
+    }
+  }
+
+  #isSigned(line: JournalLine): boolean {
+    const key =
+      line.kind === 'genesis'
+        ? verifierFromPublicKey(parsePublicKeyLine(line.key))
+        : this.state.keys.at(line.key_id, line.leaf)
+    return key !== undefined && hasSigned(line, key)
+  }
+
+  /** A failed sync may have left the line in memory only, so its bytes are written once more. */
+  async #persistAgain(from: number, end: number): Promise<void> {
+    const { port, dir, lock } = this.#parts
+    await lock.run(() => {
+      const fd = port.openSync(join(dir, JOURNAL_FILE), READ_WRITE)
+      try {
+        const bytes = Buffer.alloc(end - from)
+        const got = port.readSync(fd, bytes, 0, bytes.length, from)
+        if (got !== bytes.length) throw unlinked('audit.journal was cut')
+        writeFully(port, fd, bytes, 0, bytes.length, from)
+      } finally {
+        port.closeSync(fd)
+      }
+    })
+    await this.#syncJournal()
+  }
+
+  /** Writes the line completely or not at all. */
+  #write(bytes: Buffer, offset: number): void {
+    const { port, dir, logger } = this.#parts
+    const file = join(dir, JOURNAL_FILE)
+    const fd = openExisting(port, file, READ_WRITE)
+    if (fd === undefined) throw new JournalMoved()
+    try {
+      writeFully(port, fd, bytes, 0, bytes.length, offset)
+    } catch (error) {
+      try {
+        port.ftruncateSync(fd, offset)
+      } catch (err) {
+        // The next load cuts off the torn line.
+        logger.error({ file, offset, err }, 'a journal line that could not be written was not cut back')
+      }
+      throw error
+    } finally {
+      port.closeSync(fd)
+    }
+  }
+
+  async #syncJournal(): Promise<void> {
+    const { port, dir } = this.#parts
+    const fd = port.openSync(join(dir, JOURNAL_FILE), READ)
+    try {
+      await syncFile(port, fd)
+    } finally {
+      port.closeSync(fd)
+    }
+  }
+
+  #trusted(leaf: number): NoteSigner[] {
+    return this.#parts.signers.filter(({ keyId }) => this.state.keys.at(keyId, leaf) !== undefined)
+  }
+
+  #noKey(): AuditError {
+    const keyId = this.#parts.signers[0]?.keyId ?? 'none'
+    return new AuditError('key_refused', `key ${keyId} is not trusted by the log; see svc keys rotate`)
+  }
+
+  #writerFor(range: CompactRange): TreeWriter {
+    return new TreeWriter(this.#parts.dir, this.#parts.port, range)
+  }
+}
+
+function refused({ kind }: JournalBody, why: string): AuditError {
+  const isOfKeys = kind === 'key' || kind === 'revoke'
+  return new AuditError(isOfKeys ? 'key_refused' : 'log_unlinked', `no ${kind} line can be added: ${why}`)
+}

@@ -1,0 +1,121 @@
+// Removal by retention: a day that is wholly sealed and equal to the tree leaves its cover and a `remove` line.
+
+import { hash } from 'node:crypto'
+import { join } from 'node:path'
+import {
+  FILE_MODE,
+  READ_WRITE_CREATE,
+  syncDirectorySync,
+  syncFile,
+  writeFully,
+} from '../files/file-system.js'
+import { daysBetween } from '../format/day.js'
+import { AuditError } from '../format/errors.js'
+import { coverFile, dailyLog } from '../format/paths.js'
+import { type SealedDay, sealedDays } from './day-ranges.js'
+import { type Hold, isHeld } from './hold.js'
+import type { LogTree, TreeParts } from './log-tree.js'
+import { compareDay } from './sealed-leaves.js'
+
+const MS_PER_DAY = 86_400_000
+/** After a step of the clock, removal waits for so long. */
+const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
+
+export interface RemovalParts extends TreeParts {
+  readonly holds: readonly Hold[]
+  readonly onError: (error: Error) => void
+}
+
+/** Why nothing is removed now; undefined where removal is allowed. */
+export function suspended(tree: LogTree): string | undefined {
+  const since = tree.state.sinceAt(tree.now())
+  if (since === tree.genesis.at) return undefined
+  const confirmedMs = Date.parse(tree.now()) - Date.parse(since)
+  if (confirmedMs >= CONFIRMED_AFTER_MS) return undefined
+  return `the clock stepped by more than 36 hours at ${since}; removal waits until it has run evenly for seven days`
+}
+
+/**
+ * States the removal of `days` in the journal.
+ *
+ * @returns the days whose files may be removed now, also those that were stated before.
+ */
+export async function stateRemoval(
+  parts: RemovalParts,
+  tree: LogTree,
+  days: readonly string[],
+): Promise<string[]> {
+  const { port, dir, logger } = parts
+  await tree.follow()
+  const why = suspended(tree)
+  if (why !== undefined) {
+    logger.warn({ dir }, `files past their retention are kept: ${why}`)
+    return []
+  }
+  const today = tree.now().slice(0, 10)
+  const old = days.filter((day) => daysBetween(day, today) > tree.genesis.retention_days).sort()
+  const sealed = await sealedDays(
+    parts,
+    tree.journalEnd,
+    new Set(old.filter((day) => tree.state.ends.has(day))),
+  )
+  const removable: string[] = []
+  for (const day of old) {
+    if (await isHeld(parts, day, parts.holds)) {
+      logger.info({ day }, 'kept a log past its retention: it is on hold')
+    } else if (tree.state.ends.get(day)) {
+      if (await stateOne(parts, tree, day, sealed.get(day))) removable.push(day)
+    } else if (port.statSync(join(dir, coverFile(day))) || !port.statSync(join(dir, dailyLog(day)))?.size) {
+      // Stated before, by a writer that died; or a day without records.
+      removable.push(day)
+    }
+  }
+  await tree.checkpoint()
+  return removable
+}
+
+async function stateOne(
+  parts: RemovalParts,
+  tree: LogTree,
+  day: string,
+  stated: SealedDay | undefined,
+): Promise<boolean> {
+  const { port, dir, lock, logger, onError } = parts
+  const sealed = tree.state.ends.get(day) ?? 0
+  const isWhole = () => port.statSync(join(dir, dailyLog(day)))?.size === sealed
+  if (!isWhole()) {
+    logger.warn({ day }, 'kept a log past its retention: it is not sealed to its end')
+    return false
+  }
+  const { isEqual, lines, cover } = await compareDay(parts, day, stated?.ranges ?? [], tree.store)
+  if (!isEqual || stated?.hasFault) {
+    const message = `the log of ${day} is past its retention and kept: it is not as it was sealed`
+    onError(new AuditError('log_unlinked', message))
+    if (!stated?.hasFault) await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })
+    return false
+  }
+  const path = join(dir, coverFile(day))
+  await writeCover(parts, `${path}.new`, cover)
+  // From the rename on, appending to the day rejects; so nothing can follow what was compared.
+  const isCovered = await lock.run(() => {
+    tree.requireCurrent()
+    if (!isWhole()) return false
+    port.renameSync(`${path}.new`, path)
+    syncDirectorySync(port, dir)
+    return true
+  })
+  if (!isCovered) return false
+  await tree.append({ kind: 'remove', day, lines, cover: hash('sha256', cover, 'base64') })
+  return true
+}
+
+async function writeCover({ port }: RemovalParts, path: string, cover: Buffer): Promise<void> {
+  const fd = port.openSync(path, READ_WRITE_CREATE, FILE_MODE)
+  try {
+    port.ftruncateSync(fd, 0)
+    writeFully(port, fd, cover, 0, cover.length, 0)
+    await syncFile(port, fd)
+  } finally {
+    port.closeSync(fd)
+  }
+}

@@ -1,0 +1,100 @@
+// Seals what is new: hashes the new lines of each day in slices, so that appending continues, and appends the journal
+// line and the checkpoint.
+
+import { join } from 'node:path'
+import { openExisting, READ, syncFile } from '../files/file-system.js'
+import { AuditError } from '../format/errors.js'
+import { dailyLog } from '../format/paths.js'
+import type { SealBody } from '../tree/journal-line.js'
+import { hourOf } from '../tree/journal-state.js'
+import { RangeCutter } from '../tree/seal-ranges.js'
+import { sealedDays } from './day-ranges.js'
+import { JournalMoved, type LogTree, type TreeParts } from './log-tree.js'
+import { hashLines } from './read-lines.js'
+import { compareDay } from './sealed-leaves.js'
+import { type ChangedDay, type GrownDay, survey } from './survey.js'
+
+// An open log without new records still shows that its clock runs evenly.
+const HEARTBEAT_MS = 24 * 3_600_000
+
+/**
+ * Seals the new lines of all days, and states days whose sealed bytes have changed.
+ *
+ * @param onFault called for each such day.
+ */
+export async function sealNewLines(
+  parts: TreeParts,
+  tree: LogTree,
+  onFault: (error: AuditError) => void,
+): Promise<void> {
+  await stateFaults(parts, tree, onFault)
+  const found = await look(parts, tree)
+  if (found.grown.length > 0) {
+    await sealDays(parts, tree, found.grown)
+  } else if (parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
+    await appendSeal(tree, [])
+  }
+  await tree.checkpoint()
+}
+
+/** Appends a fault for each day whose sealed bytes have changed as far as sizes show it. */
+export async function stateFaults(
+  parts: TreeParts,
+  tree: LogTree,
+  onFault: (error: AuditError) => void,
+): Promise<void> {
+  await tree.follow()
+  const { changed } = await look(parts, tree)
+  for (const day of changed) onFault(await stateFault(parts, tree, day))
+}
+
+function look({ port, dir, lock }: TreeParts, tree: LogTree) {
+  return lock.run(() => {
+    tree.requireCurrent()
+    return survey(port, dir, tree.state.ends)
+  })
+}
+
+async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<void> {
+  const { port, dir } = parts
+  const cutter = new RangeCutter(tree.size)
+  for (const { day, start, end } of grown) {
+    const fd = openExisting(port, join(dir, dailyLog(day)), READ)
+    // Retention in another process has removed it, and said so in the journal.
+    if (fd === undefined) throw new JournalMoved()
+    try {
+      await syncFile(port, fd)
+      cutter.begin(day, start)
+      await hashLines(port, fd, { from: start, to: end }, (leaf, lineEnd) => {
+        tree.writer.add(leaf)
+        cutter.add(lineEnd)
+      })
+    } finally {
+      port.closeSync(fd)
+    }
+  }
+  await appendSeal(tree, cutter.finish())
+}
+
+async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Promise<void> {
+  const { state } = tree
+  const at = tree.now()
+  const isFirstOfHour = state.endsAt === '' || hourOf(at) !== hourOf(state.endsAt)
+  const body: SealBody = { kind: 'seal', ranges }
+  if (!isFirstOfHour) return tree.append(body, at)
+  const ends = state.endsAfter(ranges)
+  return tree.append({ ...body, ends, keys: state.keys.spans(), since: state.sinceAt(at) }, at)
+}
+
+/** Appends a fault. Sealing continues after the lines that are still as they were sealed. */
+async function stateFault(
+  parts: TreeParts,
+  tree: LogTree,
+  { day, sealed, found }: ChangedDay,
+): Promise<AuditError> {
+  const ranges = (await sealedDays(parts, tree.journalEnd, new Set([day]))).get(day)?.ranges ?? []
+  const { equalEnd: resume } = await compareDay(parts, day, ranges, tree.store)
+  await tree.append({ kind: 'fault', day, sealed, found, resume })
+  const what = `the log of ${day} was changed after it was sealed: ${sealed} bytes were sealed, ${found} are there, the first ${resume} unchanged`
+  return new AuditError('log_unlinked', `${what}. A fault is in the journal, and sealing continues after it`)
+}

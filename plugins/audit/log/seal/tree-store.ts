@@ -1,0 +1,166 @@
+// Reads and writes the files of the tree. They are derived: what they hold counts only where it leads to a signed root.
+
+import { dirname, join } from 'node:path'
+import {
+  DIRECTORY_MODE,
+  FILE_MODE,
+  type FileSystem,
+  openExisting,
+  READ,
+  READ_WRITE_CREATE,
+  syncPath,
+  writeFully,
+} from '../files/file-system.js'
+import { systemCode } from '../format/errors.js'
+import { CompactRange, subtreesOf } from '../merkle/compact-range.js'
+import { type Digest, digestFromBytes, nodeHash } from '../merkle/tree-hash.js'
+import { HASH_BYTES, HASHES_PER_FILE, LEVEL_STEP, placeOfHash, TREE_FOLDER } from '../tree/tree-layout.js'
+
+const BUFFERED_HASHES = 2_048
+const UNKNOWN = '\0'.repeat(HASH_BYTES)
+
+export class TreeStore {
+  readonly #dir: string
+  readonly #port: FileSystem
+
+  constructor(dir: string, port: FileSystem) {
+    this.#dir = dir
+    this.#port = port
+  }
+
+  /** `count` hashes of a stored level from `index` on, as far as the file of `index` has them. */
+  hashes(level: number, index: number, count: number): Digest[] {
+    const { path, offset } = placeOfHash(level, index)
+    const fd = openExisting(this.#port, join(this.#dir, path), READ)
+    if (fd === undefined) return []
+    try {
+      const wanted = Math.min(count, HASHES_PER_FILE - (index % HASHES_PER_FILE)) * HASH_BYTES
+      const bytes = Buffer.alloc(wanted)
+      const got = this.#port.readSync(fd, bytes, 0, wanted, offset)
+      const hashes: Digest[] = []
+      for (let at = 0; at + HASH_BYTES <= got; at += HASH_BYTES) hashes.push(digestFromBytes(bytes, at))
+      return hashes
+    } finally {
+      this.#port.closeSync(fd)
+    }
+  }
+
+  /** The root of the complete subtree `index` of `level`; undefined where hashes are missing. */
+  node(level: number, index: number): Digest | undefined {
+    const stored = level - (level % LEVEL_STEP)
+    const count = 2 ** (level - stored)
+    let nodes = this.hashes(stored, index * count, count)
+    if (nodes.length < count || nodes.includes(UNKNOWN)) return undefined
+    while (nodes.length > 1) {
+      const below = nodes
+      nodes = Array.from({ length: below.length / 2 }, (_, i) =>
+        nodeHash(below[2 * i] ?? '', below[2 * i + 1] ?? ''),
+      )
+    }
+    return nodes[0]
+  }
+
+  /** The range of the first `size` leaves; undefined where hashes are missing. */
+  range(size: number): CompactRange | undefined {
+    const roots: Digest[] = []
+    for (const { start, level } of subtreesOf(size)) {
+      const root = this.node(level, start / 2 ** level)
+      if (root === undefined) return undefined
+      roots.push(root)
+    }
+    return CompactRange.of(size, roots)
+  }
+}
+
+interface LevelBuffer {
+  /** Index of the first hash in `bytes`. */
+  index: number
+  filled: number
+  readonly bytes: Buffer
+}
+
+/** Appends leaves to a range, and the hashes that are stored to the files. */
+export class TreeWriter {
+  readonly range: CompactRange
+  readonly #dir: string
+  readonly #port: FileSystem
+  readonly #levels = new Map<number, LevelBuffer>()
+  /** Files and new folders that were written and not synced. */
+  readonly #written = new Set<string>()
+
+  constructor(dir: string, port: FileSystem, range: CompactRange) {
+    this.#dir = dir
+    this.#port = port
+    this.range = range
+  }
+
+  /** Adds a leaf, or a complete subtree of `level` by its root, whose hashes below are not stored. */
+  add(root: Digest, level = 0): void {
+    const { range } = this
+    const at = range.size
+    const end = at + 2 ** level
+    if (level % LEVEL_STEP === 0) this.#put(level, at / 2 ** level, root)
+    range.appendSubtree(root, level, (node, height) => {
+      if (height % LEVEL_STEP === 0) this.#put(height, end / 2 ** height - 1, node)
+    })
+  }
+
+  /** Resolves when all hashes are on disk. */
+  async sync(): Promise<void> {
+    for (const [level, buffer] of this.#levels) this.#flush(level, buffer)
+    for (const path of this.#written) {
+      await syncPath(this.#port, join(this.#dir, path))
+      this.#written.delete(path)
+    }
+  }
+
+  #put(level: number, index: number, hash: Digest): void {
+    const buffer = this.#buffer(level, index)
+    buffer.bytes.write(hash, buffer.filled * HASH_BYTES, 'binary')
+    buffer.filled++
+    const next = buffer.index + buffer.filled
+    if (buffer.filled === BUFFERED_HASHES || next % HASHES_PER_FILE === 0) this.#flush(level, buffer)
+  }
+
+  #buffer(level: number, index: number): LevelBuffer {
+    const known = this.#levels.get(level)
+    if (known !== undefined) {
+      // Subtrees added by their root leave hashes out.
+      if (known.index + known.filled !== index) {
+        this.#flush(level, known)
+        known.index = index
+      }
+      return known
+    }
+    const made = { index, filled: 0, bytes: Buffer.allocUnsafeSlow(BUFFERED_HASHES * HASH_BYTES) }
+    this.#levels.set(level, made)
+    return made
+  }
+
+  #flush(level: number, buffer: LevelBuffer): void {
+    if (buffer.filled === 0) return
+    const { path, offset } = placeOfHash(level, buffer.index)
+    const fd = this.#open(path)
+    try {
+      this.#written.add(path)
+      // A new file's name is durable once its folder is synced.
+      if (offset === 0) for (const folder of [dirname(path), TREE_FOLDER, '']) this.#written.add(folder)
+      writeFully(this.#port, fd, buffer.bytes, 0, buffer.filled * HASH_BYTES, offset)
+    } finally {
+      this.#port.closeSync(fd)
+    }
+    buffer.index += buffer.filled
+    buffer.filled = 0
+  }
+
+  #open(path: string): number {
+    const file = join(this.#dir, path)
+    try {
+      return this.#port.openSync(file, READ_WRITE_CREATE, FILE_MODE)
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error
+      this.#port.mkdirSync(dirname(file), { recursive: true, mode: DIRECTORY_MODE })
+      return this.#port.openSync(file, READ_WRITE_CREATE, FILE_MODE)
+    }
+  }
+}

@@ -1,0 +1,194 @@
+// Encodes, parses, signs and checks journal lines. A stored line is the canonical JSON of the line with `sig`, which
+// signs the canonical JSON without it, as for records.
+
+import type { Signer } from '@svc/core'
+import {
+  Base64Error,
+  CanonicalJsonError,
+  canonicalize,
+  fromBase64,
+  isJsonObject,
+  parseJsonObject,
+  toBase64,
+} from '@svc/core/json'
+import { dayOfInstant } from '../format/day.js'
+import { AuditError, SignerKeyError, signerFailure } from '../format/errors.js'
+import { textOf } from '../format/stored-record.js'
+import { SIGNATURE_BYTES } from '../keys/ed25519.js'
+import { parsePublicKeyLine, type Verifier } from '../keys/public-key.js'
+import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
+import type { JournalKind, JournalLine, ParentHead, UnsignedJournalLine } from './journal-line.js'
+
+const SIGNATURE_PREFIX = 'ed25519:'
+const LOG_ID = /^[0-9a-f]{32}$/
+const KEY_ID = /^ed25519:[0-9a-f]{64}$/
+/**
+ * A checkpoint's origin, which is also its key's name: no space, no plus sign, no control character. It has a dot, so
+ * no other line of a note is like it.
+ */
+const ORIGIN = /^(?=[^.]*\.)[^\s+\p{Cc}]{1,255}$/u
+
+type Check = (value: unknown) => boolean
+
+const isCount: Check = (value) => Number.isSafeInteger(value) && Number(value) >= 0
+const isText = (pattern: RegExp): Check => {
+  return (value) => typeof value === 'string' && pattern.test(value)
+}
+export const isDay = (value: unknown): value is string =>
+  typeof value === 'string' && dayOfInstant(Date.parse(`${value}T00:00Z`)) === value
+const isInstant: Check = (value) => {
+  if (typeof value !== 'string') return false
+  const ms = Date.parse(value)
+  return dayOfInstant(ms) !== undefined && new Date(ms).toISOString() === value
+}
+const isRoot: Check = (value) => typeof value === 'string' && digestFromBase64(value) !== undefined
+const orNull = (check: Check): Check => {
+  return (value) => value === null || check(value)
+}
+const isListOf = (check: Check): Check => {
+  return (value) => Array.isArray(value) && value.every((item: unknown) => check(item))
+}
+const isTuple = (...checks: readonly Check[]): Check => {
+  return (value) =>
+    Array.isArray(value) && value.length === checks.length && checks.every((check, at) => check(value[at]))
+}
+const isPublicKey: Check = (value) => {
+  if (typeof value !== 'string') return false
+  try {
+    parsePublicKeyLine(value)
+    return true
+  } catch (error) {
+    if (error instanceof SignerKeyError) return false
+    throw error
+  }
+}
+
+/** Whether `value` is the head of a parent. */
+export function isParent(value: unknown): value is ParentHead {
+  return isJsonObject(value) && isOrigin(value['origin']) && isCount(value['size']) && isRoot(value['root'])
+}
+
+const COMMON: Record<string, Check> = {
+  journal: (value) => value === 1,
+  log_id: isText(LOG_ID),
+  leaf: isCount,
+  root: isRoot,
+  at: isInstant,
+  key_id: isText(KEY_ID),
+  sig: (value) => typeof value === 'string',
+}
+
+const MEMBERS: Record<JournalKind, Record<string, Check>> = {
+  genesis: {
+    format: (value) => value === 1,
+    origin: isOrigin,
+    retention_days: (value) => typeof value === 'number' && value >= 1,
+    key: isPublicKey,
+  },
+  seal: { ranges: isListOf(isTuple(isDay, isCount, isCount, isCount)) },
+  remove: { day: isDay, lines: isCount, cover: isRoot },
+  fault: { day: isDay, sealed: isCount, found: isCount, resume: isCount },
+  key: {},
+  revoke: { revoked: isText(KEY_ID), until: isCount },
+}
+
+const OPTIONAL: Partial<Record<JournalKind, Record<string, Check>>> = {
+  genesis: { parent: isParent },
+  seal: {
+    ends: isListOf(isTuple(isDay, isCount)),
+    keys: isListOf(isTuple(isPublicKey, isCount, orNull(isCount), orNull(isText(KEY_ID)))),
+    since: isInstant,
+  },
+  key: { key: isPublicKey, retired: isText(KEY_ID), until: isCount },
+}
+
+/** Whether `value` can be the origin of a log. */
+export function isOrigin(value: unknown): value is string {
+  return typeof value === 'string' && ORIGIN.test(value)
+}
+
+/** The first member that is missing or wrong; undefined for a well-formed line. Unknown members are ignored. */
+export function wrongMember(value: Record<string, unknown>): string | undefined {
+  const { kind } = value
+  if (typeof kind !== 'string' || !isKind(kind)) return 'kind'
+  for (const [name, check] of Object.entries({ ...COMMON, ...MEMBERS[kind] })) {
+    if (!check(value[name])) return name
+  }
+  for (const [name, check] of Object.entries(OPTIONAL[kind] ?? {})) {
+    if (value[name] !== undefined && !check(value[name])) return name
+  }
+  if (kind !== 'key') return undefined
+  if (value['key'] === undefined && value['retired'] === undefined) return 'key'
+  return (value['retired'] === undefined) === (value['until'] === undefined) ? undefined : 'until'
+}
+
+function isKind(kind: string): kind is JournalKind {
+  return Object.hasOwn(MEMBERS, kind)
+}
+
+function isLine(value: Record<string, unknown>): value is Record<string, unknown> & JournalLine {
+  return wrongMember(value) === undefined
+}
+
+/**
+ * Parses a stored line without its newline; undefined unless it is a well-formed journal line in canonical form. Its
+ * signature is not checked.
+ */
+export function parseJournalLine(bytes: Uint8Array): JournalLine | undefined {
+  const text = textOf(bytes)
+  const value = text === undefined ? undefined : parseJsonObject(text)
+  if (value === undefined || !isLine(value)) return undefined
+  try {
+    return canonicalize(value) === text ? value : undefined
+  } catch (error) {
+    if (error instanceof CanonicalJsonError) return undefined
+    throw error
+  }
+}
+
+/** The stored line without its newline. */
+export function encodeJournalLine(line: JournalLine): Buffer {
+  return Buffer.from(canonicalize(line))
+}
+
+/** @throws {AuditError} `signer_failed`. */
+export async function signJournalLine(line: UnsignedJournalLine, signer: Signer): Promise<JournalLine> {
+  const message = Buffer.from(canonicalize(line))
+  let sig: Uint8Array
+  try {
+    sig = signer.signAsync === undefined ? signer.sign(message) : await signer.signAsync(message)
+  } catch (error) {
+    throw signerFailure(error)
+  }
+  if (sig.length !== SIGNATURE_BYTES) {
+    throw new AuditError('signer_failed', `the signer gave ${sig.length} bytes, a signature has 64`)
+  }
+  return { ...line, sig: SIGNATURE_PREFIX + toBase64(sig) }
+}
+
+/** Whether `key`, which must be the one that the line names, has signed it. */
+export function hasSigned(line: JournalLine, key: Verifier): boolean {
+  const { sig, ...unsigned } = line
+  if (key.keyId !== line.key_id || !sig.startsWith(SIGNATURE_PREFIX)) return false
+  const bytes = decodeBase64(sig.slice(SIGNATURE_PREFIX.length))
+  return bytes !== undefined && key.verify(Buffer.from(canonicalize(unsigned)), bytes)
+}
+
+export function digestToBase64(digest: Digest): string {
+  return toBase64(digestToBytes(digest))
+}
+
+/** Undefined unless `text` is the strict base64 of 32 bytes. */
+export function digestFromBase64(text: string): Digest | undefined {
+  const bytes = decodeBase64(text)
+  return bytes?.length === DIGEST_BYTES ? digestFromBytes(bytes) : undefined
+}
+
+function decodeBase64(text: string): Uint8Array | undefined {
+  try {
+    return fromBase64(text)
+  } catch (error) {
+    if (error instanceof Base64Error) return undefined
+    throw error
+  }
+}

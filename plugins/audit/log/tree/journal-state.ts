@@ -1,0 +1,119 @@
+// What the journal states, line by line: the size of the tree, the sealed bytes of each day, the keys. Checks that a
+// line continues the ones before it; hashes and signatures are the caller's.
+
+import type { JournalLine, LineOf, SealRange } from './journal-line.js'
+import { KeyHistory } from './key-history.js'
+import { LEAVES_PER_PIECE, type PlacedRange, placeRanges } from './seal-ranges.js'
+
+const MAX_STEP_MS = 36 * 3_600_000
+
+export class JournalState {
+  /** Leaves up to and including the last journal line. */
+  size = 0
+  logId = ''
+  /** Sealed bytes of each day that is not removed. */
+  ends: Map<string, number> = new Map()
+  /** Removed days; only those since the line where this state began. */
+  removed: Set<string> = new Set()
+  keys = new KeyHistory()
+  /** `at` of the last line. */
+  lastAt = ''
+  /** `at` of the first line after the last step of more than 36 hours in either direction. */
+  since = ''
+  /** `at` of the last seal with `ends`. */
+  endsAt = ''
+
+  /** The state after a seal that carries `ends`; undefined for another line. */
+  static after(line: JournalLine): JournalState | undefined {
+    if (line.kind !== 'seal') return undefined
+    const { ends, keys, since } = line
+    if (ends === undefined || keys === undefined || since === undefined) return undefined
+    const state = new JournalState()
+    state.size = line.leaf + 1
+    state.logId = line.log_id
+    state.ends = new Map(ends)
+    state.keys = KeyHistory.of(keys)
+    state.lastAt = line.at
+    state.since = since
+    state.endsAt = line.at
+    return state
+  }
+
+  /** Why `line` does not continue the journal; undefined where it does. Signature and root are not checked. */
+  whyNot(line: JournalLine): string | undefined {
+    if ((line.kind === 'genesis') !== (this.size === 0)) return 'genesis is the first line, and no other one'
+    if (this.size > 0 && line.log_id !== this.logId) return `it belongs to log ${line.log_id}`
+    const covered = line.kind === 'seal' ? line.ranges.reduce((sum, [, , , lines]) => sum + lines, 0) : 0
+    if (line.leaf !== this.size + covered) {
+      return `it is leaf ${line.leaf}, and its ranges lead to ${this.size + covered}`
+    }
+    if (line.kind === 'seal') return this.#whyNotSeal(line)
+    if (line.kind === 'remove' && !this.ends.has(line.day)) return `nothing of ${line.day} is sealed`
+    if (line.kind === 'fault' && line.sealed !== (this.ends.get(line.day) ?? 0)) {
+      return `${this.ends.get(line.day) ?? 0} bytes of ${line.day} were sealed, not ${line.sealed}`
+    }
+    return this.keys.whyNot(line)
+  }
+
+  /**
+   * Takes the effect of a line that continues the journal and whose signature is checked.
+   *
+   * @returns the ranges of a seal, placed in the tree.
+   */
+  apply(line: JournalLine): PlacedRange[] {
+    this.keys.apply(line)
+    const placed = line.kind === 'seal' ? placeRanges(line.ranges, this.size) : []
+    for (const { day, end } of placed) this.ends.set(day, end)
+    if (line.kind === 'remove') {
+      this.ends.delete(line.day)
+      this.removed.add(line.day)
+    }
+    if (line.kind === 'fault') this.ends.set(line.day, line.resume)
+    this.since = this.sinceAt(line.at)
+    this.lastAt = line.at
+    if (line.kind === 'seal' && line.ends !== undefined) this.endsAt = line.at
+    this.logId = line.log_id
+    this.size = line.leaf + 1
+    return placed
+  }
+
+  /** What `since` is for a line at `at`. */
+  sinceAt(at: string): string {
+    if (this.lastAt === '') return at
+    return Math.abs(Date.parse(at) - Date.parse(this.lastAt)) > MAX_STEP_MS ? at : this.since
+  }
+
+  /** `ends` after sealing `ranges`, days ascending. */
+  endsAfter(ranges: readonly SealRange[]): [string, number][] {
+    const ends = new Map(this.ends)
+    for (const [day, , end] of ranges) ends.set(day, end)
+    return [...ends].sort(([a], [b]) => (a < b ? -1 : 1))
+  }
+
+  #whyNotSeal(line: LineOf<'seal'>): string | undefined {
+    const ends = new Map(this.ends)
+    let before = ''
+    for (const { day, start, end, lines, leaf } of placeRanges(line.ranges, this.size)) {
+      if (this.removed.has(day)) return `${day} is removed`
+      if (day < before) return `its range of ${day} stands after one of ${before}`
+      before = day
+      const expected = ends.get(day) ?? 0
+      if (start !== expected) return `its range of ${day} starts at byte ${start}, not at ${expected}`
+      if (lines < 1 || end - start < lines) return `its range of ${day} at byte ${start} is empty`
+      if (Math.floor(leaf / LEAVES_PER_PIECE) !== Math.floor((leaf + lines - 1) / LEAVES_PER_PIECE)) {
+        return `its range of ${day} at byte ${start} crosses a multiple of ${LEAVES_PER_PIECE} leaves`
+      }
+      ends.set(day, end)
+    }
+    if (line.ends === undefined) return undefined
+    const stated = JSON.stringify(line.ends)
+    return stated === JSON.stringify(this.endsAfter(line.ranges))
+      ? undefined
+      : 'its ends are not those of its ranges and the lines before'
+  }
+}
+
+/** The hour of an instant in UTC, which decides whether a seal carries `ends`. */
+export function hourOf(at: string): string {
+  return at.slice(0, 13)
+}

@@ -1,0 +1,84 @@
+// What the journal states about the whole log: its identity, its keys and removed days. Read before anything is
+// judged, because a key or a day may be withdrawn by a later line.
+
+import { linesOf } from '../files/lines.js'
+import { keyIdOf, parsePublicKeyLine } from '../keys/public-key.js'
+import { hasSigned, parseJournalLine } from '../tree/journal-codec.js'
+import type { JournalLine, KeySpan, LineOf } from '../tree/journal-line.js'
+import { KeyHistory } from '../tree/key-history.js'
+
+export interface Removal {
+  /** Of the journal line, counted from 1. */
+  readonly number: number
+  readonly line: LineOf<'remove'>
+}
+
+export interface JournalFacts {
+  readonly genesis: LineOf<'genesis'> | undefined
+  /** Of the first line that can be read. */
+  readonly logId: string | undefined
+  /** Every key that a valid line introduced. */
+  readonly spans: readonly KeySpan[]
+  readonly removals: ReadonlyMap<string, Removal>
+}
+
+const SEAL = '"kind":"seal"'
+
+/**
+ * Reads the first `size` bytes of the journal. Lines with a wrong signature are passed over.
+ *
+ * @param given keys that are trusted where the genesis is missing.
+ */
+export async function journalFacts(
+  path: string,
+  size: number,
+  given: readonly KeySpan[],
+): Promise<JournalFacts> {
+  let history = KeyHistory.of(given)
+  const removals = new Map<string, Removal>()
+  let genesis: LineOf<'genesis'> | undefined
+  let logId: string | undefined
+  let offset = 0
+  for await (const { bytes, number, complete } of linesOf(path)) {
+    offset += bytes.length + 1
+    if (offset > size || !complete) break
+    // Nearly all lines are seals, which state none of this.
+    if (logId !== undefined && bytes.includes(SEAL)) continue
+    const line = parseJournalLine(Buffer.from(bytes))
+    if (line === undefined) continue
+    logId ??= line.log_id
+    if (line.log_id !== logId || !isSigned(line, history)) continue
+    if (line.kind === 'genesis') {
+      if (number > 1) continue
+      genesis = line
+      history = new KeyHistory()
+    }
+    if (line.kind === 'remove') removals.set(line.day, { number, line })
+    if (history.whyNot(line) === undefined) history.apply(line)
+  }
+  return { genesis, logId, spans: history.spans(), removals }
+}
+
+function isSigned(line: JournalLine, history: KeyHistory): boolean {
+  const own = line.kind === 'genesis' ? KeyHistory.of([[line.key, 0, null, null]]) : history
+  const key = own.at(line.key_id, line.leaf)
+  return key !== undefined && hasSigned(line, key)
+}
+
+/**
+ * The spans of the keys that lead back to a trusted one: a key is trusted where it is among `trusted`, or was
+ * introduced by a trusted key.
+ */
+export function trustedSpans(
+  spans: readonly KeySpan[],
+  trusted: ReadonlySet<string> | undefined,
+): readonly KeySpan[] {
+  if (trusted === undefined) return spans
+  const known = new Set<string>()
+  return spans.filter(([line, , , by]) => {
+    const keyId = keyIdOf(parsePublicKeyLine(line))
+    const isTrusted = trusted.has(keyId) || (by !== null && known.has(by))
+    if (isTrusted) known.add(keyId)
+    return isTrusted
+  })
+}

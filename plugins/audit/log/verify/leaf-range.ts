@@ -1,0 +1,64 @@
+// A range of leaves in O(log n): the roots of the fewest aligned complete subtrees that tile it. Ranges are hashed on
+// threads and joined in order; one from leaf 0 has the root of its tree.
+
+import { type Digest, EMPTY_ROOT, nodeHash } from '../merkle/tree-hash.js'
+
+export interface SubtreeRoot {
+  readonly root: Digest
+  /** It covers `2^level` leaves. */
+  readonly level: number
+}
+
+export class LeafRange {
+  #subtrees: SubtreeRoot[] = []
+  #end: number
+
+  constructor(readonly start = 0) {
+    this.#end = start
+  }
+
+  /** Index after the last leaf. */
+  get end(): number {
+    return this.#end
+  }
+
+  /** In the order of their leaves. */
+  get subtrees(): readonly SubtreeRoot[] {
+    return this.#subtrees
+  }
+
+  copy(): LeafRange {
+    const copy = new LeafRange(this.start)
+    copy.#end = this.#end
+    copy.#subtrees = [...this.#subtrees]
+    return copy
+  }
+
+  /** Appends a complete subtree, whose first leaf is a multiple of its size; by default one leaf. */
+  append(root: Digest, level = 0): void {
+    const width = 2 ** level
+    if (this.#end % width !== 0) throw new RangeError(`no subtree of ${width} leaves begins at ${this.#end}`)
+    this.#end += width
+    let top: SubtreeRoot = { root, level }
+    for (let left = this.#subtrees.at(-1); left?.level === top.level; left = this.#subtrees.at(-1)) {
+      if (this.#end % 2 ** (top.level + 1) !== 0) break
+      this.#subtrees.pop()
+      top = { root: nodeHash(left.root, top.root), level: top.level + 1 }
+    }
+    this.#subtrees.push(top)
+  }
+
+  appendAll(subtrees: readonly SubtreeRoot[]): void {
+    for (const { root, level } of subtrees) this.append(root, level)
+  }
+
+  /** The root of the tree over `[0, end)` (RFC 6962 §2.1). */
+  root(): Digest {
+    if (this.start !== 0) throw new RangeError('only a range from leaf 0 has the root of a tree')
+    const subtrees = this.#subtrees
+    let root = subtrees.at(-1)?.root
+    if (root === undefined) return EMPTY_ROOT
+    for (let at = subtrees.length - 2; at >= 0; at--) root = nodeHash(subtrees[at]?.root ?? '', root)
+    return root
+  }
+}

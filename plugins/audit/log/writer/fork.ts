@@ -1,0 +1,150 @@
+// What to do with a directory that was copied or cannot be continued: go on as the log that it was, or begin another one
+// that names it as its parent. Both replace the lock file, so that a writer that still runs stops.
+
+import { join } from 'node:path'
+import { canonicalize, parseJsonObject } from '@svc/core/json'
+import {
+  CREATE_NEW,
+  DIRECTORY_MODE,
+  FILE_MODE,
+  type FileSystem,
+  nodeFileSystem,
+  openExisting,
+  READ_WRITE,
+  readExisting,
+  syncDirectorySync,
+  writeFully,
+} from '../files/file-system.js'
+import { tryLock, unlock } from '../files/kernel-lock.js'
+import { AuditError } from '../format/errors.js'
+import {
+  dayOfCheckpointFile,
+  FORK_FILE,
+  INTENTS_FOLDER,
+  JOURNAL_FILE,
+  LOCK_FILE,
+  SEAL_LOCK_FILE,
+} from '../format/paths.js'
+import { newestCheckpoint } from '../seal/checkpoint-file.js'
+import { readGenesis } from '../seal/journal-file.js'
+import { digestToBase64, isParent } from '../tree/journal-codec.js'
+import type { ParentHead } from '../tree/journal-line.js'
+import { encodeLockOwner, OWNER_OFFSET } from '../tree/lock-content.js'
+
+const UNMARKED = Buffer.from('-'.padEnd(OWNER_OFFSET - 1).concat('\n'))
+const STAYS = new Set([LOCK_FILE, SEAL_LOCK_FILE, FORK_FILE, INTENTS_FOLDER])
+
+/**
+ * Continues the log in `dir` after it was copied, restored or moved. Only where the original is gone: two copies that are
+ * continued are two histories of one log, and a witness or `verify --against` finds that.
+ *
+ * @returns the id of the log.
+ * @throws {AuditError} `not_found` where there is no log.
+ */
+export function resumeLog(dir: string, port: FileSystem = nodeFileSystem): string {
+  const genesis = readGenesis(port, dir)
+  if (genesis === undefined) throw new AuditError('not_found', `${dir} holds no audit.journal with a genesis`)
+  replaceLock(port, dir, genesis.log_id)
+  return genesis.log_id
+}
+
+/** Where the parent's files are, and its newest head. */
+export interface Fork {
+  readonly parent: ParentHead
+  /** Relative to the directory. */
+  readonly folder: string
+}
+
+/**
+ * Moves the log in `dir` to a folder in it, where it can be verified. The next writer begins a log that names the moved one as
+ * its parent. Can be repeated after a crash.
+ *
+ * @throws {AuditError} `not_found` where there is no checkpoint to name.
+ */
+export function forkLog(dir: string, port: FileSystem = nodeFileSystem): Fork {
+  const parent = readParent(port, dir) ?? newestHead(port, dir)
+  if (parent === undefined) {
+    throw new AuditError('not_found', `${dir} holds no checkpoint that a new log could name as its parent`)
+  }
+  const folder = `parent-${parent.root.replaceAll(/[^A-Za-z0-9]/g, '').slice(0, 16)}`
+  replaceLock(port, dir, undefined)
+  replaceFile(port, dir, FORK_FILE, Buffer.from(`${canonicalize(parent)}\n`))
+  port.mkdirSync(join(dir, folder), { recursive: true, mode: DIRECTORY_MODE })
+  const moved = port.readdirSync(dir).filter((name) => !STAYS.has(name) && !name.startsWith('parent-'))
+  // The journal last: while it is here, no writer opens the directory.
+  for (const name of moved.sort((a, b) => Number(a === JOURNAL_FILE) - Number(b === JOURNAL_FILE))) {
+    port.renameSync(join(dir, name), join(dir, folder, name))
+  }
+  syncDirectorySync(port, join(dir, folder))
+  syncDirectorySync(port, dir)
+  return { parent, folder }
+}
+
+/** What `forkLog` left for the genesis of the new log. */
+export function readParent(port: FileSystem, dir: string): ParentHead | undefined {
+  const text = readExisting(port, join(dir, FORK_FILE), (fd) => {
+    const bytes = Buffer.alloc(port.fstatSync(fd).size)
+    port.readSync(fd, bytes, 0, bytes.length, 0)
+    return bytes.toString()
+  })
+  const value = text === undefined ? undefined : parseJsonObject(text)
+  return value !== undefined && isParent(value) ? value : undefined
+}
+
+function newestHead(port: FileSystem, dir: string): ParentHead | undefined {
+  const origin = readGenesis(port, dir)?.origin ?? originOfCheckpoints(port, dir)
+  const head = origin === undefined ? undefined : newestCheckpoint(port, dir, origin)?.head
+  return head && { origin: head.origin, size: head.size, root: digestToBase64(head.root) }
+}
+
+/** Where the genesis cannot be read: the first line of the newest checkpoint file. */
+function originOfCheckpoints(port: FileSystem, dir: string): string | undefined {
+  const newest = port
+    .readdirSync(dir)
+    .filter((name) => dayOfCheckpointFile(name) !== undefined)
+    .sort()
+    .at(-1)
+  if (newest === undefined) return undefined
+  return readExisting(port, join(dir, newest), (fd) => {
+    const bytes = Buffer.alloc(1_024)
+    const got = port.readSync(fd, bytes, 0, bytes.length, 0)
+    return bytes.toString('utf8', 0, got).split('\n')[0]
+  })
+}
+
+/** Puts a new lock file in the place of the old one. A writer that runs finds out and stops. */
+function replaceLock(port: FileSystem, dir: string, logId: string | undefined): void {
+  // The writer that seals holds the second one for its life.
+  for (const name of [LOCK_FILE, SEAL_LOCK_FILE]) {
+    const fd = openExisting(port, join(dir, name), READ_WRITE)
+    if (fd === undefined) continue
+    const isFree = tryLock(fd)
+    if (isFree) unlock(fd)
+    port.closeSync(fd)
+    if (!isFree) throw new AuditError('lock_failed', `a writer is at work in ${dir}; stop it first`)
+  }
+  replaceFile(port, dir, LOCK_FILE, (inode) =>
+    logId === undefined ? UNMARKED : Buffer.concat([UNMARKED, encodeLockOwner({ inode, logId })]),
+  )
+}
+
+/** Replaces a file atomically. */
+function replaceFile(
+  port: FileSystem,
+  dir: string,
+  name: string,
+  content: Buffer | ((inode: string) => Buffer),
+): void {
+  const path = join(dir, `${name}.new`)
+  port.rmSync(path, { recursive: false, force: true })
+  const fd = port.openSync(path, CREATE_NEW, FILE_MODE)
+  try {
+    const bytes = typeof content === 'function' ? content(String(port.fstatSync(fd).ino)) : content
+    writeFully(port, fd, bytes, 0, bytes.length, 0)
+    port.fsyncSync(fd)
+  } finally {
+    port.closeSync(fd)
+  }
+  port.renameSync(path, join(dir, name))
+  syncDirectorySync(port, dir)
+}

@@ -1,0 +1,124 @@
+// Which log a directory holds, and whether this is the original. A new log gets its genesis here.
+
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { Clock } from '@svc/core'
+import type { DirectoryLock } from '../files/directory-lock.js'
+import {
+  FILE_MODE,
+  type FileSystem,
+  READ_WRITE_CREATE,
+  syncDirectorySync,
+  writeFully,
+} from '../files/file-system.js'
+import { AuditError } from '../format/errors.js'
+import {
+  dayOfCheckpointFile,
+  dayOfCoverFile,
+  dayOfDailyLog,
+  FORK_FILE,
+  JOURNAL_FILE,
+} from '../format/paths.js'
+import { publicKeyLine } from '../keys/public-key.js'
+import { EMPTY_ROOT } from '../merkle/tree-hash.js'
+import { journalSize, readGenesis } from '../seal/journal-file.js'
+import type { NoteSigner } from '../seal/note.js'
+import { unlinked } from '../seal/unlinked.js'
+import { defaultOrigin } from '../tree/checkpoint.js'
+import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/journal-codec.js'
+import type { JournalLine, LineOf } from '../tree/journal-line.js'
+import { readParent } from './fork.js'
+
+type Genesis = LineOf<'genesis'>
+
+export interface IdentityParts {
+  readonly dir: string
+  readonly port: FileSystem
+  readonly lock: DirectoryLock
+}
+
+/**
+ * The genesis of the log; undefined where a new one may begin. Call under the lock.
+ *
+ * @throws {AuditError} `old_format`, `log_copied`, `log_unlinked`.
+ */
+export function identify({ dir, port, lock }: IdentityParts): Genesis | undefined {
+  const genesis = readGenesis(port, dir)
+  if (genesis === undefined) {
+    const left = port.readdirSync(dir).find(isOfLog)
+    if (lock.owner() === undefined && left !== undefined && !journalSize(port, dir)) {
+      throw new AuditError(
+        'old_format',
+        `${dir} holds a log without audit.journal, of an earlier format or written without checkpoints, which cannot be continued: begin in an empty directory`,
+      )
+    }
+    if (left !== undefined || journalSize(port, dir)?.end) {
+      throw unlinked('audit.journal is missing or does not begin with a genesis')
+    }
+    return undefined
+  }
+  if (lock.ownedLog() !== genesis.log_id) {
+    throw new AuditError(
+      'log_copied',
+      `${dir} is a copy or was restored, or its .svc-lock was replaced: continue it where the original is gone (svc audit resume), or begin a log that names it as its parent (svc audit fork)`,
+    )
+  }
+  return genesis
+}
+
+function isOfLog(name: string): boolean {
+  return [dayOfDailyLog, dayOfCheckpointFile, dayOfCoverFile].some((dayOf) => dayOf(name) !== undefined)
+}
+
+/** The genesis of the log, which begins where there is none. */
+export async function beginOrContinue(
+  parts: IdentityParts & { readonly signer: NoteSigner; readonly clock: Clock },
+  settings: { readonly origin?: string | undefined; readonly retentionDays: number },
+): Promise<Genesis> {
+  const { dir, port, lock, signer, clock } = parts
+  const found = await lock.run(() => identify(parts))
+  if (found !== undefined) return found
+  const logId = randomBytes(16).toString('hex')
+  const parent = readParent(port, dir)
+  const line: JournalLine = await signJournalLine(
+    {
+      journal: 1,
+      kind: 'genesis',
+      log_id: logId,
+      leaf: 0,
+      root: digestToBase64(EMPTY_ROOT),
+      at: new Date(clock.now()).toISOString(),
+      key_id: signer.keyId,
+      format: 1,
+      origin: settings.origin ?? defaultOrigin(logId),
+      retention_days: settings.retentionDays,
+      key: publicKeyLine(signer.publicKey),
+      ...(parent === undefined ? {} : { parent }),
+    },
+    signer,
+  )
+  return lock.run(() => {
+    // Another process may have been faster.
+    const theirs = identify(parts)
+    if (theirs !== undefined) return theirs
+    lock.own(logId)
+    writeGenesis(port, dir, encodeJournalLine(line))
+    port.rmSync(join(dir, FORK_FILE), { recursive: false, force: true })
+    const written = readGenesis(port, dir)
+    if (written === undefined) throw unlinked('its genesis could not be read back')
+    return written
+  })
+}
+
+function writeGenesis(port: FileSystem, dir: string, line: Buffer): void {
+  const fd = port.openSync(join(dir, JOURNAL_FILE), READ_WRITE_CREATE, FILE_MODE)
+  try {
+    // A writer that died may have left a part of one.
+    port.ftruncateSync(fd, 0)
+    writeFully(port, fd, Buffer.concat([line, Buffer.from('\n')]), 0, line.length + 1, 0)
+    port.fsyncSync(fd)
+  } finally {
+    port.closeSync(fd)
+  }
+  syncDirectorySync(port, dir)
+}

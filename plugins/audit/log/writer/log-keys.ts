@@ -1,0 +1,109 @@
+// Changes the keys that a log trusts, while its writers are stopped or running: lines of the journal that a trusted key signs.
+
+import { resolve as resolvePath } from 'node:path'
+import type { Signer } from '@svc/core'
+import { DirectoryLock } from '../files/directory-lock.js'
+import { nodeFileSystem, READ } from '../files/file-system.js'
+import { AuditError } from '../format/errors.js'
+import { publicKeyLine } from '../keys/public-key.js'
+import { journalLines } from '../seal/journal-file.js'
+import { JournalMoved, LogTree, type TreeParts } from '../seal/log-tree.js'
+import { canSignNotes, type NoteSigner } from '../seal/note.js'
+import { sealNewLines } from '../seal/seal-round.js'
+import { systemClock, warningLogger } from './config.js'
+import { identify } from './log-identity.js'
+import { recordPublicKey } from './public-keys.js'
+
+const MAX_ATTEMPTS = 5
+
+/**
+ * Lets the log trust the key of `to`, by a line that `from` signs; nothing where it does already. With `retire` the key
+ * of `from` leaves after what is sealed with it now, so its writers must have stopped.
+ *
+ * @throws {AuditError} `key_refused` where `from` is not trusted; as opening the log does.
+ */
+export async function rotateKey(
+  dir: string,
+  { from, to, retire = false }: { readonly from: Signer; readonly to: Signer; readonly retire?: boolean },
+): Promise<void> {
+  const [old, next] = [noteSigner(from), noteSigner(to)]
+  await changeKeys(dir, [old, next], async (tree, parts) => {
+    await sealNewLines(parts, tree, (error) => parts.logger.error({ err: error }, error.message))
+    const isNew = !tree.state.keys.has(next.keyId)
+    const isLeaving = retire && tree.state.keys.at(old.keyId, tree.size) !== undefined
+    if (!isNew && !isLeaving) return
+    await tree.append({
+      kind: 'key',
+      ...(isNew ? { key: publicKeyLine(next.publicKey) } : {}),
+      ...(isLeaving ? { retired: old.keyId, until: tree.size + 1 } : {}),
+    })
+    await parts.lock.run(() => recordPublicKey(parts.port, parts.dir, next.publicKey))
+  })
+}
+
+/** From where a revoked key is not trusted: a leaf, or what was sealed at an instant or later; default: from now on. */
+export interface Revocation {
+  readonly keyId: string
+  readonly leaf?: number
+  /** Milliseconds since the epoch, by the clock of the writers. */
+  readonly since?: number
+}
+
+/**
+ * Takes the trust from a key, by a line that `signer`, another trusted key, signs.
+ *
+ * @returns the first leaf at which the key is not trusted.
+ * @throws {AuditError} `key_refused` where the line would take the trust from the key that signs it.
+ */
+export async function revokeKey(
+  dir: string,
+  signer: Signer,
+  { keyId, leaf, since }: Revocation,
+): Promise<number> {
+  return changeKeys(dir, [noteSigner(signer)], async (tree, { port, dir: at }) => {
+    let until = leaf ?? tree.size
+    if (leaf === undefined && since !== undefined) {
+      for (const { line } of journalLines(port, at, 0, tree.journalEnd)) {
+        if (line === undefined || Date.parse(line.at) >= since) break
+        until = line.leaf + 1
+      }
+    }
+    await tree.append({ kind: 'revoke', revoked: keyId, until })
+    return until
+  })
+}
+
+function noteSigner(signer: Signer): NoteSigner {
+  if (canSignNotes(signer)) return signer
+  throw new AuditError('bad_config', `the signer ${signer.keyId} has no publicKey`)
+}
+
+async function changeKeys<T>(
+  path: string,
+  signers: readonly NoteSigner[],
+  change: (tree: LogTree, parts: TreeParts) => Promise<T>,
+): Promise<T> {
+  const dir = resolvePath(path)
+  const port = nodeFileSystem
+  // A lock file must not appear where there is no log.
+  port.closeSync(port.openSync(dir, READ))
+  const lock = new DirectoryLock(dir, port, systemClock)
+  const parts = { dir, port, lock, logger: warningLogger, clock: systemClock, signers }
+  try {
+    if ((await lock.run(() => identify(parts))) === undefined) {
+      throw new AuditError('not_found', `${dir} holds no log`)
+    }
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const tree = await LogTree.load(parts)
+        const result = await change(tree, parts)
+        await tree.checkpoint()
+        return result
+      } catch (error) {
+        if (!(error instanceof JournalMoved) || attempt === MAX_ATTEMPTS) throw error
+      }
+    }
+  } finally {
+    lock.close()
+  }
+}

@@ -1,0 +1,321 @@
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import { AuditError, forkLog, resumeLog } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { temporaryDir } from '../../temporary.js'
+import { appenderIn, codeOf, DAY, diskWith, envelope, memoryLogger } from '../writer/records.js'
+import { append } from './rig.js'
+import { journalOf, sealedLog } from './sealed-log.js'
+
+const LOG = `audit-${DAY}.ndjson`
+const CHECKPOINTS = `audit-${DAY}.checkpoint`
+
+describe('opening a log', () => {
+  const dir = temporaryDir()
+  const path = (name: string) => join(dir.path, name)
+  const cut = (name: string, bytes: number) => truncateSync(path(name), statSync(path(name)).size - bytes)
+
+  /** A log with two seals of `count` records each. */
+  async function sealed(count = 3): Promise<void> {
+    const appender = appenderIn(dir.path)
+    await append(appender, count)
+    await appender.seal()
+    await append(appender, count)
+    await appender.close()
+  }
+
+  async function reopen(at = dir.path): Promise<string> {
+    const appender = appenderIn(at)
+    const code = await codeOf(appender.ready())
+    await appender.close()
+    return code
+  }
+
+  async function messageOf(promise: Promise<unknown>): Promise<string> {
+    return promise.then(
+      () => 'resolved',
+      (error: Error) => error.message,
+    )
+  }
+
+  it('cuts off a torn journal line, and seals its records again', async () => {
+    await sealed()
+    const whole = readFileSync(path('audit.journal'))
+    cut('audit.journal', 5)
+    cut(CHECKPOINTS, readFileSync(path(CHECKPOINTS), 'utf8').length / 3)
+    const checkpoints = readFileSync(path(CHECKPOINTS), 'utf8')
+    const last = checkpoints.lastIndexOf('svc-audit.invalid/', checkpoints.lastIndexOf('\u2014'))
+    truncateSync(path(CHECKPOINTS), Buffer.byteLength(checkpoints.slice(0, last)))
+    const logger = memoryLogger()
+    const appender = appenderIn(dir.path, { logger })
+    await appender.ready()
+    await appender.close()
+    expect(logger.entries.map(({ message }) => message)).to.include(
+      'cut off a torn journal line, left by a writer that died',
+    )
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(6)
+    expect(readFileSync(path('audit.journal')).length).to.equal(whole.length)
+  })
+
+  it('signs the checkpoint of a journal line that a writer persisted before it died', async () => {
+    await sealed()
+    const before = sealedLog(dir.path)
+    const text = readFileSync(path(CHECKPOINTS), 'utf8')
+    const origin = before.journal[0]!['origin']
+    writeFileSync(path(CHECKPOINTS), text.slice(0, text.lastIndexOf(`${origin}\n9\n`)))
+    expect(await reopen()).to.equal('resolved')
+    const after = sealedLog(dir.path)
+    expect(after.checkpoints).to.deep.equal(before.checkpoints)
+    expect(after.journal).to.deep.equal(before.journal)
+  })
+
+  it('rebuilds tree files that are missing or damaged', async () => {
+    await sealed(300)
+    const tree = readFileSync(path('tree/0/0'))
+    rmSync(path('tree'), { recursive: true })
+    expect(await reopen()).to.equal('resolved')
+    expect(readFileSync(path('tree/0/0'))).to.deep.equal(tree)
+    // The newest checkpoint's path in the tree leads through its last hashes.
+    const damaged = Buffer.from(tree)
+    damaged.fill(1, damaged.length - 32)
+    writeFileSync(path('tree/0/0'), damaged)
+    expect(await reopen()).to.equal('resolved')
+    expect(readFileSync(path('tree/0/0'))).to.deep.equal(tree)
+  })
+
+  for (const [title, change] of [
+    ['has lost its journal', () => rmSync(path('audit.journal'))],
+    ['has lost a journal line', () => cut('audit.journal', 900)],
+    ['has lost all checkpoints', () => rmSync(path(CHECKPOINTS))],
+    ['has a journal that begins in the middle', () => dropLine('audit.journal', 0)],
+    ['has an edited checkpoint', () => edit(CHECKPOINTS, (text) => text.replace('\n9\n', '\n5\n'))],
+  ] as const) {
+    it(`is refused for one that ${title}, with both ways out`, async () => {
+      await sealed()
+      change()
+      const appender = appenderIn(dir.path)
+      expect(await messageOf(appender.ready())).to.match(/Put the missing .* back.*svc audit fork/)
+      expect(await codeOf(appender.append(envelope()))).to.equal('log_unlinked')
+      expect(appender.status()).to.have.nested.property('error.code', 'log_unlinked')
+      await appender.close()
+    })
+  }
+
+  it('is refused where sealed records changed before their checkpoint was signed', async () => {
+    await sealed()
+    const text = readFileSync(path(CHECKPOINTS), 'utf8')
+    const { origin } = sealedLog(dir.path).journal[0] as { origin: string }
+    writeFileSync(path(CHECKPOINTS), text.slice(0, text.lastIndexOf(`${origin}\n9\n`)))
+    edit(LOG, (log) => `${log.slice(0, -300)}x${log.slice(-299)}`)
+    expect(await reopen()).to.equal('log_unlinked')
+  })
+
+  it('needs no more time and memory for an old log than for a young one', async () => {
+    await sealed()
+    const costOfOpening = async () => {
+      let bytes = 0
+      const fileSystem = diskWith({
+        readSync: (fd, buffer, offset, length, position) => {
+          const got = nodeFileSystem.readSync(fd, buffer, offset, length, position)
+          bytes += got
+          return got
+        },
+      })
+      const appender = appenderIn(dir.path, { fileSystem })
+      await appender.ready()
+      await appender.close()
+      return bytes
+    }
+    await costOfOpening()
+    for (let i = 0; i < 3; i++) await sealed(1_000)
+    const young = await costOfOpening()
+    for (let i = 0; i < 12; i++) await sealed(1_000)
+    expect(await costOfOpening()).to.be.below(young + 100_000)
+  })
+
+  describe('from a copied or restored directory', () => {
+    let copy = ''
+    beforeEach(async () => {
+      await sealed()
+      copy = mkdtempSync(join(tmpdir(), 'svc-audit-'))
+      cpSync(dir.path, copy, { recursive: true })
+    })
+    afterEach(() => rmSync(copy, { recursive: true, force: true }))
+
+    it('is refused until someone says which log it is', async () => {
+      const appender = appenderIn(copy)
+      expect(await messageOf(appender.ready())).to.match(/svc audit resume.*svc audit fork/)
+      expect(await codeOf(appender.append(envelope()))).to.equal('log_copied')
+      await appender.close()
+      expect(readFileSync(join(copy, LOG))).to.deep.equal(readFileSync(path(LOG)))
+    })
+
+    it('continues the same log after resume', async () => {
+      expect(resumeLog(copy)).to.equal(journalOf(dir.path)[0]!['log_id'])
+      const appender = appenderIn(copy)
+      await append(appender, 1)
+      await appender.close()
+      expect(sealedLog(copy).sealed.get(DAY)).to.equal(7)
+      expect(journalOf(copy)[0]).to.deep.equal(journalOf(dir.path)[0])
+    })
+
+    it('begins a log with a parent after fork, and keeps the parent where it can be verified', async () => {
+      const { folder, parent } = forkLog(copy)
+      const head = sealedLog(dir.path).checkpoints.at(-1)!
+      expect(parent).to.include({ size: head.size, root: head.root })
+      const appender = appenderIn(copy)
+      await append(appender, 2)
+      await appender.close()
+      const { journal, sealed } = sealedLog(copy)
+      expect(journal[0]!['parent']).to.deep.equal(parent)
+      expect(journal[0]!['log_id']).to.not.equal(journalOf(dir.path)[0]!['log_id'])
+      expect(sealed.get(DAY)).to.equal(2)
+      expect(sealedLog(join(copy, folder)).size).to.equal(head.size)
+      expect(readdirSync(copy)).to.not.include('.svc-fork')
+    })
+
+    it('can be forked again after a fork that died in the middle', async () => {
+      let renames = 0
+      const dying = diskWith({
+        renameSync: (from, to) => {
+          if (++renames === 5) throw new Error('dies here')
+          nodeFileSystem.renameSync(from, to)
+        },
+      })
+      expect(() => forkLog(copy, dying)).to.throw('dies here')
+      expect(await reopen(copy)).to.equal('log_copied')
+      const { folder } = forkLog(copy)
+      expect(await reopen(copy)).to.equal('resolved')
+      expect(sealedLog(join(copy, folder)).size).to.equal(9)
+    })
+  })
+
+  it('after the lock file was deleted is refused, and a writer that still runs stops', async () => {
+    const running = appenderIn(dir.path)
+    await append(running, 2)
+    await running.seal()
+    rmSync(path('.svc-lock'))
+    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
+    expect(running.status()).to.have.nested.property('error.code', 'lock_lost')
+    expect(await reopen()).to.equal('log_copied')
+    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
+    expect(() => resumeLog(dir.path)).to.throw('a writer is at work')
+    await running.close()
+    resumeLog(dir.path)
+    expect(await reopen()).to.equal('resolved')
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
+  })
+
+  it('stops a writer whose directory was removed and made anew', async () => {
+    const running = appenderIn(dir.path)
+    await append(running, 2)
+    rmSync(dir.path, { recursive: true })
+    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
+    nodeFileSystem.mkdirSync(dir.path, { recursive: true, mode: 0o700 })
+    expect(await codeOf(running.append(envelope()))).to.equal('lock_lost')
+    await running.close()
+    expect(existsSync(path(LOG))).to.equal(false)
+  })
+
+  for (const [title, change] of [
+    ['renamed', () => renameSync(path(LOG), path(`${LOG}.1`))],
+    ['removed', () => rmSync(path(LOG))],
+    ['replaced', () => replace(path(LOG))],
+    ['cut', () => cut(LOG, 100)],
+  ] as const) {
+    it(`finds at the next batch that the live file was ${title}, states it and goes on`, async () => {
+      const errors: Error[] = []
+      const appender = appenderIn(dir.path, { onAsyncError: (error) => errors.push(error) })
+      await append(appender, 3)
+      await appender.seal()
+      change()
+      expect(await codeOf(appender.append(envelope()))).to.equal('log_changed')
+      await append(appender, 5)
+      expect(appender.status().writable).to.equal(true)
+      await appender.close()
+      expect(errors.map(({ message }) => message)).to.have.length(1)
+      expect(errors[0]?.message).to.include('was changed after it was sealed')
+      const journal = journalOf(dir.path)
+      expect(journal.filter(({ kind }) => kind === 'fault')).to.have.length(1)
+      expect(journal.at(-1)!['ranges'].at(-1)[2]).to.equal(statSync(path(LOG)).size)
+      // The refused record is named by the next one, so it is not missed.
+      const lost = readFileSync(path(LOG), 'utf8').match(/"lost":\[\[3,3\]\]/g)
+      expect(lost).to.have.length(1)
+    })
+  }
+
+  function replace(file: string): void {
+    rmSync(file)
+    writeFileSync(file, '{}\n')
+  }
+
+  it('refuses a log of the old format with one sentence', async () => {
+    writeFileSync(path(LOG), '{}\n')
+    writeFileSync(path(CHECKPOINTS), 'svc-audit/ed25519:00/2026-11-21\n')
+    const appender = appenderIn(dir.path)
+    const error = await appender.ready().catch((error: AuditError) => error)
+    await appender.close()
+    expect(error).to.be.instanceOf(AuditError).with.property('code', 'old_format')
+    expect((error as AuditError).message.match(/\. /g)).to.equal(null)
+    expect(readFileSync(path(LOG), 'utf8')).to.equal('{}\n')
+  })
+
+  it('of one that was written without checkpoints, and the other way round, is refused', async () => {
+    const off = appenderIn(dir.path, { config: { checkpoints: false } })
+    await append(off, 1)
+    await off.close()
+    expect(await reopen()).to.equal('old_format')
+    for (const name of readdirSync(dir.path)) rmSync(path(name), { recursive: true })
+    await sealed()
+    const again = appenderIn(dir.path, { config: { checkpoints: false } })
+    expect(await codeOf(again.append(envelope()))).to.equal('bad_config')
+    await again.close()
+  })
+
+  it('begins anew after a writer died within the genesis', async () => {
+    const first = appenderIn(dir.path)
+    await first.ready()
+    await first.close()
+    rmSync(path(CHECKPOINTS))
+    cut('audit.journal', 40)
+    expect(await reopen()).to.equal('resolved')
+    expect(sealedLog(dir.path).checkpoints.map(({ size }) => size)).to.deep.equal([1])
+  })
+
+  it('again follows a journal that was replaced while it was written, and that is reported', async () => {
+    const errors: Error[] = []
+    const appender = appenderIn(dir.path, { onAsyncError: (error) => errors.push(error) })
+    await append(appender, 1)
+    await appender.seal()
+    renameSync(path('audit.journal'), path('audit.journal.1'))
+    appendFileSync(path('audit.journal'), readFileSync(path('audit.journal.1')))
+    await append(appender, 1)
+    await appender.seal()
+    await appender.close()
+    expect(errors.map(({ message }) => message)).to.have.length(1)
+    expect(errors[0]?.message).to.include('audit.journal was replaced')
+    expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(2)
+  })
+
+  function edit(name: string, change: (text: string) => string): void {
+    writeFileSync(path(name), change(readFileSync(path(name), 'utf8')))
+  }
+
+  function dropLine(name: string, index: number): void {
+    edit(name, (text) => text.split('\n').toSpliced(index, 1).join('\n'))
+  }
+})
