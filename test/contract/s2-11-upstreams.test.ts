@@ -211,30 +211,3 @@ contractSection('2.14', 'audit (gateway integration)', ({ holds, differs }) => {
     expect(await recordOf({ clientName: undefined })).to.include({ client_name: 'edge' })
   })
 })
-
-contractSection('2.15', 'ap2', ({ differs }) => {
-  const why = 'the section is reserved: a policy with it is refused until AP2 mandates are verified'
-  const keys: readonly [letter: string, key: string, meaning: string, section: object][] = [
-    ['a', 'enabled', 'enables AP2 checks', { enabled: true }],
-    ['b', 'requireForSideEffects', 'requires AP2 for side effects', { requireForSideEffects: true }],
-    ['c', 'headers.intent', 'names the header of the intent mandate', { headers: { intent: 'x-i' } }],
-    ['d', 'headers.cart', 'names the header of the cart mandate', { headers: { cart: 'x-c' } }],
-    ['e', 'headers.bundle', 'names the header of the bundle', { headers: { bundle: 'x-b' } }],
-    ['f', 'trust.didMethods', 'lists the allowed DID methods', { trust: { didMethods: ['web'] } }],
-    ['g', 'trust.issuersAllowlist', 'lists the allowed issuers', { trust: { issuersAllowlist: ['x'] } }],
-    ['h', 'trust.clockSkewSec', 'is the clock skew tolerance', { trust: { clockSkewSec: 5 } }],
-    ['i', 'tools.allow', 'lists the allowed tools', { tools: { allow: ['files/pay'] } }],
-    ['j', 'mode', 'is empty, `observe`, `partial` or `full`', { mode: 'full' }],
-    [
-      'k',
-      'policyWebhookUrl',
-      'is the address of a policy webhook',
-      { policyWebhookUrl: 'https://x.example' },
-    ],
-  ]
-  for (const [letter, name, meaning, section] of keys) {
-    differs(letter, `\`ap2.${name}\` ${meaning}.`, why, () =>
-      refused({ ap2: section }, 'ap2', 'not available yet'),
-    )
-  }
-})

@@ -9,8 +9,6 @@ import { openLog } from './log.js'
 import { complete, denialOf, refusal, refused, serving, starts } from './rig.js'
 import { contractSection } from './section.js'
 
-const notAvailable = 'the section is reserved: a policy with it is refused until AP2 mandates are verified'
-
 /** A policy section in an override, and how to see that the gateway runs on it. */
 interface Mapped {
   readonly letter: string
@@ -74,7 +72,7 @@ const mapped: readonly Mapped[] = [
   },
 ]
 
-contractSection('2.5', 'Gateway start options', ({ holds, differs }) => {
+contractSection('2.5', 'Gateway start options', ({ holds }) => {
   for (const [letter, key, wrong] of [
     ['a', 'port', '8787'],
     ['b', 'tenant', 7],
@@ -179,14 +177,15 @@ contractSection('2.5', 'Gateway start options', ({ holds, differs }) => {
       await issuer.stop()
     }
   })
-  differs('u', 'The policy section `ap2` is mapped to the runtime configuration.', notAvailable, () => {
-    refused({ policyObject: { ap2: { enabled: true } } }, 'ap2', 'not available yet')
-  })
-  differs('v', 'The policy section `security.ap2` is mapped to `ap2`.', notAvailable, () => {
-    const message = refusal({ policyObject: { security: { ap2: { enabled: true } } } })
-    expect(message.split('\n')).to.have.length(1)
-    expect(message).to.include('the section "ap2" is not available yet')
-  })
+  for (const [letter, text, policyObject] of [
+    ['u', 'The policy section `ap2` is mapped to the runtime configuration.', { ap2: { mode: 'full' } }],
+    ['v', 'The policy section `security.ap2` is mapped to `ap2`.', { security: { ap2: { mode: 'full' } } }],
+  ] as const) {
+    holds(letter, text, async () => {
+      await using rig = await serving({ policyObject })
+      expect((await rig.call()).body['denial_reason']).to.equal('ap2_missing')
+    })
+  }
 })
 
 const sections: readonly [letter: string, name: string, value: unknown, wrong: unknown][] = [
@@ -205,7 +204,7 @@ const sections: readonly [letter: string, name: string, value: unknown, wrong: u
   ['k', 'runtime', { enforcement: { mode: 'local' } }, { enforcement: { mode: 'near' } }],
 ]
 
-contractSection('2.6', 'MiddlewareConfig', ({ holds, differs }) => {
+contractSection('2.6', 'MiddlewareConfig', ({ holds }) => {
   for (const [letter, name, value, wrong] of sections) {
     holds(letter, `\`${name}\` is optional.`, async () => {
       await starts({ [name]: undefined })
@@ -214,9 +213,9 @@ contractSection('2.6', 'MiddlewareConfig', ({ holds, differs }) => {
     })
   }
   holds('c', '`quotas` is required.', () => refused({ quotas: undefined }, 'quotas', 'missing'))
-  differs('f', '`ap2` is optional.', notAvailable, async () => {
+  holds('f', '`ap2` is optional.', async () => {
     await starts({ ap2: undefined })
-    refused({ ap2: {} }, 'ap2', 'not available yet')
+    await starts({ ap2: {} })
   })
   holds('j', '`audit` is required.', () => refused({ audit: undefined }, 'audit', 'missing'))
 })

@@ -3,6 +3,7 @@ import { expect } from 'chai'
 import { AuditError } from 'svc-sdk/audit'
 import { failing } from '../plugins/audit/log/upload/cloud.js'
 import { TestIssuer } from '../support/issuer.js'
+import { startWebhook } from '../support/webhook.js'
 import { daily, envelope, isSigned, openUploadingLog } from './log.js'
 import { complete, lastCall, refusal, refused, serving } from './rig.js'
 import { contractSection } from './section.js'
@@ -165,7 +166,7 @@ contractSection('5', 'Authentication', ({ holds }) => {
   })
 })
 
-contractSection('6', 'Events', ({ holds, differs }) => {
+contractSection('6', 'Events', ({ holds }) => {
   holds('a', 'Audit envelopes are written per hop, each with the span that caused it.', async () => {
     await using second = await serving()
     await using first = await serving((_home) => ({ targets: { files: `${second.gateway.url}/mcp/files` } }))
@@ -178,10 +179,13 @@ contractSection('6', 'Events', ({ holds, differs }) => {
       cause_span_id: record.span_id,
     })
   })
-  const why = 'the section `ap2` is reserved, so no webhook is called'
-  differs('b', 'The AP2 policy webhook is called where an address is set.', why, () =>
-    refused({ ap2: { policyWebhookUrl: 'https://x.example' } }, 'ap2', 'not available yet'),
-  )
+  holds('b', 'The AP2 policy webhook is called where an address is set.', async () => {
+    await using hook = await startWebhook()
+    await using rig = await serving({ ap2: { mode: 'full', policyWebhookUrl: hook.url } })
+    await rig.call()
+    await hook.until(1)
+    expect(hook.deliveries).to.have.length(1)
+  })
 })
 
 contractSection('7', 'Errors', ({ holds }) => {

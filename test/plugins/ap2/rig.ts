@@ -1,12 +1,6 @@
-// Mandates for one purchase, and a verifier of them.
+// Mandates for the purchase, and a verifier of them.
 import type { JsonObject } from '@svc/core/json'
-import {
-  generateLocalKey,
-  type Issuance,
-  type IssuedBundle,
-  issueMandates,
-  type MandateShape,
-} from '@svc/plugin-ap2/dev'
+import { type Issuance, type IssuedBundle, issueMandates, type MandateShape } from '@svc/plugin-ap2/dev'
 import { didJwk } from '@svc/plugin-ap2/internal/keys/did-jwk'
 import { didKey } from '@svc/plugin-ap2/internal/keys/did-key'
 import { IssuerKeys, type IssuerRules } from '@svc/plugin-ap2/internal/keys/issuer-keys'
@@ -14,60 +8,11 @@ import { MandateFault, type MandateReason } from '@svc/plugin-ap2/internal/manda
 import { parsePresented } from '@svc/plugin-ap2/internal/presented/presented'
 import { type VerifiedMandate, Verifier, type VerifierRules } from '@svc/plugin-ap2/internal/verify/verifier'
 import { FakeClock } from 'svc-sdk/testing'
+import { issuance, issuer } from './purchase.js'
 
-export const issuer = generateLocalKey('EdDSA')
-export const agent = generateLocalKey('ES256')
-/** Signs for nobody. */
-export const stranger = generateLocalKey('ES256')
+export * from './purchase.js'
 
 const clock = new FakeClock()
-export const nowSec = clock.now() / 1000
-
-export const purchase = {
-  total: 19900,
-  currency: 'USD',
-  merchant: { id: 'merchant_1', name: 'Demo Merchant' },
-  items: [
-    { id: 'shoe', title: 'Shoe', quantity: 1 },
-    { id: 'lace', title: 'Lace', quantity: 2 },
-  ],
-  instrument: { id: 'card_1', type: 'card' },
-}
-
-/** A call for the purchase. */
-export const args = {
-  amount: purchase.total,
-  currency: 'USD',
-  card: 'card_1',
-  lines: [
-    { sku: 'shoe', count: 1 },
-    { sku: 'lace', count: 2 },
-  ],
-}
-
-export const binding = {
-  total: '/amount',
-  currency: '/currency',
-  merchant: { is: 'merchant_1' },
-  items: { list: '/lines', id: '/sku', quantity: '/count' },
-  instrument: '/card',
-}
-
-export const section = {
-  requireForSideEffects: true,
-  trust: { issuersAllowlist: [issuer.did] },
-  tools: { bind: { 'shop/buy': binding } },
-}
-
-export const issuance: Issuance = {
-  issuer,
-  agent,
-  purchase,
-  audience: 'shop',
-  subject: 'user-1',
-  issuedAt: nowSec,
-  lifeSec: 600,
-}
 
 export function issue(shape: MandateShape, over: Partial<Issuance> = {}): Promise<IssuedBundle> {
   return issueMandates(shape, { ...issuance, ...over })
