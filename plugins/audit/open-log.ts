@@ -86,7 +86,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
   const { keyId } = signer
   const { retentionDays, checkpointIntervalMs: intervalMs, hold } = config
-  const origin = config.log?.origin
+  const { origin, witnesses, quorum } = config.log ?? {}
   const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
@@ -103,6 +103,8 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       keyId,
       retiringSigner?.keyId ?? null,
       origin ?? null,
+      witnesses ?? null,
+      quorum ?? null,
       hold,
       retentionDays,
       checkpoints,
@@ -119,6 +121,8 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         signingThread,
         hold,
         ...(origin === undefined ? {} : { origin }),
+        ...(witnesses === undefined ? {} : { witnesses }),
+        ...(quorum === undefined ? {} : { quorum }),
         ...(presign === undefined ? {} : { presign }),
       }
       const retiring = retiringSigner === undefined ? {} : { retiringSigner }
