@@ -11,6 +11,7 @@ import {
   tokens,
 } from '@svc/core'
 import { auditSchema } from './config.js'
+import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
 import { keyFault, missingSigner } from './signer-key.js'
@@ -46,6 +47,9 @@ export const auditPlugin = definePlugin({
     const message =
       signer?.keyRef === undefined ? missingSigner : place && keyFault(signer.keyRef, place.baseDir)
     if (message !== undefined) found.push({ path: ['audit', 'signer', 'keyRef'], message })
+    const retiring = signer?.retiringKeyRef
+    const fault = retiring === undefined ? undefined : place && keyFault(retiring, place.baseDir)
+    if (fault !== undefined) found.push({ path: ['audit', 'signer', 'retiringKeyRef'], message: fault })
     return found
   },
 
@@ -82,4 +86,6 @@ export const auditPlugin = definePlugin({
       redactor: () => context.service?.(services.redactor),
     })
   },
+
+  doctor: (config, context) => checkLog(config, context, resolve(context.container, logSource)),
 })

@@ -145,6 +145,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       cosigned,
       findings,
     })
+    days.stateRemovals(facts.removals.keys())
     const covers = new Covers(dir, facts.removals, findings)
     const scan = { dir, pool, keys, judged, journalSize, sizes }
     const size = await checkLog(scan, { findings, facts, covers, checkpoints, days, onBytes })
