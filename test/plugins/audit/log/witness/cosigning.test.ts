@@ -3,6 +3,7 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
 import { cosign, parseWitnessKey } from '@svc/plugin-audit/internal/log/seal/cosignature'
 import {
   type AppenderConfig,
@@ -18,6 +19,7 @@ import { until } from '../../../../support/redis.js'
 import { temporaryDir } from '../../temporary.js'
 import { append } from '../seal/rig.js'
 import { sealedLog } from '../seal/sealed-log.js'
+import { verifyInPython } from '../verify/matrix/python.js'
 import { appenderIn, codeOf, DAY, fixedClock, signer } from '../writer/records.js'
 import { ORIGIN, vkeyOfLog, witnesses, witnessSigner } from './rig.js'
 
@@ -84,6 +86,9 @@ describe('cosigning', () => {
     expect(report.verdict).to.equal('intact')
     expect(report.cosigned).to.deep.include({ size, quorum: 2, by: ['a.example/w', 'bb.example/w'] })
     expect(Math.abs(Date.now() - Date.parse(report.cosigned?.time ?? ''))).to.be.below(HOUR_MS)
+    writeFileSync(join(dir.path, 'keys'), publicKeyLine(signer.publicKey))
+    const job = { folder: log(), keys: join(dir.path, 'keys'), against: undefined, origin: undefined }
+    expect(verifyInPython([{ ...job, allow_unsealed: false }])[0]?.verdict).to.equal('intact')
     // Those that the log did not name are not among them.
     expect((await verified([await start('ccc')])).failureCounts).to.deep.equal({ missing_cosignature: 1 })
   })
