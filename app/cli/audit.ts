@@ -22,7 +22,7 @@ import { type CliIo, processIo } from './io.js'
 const CANNOT = 2
 const NOT_PROVEN = 1
 const FAILED = 1
-const DEFAULT_WITNESS_PORT = 8790
+const DEFAULT_WITNESS_PORT = 8791
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
