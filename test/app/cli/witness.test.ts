@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { originHash } from '@svc/plugin-audit/internal/log/witness/state'
 import { generateKeyFile, LocalDevSigner, resumeLog, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
@@ -143,6 +144,14 @@ describe('svc audit witness', function () {
     expect(await cosigned(fork)).to.deep.equal(common)
     expect((await cosigned(log, '--quorum', '1')).by).to.deep.equal(['a.example/w'])
     expect((await cosigned(fork, '--quorum', '1')).by).to.deep.equal(['b.example/w'])
+    // What a witness serves is a head that was kept elsewhere.
+    const hash = originHash('audit.example.com/prod')
+    const response = await fetch(`${again.url}/${hash}/checkpoint`)
+    writeFileSync(path('head'), await response.text())
+    const against = (at: string) =>
+      audit('verify', at, '--keys', path('audit.pub'), '--against', path('head'))
+    expect((await against(log)).code).to.equal(0)
+    expect((await against(fork)).err).to.match(/: (forked|rolled_back): /)
     expect(await stop(again.child, 'SIGTERM')).to.equal(0)
   })
 
