@@ -19,7 +19,9 @@ if (!process.argv.includes('--remove')) {
     })
     pagesIn(join(app, folder)).forEach(linkToRepository)
   }
-  for (const name of readdirSync(join(root, 'examples'))) standAlone(join('examples', name))
+  for (const name of readdirSync(join(root, 'examples'))) {
+    if (existsSync(join(root, 'examples', name, 'package.json'))) standAlone(join('examples', name))
+  }
 }
 
 /** Writes a manifest and a compiler configuration that do not need the workspace around the example. */
