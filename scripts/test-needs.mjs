@@ -39,7 +39,18 @@ for (const { package: name, why } of missing.filter((need) => !isThere(need))) {
   )
   process.exitCode = 1
 }
+installTokens(fileURLToPath(new URL('../test/pkcs11', import.meta.url)))
 installRuntimes(fileURLToPath(new URL('../test/runtimes', import.meta.url)))
+
+/** SoftHSM and a binding that is compiled. Optional: the PKCS#11 signer is tested where both install. */
+function installTokens(folder) {
+  if (!isThere({ program: 'softhsm2-util' })) {
+    if (process.getuid?.() !== 0 || !isThere({ program: 'apt-get' })) return
+    install(['softhsm2'])
+  }
+  if (existsSync(`${folder}/node_modules/pkcs11js/build/Release/pkcs11.node`)) return
+  spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'ignore' })
+}
 
 /** From the npm packages that hold Node's own builds for Linux. Elsewhere tests run on the Node that runs them. */
 function installRuntimes(folder) {

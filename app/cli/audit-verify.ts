@@ -1,7 +1,9 @@
 // `svc audit verify`: the report for a person, and progress on a terminal.
 
 import {
+  AuditError,
   readKeys,
+  readWitnessKeys,
   type VerifyFailure,
   type VerifyProgress,
   type VerifyReport,
@@ -17,18 +19,22 @@ export interface VerifyArguments {
   fast?: boolean
   agents?: boolean
   allowUnsealed?: boolean
+  witnessKeys?: string
+  quorum?: number
   json?: boolean
 }
 
 const EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
 
 export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
-  const { keys, json = false, ...rest } = options
+  const { keys, witnessKeys, quorum, json = false, ...rest } = options
+  const witnesses = await witnessPolicy(witnessKeys, quorum)
   const bar = progressBar(io)
   const clear = () => io.err(bar?.clear() ?? '')
   const report = await verifyLog(dir, {
     ...rest,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
+    ...(witnesses === undefined ? {} : { witnesses }),
     ...(json
       ? {}
       : { onFailure: (failure: VerifyFailure) => io.err(`${bar?.clear() ?? ''}${line(failure)}`) }),
@@ -37,6 +43,16 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   clear()
   await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
   io.exit(EXIT[report.verdict])
+}
+
+async function witnessPolicy(file: string | undefined, quorum: number | undefined) {
+  if (file === undefined) {
+    if (quorum === undefined) return undefined
+    throw new AuditError('bad_config', '--quorum needs --witness-keys')
+  }
+  const keys = await readWitnessKeys(file)
+  if (quorum === undefined || quorum <= keys.length) return { keys, quorum: quorum ?? keys.length }
+  throw new AuditError('bad_config', `${file} has ${keys.length} keys, fewer than the quorum`)
 }
 
 function line({ file, line, kind, message }: VerifyFailure): string {
@@ -54,6 +70,11 @@ function summary(report: VerifyReport, fast: boolean): string {
   lines.push(`${sealed} records sealed by ${journalLines} journal lines, ${unsealed} not sealed yet`)
   const newest = report.head === undefined ? '' : `, the newest of ${report.head.size} leaves`
   lines.push(`${checkpoints} checkpoints agree${newest}`)
+  const { cosigned } = report
+  if (cosigned !== undefined) {
+    const { size, by, time } = cosigned
+    lines.push(`${size} leaves cosigned by ${by.length} witnesses at ${time}: ${printable(by.join(', '))}`)
+  }
   if (report.removedDays.length > 0) {
     const [first, last] = [report.removedDays[0], report.removedDays.at(-1)]
     lines.push(
@@ -69,11 +90,17 @@ function summary(report: VerifyReport, fast: boolean): string {
 }
 
 /** What this verification cannot detect. */
-function limits({ selfVouched, compared, keys, verdict }: VerifyReport): string[] {
+function limits({ selfVouched, compared, cosigned, keys, verdict }: VerifyReport): string[] {
   if (verdict === 'cannot_be_judged') return []
   const lines: string[] = []
   if (selfVouched && keys.length > 0) {
     lines.push('judged by the keys in the log itself: the log vouches for itself (give --keys)')
+  }
+  if (cosigned !== undefined) {
+    lines.push(
+      'not detectable: what the holder of the key rewrote after the cosigned leaves, and a rollback to an older cosigned checkpoint (--against, or ask a witness for its newest)',
+    )
+    return lines
   }
   lines.push(
     compared

@@ -15,12 +15,14 @@ import {
 } from './audit-proofs.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
+import { runWitness, type WitnessArguments } from './audit-witness.js'
 import { type CliIo, processIo } from './io.js'
 
 // The exit code of a command that cannot run, the same as when `audit verify` cannot judge a log.
 const CANNOT = 2
 const NOT_PROVEN = 1
 const FAILED = 1
+const DEFAULT_WITNESS_PORT = 8791
 
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
@@ -37,6 +39,11 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--fast', 'check the tree and its roots only, not the signature of each line')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
+    .option(
+      '--witness-keys <file>',
+      'verifier keys of witnesses that must have cosigned the newest checkpoint',
+    )
+    .option('--quorum <n>', 'how many of them, instead of all', count)
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
 
@@ -84,6 +91,17 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .description('set a log aside, and let the next writer begin one that names it as its parent')
     .action((dir: string) => guarded(io, 'fork', () => fork(dir, io), FAILED))
 
+  audit
+    .command('witness')
+    .description('run a witness, which cosigns checkpoints of logs that were only appended to')
+    .requiredOption('--dir <dir>', 'where it keeps what it has cosigned, on a local disk')
+    .requiredOption('--key <file>', 'its signing key')
+    .option('--port <n>', 'where it listens, 0 for a free one', port, DEFAULT_WITNESS_PORT)
+    .option('--host <address>', 'the address it listens on', '127.0.0.1')
+    .option('--name <name>', 'its name in cosignatures; default svc-witness.invalid/ and its key id')
+    .option('--logs <file>', 'verifier keys of the logs, as vkey prints them; default DIR/logs')
+    .action((options: WitnessArguments) => guarded(io, 'witness', () => runWitness(options, io)))
+
   filtered(audit.command('show <dir>'))
     .description('print records')
     .option('--limit <n>', 'at most so many records, the first ones', count)
@@ -124,6 +142,14 @@ function filtered(command: Command): Command {
 function count(text: string): number {
   const number = Number(text)
   if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('a whole number from 1 on')
+  return number
+}
+
+function port(text: string): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < 0 || number > 65_535) {
+    throw new InvalidArgumentError('a port from 0 to 65535')
+  }
   return number
 }
 

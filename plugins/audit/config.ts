@@ -1,5 +1,6 @@
 // The `audit` section.
 import { z } from 'zod'
+import { witnessFault } from './log/cosigning/config.js'
 import type { AuditEnvelope } from './log/format/envelope.js'
 import { isDay, isOrigin } from './log/tree/journal-codec.js'
 import { presignFault } from './log/upload/presign.js'
@@ -98,6 +99,28 @@ export const auditSchema = z
           .refine(isOrigin, 'expected a name with a dot, without spaces and plus signs')
           .optional()
           .describe('Name of a new log in its checkpoints, such as `audit.example.com/prod`.'),
+        witnesses: z
+          .array(
+            z.strictObject({
+              url: z.string().min(1).describe('Its address: requests go to `<url>/add-checkpoint`.'),
+              key: z.string().min(1).describe('Its verifier key, as `svc audit witness` prints it.'),
+            }),
+          )
+          .min(1)
+          .optional()
+          .describe('Witnesses that cosign checkpoints, in the background.'),
+        quorum: z
+          .number()
+          .int()
+          .min(1)
+          .optional()
+          .describe('How many witnesses a checkpoint needs, default all; fewer cause a `/readyz` warning.'),
+      })
+      .superRefine(({ witnesses, quorum }, context) => {
+        const fault = witnesses
+          ? witnessFault(witnesses, quorum ?? witnesses.length)
+          : quorum && 'a quorum needs witnesses'
+        if (fault) context.addIssue({ code: 'custom', path: ['witnesses'], message: fault })
       })
       .optional()
       .describe('The log itself.'),
@@ -146,6 +169,9 @@ export const auditSchema = z
       const ofUpload = audit.presign?.[key]
       if (audit[key] === undefined || ofUpload === undefined || audit[key] === ofUpload) continue
       refuse(key, `is "${audit[key]}" and presign.${key} is "${ofUpload}"; give one, or both the same`)
+    }
+    if (audit.log?.witnesses !== undefined && !audit.checkpoints) {
+      refuse('checkpoints', 'log.witnesses cosign checkpoints; leave them on')
     }
     if (audit.presign !== undefined && audit.append !== undefined) {
       refuse('presign', 'presign is for the built-in writer; leave it out, or leave out audit.append')

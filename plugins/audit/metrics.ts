@@ -24,6 +24,10 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
     help: "Times that free space on the log's disk fell below the minimum.",
   },
   svc_audit_seal_failures_total: { kind: 'counter', help: 'Failed attempts to seal new records.' },
+  svc_audit_cosign_failures_total: {
+    kind: 'counter',
+    help: 'Requests for a cosignature that a witness did not grant.',
+  },
   svc_audit_upload_bytes_total: { kind: 'counter', help: 'Uploaded bytes of the log.' },
   svc_audit_upload_objects_total: { kind: 'counter', help: 'Uploaded objects.' },
   svc_audit_upload_failures_total: { kind: 'counter', help: 'Failed upload attempts.' },

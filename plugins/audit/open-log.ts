@@ -91,7 +91,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   const dir = directoryOf(config, context)
   const { keyId } = signer
   const { retentionDays, checkpointIntervalMs: intervalMs, hold } = config
-  const origin = config.log?.origin
+  const { origin, witnesses, quorum } = config.log ?? {}
   const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
@@ -108,6 +108,8 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       keyId,
       retiringSigner?.keyId ?? null,
       origin ?? null,
+      witnesses ?? null,
+      quorum ?? null,
       hold,
       retentionDays,
       checkpoints,
@@ -124,6 +126,8 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         signingThread,
         hold,
         ...(origin === undefined ? {} : { origin }),
+        ...(witnesses === undefined ? {} : { witnesses }),
+        ...(quorum === undefined ? {} : { quorum }),
         ...(presign === undefined ? {} : { presign }),
       }
       const retiring = retiringSigner === undefined ? {} : { retiringSigner }

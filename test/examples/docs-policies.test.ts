@@ -18,7 +18,7 @@ const policies = policiesIn(page)
 
 const pages = [
   ...['authn.md', 'limits.md', 'idempotency.md', 'brokers.md', 'privacy.md', 'runtime.md', 'escalation.md'],
-  ...['admin.md', 'server.md'],
+  ...['admin.md', 'server.md', 'witness.md'],
 ]
 
 describe('the policies of the docs', () => {

@@ -1,5 +1,7 @@
 // The audit log as a library: writing, sealing, verifying, proving, reading and uploading it. Loads no policy schema.
 
+export type { WitnessConfig } from './cosigning/config.js'
+export type { CosigningStatus, WitnessStatus } from './cosigning/cosigning.js'
 export type { FileSystem } from './files/file-system.js'
 export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export {
@@ -18,6 +20,8 @@ export {
   proveRecord,
   proveRecords,
   readKeys,
+  readWitnessKeys,
+  startWitness,
   verifyLog,
   vkeysOfLog,
 } from './on-demand.js'
@@ -32,10 +36,13 @@ export { type FollowOptions, followLog, type ReadOptions, readLog } from './read
 export type { TimelineBucket } from './read/timeline.js'
 export type { Hold } from './seal/hold.js'
 export type { SealingStatus } from './seal/sealer.js'
+export type { NamedKey } from './seal/vkey.js'
 export { UploadError } from './upload/error.js'
 export type { PresignConfig } from './upload/presign.js'
 export type { UploadStatus } from './upload/upload-status.js'
+export type { WitnessPolicy } from './verify/cosigned-head.js'
 export type {
+  CosignedHead,
   FailureKind,
   Tampering,
   TornTail,
@@ -44,6 +51,7 @@ export type {
   VerifyReport,
 } from './verify/report.js'
 export type { VerifyOptions, VerifyProgress } from './verify/verify-log.js'
+export type { RunningWitness, WitnessServerOptions } from './witness/witness-server.js'
 export { SvcAppender } from './writer/appender.js'
 export type { AppenderConfig, AppenderLimits, AppenderOptions } from './writer/config.js'
 export { type Fork, forkLog, resumeLog } from './writer/fork.js'

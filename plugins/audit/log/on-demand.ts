@@ -5,6 +5,8 @@ type Prove = typeof import('./prove/prove.js')
 type Consistency = typeof import('./prove/consistency.js')
 type Vkeys = typeof import('./prove/vkeys.js')
 type Keys = typeof import('./keys/read-keys.js')
+type Cosignature = typeof import('./seal/cosignature.js')
+type WitnessServer = typeof import('./witness/witness-server.js')
 type Stats = typeof import('./read/log-stats.js')
 
 export const verifyLog: Verify['verifyLog'] = async (...given) =>
@@ -27,6 +29,12 @@ export const vkeysOfLog: Vkeys['vkeysOfLog'] = async (...given) =>
 
 export const readKeys: Keys['readKeys'] = async (...given) =>
   (await import('./keys/read-keys.js')).readKeys(...given)
+
+export const readWitnessKeys: Cosignature['readWitnessKeys'] = async (...given) =>
+  (await import('./seal/cosignature.js')).readWitnessKeys(...given)
+
+export const startWitness: WitnessServer['startWitness'] = async (...given) =>
+  (await import('./witness/witness-server.js')).startWitness(...given)
 
 export const logStats: Stats['logStats'] = async (...given) =>
   (await import('./read/log-stats.js')).logStats(...given)

@@ -2,20 +2,12 @@
 
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { toBase64 } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 import { JOURNAL_FILE } from '../format/paths.js'
 import { parsePublicKeyLine } from '../keys/public-key.js'
-import { noteKeyId } from '../seal/note.js'
+import { ED25519_TYPE } from '../seal/note.js'
+import { formatVkey } from '../seal/vkey.js'
 import { journalFacts } from '../verify/journal-facts.js'
-
-const ED25519_TYPE = 0x01
-
-/** `<origin>+<key hash>+<base64 of the type and the key>`. */
-export function vkeyOf(origin: string, publicKey: Uint8Array): string {
-  const hash = Buffer.from(noteKeyId(origin, publicKey)).toString('hex')
-  return `${origin}+${hash}+${toBase64(Buffer.concat([Buffer.of(ED25519_TYPE), publicKey]))}`
-}
 
 /**
  * The verifier keys of the log in `dir` that are trusted now.
@@ -31,6 +23,6 @@ export async function vkeysOfLog(dir: string): Promise<string[]> {
   }
   const { origin } = facts.genesis
   return facts.spans.flatMap(([line, , until]) =>
-    until === null ? [vkeyOf(origin, parsePublicKeyLine(line))] : [],
+    until === null ? [formatVkey(origin, ED25519_TYPE, parsePublicKeyLine(line))] : [],
   )
 }

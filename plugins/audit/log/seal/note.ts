@@ -8,8 +8,10 @@ import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import type { Verifier } from '../keys/public-key.js'
 
 const KEY_ID_BYTES = 4
-/** The signature type of plain Ed25519 notes. */
-const ED25519_TYPE = 0x01
+/** Signature types of signed-note: of a log's own key, and of a witness's cosignatures. */
+export const ED25519_TYPE = 0x01
+export const COSIGNATURE_TYPE = 0x04
+export type SignatureType = typeof ED25519_TYPE | typeof COSIGNATURE_TYPE
 const MAX_SIGNATURES = 16
 const DASH = '\u2014 '
 const SIGNATURE_LINE = /^\u2014 ([^\s+]+) (\S+)$/u
@@ -41,9 +43,13 @@ export function canSignNotes(signer: Signer): signer is NoteSigner {
   return signer.publicKey !== undefined
 }
 
-/** `SHA-256(name || 0x0A || 0x01 || public key)[:4]`, signed-note "Ed25519 signatures". */
-export function noteKeyId(name: string, publicKey: Uint8Array): Uint8Array {
-  const preimage = Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(ED25519_TYPE), publicKey])
+/** `SHA-256(name || 0x0A || type || public key)[:4]`, signed-note "Signatures". */
+export function noteKeyId(
+  name: string,
+  publicKey: Uint8Array,
+  type: SignatureType = ED25519_TYPE,
+): Uint8Array {
+  const preimage = Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(type), publicKey])
   return Buffer.from(hash('sha256', preimage, 'hex'), 'hex').subarray(0, KEY_ID_BYTES)
 }
 
@@ -55,10 +61,13 @@ export function noteKeyId(name: string, publicKey: Uint8Array): Uint8Array {
 export async function signNote(text: string, name: string, signers: readonly NoteSigner[]): Promise<string> {
   const lines: string[] = []
   for (const signer of signers) {
-    const signed = Buffer.concat([noteKeyId(name, signer.publicKey), await signatureOf(text, signer)])
-    lines.push(`${DASH}${name} ${toBase64(signed)}\n`)
+    lines.push(signatureLine(name, noteKeyId(name, signer.publicKey), await signatureOf(text, signer)))
   }
   return `${text}\n${lines.join('')}`
+}
+
+export function signatureLine(name: string, keyId: Uint8Array, signature: Uint8Array): string {
+  return `${DASH}${name} ${toBase64(Buffer.concat([keyId, signature]))}\n`
 }
 
 async function signatureOf(text: string, signer: NoteSigner): Promise<Uint8Array> {
@@ -85,7 +94,8 @@ export function parseNote(signed: string): Note | undefined {
   return { text: signed.slice(0, separator + 1), signatures }
 }
 
-function parseSignature(line: string): NoteSignature | undefined {
+/** Parses a signature line without its newline; undefined for anything else. */
+export function parseSignature(line: string): NoteSignature | undefined {
   const [, name, encoded] = SIGNATURE_LINE.exec(line) ?? []
   if (name === undefined || encoded === undefined) return undefined
   let bytes: Uint8Array

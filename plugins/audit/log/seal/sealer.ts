@@ -23,6 +23,8 @@ export interface SealerParts extends TreeParts {
   readonly intervalMs: number
   readonly meter: Meter
   readonly onError: (error: Error) => void
+  /** Called when everything is sealed and the newest checkpoint is on disk. */
+  readonly onSealed?: () => void
 }
 
 export interface SealingStatus {
@@ -148,6 +150,7 @@ export class Sealer {
       })
       this.#sealedAt = at
       this.#error = undefined
+      this.#parts.onSealed?.()
     } catch (error) {
       this.#report(error)
     }

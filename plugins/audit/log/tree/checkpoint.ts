@@ -19,14 +19,25 @@ export function checkpointText({ origin, size, root }: Head): string {
 
 /** Undefined for any other text, and for one with extension lines. */
 export function parseCheckpoint(text: string): Head | undefined {
-  const [origin, size, root, end, ...more] = text.split('\n')
-  if (end !== '' || more.length > 0 || size === undefined || root === undefined) return undefined
-  const digest = digestFromBase64(root)
-  const count = Number(size)
-  if (!isOrigin(origin) || !COUNT.test(size) || !Number.isSafeInteger(count) || digest === undefined) {
-    return undefined
-  }
-  return { origin, size: count, root: digest }
+  const head = parseAnyCheckpoint(text)
+  return head !== undefined && isOrigin(head.origin) && checkpointText(head) === text ? head : undefined
+}
+
+/** A checkpoint of any log: its origin may have spaces, and extension lines may follow the root. */
+export function parseAnyCheckpoint(text: string): Head | undefined {
+  const lines = text.split('\n')
+  if (lines.pop() !== '' || lines.includes('')) return undefined
+  const [origin, sizeLine, rootLine] = lines
+  if (origin === undefined || sizeLine === undefined || rootLine === undefined) return undefined
+  const size = parseTreeSize(sizeLine)
+  const root = digestFromBase64(rootLine)
+  return size === undefined || root === undefined ? undefined : { origin, size, root }
+}
+
+/** A number of leaves in decimal, without leading zeroes. */
+export function parseTreeSize(text: string): number | undefined {
+  const size = Number(text)
+  return COUNT.test(text) && Number.isSafeInteger(size) ? size : undefined
 }
 
 /** The origin of a log without a configured one. */

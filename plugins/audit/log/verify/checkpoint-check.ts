@@ -5,6 +5,7 @@ import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
 import { judgeNote } from '../seal/note.js'
 import { digestToBase64 } from '../tree/journal-codec.js'
 import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
+import type { CosignedHead } from './cosigned-head.js'
 import type { Findings } from './findings.js'
 import type { JournalEntry } from './journal-walk.js'
 import type { FailureKind } from './report.js'
@@ -19,6 +20,8 @@ export interface CheckpointParts {
   readonly against: readonly KeptCheckpoint[]
   /** Checkpoints of older days may be removed. */
   readonly retentionDays: number
+  /** Where witnesses are required. */
+  readonly cosigned: CosignedHead | undefined
   readonly findings: Findings
 }
 
@@ -96,6 +99,7 @@ export class CheckpointCheck {
     }
     this.#parts.findings.checkpoints++
     this.#newest = checkpoint
+    this.#parts.cosigned?.offer(checkpoint)
     this.head = { size, root: digestToBase64(root) }
   }
 

@@ -24,6 +24,8 @@ export type FailureKind =
   | 'bad_checkpoint'
   /** A journal line has no checkpoint. */
   | 'missing_checkpoint'
+  /** Too few witnesses have cosigned the newest checkpoint. */
+  | 'missing_cosignature'
   /** A signed root that differs from the tree. */
   | 'inconsistent'
   | 'bad_cover'
@@ -72,6 +74,17 @@ export interface TornTail {
   readonly message: string
 }
 
+/** The newest checkpoint that a quorum of witnesses has cosigned. */
+export interface CosignedHead {
+  /** Leaves that it covers. */
+  readonly size: number
+  /** When the last witness of the quorum saw it, by that witness's clock; an ISO 8601 instant. */
+  readonly time: string
+  /** Names of the witnesses. */
+  readonly by: readonly string[]
+  readonly quorum: number
+}
+
 export type Verdict = 'intact' | 'not_intact' | 'cannot_be_judged'
 
 export interface VerifyReport {
@@ -95,6 +108,8 @@ export interface VerifyReport {
   readonly checkpoints: number
   /** The newest checkpoint that agrees with the tree. */
   readonly head?: { readonly size: number; readonly root: string }
+  /** Where witnesses were required. */
+  readonly cosigned?: CosignedHead
   /** Records that the journal covers, those of removed days included. */
   readonly sealed: number
   /** Records after the last sealed range: no failure, the next seal covers them. */

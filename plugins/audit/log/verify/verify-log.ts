@@ -12,6 +12,7 @@ import { headsKeptElsewhere, headsOf } from './against.js'
 import { checkAgents } from './agent-check.js'
 import { CheckpointCheck } from './checkpoint-check.js'
 import { CheckpointWalk } from './checkpoint-walk.js'
+import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
 import { Covers } from './covers.js'
 import { DayChecks } from './day-checks.js'
 import { Findings } from './findings.js'
@@ -37,6 +38,8 @@ export interface VerifyOptions {
   against?: string
   /** The origin that the log must have. */
   origin?: string
+  /** Witnesses whose cosignatures the newest checkpoint must have. */
+  witnesses?: WitnessPolicy
   /** Checks only the tree and the roots, not the signature of each line. */
   fast?: boolean
   /** Compares the files of agents with the daily logs. */
@@ -100,7 +103,7 @@ interface Subject {
   readonly keys: TrustedKeys
 }
 
-type Result = Pick<VerifyReport, 'origin' | 'head' | 'removedDays'>
+type Result = Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays'>
 
 async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
   const { findings, inventory, facts, keys } = subject
@@ -116,7 +119,8 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     if (facts === undefined) {
       await days.finish(0)
       const hasCheckpoints = inventory.checkpoints.size > 0
-      const isAccepted = options.allowUnsealed === true && !hasCheckpoints && !days.namesLog
+      const isAllowed = options.allowUnsealed === true && options.witnesses === undefined
+      const isAccepted = isAllowed && !hasCheckpoints && !days.namesLog
       if (!isAccepted) {
         findings.fail({ ...place, kind: 'missing_file', message: 'the log has no journal' })
       }
@@ -131,7 +135,16 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const against = headsOf(kept, { origin, keys, findings })
     const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
     const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
-    const checkpoints = new CheckpointCheck({ walk, keys, judged, against, retentionDays, findings })
+    const cosigned = options.witnesses && new CosignedHead(options.witnesses)
+    const checkpoints = new CheckpointCheck({
+      walk,
+      keys,
+      judged,
+      against,
+      retentionDays,
+      cosigned,
+      findings,
+    })
     days.stateRemovals(facts.removals.keys())
     const covers = new Covers(dir, facts.removals, findings)
     const scan = { dir, pool, keys, judged, journalSize, sizes }
@@ -140,7 +153,13 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     await days.finish(size)
     if (options.agents === true) await checkAgents(dir, { days: [...sizes.keys()], findings })
     const { head } = checkpoints
-    return { origin, removedDays: days.removedDays, ...(head === undefined ? {} : { head }) }
+    const witnessed = cosigned?.finish(findings, Date.now())
+    return {
+      origin,
+      removedDays: days.removedDays,
+      ...(head && { head }),
+      ...(witnessed && { cosigned: witnessed }),
+    }
   } finally {
     await pool.close()
   }

@@ -87,10 +87,10 @@ export class SvcAppender {
       void this.#disk.start()
       this.#uploader?.start()
     }
-    const { retiringSigner } = options
+    const { retiringSigner, random = Math.random } = options
     const limits = this.#limits
-    const parts = { config, limits, signer, retiringSigner, port, clock, logger, meter, onAsyncError, onOpen }
-    this.#directory = new LogDirectory(dir, parts)
+    const services = { port, clock, logger, meter, random, onAsyncError, onOpen }
+    this.#directory = new LogDirectory(dir, { config, limits, signer, retiringSigner, ...services })
     this.#status.onWriteFailure = () => this.#scheduleProbe()
     const commit = new GroupCommit({
       queues: this.#queues,
@@ -117,7 +117,7 @@ export class SvcAppender {
       limits: { triggerBytes: uploadTriggerBytes, rangeBytes: uploadRangeBytes, idleMs: uploadIdleMs },
       clock,
       meter,
-      random: options.random ?? Math.random,
+      random,
       onAsyncError,
       log: this.#directory,
     })
@@ -189,15 +189,18 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and counters; cheap enough to call before every request. */
   status(): AppenderStatus {
-    const sealing = this.#directory.opened?.sealer?.status
+    const { sealer, cosigning } = this.#directory.opened ?? {}
+    const sealing = sealer?.status
+    const witnesses = cosigning?.status
     const { warning: disk, ...space } = this.#disk.status
     const sealWarning = sealing?.error && `new records are not sealed: ${sealing.error.message}`
-    const warnings = [disk, sealWarning].filter((warning) => warning !== undefined)
+    const warnings = [disk, sealWarning, witnesses?.warning].filter((warning) => warning !== undefined)
     return {
       ...this.#logStatus(),
       ...space,
       ...(warnings.length > 0 && { warning: warnings.join('; ') }),
       ...(sealing && { sealing }),
+      ...(witnesses && { cosigning: witnesses }),
       ...(this.#uploader && { upload: this.#uploader.status() }),
     }
   }
@@ -265,6 +268,7 @@ export class SvcAppender {
     await this.#thread?.close()
     // Before the uploader closes, so that it uploads the last checkpoints.
     await this.#directory.opened?.sealer?.close()
+    await this.#directory.opened?.cosigning?.close()
     await this.#uploader?.close()
     await this.#directory.close()
   }

@@ -2,6 +2,7 @@
 
 import { availableParallelism } from 'node:os'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
+import { type WitnessConfig, witnessFault } from '../cosigning/config.js'
 import type { FileSystem } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import { keyIdOf } from '../keys/public-key.js'
@@ -25,6 +26,10 @@ export interface AppenderConfig {
   checkpoints?: { readonly intervalMs?: number } | false
   /** Name of the log in its checkpoints, for a new log; default `svc-audit.invalid/<log id>`. */
   origin?: string
+  /** Witnesses that cosign checkpoints in the background. */
+  witnesses?: readonly WitnessConfig[]
+  /** How many of them a checkpoint needs; default all. Fewer cause a warning. */
+  quorum?: number
   /** Days that retention does not remove. */
   hold?: readonly Hold[]
   /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
@@ -62,7 +67,7 @@ export interface AppenderOptions {
   fileSystem?: FileSystem
   logger?: Logger
   meter?: Meter
-  /** Random numbers for the jitter between upload attempts. Default `Math.random`. */
+  /** Random numbers for the jitter between attempts to upload and to get cosignatures. Default `Math.random`. */
   random?: () => number
   /** Called with errors outside of `append`: agent logs, retention, sealing, upload. Default: the logger. */
   onAsyncError?: (error: Error) => void
@@ -131,6 +136,12 @@ export function checkConfig(config: AppenderConfig, limits: AppenderLimits): voi
       'origin',
       'must be a name with a dot, without spaces and plus signs, like audit.example.com/prod',
     )
+  }
+  const { witnesses = [], quorum = witnesses.length } = config
+  const witnessProblem = witnesses.length === 0 ? undefined : witnessFault(witnesses, quorum)
+  if (witnessProblem !== undefined) throw configError('witnesses', `cannot be used: ${witnessProblem}`)
+  if (witnesses.length > 0 && config.checkpoints === false) {
+    throw configError('witnesses', 'need checkpoints')
   }
   for (const { from = '2000-01-01', to = '2000-01-01' } of config.hold ?? []) {
     if (!isDay(from) || !isDay(to)) throw configError('hold', 'has from and to as YYYY-MM-DD')

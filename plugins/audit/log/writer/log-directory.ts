@@ -3,6 +3,7 @@
 import { dirname, join } from 'node:path'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import type { Cosigning } from '../cosigning/cosigning.js'
 import { DirectoryLock } from '../files/directory-lock.js'
 import {
   CREATE_NEW,
@@ -22,7 +23,7 @@ import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
 import { AgentLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
-import { beginOrContinue } from './log-identity.js'
+import { beginOrContinue, type Genesis } from './log-identity.js'
 import { recordPublicKey } from './public-keys.js'
 import { expired, remove, uploadedOnly } from './retention.js'
 
@@ -40,6 +41,7 @@ export interface DirectoryParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly meter: Meter
+  readonly random: () => number
   readonly onAsyncError: (error: Error) => void
   readonly onOpen: () => void
 }
@@ -50,6 +52,8 @@ export interface OpenDirectory {
   readonly agentLogs: AgentLogs
   /** Undefined where checkpoints are off. */
   readonly sealer: Sealer | undefined
+  /** Undefined without witnesses. */
+  readonly cosigning: Cosigning | undefined
   /** Undefined where checkpoints are off. */
   readonly logId: string | undefined
 }
@@ -128,6 +132,7 @@ export class LogDirectory {
     clearInterval(this.#retention)
     await this.#retaining
     await this.#open?.sealer?.close()
+    await this.#open?.cosigning?.close()
     await this.#open?.agentLogs.close()
     this.#open?.lock.close()
   }
@@ -140,20 +145,23 @@ export class LogDirectory {
     const lock = new DirectoryLock(this.#dir, port, clock)
     const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
-    let logId: string | undefined
+    let cosigning: Cosigning | undefined
+    let genesis: Genesis | undefined
     try {
-      logId = await this.#identify(lock)
+      genesis = await this.#identify(lock)
       await lock.run(() => this.#firstSection(agentLogs))
-      sealer = await this.#sealer(lock)
+      cosigning = genesis && (await this.#cosigning(lock, genesis.origin))
+      sealer = await this.#sealer(lock, cosigning)
       await this.#retain(lock, sealer)
     } catch (error) {
       await sealer?.close()
+      await cosigning?.close()
       await agentLogs.close()
       lock.close()
       throw error
     }
     sealer?.start()
-    this.#open = { lock, agentLogs, sealer, logId }
+    this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id }
     this.#retention = setInterval(() => {
       this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
     }, RETENTION_CHECK_MS).unref()
@@ -190,7 +198,7 @@ export class LogDirectory {
     return [signer, ...(retiringSigner === undefined ? [] : [retiringSigner])].filter(canSignNotes)
   }
 
-  async #identify(lock: DirectoryLock): Promise<string | undefined> {
+  async #identify(lock: DirectoryLock): Promise<Genesis | undefined> {
     const { config, port, clock, logger } = this.#parts
     const signer = this.#signers[0]
     if (signer !== undefined) {
@@ -206,7 +214,7 @@ export class LogDirectory {
       if (retentionDays < stated) {
         logger.warn({ retentionDays, stated }, 'days are kept as long as the genesis of the log states')
       }
-      return genesis.log_id
+      return genesis
     }
     if (readGenesis(port, this.#dir) === undefined) return undefined
     throw new AuditError(
@@ -216,7 +224,7 @@ export class LogDirectory {
   }
 
   /** A sealer whose tree is linked and whose log trusts this signer. */
-  async #sealer(lock: DirectoryLock): Promise<Sealer | undefined> {
+  async #sealer(lock: DirectoryLock, cosigning: Cosigning | undefined): Promise<Sealer | undefined> {
     const { config, port, clock, logger, meter, onAsyncError } = this.#parts
     const signers = this.#signers
     const [signer] = signers
@@ -233,6 +241,7 @@ export class LogDirectory {
       meter,
       intervalMs: intervalMs ?? DEFAULT_CHECKPOINT_INTERVAL_MS,
       onError: onAsyncError,
+      ...(cosigning === undefined ? {} : { onSealed: () => cosigning.request() }),
     })
     try {
       await sealer.open(signer)
@@ -241,6 +250,15 @@ export class LogDirectory {
       sealer.release()
       throw error
     }
+  }
+
+  async #cosigning(lock: DirectoryLock, origin: string): Promise<Cosigning | undefined> {
+    const { config, port, clock, logger, meter, random, onAsyncError: onError } = this.#parts
+    const { witnesses = [], quorum = witnesses.length } = config
+    if (witnesses.length === 0) return undefined
+    const { Cosigning } = await import('../cosigning/cosigning.js')
+    const log = { dir: this.#dir, port, lock, origin }
+    return new Cosigning({ ...log, logger, clock, meter, witnesses, quorum, random, onError })
   }
 
   async #retainDaily(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {

@@ -29,7 +29,7 @@ import { digestToBase64, encodeJournalLine, signJournalLine } from '../tree/jour
 import type { JournalLine, LineOf } from '../tree/journal-line.js'
 import { readParent } from './fork.js'
 
-type Genesis = LineOf<'genesis'>
+export type Genesis = LineOf<'genesis'>
 
 export interface IdentityParts {
   readonly dir: string

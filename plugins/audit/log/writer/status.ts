@@ -1,5 +1,6 @@
 // The appender's status: counters, and whether the log can be written.
 
+import type { CosigningStatus } from '../cosigning/cosigning.js'
 import type { AuditError } from '../format/errors.js'
 import type { SealingStatus } from '../seal/sealer.js'
 import type { UploadStatus } from '../upload/upload-status.js'
@@ -22,10 +23,12 @@ export interface AppenderStatus {
   signedByThread: number
   /** Free space of the log's disk at the last check. */
   freeBytes?: number
-  /** A problem that needs an operator while the log is writable: low disk space, or sealing that fails. */
+  /** A problem that needs an operator while the log is writable: low disk space, sealing that fails, or witnesses. */
   warning?: string
   /** Only with checkpoints. */
   sealing?: SealingStatus
+  /** Only with `config.witnesses`. */
+  cosigning?: CosigningStatus
   /** Only with `config.presign`. */
   upload?: UploadStatus
 }

@@ -1,0 +1,44 @@
+// `svc audit witness`: runs a witness until SIGTERM or SIGINT.
+
+import { join } from 'node:path'
+import { LocalDevSigner, startWitness } from '@svc/plugin-audit/log'
+import type { CliIo } from './io.js'
+import { printable } from './table.js'
+
+export interface WitnessArguments {
+  readonly dir: string
+  readonly key: string
+  readonly port: number
+  readonly host: string
+  readonly name?: string
+  readonly logs?: string
+}
+
+const NAME_DIGITS = 16
+
+export async function runWitness(options: WitnessArguments, io: CliIo): Promise<void> {
+  const { dir, key, port, host, logs = join(dir, 'logs') } = options
+  const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(key)}`)
+  const name = options.name ?? defaultName(signer.keyId)
+  const report = (message: string) => io.err(`svc-sdk audit witness: ${printable(message)}\n`)
+  const witness = await startWitness({
+    dir,
+    logs,
+    name,
+    signer,
+    port,
+    host,
+    onConflict: (origin, why) => report(`${origin}: refused, ${why}`),
+    onError: (error) => report(error.message),
+  })
+  const ended = new Promise<void>((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
+  })
+  await io.out(`key ${witness.vkey}\nlistening on ${witness.url}\n`)
+  await ended
+  await witness.close()
+}
+
+function defaultName(keyId: string): string {
+  return `svc-witness.invalid/${keyId.slice(keyId.indexOf(':') + 1).slice(0, NAME_DIGITS)}`
+}

@@ -1,0 +1,217 @@
+// Has the newest checkpoint cosigned by witnesses, in the background: after each seal the witnesses that have not
+// cosigned it are asked at once, and the checkpoint is appended again with the cosignatures that came.
+
+import { join } from 'node:path'
+import type { Clock, Logger, Meter } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { DirectoryLock } from '../files/directory-lock.js'
+import { type FileSystem, syncPath } from '../files/file-system.js'
+import { dayOfInstant } from '../format/day.js'
+import { checkpointFile } from '../format/paths.js'
+import { consistencyRanges } from '../merkle/proof.js'
+import { rootsOf } from '../prove/tree-paths.js'
+import { newestCheckpoint, type StoredCheckpoint } from '../seal/checkpoint-file.js'
+import { isBy, judgeCosignature, parseWitnessKey } from '../seal/cosignature.js'
+import { signatureLine } from '../seal/note.js'
+import { appendNote } from '../seal/note-tail.js'
+import { Backoff } from '../upload/backoff.js'
+import type { WitnessConfig } from './config.js'
+import { WitnessClient } from './witness-client.js'
+
+const REQUEST_TIMEOUT_MS = 10_000
+/** How long closing waits for the cosignatures of the last checkpoint. */
+const CLOSE_TIMEOUT_MS = 5_000
+
+export interface CosigningParts {
+  readonly dir: string
+  readonly port: FileSystem
+  readonly lock: DirectoryLock
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly meter: Meter
+  readonly origin: string
+  readonly witnesses: readonly WitnessConfig[]
+  readonly quorum: number
+  readonly random: () => number
+  readonly onError: (error: Error) => void
+}
+
+export interface WitnessStatus {
+  readonly name: string
+  /** Leaves of the newest checkpoint that it cosigned, as far as this process knows. */
+  readonly size?: number
+  /** Why it did not cosign the newest checkpoint. */
+  readonly error?: string
+}
+
+export interface CosigningStatus {
+  readonly quorum: number
+  /** Leaves of the newest checkpoint that a quorum has cosigned. */
+  readonly size?: number
+  readonly witnesses: readonly WitnessStatus[]
+  /** Set while the newest checkpoint lacks a quorum although all witnesses were asked. */
+  readonly warning?: string
+}
+
+interface Member {
+  readonly client: WitnessClient
+  readonly backoff: Backoff
+  /** Not asked before, by the monotonic clock. */
+  retryAt: number
+  size?: number
+  error?: string
+}
+
+export class Cosigning {
+  readonly #parts: CosigningParts
+  readonly #members: readonly Member[]
+  readonly #abort = new AbortController()
+  #running: Promise<void> | undefined
+  #isStale = false
+  #isClosing = false
+  #size: number | undefined
+  #warning: string | undefined
+
+  constructor(parts: CosigningParts) {
+    this.#parts = parts
+    this.#members = parts.witnesses.map(({ url, key }) => ({
+      client: new WitnessClient(url, parseWitnessKey(key), REQUEST_TIMEOUT_MS),
+      backoff: new Backoff(parts.random),
+      retryAt: 0,
+    }))
+  }
+
+  get status(): CosigningStatus {
+    const witnesses = this.#members.map(({ client, size, error }) => ({
+      name: client.key.name,
+      ...(size === undefined ? {} : { size }),
+      ...(error === undefined ? {} : { error }),
+    }))
+    return {
+      quorum: this.#parts.quorum,
+      ...(this.#size === undefined ? {} : { size: this.#size }),
+      witnesses,
+      ...(this.#warning === undefined ? {} : { warning: this.#warning }),
+    }
+  }
+
+  /** Call it when a checkpoint is on disk. Returns at once; errors go to `onError` and to the status. */
+  request(): void {
+    this.#isStale = true
+    this.#running ??= this.#run()
+  }
+
+  /** Waits a limited time for the last checkpoint. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    const timer = setTimeout(() => this.#abort.abort(new Error('the log is closing')), CLOSE_TIMEOUT_MS)
+    await this.#running
+    clearTimeout(timer)
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isStale && !this.#abort.signal.aborted) {
+      this.#isStale = false
+      try {
+        await this.#round()
+      } catch (cause) {
+        this.#warning = `cosigning failed: ${messageOf(cause)}`
+      }
+    }
+    this.#running = undefined
+  }
+
+  async #round(): Promise<void> {
+    const { dir, port, origin, clock, quorum } = this.#parts
+    const newest = newestCheckpoint(port, dir, origin)
+    if (newest === undefined) return
+    const { size } = newest.head
+    this.#takeOver(newest)
+    const now = clock.monotonic()
+    const asked = this.#members.filter((member) => {
+      return member.size !== size && (member.retryAt <= now || this.#isClosing)
+    })
+    if (asked.length > 0) {
+      // It may be of a writer that died before it was on disk.
+      await syncPath(port, join(dir, checkpointFile(newest.day)))
+      await syncPath(port, dir)
+      const lines = await this.#ask(asked, newest)
+      if (lines.length > 0) await this.#append(newest, asked, lines)
+    }
+    const have = this.#members.filter((member) => member.size === size).length
+    if (have >= quorum) {
+      this.#size = size
+      this.#warning = undefined
+    } else {
+      const why = this.#members.flatMap(({ client, error }) => (error ? `${client.key.name}: ${error}` : []))
+      this.#warning = `${have} of ${quorum} witnesses have cosigned the newest checkpoint (${why.join('; ')})`
+    }
+  }
+
+  /** What the file has already, after a restart. */
+  #takeOver({ head, note }: StoredCheckpoint): void {
+    for (const member of this.#members) {
+      if (judgeCosignature(note, member.client.key).kind !== 'valid') continue
+      member.client.hasCosigned(head.size)
+      member.size = head.size
+    }
+  }
+
+  /** The cosignatures that came. */
+  async #ask(members: readonly Member[], newest: StoredCheckpoint): Promise<string[]> {
+    const { dir, port } = this.#parts
+    const { head, note, signed } = newest
+    const proof = (older: number) => rootsOf(port, dir, consistencyRanges(older, head.size))
+    const submission = { note, signed, size: head.size, proof }
+    const answers = await Promise.all(
+      members.map(async (member) => {
+        try {
+          const answer = await member.client.cosign(submission, this.#abort.signal)
+          if (answer.kind === 'ahead') {
+            this.#requireAhead(answer.size)
+            return []
+          }
+          member.size = head.size
+          delete member.error
+          member.backoff.reset()
+          return [answer.line]
+        } catch (cause) {
+          this.#failed(member, messageOf(cause))
+          return []
+        }
+      }),
+    )
+    return answers.flat()
+  }
+
+  /** Another process may have sealed more, and shown it. @throws {Error} where none has. */
+  #requireAhead(size: number): void {
+    const { dir, port, origin } = this.#parts
+    if ((newestCheckpoint(port, dir, origin)?.head.size ?? 0) >= size) {
+      this.#isStale = true
+      return
+    }
+    throw new Error(
+      `it has cosigned ${size} leaves of this log, which has fewer: the log was rolled back, or another copy of it is written`,
+    )
+  }
+
+  #failed(member: Member, error: string): void {
+    const { clock, meter, onError } = this.#parts
+    const isKnown = member.error === error
+    member.error = error
+    member.retryAt = clock.monotonic() + member.backoff.next()
+    meter.count('svc_audit_cosign_failures_total')
+    if (!isKnown) onError(new Error(`the witness ${member.client.key.name} did not cosign: ${error}`))
+  }
+
+  /** Appends the checkpoint again, with the cosignatures it has and the new ones. */
+  async #append({ head, note }: StoredCheckpoint, asked: readonly Member[], lines: string[]): Promise<void> {
+    const kept = note.signatures
+      .filter((signature) => !asked.some(({ client }) => isBy(signature, client.key)))
+      .map(({ name, keyId, signature }) => signatureLine(name, keyId, signature))
+    const day = dayOfInstant(this.#parts.clock.now()) ?? ''
+    const signed = `${note.text}\n${kept.join('')}${lines.join('')}`
+    await appendNote(this.#parts, head.origin, checkpointFile(day), signed)
+  }
+}

@@ -1,0 +1,117 @@
+// Asks one witness for its cosignature (c2sp.org/tlog-witness). The witness says which size it has cosigned before, so
+// nothing about it is stored.
+
+import { messageOf } from '@svc/core/json'
+import type { Digest } from '../merkle/tree-hash.js'
+import { isBy, judgeCosignature } from '../seal/cosignature.js'
+import { type Note, parseSignature, signatureLine } from '../seal/note.js'
+import type { NamedKey } from '../seal/vkey.js'
+import { parseTreeSize } from '../tree/checkpoint.js'
+import { formatAddCheckpoint } from '../witness/request.js'
+
+const MAX_RESPONSE_BYTES = 65_536
+const CONFLICT = 409
+const OK = 200
+// The first may be without knowledge of the size; another process may submit at the same time.
+const MAX_ATTEMPTS = 3
+
+/** The checkpoint that is to be cosigned. */
+export interface Submission {
+  readonly note: Note
+  /** The note's text. */
+  readonly signed: string
+  readonly size: number
+  /** The consistency proof from a tree of `older` leaves, at least 1. */
+  readonly proof: (older: number) => readonly Digest[]
+}
+
+export type Answer =
+  /** A signature line with its newline. */
+  | { readonly kind: 'cosigned'; readonly line: string }
+  /** The witness has cosigned a larger tree of this log. */
+  | { readonly kind: 'ahead'; readonly size: number }
+
+export class WitnessClient {
+  readonly key: NamedKey
+  readonly url: string
+  readonly #timeoutMs: number
+  /** Leaves that the witness has cosigned, as far as is known. */
+  #cosigned = 0
+
+  constructor(url: string, key: NamedKey, timeoutMs: number) {
+    this.url = url.replace(/\/+$/, '')
+    this.key = key
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** The witness is known to have cosigned a tree of this size. */
+  hasCosigned(size: number): void {
+    this.#cosigned = Math.max(this.#cosigned, size)
+  }
+
+  /** @throws {Error} where the witness does not cosign, with the reason for an operator. */
+  async cosign(submission: Submission, signal: AbortSignal): Promise<Answer> {
+    for (let attempt = 1; ; attempt++) {
+      const { signed, size, proof } = submission
+      const old = this.#cosigned
+      const body = formatAddCheckpoint(old, old === 0 ? [] : proof(old), signed)
+      const { status, text } = await this.#post(body, signal)
+      if (status === OK) {
+        const line = this.#lineIn(text, submission.note)
+        this.#cosigned = size
+        return { kind: 'cosigned', line }
+      }
+      if (status !== CONFLICT) throw new Error(`it answered ${status}: ${firstLine(text)}`)
+      const known = text.endsWith('\n') ? parseTreeSize(text.slice(0, -1)) : undefined
+      if (known === undefined) throw new Error('it answered 409 without the size that it has cosigned')
+      if (known > size) return { kind: 'ahead', size: known }
+      if (attempt === MAX_ATTEMPTS)
+        throw new Error(`it answered 409 again, with ${known} after ${old} leaves`)
+      this.#cosigned = known
+    }
+  }
+
+  /** The cosignature of the expected key in the response, checked. */
+  #lineIn(text: string, note: Note): string {
+    for (const line of text.split('\n')) {
+      const signature = parseSignature(line)
+      if (signature === undefined || !isBy(signature, this.key)) continue
+      if (judgeCosignature({ text: note.text, signatures: [signature] }, this.key).kind !== 'valid') break
+      return signatureLine(signature.name, signature.keyId, signature.signature)
+    }
+    throw new Error(`its response has no valid cosignature of ${this.key.name}`)
+  }
+
+  async #post(body: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)])
+    try {
+      const response = await fetch(`${this.url}/add-checkpoint`, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'text/plain; charset=utf-8' },
+        redirect: 'error',
+        signal: deadline,
+      })
+      return { status: response.status, text: await limitedText(response) }
+    } catch (cause) {
+      const reason = cause instanceof TypeError && cause.cause !== undefined ? cause.cause : cause
+      throw new Error(`the request failed: ${messageOf(reason)}`, { cause })
+    }
+  }
+}
+
+async function limitedText(response: Response): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of response.body ?? []) {
+    bytes += piece.length
+    if (bytes > MAX_RESPONSE_BYTES) throw new Error(`the response is over ${MAX_RESPONSE_BYTES} bytes`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+function firstLine(text: string): string {
+  // Text of another party, for a log line.
+  return (text.split('\n')[0] ?? '').replace(/[^\x20-\x7e]/g, '?').slice(0, 200)
+}

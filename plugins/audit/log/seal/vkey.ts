@@ -1,0 +1,43 @@
+// Verifier keys of c2sp.org/signed-note: `<name>+<key id>+<base64 of the signature type and the key>`.
+
+import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
+import { PUBLIC_KEY_BYTES } from '../keys/ed25519.js'
+import { type Verifier, verifierFromPublicKey } from '../keys/public-key.js'
+import { noteKeyId, type SignatureType } from './note.js'
+
+const VKEY = /^([^\s+\p{Cc}]+)\+([0-9a-f]{8})\+(\S+)$/u
+
+/** A key and the name under which it signs. */
+export interface NamedKey {
+  readonly name: string
+  /** As in signature lines. */
+  readonly id: Uint8Array
+  readonly key: Verifier
+}
+
+export function namedKey(name: string, type: SignatureType, publicKey: Uint8Array): NamedKey {
+  return { name, id: noteKeyId(name, publicKey, type), key: verifierFromPublicKey(publicKey) }
+}
+
+export function formatVkey(name: string, type: SignatureType, publicKey: Uint8Array): string {
+  const id = Buffer.from(noteKeyId(name, publicKey, type)).toString('hex')
+  return `${name}+${id}+${toBase64(Buffer.concat([Buffer.of(type), publicKey]))}`
+}
+
+/** Undefined for any other text, another type of key, and a key id that is not the one of the key. */
+export function parseVkey(text: string, type: SignatureType): NamedKey | undefined {
+  const [, name, id, encoded] = VKEY.exec(text) ?? []
+  const bytes = encoded === undefined ? undefined : bytesOf(encoded)
+  if (name === undefined || bytes?.length !== 1 + PUBLIC_KEY_BYTES || bytes[0] !== type) return undefined
+  const named = namedKey(name, type, bytes.subarray(1))
+  return Buffer.from(named.id).toString('hex') === id ? named : undefined
+}
+
+function bytesOf(encoded: string): Uint8Array | undefined {
+  try {
+    return fromBase64(encoded)
+  } catch (error) {
+    if (error instanceof Base64Error) return undefined
+    throw error
+  }
+}

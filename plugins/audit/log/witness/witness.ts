@@ -1,0 +1,121 @@
+// A witness of c2sp.org/tlog-witness: it cosigns a checkpoint of a log only where that follows from the one it cosigned
+// before. Checking and storing happen in one synchronous section, so that no two requests pass with the same old size.
+
+import type { Clock, Signer } from '@svc/core'
+import { type FileSystem, nodeFileSystem } from '../files/file-system.js'
+import { AuditError } from '../format/errors.js'
+import { verifyConsistency } from '../merkle/proof.js'
+import { EMPTY_ROOT } from '../merkle/tree-hash.js'
+import { cosign } from '../seal/cosignature.js'
+import { COSIGNATURE_TYPE, judgeNote, type Note, noteKeyId, signatureLine } from '../seal/note.js'
+import { formatVkey, namedKey } from '../seal/vkey.js'
+import { type AddCheckpoint, parseAddCheckpoint } from './request.js'
+import { WitnessState } from './state.js'
+import { readTrustedLogs, type TrustedLog } from './trusted-logs.js'
+
+export interface WitnessOptions {
+  /** What was cosigned; one process at a time uses it. */
+  readonly dir: string
+  /** The file with the verifier keys of the logs. */
+  readonly logs: string
+  /** Name of the witness in its cosignatures, such as `witness.example.com/w1`. */
+  readonly name: string
+  readonly signer: Signer & { readonly publicKey: Uint8Array }
+  readonly clock?: Pick<Clock, 'now'>
+  readonly fileSystem?: FileSystem
+  /** Called for a checkpoint that its log signed and that does not follow from the one before. */
+  readonly onConflict?: (origin: string, why: string) => void
+}
+
+export interface WitnessResponse {
+  readonly status: number
+  readonly body: string
+  readonly contentType?: string
+}
+
+const SIZE_TYPE = 'text/x.tlog.size'
+const KEY_NAME = /^[^\s+\p{Cc}]{1,255}$/u
+const PLAIN = 'text/plain; charset=utf-8'
+
+export class Witness {
+  readonly #options: WitnessOptions
+  readonly #state: WitnessState
+
+  /** @throws {AuditError} `bad_config`; `lock_failed` while another process uses the directory. */
+  constructor(options: WitnessOptions) {
+    const { dir, name, signer, fileSystem = nodeFileSystem } = options
+    if (!KEY_NAME.test(name)) {
+      throw new AuditError('bad_config', 'the name of a witness has no space, plus sign or control character')
+    }
+    this.#options = options
+    this.#state = new WitnessState(dir, fileSystem, namedKey(name, COSIGNATURE_TYPE, signer.publicKey))
+  }
+
+  /** Its verifier key. */
+  get vkey(): string {
+    return formatVkey(this.#options.name, COSIGNATURE_TYPE, this.#options.signer.publicKey)
+  }
+
+  /** Answers `POST add-checkpoint`. Errors of the disk and of the file of logs reject. */
+  async addCheckpoint(body: string): Promise<WitnessResponse> {
+    const request = parseAddCheckpoint(body)
+    if (request === undefined) return refusal(400, 'the request is malformed')
+    const { origin } = request.checkpoint
+    const log = (await readTrustedLogs(this.#options.logs)).get(origin)
+    if (log === undefined) return refusal(404, 'the log is not known')
+    const { kind } = judgeNote(request.note, log.name, log.keys)
+    if (kind !== 'verified')
+      return refusal(403, 'no key that is trusted for this log has signed the checkpoint')
+    return this.#judge(request, log)
+  }
+
+  /** Answers `GET <origin hash>/checkpoint`. */
+  checkpoint(hashOfOrigin: string): WitnessResponse {
+    const text = this.#state.signedText(hashOfOrigin)
+    return text === undefined
+      ? refusal(404, 'no checkpoint of this log was cosigned')
+      : { status: 200, body: text, contentType: PLAIN }
+  }
+
+  close(): void {
+    this.#state.close()
+  }
+
+  /** Synchronous, so that a request sees the result of the one before. */
+  #judge({ oldSize, proof, note, checkpoint }: AddCheckpoint, log: TrustedLog): WitnessResponse {
+    if (oldSize > checkpoint.size) return refusal(400, 'the old size is larger than the checkpoint')
+    const latest = this.#state.latest(checkpoint.origin)
+    const expected = latest?.size ?? 0
+    if (oldSize !== expected) return { status: 409, body: `${expected}\n`, contentType: SIZE_TYPE }
+    const follows =
+      oldSize === 0 || latest === undefined
+        ? proof.length === 0 && (checkpoint.size > 0 || checkpoint.root === EMPTY_ROOT)
+        : verifyConsistency(latest, checkpoint, proof)
+    const verified = verifiedPart(note, log)
+    if (!follows) return this.#conflict(checkpoint, verified, expected)
+    const { name, signer, clock = Date } = this.#options
+    const line = cosign(note.text, name, signer, clock.now())
+    this.#state.store(checkpoint, verified + line)
+    return { status: 200, body: line, contentType: PLAIN }
+  }
+
+  #conflict(checkpoint: AddCheckpoint['checkpoint'], signed: string, expected: number): WitnessResponse {
+    const why = `its ${checkpoint.size} leaves do not follow from the ${expected} that were cosigned`
+    this.#state.keepConflict(checkpoint, signed)
+    this.#options.onConflict?.(checkpoint.origin, why)
+    return refusal(422, why)
+  }
+}
+
+/** The note with the signatures of the log's trusted keys only. */
+function verifiedPart({ text, signatures }: Note, { name, keys }: TrustedLog): string {
+  const ids = keys.map((key) => Buffer.from(noteKeyId(name, key.publicKey)))
+  const lines = signatures
+    .filter((signed) => signed.name === name && ids.some((id) => id.equals(signed.keyId)))
+    .map(({ keyId, signature }) => signatureLine(name, keyId, signature))
+  return `${text}\n${lines.join('')}`
+}
+
+function refusal(status: number, why: string): WitnessResponse {
+  return { status, body: `${why}\n`, contentType: PLAIN }
+}
