@@ -8,11 +8,13 @@ export {
   type ApprovalSet,
   type ApprovalStrategy,
   type Escalation,
+  type EscalationInput,
   type EscalationRule,
   type EscalationService,
   type EscalationSeverity,
   type EscalationStatus,
   type EscalationVote,
+  type GivenVote,
   isVoteError,
   type Reviewer,
   type Reviewers,
@@ -72,18 +74,22 @@ export {
   reachedAt,
   redactor,
   sideEffects,
+  type TrustedCaller,
+  trustedCaller,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'
+export { checkUsable, type DoctorCheck } from './doctor/check.js'
+export { checkServer } from './doctor/check-server.js'
 export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedupe-store.js'
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
 export { lateBound } from './plugin/late-bound.js'
+export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
   type ConsolePanel,
-  type DoctorCheck,
   definePlugin,
   type MetricEntry,
   type OwnedToken,

@@ -89,6 +89,11 @@ export class AdminHandler {
     const escalations = new ReviewerEscalations(service, authorizer, reviewer)
     if (route.kind === 'list') return json(await escalations.list(route.query))
     if (route.kind === 'show') return json(await escalations.show(route.id))
+    if (route.kind === 'input') {
+      const { text, sha256 } = await escalations.input(route.id)
+      const headers = { 'content-type': 'application/json', etag: `"${sha256}"` }
+      return { status: 200, headers, body: text }
+    }
     const voted = await escalations.vote(route.id, await readVote(message))
     return 'kind' in voted ? voted : json(voted)
   }

@@ -44,6 +44,16 @@ export class AdminClient {
 
   /** The answer's JSON. Rejects with `AdminError` for every answer but 200. */
   async ask(path: string, body?: object): Promise<unknown> {
+    return (await this.#send(path, body)).answer
+  }
+
+  /** The answer's JSON as it was sent, with its entity tag. Rejects like `ask`. */
+  async text(path: string): Promise<{ text: string; etag: string | null }> {
+    const { text, response } = await this.#send(path)
+    return { text, etag: response.headers.get('etag') }
+  }
+
+  async #send(path: string, body?: object): Promise<{ response: Response; text: string; answer: unknown }> {
     const address = new URL(path, this.#base)
     let response: Response
     let text: string
@@ -63,7 +73,7 @@ export class AdminClient {
       throw new AdminError(`${this.#base.origin}: ${reasonOf(cause)}`, { cause })
     }
     const answer = jsonOf(text)
-    if (response.status === 200 && answer !== undefined) return answer
+    if (response.status === 200 && answer !== undefined) return { response, text, answer }
     throw new AdminError(
       refusalIn(answer) ?? `${address.href}: HTTP ${response.status}, and not from a gateway`,
     )

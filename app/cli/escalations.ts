@@ -1,4 +1,5 @@
 // `svc escalations`: lists escalations and votes on them, over the API of the admin listener.
+import { sha256Hex } from '@svc/core/json'
 import { Command, Option } from 'commander'
 import { z } from 'zod'
 import { AdminClient, AdminError } from './admin-client.js'
@@ -20,8 +21,13 @@ interface ListFlags extends CommonFlags {
   readonly limit: string
 }
 
+interface ShowFlags extends CommonFlags {
+  readonly input?: boolean
+}
+
 interface VoteFlags extends CommonFlags {
   readonly comment?: string
+  readonly inputSha256?: string
 }
 
 /** The fields of an answer that are shown. */
@@ -34,7 +40,7 @@ const caseSchema = z.object({
   reason: z.string(),
   detail: z.string().optional(),
   args: z.string().optional(),
-  input_sha256: z.string().optional(),
+  args_truncated: z.boolean().optional(),
   severity: z.string(),
   strategy: z.string(),
   approval_set_id: z.string().optional(),
@@ -72,16 +78,24 @@ export function escalationsCommand(io: CliIo = processIo(), env: Env = process.e
 
   asking(escalations.command('show <id>'))
     .description('show one, with its votes')
-    .action((id: string, flags: CommonFlags) => guarded(io, 'show', () => show(id, flags, io, env)))
+    .option('--input', 'print the whole input of the call instead, and its hash, which `approve` needs')
+    .action((id: string, flags: ShowFlags) =>
+      guarded(io, 'show', () => (flags.input === true ? showInput : show)(id, flags, io, env)),
+    )
 
   for (const vote of ['approve', 'reject'] as const) {
     asking(escalations.command(`${vote} <id>`))
       .description(`vote to ${vote} one`)
       .option('--comment <text>', 'why, for the other reviewers and the record')
+      .option('--input-sha256 <hash>', 'hash of the whole input, as `show --input` prints it')
       .action((id: string, flags: VoteFlags) =>
         guarded(io, vote, async () => {
-          const { comment } = flags
-          const body = { vote, ...(comment === undefined ? {} : { comment }) }
+          const { comment, inputSha256 } = flags
+          const body = {
+            vote,
+            ...(comment === undefined ? {} : { comment }),
+            ...(inputSha256 === undefined ? {} : { input_sha256: inputSha256 }),
+          }
           const client = await clientOf(flags, env)
           await print(caseIn(await client.ask(`${pathOf(id)}/votes`, body)), flags, io)
         }),
@@ -121,6 +135,17 @@ async function list(flags: ListFlags, io: CliIo, env: Env): Promise<void> {
 async function show(id: string, flags: CommonFlags, io: CliIo, env: Env): Promise<void> {
   const client = await clientOf(flags, env)
   await print(caseIn(await client.ask(pathOf(id))), flags, io)
+}
+
+/** The input goes to standard output and its hash to standard error, so that the input can be piped. */
+async function showInput(id: string, flags: ShowFlags, io: CliIo, env: Env): Promise<void> {
+  const client = await clientOf(flags, env)
+  const { text, etag } = await client.text(`${pathOf(id)}/input`)
+  const hash = sha256Hex(text)
+  if (etag !== `"${hash}"`) throw new AdminError('the input does not have the hash that came with it')
+  if (flags.json === true) return io.out(`${JSON.stringify({ input: text, input_sha256: hash })}\n`)
+  await io.out(`${printable(text)}\n`)
+  io.err(`to approve it: --input-sha256 ${hash}\n`)
 }
 
 function clientOf({ admin, tokenRef, insecureHttp = false }: CommonFlags, env: Env): Promise<AdminClient> {
@@ -171,9 +196,9 @@ async function print(
     ['status', `${shown.status}${decided}${shown.used ? ', used' : ''}`],
     ['call', shown.reference],
     ...(shown.args === undefined ? [] : [['args', shown.args] as [string, string]]),
-    ...(shown.input_sha256 === undefined
-      ? []
-      : [['truncated', `the whole input has the SHA-256 ${shown.input_sha256}`] as [string, string]]),
+    ...(shown.args_truncated === true
+      ? [['truncated', 'read the whole input with --input before you approve'] as [string, string]]
+      : []),
     ['caller', `${shown.principal} of ${shown.tenant}`],
     ['why', shown.detail === undefined ? shown.reason : `${shown.reason}: ${shown.detail}`],
     ['severity', shown.severity],

@@ -1,27 +1,21 @@
 // What a policy would decide about one call: the stages' own explanations, in pipeline order. No stage is
 // started and none handles the call, so nothing is written, counted or contacted.
-import 'reflect-metadata'
 import {
-  bind,
   Call,
   callRequest,
   denied,
   identity,
   type Outcome,
   type Plugin,
-  type PluginContext,
-  Resources,
   type Stage,
   statusOf,
-  tokens,
 } from '@svc/core'
 import { parseJson } from '@svc/core/json'
 import { parseToolSegment } from '@svc/core/match'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
-import { container as root } from 'tsyringe'
-import { pluginContext } from '../gateway/plugin-context.js'
 import type { HostConfig } from '../policy/config.js'
+import { commandContext } from './command-context.js'
 
 export interface ExplainedCall {
   readonly tenant: string
@@ -32,6 +26,7 @@ export interface ExplainedCall {
   readonly roles: readonly string[]
   /** The arguments, as JSON. */
   readonly args: string
+  readonly idempotencyKey?: string
 }
 
 type Policy = EffectivePolicy<HostConfig>
@@ -41,14 +36,16 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
   const lines: string[] = []
   const call = callFor(asked)
   call.set(identity, identityOf(asked))
-  const context = contextFor(policy, baseDir, (warning) => lines.push(`warning: ${warning}`))
+  const context = commandContext(policy, { baseDir, warn: (message) => lines.push(`warning: ${message}`) })
   const told = new Explanation(lines)
-  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map((plugin) =>
     told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
   const { reference } = await call.request()
-  lines.unshift(`call: ${reference} for ${describeCaller(asked)}`)
+  lines.unshift(
+    `call: ${reference} for ${describeCaller(asked)}`,
+    `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
+  )
   const unknown = unknownServer(asked.server, policy.host)
   // As in a gateway, where such a call comes to no stage that judges it.
   const outcome = unknown ?? (await compose(stages, wouldBeSent)(call))
@@ -135,11 +132,11 @@ function callFor(asked: ExplainedCall): Call {
     version,
     args: parseJson(bytes),
     bytes: bytes.byteLength,
-    idempotencyKey: null,
+    idempotencyKey: asked.idempotencyKey ?? null,
   })
   return new Call({
     protocol: 'invoke',
-    headers: {},
+    headers: asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
     trace: {
       traceId: '0'.repeat(31).concat('1'),
       spanId: '0'.repeat(15).concat('1'),
@@ -170,21 +167,13 @@ function identityOf({ tenant, user, roles }: ExplainedCall) {
   }
 }
 
+/** The section, the version of the plugin that owns it, and where that comes from. */
+function describePlugin({ name, version }: Plugin, { modules }: Policy): string {
+  return `${name} ${version} (${modules.get(name) ?? 'built in'})`
+}
+
 function describeCaller({ tenant, user, roles }: ExplainedCall): string {
   const who = user === undefined ? 'a caller without a user' : `user "${user}"`
   const as = roles.length === 0 ? '' : ` with the roles ${roles.join(', ')}`
   return `${who} of tenant "${tenant}"${as}`
 }
-
-function contextFor(policy: Policy, baseDir: string, warn: (message: string) => void): PluginContext {
-  const container = root.createChildContainer()
-  const silent = { debug: quiet, info: quiet, warn: quiet, error: quiet }
-  bind(container, tokens.Clock, { useValue: { now: () => Date.now(), monotonic: () => performance.now() } })
-  bind(container, tokens.Ids, { useValue: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) } })
-  bind(container, tokens.Logger, { useValue: silent })
-  bind(container, tokens.Meter, { useValue: { count: quiet } })
-  return pluginContext(policy, { container, resources: new Resources(), baseDir, warn })
-}
-
-/** An explanation writes no log and counts no metrics. */
-const quiet = () => undefined

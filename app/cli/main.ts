@@ -4,6 +4,7 @@ import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
 import { auditCommand } from './audit.js'
 import { controlPlaneCommand } from './control-plane.js'
+import { doctorCommand } from './doctor.js'
 import { escalationsCommand } from './escalations.js'
 import { gatewayCommand } from './gateway.js'
 import { keysCommand } from './keys.js'
@@ -18,6 +19,7 @@ const program = new Command('svc-sdk')
   .enablePositionalOptions()
   .addCommand(gatewayCommand())
   .addCommand(policyCommand())
+  .addCommand(doctorCommand())
   .addCommand(keysCommand())
   .addCommand(auditCommand())
   .addCommand(escalationsCommand())

@@ -4,8 +4,10 @@ import {
   denied,
   type ErrorCode,
   type Escalation,
+  type EscalationInput,
   type EscalationService,
   type EscalationStatus,
+  type GivenVote,
   isRefusal,
   isVoteError,
   Refusal,
@@ -14,7 +16,6 @@ import {
 } from '@svc/core'
 import type { AdminAuthorizer, VisibleScope } from '../policy/admin-authorizer.js'
 import { reviewerView } from './view.js'
-import type { Vote } from './vote.js'
 
 const maxListed = 500
 const defaultListed = 100
@@ -28,6 +29,7 @@ const voteErrors: Record<VoteErrorCode, { readonly code: ErrorCode; readonly rea
   NOT_FOUND: { code: 'TARGET_NOT_FOUND', reason: 'not_found' },
   DECIDED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'decided' },
   ALREADY_VOTED: { code: 'IDEMPOTENT_DUPLICATE', reason: 'already_voted' },
+  INPUT_NOT_SEEN: { code: 'BAD_REQUEST', reason: 'input_not_seen' },
   NOT_A_REVIEWER: { code: 'TOOL_NOT_ALLOWED', reason: 'not_a_reviewer' },
 }
 
@@ -74,7 +76,18 @@ export class ReviewerEscalations {
     return reviewerView(await this.#find(id))
   }
 
-  async vote(id: string, vote: Vote): Promise<object | Denied> {
+  /** The whole input of the call, as far as reviewers may see it. */
+  async input(id: string): Promise<EscalationInput> {
+    await this.#find(id)
+    const input = await asked(() => this.#service.input(id))
+    if (input !== undefined) return input
+    throw new Refusal(
+      'TARGET_NOT_FOUND',
+      'There is no input to read: the escalation is decided, or the policy hides arguments from reviewers.',
+    )
+  }
+
+  async vote(id: string, vote: GivenVote): Promise<object | Denied> {
     const { status } = await this.#find(id)
     if (this.#reviewer.kind === 'admin' && !this.#authorizer.tokenVotes) {
       const message = 'With OIDC configured votes are cast by people: send your own bearer token.'

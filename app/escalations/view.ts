@@ -4,7 +4,7 @@ import type { Escalation } from '@svc/core'
 /** For reviewers: all fields, votes and comments included. Times are ISO 8601. */
 export function reviewerView(escalation: Escalation): object {
   const { id, status, tenant, server, tool, reference, principal, votes, traceId } = escalation
-  const { reason, detail, args, severity, strategy, approvalSetId, wholeInputSha256 } = escalation
+  const { reason, detail, args, severity, strategy, approvalSetId, isTruncated } = escalation
   return {
     id,
     status,
@@ -16,7 +16,7 @@ export function reviewerView(escalation: Escalation): object {
     reason,
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
-    ...(wholeInputSha256 === undefined ? {} : { args_truncated: true, input_sha256: wholeInputSha256 }),
+    ...(isTruncated === true ? { args_truncated: true } : {}),
     severity,
     strategy,
     ...(approvalSetId === undefined ? {} : { approval_set_id: approvalSetId }),

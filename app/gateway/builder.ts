@@ -1,8 +1,10 @@
 // From options to a pipeline: the part that the gateway and an embedded pipeline share.
 import { randomBytes } from 'node:crypto'
-import { dirname, resolve as resolvePath } from 'node:path'
+import { dirname, join, resolve as resolvePath } from 'node:path'
 import {
+  bindDefault,
   type Logger,
+  type Notices,
   type Plugin,
   type PluginContext,
   Resources,
@@ -20,6 +22,8 @@ import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { SessionBinding } from '../mcp/session-binding.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
+import { noticeMetrics } from '../notices/metrics.js'
+import { WebhookNotices } from '../notices/webhook-notices.js'
 import { AdminAuthorizer } from '../policy/admin-authorizer.js'
 import { AdminToken } from '../policy/admin-token.js'
 import { checkHost } from '../policy/check-host.js'
@@ -27,7 +31,7 @@ import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
-import { bindGiven, type GatewayOptions, layersOf } from './options.js'
+import { bindGiven, type GatewaySettings, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
@@ -37,13 +41,14 @@ export class GatewayBuilder {
   readonly #bindings: DependencyContainer = createContainer()
   readonly #running = new RunningContainer(this.#bindings)
   readonly #plugins: readonly Plugin[]
-  #options: GatewayOptions
+  #options: GatewaySettings
   #resources = new Resources()
   #layers: readonly PolicyLayer[]
   #first: Policy
+  #webhooks: WebhookNotices
 
   /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
-  constructor(options: GatewayOptions) {
+  constructor(options: GatewaySettings) {
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
     options.configure?.(this.#bindings)
     this.#plugins = registeredPlugins(this.#bindings)
@@ -51,6 +56,34 @@ export class GatewayBuilder {
     this.#layers = layersOf(this.#options)
     this.#first = this.#judge(this.#layers)
     bindDefaults(this.#bindings, this.#first.host.admin !== undefined)
+    this.#webhooks = this.#createWebhooks(this.#first.host)
+    bindDefault(this.#bindings, tokens.Notices, { useValue: this.#webhooks })
+  }
+
+  #createWebhooks(host: HostConfig): WebhookNotices {
+    const { container } = this.#running
+    return new WebhookNotices({
+      directory: join(this.#place(host).stateDir, 'notices'),
+      clock: resolve(this.#bindings, tokens.Clock),
+      logger: this.logger,
+      meter: resolve(this.#bindings, tokens.Meter),
+      signer: () => resolveOptional(container, tokens.Signer),
+    })
+  }
+
+  /** To webhooks, or to what code bound. */
+  get notices(): Notices {
+    return resolve(this.#bindings, tokens.Notices)
+  }
+
+  /** Ends deliveries of notices; to be called once, after the pipeline has stopped. */
+  close(): Promise<void> {
+    return this.#webhooks.close()
+  }
+
+  /** The host's part of the options' policy. */
+  get host(): HostConfig {
+    return this.#first.host
   }
 
   /** For users: their bindings and what runs now. */
@@ -153,6 +186,7 @@ export class GatewayBuilder {
   build(policy: Policy, dispatch: Dispatch): BuiltPipeline {
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
+    metrics?.declare(noticeMetrics)
     for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
     const container = this.#bindings.createChildContainer()
     const context = pluginContext(policy, {
@@ -162,7 +196,11 @@ export class GatewayBuilder {
       ...this.#place(policy.host),
     })
     const pipeline = buildPipeline(policy, context, dispatch)
-    return { pipeline, takeOver: () => this.#running.switchTo(container, policy.plugins) }
+    const takeOver = (): void => {
+      this.#running.switchTo(container, policy.plugins)
+      this.#webhooks.use(policy.host.notices, this.keyReader(policy.host))
+    }
+    return { pipeline, takeOver }
   }
 }
 

@@ -6,6 +6,7 @@ import type { McpProxy } from '../mcp/proxy.js'
 import type { HostConfig } from '../policy/config.js'
 import { Router } from '../routes/router.js'
 import { TenantCallLimit } from '../routes/tenant-call-limit.js'
+import { TenantConnections } from '../routes/tenant-connections.js'
 import { Certificates } from '../tls/certificates.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import type { GatewayBuilder } from './builder.js'
@@ -24,7 +25,39 @@ export interface CallListenerParts {
   warnings(): string[]
 }
 
-export class CallListener {
+/** Where requests come in. */
+export interface Front {
+  listen(): Promise<{ port: number; url: string }>
+  /** After a reload. */
+  refresh(): Promise<void>
+  stopListening(): void
+  close(): Promise<void>
+}
+
+/** `warnings` are those of the front itself. */
+export function createRouter(host: HostConfig, parts: CallListenerParts, warnings: () => string[]): Router {
+  const { builder, policies, mcp, upstream } = parts
+  const { bindings, logger } = builder
+  const { server, tenant } = host
+  const clock = resolve(bindings, tokens.Clock)
+  return new Router({
+    clock,
+    ids: resolve(bindings, tokens.Ids),
+    tenant,
+    logger,
+    limitedLogger: new LimitedLogger(logger, clock),
+    maxBodyBytes: server.maxBodyBytes,
+    mcp,
+    upstream,
+    tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant),
+    tenantConnections: new TenantConnections(server.maxConnectionsPerTenant),
+    activePolicy: () => policies.current,
+    draining: () => parts.draining(),
+    warnings: () => [...warnings(), ...parts.warnings()],
+  })
+}
+
+export class CallListener implements Front {
   #server: HttpServer
   #certificates: Certificates | undefined
 
@@ -35,8 +68,8 @@ export class CallListener {
 
   /** Rejects when a certificate is not valid. Does not listen yet. */
   static async create(host: HostConfig, parts: CallListenerParts): Promise<CallListener> {
-    const { builder, policies, mcp, upstream } = parts
-    const { server, port, tenant } = host
+    const { builder, policies } = parts
+    const { server, port } = host
     const { bindings, logger } = builder
     const clock = resolve(bindings, tokens.Clock)
     const certificates =
@@ -47,19 +80,7 @@ export class CallListener {
             clock,
             logger,
           })
-    const router = new Router({
-      clock,
-      ids: resolve(bindings, tokens.Ids),
-      logger,
-      limitedLogger: new LimitedLogger(logger, clock),
-      maxBodyBytes: server.maxBodyBytes,
-      mcp,
-      upstream,
-      tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, tenant),
-      activePolicy: () => policies.current,
-      draining: () => parts.draining(),
-      warnings: () => [...(certificates?.warnings() ?? []), ...parts.warnings()],
-    })
+    const router = createRouter(host, parts, () => certificates?.warnings() ?? [])
     const http = new HttpServer(
       { ...server, port },
       (message, response) => router.handle(message, response),

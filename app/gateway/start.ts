@@ -1,4 +1,6 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
+import type { Plugin } from '@svc/core'
+import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
@@ -6,10 +8,13 @@ import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { GatewayBuilder } from './builder.js'
-import { CallListener } from './call-listener.js'
-import type { GatewayOptions } from './options.js'
+import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
+import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
+
+/** Of the mistakes of a refused policy, in a notice. */
+const maxMessage = 2_000
 
 /** Where a gateway listens. */
 export interface Listening {
@@ -36,16 +41,23 @@ export interface GatewayHandle {
  * Starts a gateway. Throws at once when the configuration of a built-in section is wrong (`PolicyError`
  * lists every mistake); errors of modules, keys and stores reject `ready()`.
  */
-export function startGatewayServer(options: GatewayOptions): GatewayHandle {
+export function startGatewayServer<const Plugins extends readonly Plugin[] = readonly []>(
+  options: GatewayOptions<Plugins>,
+): GatewayHandle
+export function startGatewayServer(options: GatewaySettings): GatewayHandle {
   return new Gateway(new GatewayBuilder(options))
 }
 
-class Gateway implements GatewayHandle {
+/** Opens where requests come in. */
+type OpenFront = (host: HostConfig, parts: CallListenerParts) => Promise<Front>
+
+export class Gateway implements GatewayHandle {
   readonly container: DependencyContainer
   #builder: GatewayBuilder
   #host: HostConfig | undefined
   #policies: Policies | undefined
-  #listener: CallListener | undefined
+  #openFront: OpenFront
+  #listener: Front | undefined
   #admin: Admin | undefined
   #upstream: UpstreamDispatcher | undefined
   #sessions: Promise<SessionBinding> | undefined
@@ -53,8 +65,12 @@ class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
 
-  constructor(builder: GatewayBuilder) {
+  constructor(
+    builder: GatewayBuilder,
+    openFront: OpenFront = (host, parts) => CallListener.create(host, parts),
+  ) {
     this.#builder = builder
+    this.#openFront = openFront
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
@@ -98,7 +114,7 @@ class Gateway implements GatewayHandle {
       if (server.sessionKeyRef !== undefined) await sessions()
       await policies.activate(policy)
       const adminUrl = await admin?.listen()
-      this.#listener = await CallListener.create(host, {
+      this.#listener = await this.#openFront(host, {
         builder: this.#builder,
         policies,
         mcp,
@@ -138,8 +154,12 @@ class Gateway implements GatewayHandle {
       this.#warnOfRestart(policy.host)
       await Promise.all([this.#listener?.refresh(), this.#admin?.refresh()])
       this.#admin?.countReload('success')
+      const data = { policy_sha256: policy.sha256 }
+      this.#builder.notices.send({ type: 'policy.reloaded', data })
     } catch (fault) {
       this.#admin?.countReload('refused')
+      const message = messageOf(fault).slice(0, maxMessage)
+      this.#builder.notices.send({ type: 'policy.refused', data: { message } })
       throw fault
     }
   }
@@ -166,7 +186,7 @@ class Gateway implements GatewayHandle {
     try {
       await this.#policies?.stop()
     } finally {
-      await this.#upstream?.close()
+      await Promise.all([this.#upstream?.close(), this.#builder.close()])
     }
   }
 }

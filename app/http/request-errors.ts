@@ -6,8 +6,28 @@ import type { IncomingMessage } from 'node:http'
 const hostForm = /^(?:[0-9a-z._~-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
 const absoluteForm = /^https?:\/\/([^/?]*)(.*)$/i
 
-/** Why the request is refused, for the caller; undefined when it is valid. */
-export function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
+/** The host names that are answered. */
+export interface HostRule {
+  /** Whether a Host header names this server; absent: any will do. */
+  readonly allowsHost?: (host: string) => boolean
+  /** The policy key that lists the names; `server.allowedHosts` by default. */
+  readonly hostsKey?: string
+}
+
+/** Why the request is refused, for the caller; undefined when it is valid and for this server. */
+export function refusalOf(
+  message: IncomingMessage,
+  maxHeaders: number,
+  { allowsHost, hostsKey = 'server.allowedHosts' }: HostRule,
+): string | undefined {
+  const fault = requestError(message, maxHeaders)
+  if (fault !== undefined) return fault
+  const { host } = message.headers
+  if (host === undefined || allowsHost === undefined || allowsHost(host)) return undefined
+  return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in ${hostsKey}.`
+}
+
+function requestError(message: IncomingMessage, maxHeaders: number): string | undefined {
   const { headers, httpVersion } = message
   if (message.rawHeaders.length > 2 * maxHeaders) return `The request has more than ${maxHeaders} headers.`
   const { host, expect } = headers

@@ -18,7 +18,7 @@ import { refusalAnswer, writeRefusal } from './answer.js'
 import { Connections } from './connections.js'
 import { InFlight } from './in-flight.js'
 import { listenError } from './listen-error.js'
-import { requestError } from './request-errors.js'
+import { type HostRule, refusalOf } from './request-errors.js'
 
 /** Defaults of `ServerLimits`. */
 export const defaultLimits = {
@@ -45,11 +45,7 @@ export interface ServerLimits {
   readonly keepAliveTimeoutMs: number
 }
 
-export interface ServerParts {
-  /** Whether a Host header names this server; absent: any will do. */
-  readonly allowsHost?: (host: string) => boolean
-  /** The policy key that lists the names; `server.allowedHosts` by default. */
-  readonly hostsKey?: string
+export interface ServerParts extends HostRule {
   /** Key, certificate and client authentication; absent: plain HTTP. */
   readonly tls?: TlsOptions
   /** Whether connections from an address are many clients', as a proxy's are; absent: none. */
@@ -149,7 +145,7 @@ export class HttpServer {
     }
     response.on('close', this.#onAnswered)
     if (place === 'last') response.setHeader('connection', 'close')
-    const refusal = this.#refusal(message)
+    const refusal = refusalOf(message, this.#limits.maxHeaders, this.#parts)
     if (refusal !== undefined) {
       this.#parts.meter?.count('svc_http_refusals_total')
       // Requests that follow on the connection are as unsafe, and may have been parsed already.
@@ -168,17 +164,6 @@ export class HttpServer {
       .finally(() => {
         this.#inFlight.delete(number)
       })
-  }
-
-  #refusal(message: IncomingMessage): string | undefined {
-    const unfit = requestError(message, this.#limits.maxHeaders)
-    if (unfit !== undefined) return unfit
-    const { host } = message.headers
-    if (host === undefined || this.#parts.allowsHost === undefined || this.#parts.allowsHost(host)) {
-      return undefined
-    }
-    const { hostsKey = 'server.allowedHosts' } = this.#parts
-    return `host: the gateway does not answer to ${host.slice(0, 255)}; what it answers to can be listed in ${hostsKey}.`
   }
 
   /** What the HTTP parser rejects becomes no call: it is answered in the error shape, and the connection closes. */

@@ -14,6 +14,8 @@ export interface McpExchange {
   readonly upstream: () => URL
   /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: () => Promise<Credential | undefined>
+  /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
+  readonly isHeaderless?: boolean
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
   /** The tasks that the message names. */
@@ -32,7 +34,10 @@ export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
 
 /** An exchange before its body is read. */
 export function openExchange(
-  head: Pick<McpExchange, 'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'sessionTag'>,
+  head: Pick<
+    McpExchange,
+    'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'isHeaderless' | 'sessionTag'
+  >,
 ): McpExchange {
   return {
     ...head,

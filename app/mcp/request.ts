@@ -87,7 +87,7 @@ function readBody(
   exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
-  validateHeaders(exchange.headers, message)
+  if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
   return subjectOf(split.message, passParams)
 }
 

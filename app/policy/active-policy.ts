@@ -66,6 +66,16 @@ export class ActivePolicy {
     }
   }
 
+  /** Runs a call whose answer the caller takes as a value; a streamed one must be read before the policy stops. */
+  async run(call: Call): Promise<Outcome> {
+    const place = this.#calls.add(call)
+    try {
+      return await this.pipeline.run(call)
+    } finally {
+      this.#calls.delete(place)
+    }
+  }
+
   /** Runs a request that is no call; the stages do not stop before it ends. */
   async hold<T>(ask: () => Promise<T>): Promise<T> {
     const place = this.#requests.add(true)

@@ -7,7 +7,7 @@ import type { HostConfig } from './config.js'
 
 /** A reference to a key file of the host's part, and where such files may be. */
 export interface HostKey {
-  readonly path: readonly string[]
+  readonly path: readonly (string | number)[]
   readonly ref: string
   readonly directories?: readonly string[]
 }
@@ -31,14 +31,15 @@ function keyFiles(host: HostConfig, place: PolicyFacts['place']): Contradiction[
   })
 }
 
-export function hostKeys({ server, admin }: HostConfig): HostKey[] {
-  const given = (path: readonly string[], ref: string | undefined) =>
+export function hostKeys({ server, admin, notices }: HostConfig): HostKey[] {
+  const given = (path: readonly (string | number)[], ref: string | undefined) =>
     ref === undefined ? [] : [{ path, ref }]
   return [
     ...given(['server', 'sessionKeyRef'], server.sessionKeyRef),
     ...tlsKeys(['server', 'tls'], server.tls),
     ...given(['admin', 'tokenRef'], admin?.tokenRef),
     ...tlsKeys(['admin', 'tls'], admin?.tls),
+    ...notices.flatMap(({ secretRef }, index) => given(['notices', index, 'secretRef'], secretRef)),
   ]
 }
 

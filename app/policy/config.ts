@@ -4,6 +4,7 @@ import { allowedHostsSchema } from '../http/allowed-hosts.js'
 import { allowedOriginsSchema } from '../http/allowed-origins.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 import { defaultLimits } from '../http/server.js'
+import { noticesSchema } from '../notices/config.js'
 import { tlsSchema } from '../tls/config.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
@@ -61,6 +62,10 @@ const serverSchema = z
     maxRequestsPerConnection: count(
       defaultLimits.maxRequestsPerConnection,
       'Requests on one client connection, which then closes',
+    ),
+    maxConnectionsPerTenant: count(
+      5_000,
+      'Connections on which one tenant has made calls at a time, those of trusted proxies excepted; more are RATE_LIMITED and closed',
     ),
     maxCallsPerTenant: count(
       1_000,
@@ -121,6 +126,7 @@ export const hostSchema = z.strictObject({
   sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
   server: serverSchema,
   admin: adminSchema.optional(),
+  notices: noticesSchema,
   plugins: z
     .array(pluginUseSchema)
     .default([])

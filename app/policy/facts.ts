@@ -3,12 +3,13 @@ import { resolve } from 'node:path'
 import type { PluginContext, PolicyFacts } from '@svc/core'
 import type { HostConfig } from './config.js'
 
-/** Without an admin listener there are no reviewers. */
+/** Without an admin listener there are no reviewers; without targets, as in a program of one's own, servers are not known. */
 export function hostFacts({ admin, targets, tenant }: HostConfig): PolicyFacts {
-  const servers = Object.keys(targets)
-  if (admin === undefined) return { tenant, servers }
+  const names = Object.keys(targets)
+  const known = { tenant, ...(names.length === 0 ? {} : { servers: names }) }
+  if (admin === undefined) return known
   const { reviewer_roles: roles, approval_sets: approvalSets } = admin
-  return { tenant, servers, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
+  return { ...known, reviewers: { ...(roles === undefined ? {} : { roles }), approvalSets } }
 }
 
 /** The directories of a policy whose relative paths start from `baseDir`. */

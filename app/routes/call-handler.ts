@@ -1,5 +1,6 @@
 // Runs a request to an endpoint as a call, and writes its outcome.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import {
   Call,
   type Clock,
@@ -21,6 +22,7 @@ import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import type { Endpoint } from './endpoints.js'
 import type { TenantCallLimit } from './tenant-call-limit.js'
+import type { TenantConnections } from './tenant-connections.js'
 
 export interface CallHandlerParts {
   readonly clock: Clock
@@ -28,7 +30,10 @@ export interface CallHandlerParts {
   readonly logger: Logger
   /** For what callers that nobody has identified can cause. */
   readonly limitedLogger: Logger
+  /** The tenant of calls that no token attributes. */
+  readonly tenant: string
   readonly tenantCallLimit: TenantCallLimit
+  readonly tenantConnections: TenantConnections
   draining(): boolean
 }
 
@@ -52,7 +57,7 @@ export class CallHandler {
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    const call = this.#call(message, endpoint, policy)
+    const call = this.#call(message, response, endpoint, policy)
     const disconnect = (): void => {
       call.disconnect()
       if (endpoint.disconnectCancels?.()) {
@@ -74,7 +79,12 @@ export class CallHandler {
     }
   }
 
-  #call(message: IncomingMessage, endpoint: Endpoint, { origins, publicUrl }: ActivePolicy): Call {
+  #call(
+    message: IncomingMessage,
+    response: ServerResponse,
+    endpoint: Endpoint,
+    { origins, publicUrl }: ActivePolicy,
+  ): Call {
     const { headers, protocol, target } = endpoint
     const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
     const call: Call = new Call({
@@ -88,7 +98,13 @@ export class CallHandler {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
         origins.check(headers)
-        this.#parts.tenantCallLimit.acquire(call)
+        const tenant = call.get(identity)?.tenant ?? this.#parts.tenant
+        const { remoteAddress } = message.socket
+        // A connection that has closed already has no address.
+        if (remoteAddress !== undefined && !publicUrl.isProxy(remoteAddress)) {
+          this.#admit(message.socket, tenant, response)
+        }
+        this.#parts.tenantCallLimit.acquire(call, tenant)
         return endpoint.read(call)
       },
     })
@@ -96,6 +112,13 @@ export class CallHandler {
     call.set(dispatch, endpoint.dispatch)
     endpoint.prepare?.(call)
     return call
+  }
+
+  /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, where the tenant has too many. */
+  #admit(socket: Socket, tenant: string, response: ServerResponse): void {
+    if (this.#parts.tenantConnections.admit(socket, tenant)) return
+    response.setHeader('connection', 'close')
+    throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
   }
 
   #loggerOf(call: Call): Logger {

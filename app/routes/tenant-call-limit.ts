@@ -1,23 +1,19 @@
 // Limits the calls that each tenant has in flight, so that no tenant uses up the gateway or its upstreams.
-import { type Call, identity, Refusal, slot } from '@svc/core'
+import { type Call, Refusal, slot } from '@svc/core'
 
 /** The tenant that a call is counted for. */
 const countedFor = slot<string>('svc-sdk/countedFor')
 
 export class TenantCallLimit {
   #max: number
-  #defaultTenant: string
   #running = new Map<string, number>()
 
-  /** `defaultTenant` is the tenant of calls that no token attributes. */
-  constructor(max: number, defaultTenant: string) {
+  constructor(max: number) {
     this.#max = max
-    this.#defaultTenant = defaultTenant
   }
 
   /** Counts the call, once its caller is known. Throws `Refusal` (`RATE_LIMITED`). */
-  acquire(call: Call): void {
-    const tenant = call.get(identity)?.tenant ?? this.#defaultTenant
+  acquire(call: Call, tenant: string): void {
     const running = this.#running.get(tenant) ?? 0
     if (running >= this.#max) {
       throw new Refusal('RATE_LIMITED', `The tenant has ${running} calls in flight, as many as it may have.`)

@@ -47,6 +47,11 @@ export class Certificates {
     return { ...this.#material.context, requestCert: requiresClient, rejectUnauthorized: requiresClient }
   }
 
+  /** Milliseconds since the epoch. */
+  get expiresAt(): number {
+    return this.#material.expiresAt
+  }
+
   /** Calls `apply` with each new key and certificate, until `close`. */
   watch(apply: (context: SecureContextOptions) => void): void {
     this.#apply = apply

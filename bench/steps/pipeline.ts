@@ -64,11 +64,11 @@ export class PipelineProbe {
   }
 
   start(): Promise<void> {
-    return this.#pipeline.start()
+    return this.#pipeline.ready()
   }
 
   stop(): Promise<void> {
-    return this.#pipeline.stop()
+    return this.#pipeline.close()
   }
 
   async steps(): Promise<Step[]> {

@@ -72,8 +72,8 @@ export interface Escalation {
   readonly detail?: string
   /** The call's input in canonical JSON, for reviewers: truncated, and redacted like `principal`. */
   readonly args?: string
-  /** SHA-256, hex, of the whole input; only where `args` is truncated. */
-  readonly wholeInputSha256?: string
+  /** Whether `args` is not the whole input: a vote to approve must then have the hash of the whole. */
+  readonly isTruncated?: boolean
   readonly severity: EscalationSeverity
   readonly strategy: ApprovalStrategy
   readonly approvalSetId?: string
@@ -92,12 +92,30 @@ export interface Escalation {
   readonly decidedAt?: number
 }
 
+/** All that a reviewer may see of a call's input. */
+export interface EscalationInput {
+  /** Canonical JSON, redacted like `principal`. */
+  readonly text: string
+  /** SHA-256, hex, of the text. Where nothing is redacted it is the `input_sha256` of the records. */
+  readonly sha256: string
+}
+
+/** A vote as a reviewer sends it. */
+export interface GivenVote {
+  readonly vote: 'approve' | 'reject'
+  readonly comment?: string
+  /** `sha256` of the input that the reviewer has read. */
+  readonly inputSha256?: string
+}
+
 /** A reviewer. The admin token counts as one reviewer without roles or tenant. */
 export type Reviewer = { readonly kind: 'admin' } | { readonly kind: 'user'; readonly identity: Identity }
 
 /** Finds escalations, casts votes and waits for decisions. Every method rejects when the store is not available. */
 export interface EscalationService {
   find(id: string): Promise<Escalation | undefined>
+  /** Undefined where there is none, the rule hides it, or it has been deleted after the decision. */
+  input(id: string): Promise<EscalationInput | undefined>
   /** Newest first; of one tenant, where given. */
   list(filter: { status?: EscalationStatus; tenant?: string; limit: number }): Promise<readonly Escalation[]>
   /**
@@ -105,11 +123,7 @@ export interface EscalationService {
    *
    * @throws {VoteError} when the vote may not be cast
    */
-  vote(
-    id: string,
-    reviewer: Reviewer,
-    vote: { vote: 'approve' | 'reject'; comment?: string },
-  ): Promise<Escalation>
+  vote(id: string, reviewer: Reviewer, vote: GivenVote): Promise<Escalation>
   /** Resolves when the escalation is decided, or unchanged after `withinMs` or when `signal` aborts. */
   wait(id: string, withinMs: number, signal: AbortSignal): Promise<Escalation | undefined>
 }
@@ -122,6 +136,8 @@ export type VoteErrorCode =
   | 'ALREADY_VOTED'
   /** The caller itself, of another tenant, not in the approval set, or without a reviewer role. */
   | 'NOT_A_REVIEWER'
+  /** `inputSha256` is not of the input, or missing where the preview is truncated. */
+  | 'INPUT_NOT_SEEN'
 
 export class VoteError extends Error {
   readonly [brand] = 'VoteError'

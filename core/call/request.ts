@@ -53,11 +53,21 @@ export function callRequest(init: CallRequestInit): CallRequest {
   return init.params === undefined ? request : { ...request, canonicalParams: canonicalize(init.params) }
 }
 
-/** Canonical JSON of all that is judged: the arguments, or `{ arguments, params }` where there are such params. */
-export function canonicalInput(request: Pick<CallRequest, 'canonicalArgs' | 'canonicalParams'>): string {
-  const { canonicalArgs, canonicalParams } = request
-  if (canonicalParams === undefined) return canonicalArgs
-  return `{"arguments":${canonicalArgs},"params":${canonicalParams}}`
+/**
+ * Canonical JSON of all that is judged: the arguments, or `{ arguments, params }` where there are such params. Arguments
+ * that have exactly these two members are written as `{ arguments, params: {} }`, so that no two inputs have one text.
+ */
+export function canonicalInput(
+  request: Pick<CallRequest, 'args' | 'canonicalArgs' | 'canonicalParams'>,
+): string {
+  const { args, canonicalArgs, canonicalParams } = request
+  if (canonicalParams === undefined && !hasInputMembers(args)) return canonicalArgs
+  return `{"arguments":${canonicalArgs},"params":${canonicalParams ?? '{}'}}`
+}
+
+function hasInputMembers(args: JsonValue): boolean {
+  if (typeof args !== 'object' || args === null || Array.isArray(args)) return false
+  return Object.keys(args).length === 2 && Object.hasOwn(args, 'arguments') && Object.hasOwn(args, 'params')
 }
 
 /** The canonical reference of a tool, prompt or resource; for kind `protocol` that of the server. */

@@ -28,6 +28,12 @@ export interface Identity {
   readonly nodeId?: string
 }
 
+/** A caller that the embedding program vouches for. */
+export interface TrustedCaller {
+  readonly identity: Identity
+  readonly scopes: ReadonlySet<string>
+}
+
 /** A limit that applies to a call, with its own counter. */
 export interface Limit {
   /** The key of the counter in the quota adapter: `<reference>` or `<reference>#<kind>:<id>`. */
@@ -46,6 +52,8 @@ export interface Limit {
  */
 export const reachedAt = slot<() => string | undefined>('reachedAt')
 export const identity = slot<Identity>('identity')
+/** Set by a program that embeds the pipeline and has authenticated the caller: authn takes it in place of a token. */
+export const trustedCaller = slot<TrustedCaller>('trustedCaller')
 export const limits = slot<readonly Limit[]>('limits')
 export const verdict = slot<Verdict>('verdict')
 /** Set by the stage directly inside audit; read by code that writes about the call. */

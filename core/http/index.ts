@@ -1,5 +1,7 @@
 // Header fields, event streams and metadata documents of HTTP.
 export { connectionFields, fieldValue } from './header-field.js'
+export { classifyHost, type HostAndPort, type HostClass, parseAuthority } from './host.js'
+export { publicLookup } from './lookup.js'
 export { isLoopbackHost } from './loopback.js'
 export {
   type DescribeResource,

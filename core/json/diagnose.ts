@@ -4,6 +4,7 @@
 import { isUtf8 } from 'node:buffer'
 import { JsonInputError } from './input-error.js'
 import { isExactNumber } from './number.js'
+import { MAX_CONTAINERS, MAX_NAMES } from './structure.js'
 
 /** Maximum nesting of containers: a scalar has depth 0, `[]` has 1. */
 export const MAX_DEPTH = 512
@@ -45,6 +46,9 @@ function firstInvalidByte(buffer: Buffer): number {
 class Reader {
   private at = 0
   private depth = 0
+  private containers = 0
+  /** The different names of the whole text, as they are spelled. */
+  private readonly spellings = new Set<string>()
 
   constructor(private readonly bytes: Buffer) {}
 
@@ -85,6 +89,9 @@ class Reader {
       throw new JsonInputError('duplicate_member', `the member name${shown} a second time`, start)
     }
     names.add(name)
+    this.spellings.add(this.bytes.toString('latin1', start, this.at))
+    if (this.spellings.size > MAX_NAMES)
+      throw new JsonInputError('too_many_names', `more than ${MAX_NAMES} different member names`, start)
     this.space()
     if (!this.take(0x3a)) throw this.unexpected()
     this.item()
@@ -194,6 +201,12 @@ class Reader {
   private enter(): void {
     if (++this.depth > MAX_DEPTH)
       throw new JsonInputError('too_deep', `nesting deeper than ${MAX_DEPTH} levels`, this.at)
+    if (++this.containers > MAX_CONTAINERS)
+      throw new JsonInputError(
+        'too_many_containers',
+        `more than ${MAX_CONTAINERS} arrays and objects`,
+        this.at,
+      )
     this.at++
   }
 

@@ -8,6 +8,8 @@ export type JsonInputCode =
   | 'number_not_exact'
   | 'lone_surrogate'
   | 'too_deep'
+  | 'too_many_containers'
+  | 'too_many_names'
 
 /** The message may be shown to the caller: of the input it contains at most a short name or number. */
 export class JsonInputError extends Error {

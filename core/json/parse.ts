@@ -1,12 +1,14 @@
 // Strict JSON parsing of requests. The gateway checks the parsed value and forwards it serialised again, so text that
 // two parsers could read differently is refused.
 //
-// The native parser parses. One pass over the bytes finds what the native parser accepts and this one refuses, and the
-// number of members in the value is compared with that in the text. diagnose.ts creates the error.
+// One pass over the bytes finds what the native parser accepts and this one refuses, and what would cost it too much. Then
+// the native parser parses, and the number of members in the value is compared with that in the text. diagnose.ts creates
+// the error.
 
 import { isAscii, isUtf8 } from 'node:buffer'
 import { firstFault, isNumberByte, MAX_DEPTH } from './diagnose.js'
 import { isExactNumber } from './number.js'
+import { hasTooManyNames, MAX_CONTAINERS, MAX_NAMES } from './structure.js'
 import type { JsonValue } from './value.js'
 
 /** A double represents every decimal of up to 15 digits without exponent (DBL_DIG of IEEE 754 binary64). */
@@ -18,20 +20,22 @@ const SAFE_EXPONENT = 3
  * The value of JSON text (RFC 8259) that every parser reads alike.
  *
  * @throws {JsonInputError} for anything but JSON in UTF-8 without a byte order mark, and for duplicate member
- *   names (compared unescaped), numbers that a double cannot represent, lone surrogates, and depth over 512.
+ *   names (compared unescaped), numbers that a double cannot represent, lone surrogates, depth over 512, more than
+ *   50,000 containers, and more than 10,000 different member names.
  */
 export function parseJson(bytes: Uint8Array): JsonValue {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const text = decode(buffer)
   if (text === undefined) throw fault(bytes)
+  const members = scan(buffer)
+  if (members === REFUSED || (members > MAX_NAMES && hasTooManyNames(buffer))) throw fault(bytes)
   let value: JsonValue
   try {
     value = JSON.parse(text)
   } catch (cause) {
     throw fault(bytes, cause)
   }
-  const members = scan(buffer)
-  if (members === REFUSED || (members > 1 && countMembers(value) !== members)) throw fault(bytes)
+  if (members > 1 && countMembers(value) !== members) throw fault(bytes)
   return value
 }
 
@@ -47,11 +51,12 @@ function fault(bytes: Uint8Array, cause?: unknown): Error {
 
 const REFUSED = -1
 
-/** The number of members written in text that is known to be JSON, or REFUSED. */
+/** The number of members written in JSON, or REFUSED; for other text, any number. */
 function scan(bytes: Buffer): number {
   const end = bytes.length
   let members = 0
   let depth = 0
+  let containers = 0
   let at = 0
   while (at < end) {
     const byte = bytes[at]
@@ -63,7 +68,7 @@ function scan(bytes: Buffer): number {
       members++
       at++
     } else if (byte === 0x7b || byte === 0x5b) {
-      if (++depth > MAX_DEPTH) return REFUSED
+      if (++depth > MAX_DEPTH || ++containers > MAX_CONTAINERS) return REFUSED
       at++
     } else if (byte === 0x7d || byte === 0x5d) {
       depth--

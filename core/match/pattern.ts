@@ -3,6 +3,7 @@
 
 import { type Glob, globMeets, globOf, isLiteral, NAME } from './glob.js'
 import { REFERENCE_PREFIX } from './reference.js'
+import { readUri } from './resource-uri.js'
 import { placeholdersFor } from './subject.js'
 
 export type PatternCode =
@@ -14,6 +15,7 @@ export type PatternCode =
   | 'malformed_unicode'
   | 'ambiguous_at'
   | 'matches_nothing'
+  | 'not_normal_uri'
   | 'too_long'
 
 /** An invalid pattern; `reason` is for the author of the policy. */
@@ -56,6 +58,7 @@ export function compilePattern(source: string): Pattern {
   const bare = !full && segments.length === 1
   const server = bare ? '*' : (segments.shift() ?? '')
   const path = joinName(segments)
+  if (segments[0] === 'resources') checkUri(segments.slice(1).join('/'), refuse)
 
   if (full && (path === '' || server.includes('*'))) return wholePattern(source, server, segments, refuse)
 
@@ -118,6 +121,22 @@ function checkMeets(glob: Glob, shapes: readonly string[], refuse: Refuse): void
     throw refuse(
       'matches_nothing',
       'no reference can match; with mcp:// a pattern is a whole reference, mcp://server/tool@version, and "/" within a name is written %2F',
+    )
+}
+
+/** What may follow the beginning of a URI, up to where a pattern has its first star. */
+const CONTINUATIONS = ['', 'x', 'x/x', '1/x', '/x', '/x/x', '//x/x', '://x/x', '5', '25']
+
+/** `text` is the URI of a resource pattern, perhaps with its version. */
+function checkUri(text: string, refuse: Refuse): void {
+  const [uri = ''] = text.split('@')
+  const [start, ...stars] = globOf(uri)
+  const read = decode(start, refuse).normalize('NFC')
+  const endings = stars.length === 0 ? [''] : CONTINUATIONS
+  if (read !== '' && endings.every((ending) => readUri(read + ending) !== read + ending))
+    throw refuse(
+      'not_normal_uri',
+      'no URI can match: URIs are matched in normal form (RFC 3986 §6.2), decoded: scheme and host in lower case, without user, default port and dot segments',
     )
 }
 

@@ -5,7 +5,7 @@ export interface EscalationEntry {
   readonly id: string
   /** Of the call. */
   readonly fingerprint: string
-  /** The caller; its pending escalations are limited. */
+  /** The caller, as a person or a service agent; the pending entries of each are limited. */
   readonly principal: string
   readonly isPending: boolean
   /** Milliseconds since the epoch, all three. */
@@ -24,6 +24,8 @@ export interface OpenConditions {
   readonly replaces: string | undefined
   /** Maximum number of pending entries of a principal. */
   readonly maxPending: number
+  /** Maximum bytes of the inputs of a principal's pending entries together; a single one may be larger. */
+  readonly maxInputBytes: number
   /** Milliseconds since the epoch; expired ones are not counted. */
   readonly now: number
 }
@@ -31,11 +33,19 @@ export interface OpenConditions {
 /** Each operation is atomic across all gateways that share the store, and rejects when it fails. */
 export interface EscalationStore extends StoreLifecycle {
   /**
-   * Stores a new entry as the newest with its fingerprint. `raced`: another was opened meanwhile, or has the id; `full`:
-   * its principal has too many pending entries. In both cases nothing was stored.
+   * Stores a new entry as the newest with its fingerprint, with its input. `raced`: another was opened meanwhile, or has
+   * the id; `full`: its principal has too many pending entries. In both cases nothing was stored.
    */
-  open(entry: EscalationEntry, conditions: OpenConditions): Promise<'opened' | 'raced' | 'full'>
+  open(
+    entry: EscalationEntry,
+    conditions: OpenConditions,
+    input?: string,
+  ): Promise<'opened' | 'raced' | 'full'>
   get(id: string): Promise<EscalationEntry | undefined>
+  /** The input of the entry, which no other operation returns. */
+  input(id: string): Promise<string | undefined>
+  /** Deletes the input, and leaves the entry. */
+  removeInput(id: string): Promise<void>
   /** The newest with the fingerprint. */
   latest(fingerprint: string): Promise<EscalationEntry | undefined>
   /** Stores the entry in place of the version before it; false where another version is stored. */

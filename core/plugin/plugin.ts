@@ -2,6 +2,7 @@
 import type { DependencyContainer } from 'tsyringe'
 import type { z } from 'zod'
 import type { Slot } from '../call/slot.js'
+import type { DoctorCheck } from '../doctor/check.js'
 import type { Contradiction, PolicyFacts } from './facts.js'
 import type { Phase } from './order.js'
 import type { Resources } from './resources.js'
@@ -53,14 +54,6 @@ export interface OwnedToken {
   readonly chosenBy?: readonly (readonly string[])[]
 }
 
-/** A result of `svc doctor`: whether something that the section names can be opened. */
-export interface DoctorCheck {
-  readonly severity: 'ok' | 'warning' | 'error'
-  readonly message: string
-  /** How to fix it. */
-  readonly hint?: string
-}
-
 /** A panel of the console. */
 export interface ConsolePanel {
   readonly title: string
@@ -91,12 +84,14 @@ export interface Plugin<Config = unknown> {
   readonly before?: string
   /** A section inside which this one may be written as well: `security` for `security.ap2`. */
   readonly nestedIn?: string
-  /** Slots that an earlier stage must set. */
+  /** Slots that an earlier stage must have in `provides`. */
   readonly requires?: readonly Slot<unknown>[]
-  /** Optional slots: a stage that sets one must be earlier. */
+  /** Optional slots: a stage that sets or may set one must be earlier. */
   readonly uses?: readonly Slot<unknown>[]
-  /** Slots that only this stage sets. */
+  /** Slots that only this stage sets, before it calls `next`, for every call. */
   readonly provides?: readonly Slot<unknown>[]
+  /** Slots that only this stage sets, and that stay empty for some calls or settings. */
+  readonly mayProvide?: readonly Slot<unknown>[]
   /** A warning for the operator when the policy has no such section. */
   readonly absent?: string
   /** Reason tokens of its stage's findings, where they are not core's: a policy's `deny_on` may name them. */
@@ -123,7 +118,10 @@ export interface Plugin<Config = unknown> {
    */
   register?(config: Config, context: PluginContext): void
   create(config: Config, context: PluginContext): Stage
-  /** For `svc doctor`: opens the resources of the section, checks them and closes them. */
+  /**
+   * For `svc doctor`, after every plugin has registered: opens the resources of the section, checks them and closes them.
+   * It leaves nothing behind, and its messages contain no secret.
+   */
   doctor?(config: Config, context: PluginContext): Promise<readonly DoctorCheck[]>
   /** For the console: the panel of the running stage. */
   panel?(stage: Stage): ConsolePanel | undefined

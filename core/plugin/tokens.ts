@@ -6,6 +6,7 @@ import type { ToolAnnotations } from '../call/tool-annotations.js'
 import type { DedupeStore } from './dedupe-store.js'
 import type { EscalationStore } from './escalation-store.js'
 import type { DecisionEvaluator } from './evaluation.js'
+import type { Notices } from './notices.js'
 import type { QuotaAdapter } from './quota-adapter.js'
 import type { Signer } from './signer.js'
 
@@ -94,4 +95,5 @@ export const tokens = {
   Ids: token<Ids>('Ids'),
   Logger: token<Logger>('Logger'),
   Meter: token<Meter>('Meter'),
+  Notices: token<Notices>('Notices'),
 } as const

@@ -3,6 +3,8 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
+export { type FileSystemKind, fileSystemKind } from './file-system-kind.js'
+
 /**
  * Makes `path` and its missing parents. Returns the first directory that was made, undefined where all existed.
  * Throws the system's error.

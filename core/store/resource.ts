@@ -1,13 +1,16 @@
 // The store of a section: chosen by the policy or bound in code, imported on use, shared across reloads, connected at
 // the start, and guarded.
 import { resolve } from 'node:path'
+import { checkUsable, type DoctorCheck } from '../doctor/check.js'
 import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
 import type { PluginContext } from '../plugin/plugin.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
+import { checkDirectory } from './check-directory.js'
 import { type GuardOptions, guarded } from './guard.js'
+import { checkHeader, loadLmdb } from './lmdb-prerequisites.js'
 import type { RedisConnectionOptions } from './redis/connection.js'
 
 /** A section's settings of its store. */
@@ -126,6 +129,28 @@ export class StoreResource<T extends StoreLifecycle> {
     return this.#running === undefined ? `the ${this.#options.name} is not open` : this.#running.ready?.()
   }
 
+  /** For `svc doctor`. A store on disk is not opened, because that makes its files. */
+  async doctor(): Promise<readonly DoctorCheck[]> {
+    const { name, kind, instance, isOptional } = this.#options
+    if (instance !== undefined) {
+      return [{ severity: 'ok', message: `the ${name} is ${instance.name}, which is not checked` }]
+    }
+    if (kind === 'lmdb') return this.#checkDisk()
+    const severity = isOptional === true ? 'warning' : 'error'
+    try {
+      await this.start(new AbortController().signal)
+      const reason = this.ready()
+      if (reason !== undefined) return [{ severity, message: reason, hint: unreachable }]
+      const warning = this.running.warning?.()
+      if (warning !== undefined) return [{ severity: 'warning', message: warning }]
+      return [{ severity: 'ok', message: `the ${name} (${kind}) can be used` }]
+    } catch (fault) {
+      return [{ severity, message: `the ${name}: ${messageOf(fault)}`, hint: unreachable }]
+    } finally {
+      await this.stop()
+    }
+  }
+
   /** After the start: acquires what survives reloads together with the store. `name` holds all that configures it. */
   attach<A>(name: string, make: () => { value: A; close(): Promise<void> | void }): A {
     const lease = this.#context.resources.acquire(`${this.#key} ${name}`, make)
@@ -156,11 +181,24 @@ export class StoreResource<T extends StoreLifecycle> {
     return lease.value
   }
 
+  async #checkDisk(): Promise<readonly DoctorCheck[]> {
+    const { name } = this.#options
+    const dir = this.#dir
+    const hint = 'install what is missing, or name another directory'
+    const database = await checkUsable(`the ${name} in ${dir}`, hint, async () => {
+      loadLmdb()
+      checkHeader(dir)
+    })
+    return database.severity === 'ok' ? checkDirectory(`the ${name} in`, dir) : [database]
+  }
+
   get #dir(): string {
     const { baseDir, stateDir } = this.#context
     const { settings, section } = this.#options
     return settings.dir === undefined ? resolve(stateDir, section) : resolve(baseDir, settings.dir)
   }
 }
+
+const unreachable = 'check its address and credentials, and that it runs'
 
 const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }

@@ -14,6 +14,10 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
     kind: 'counter',
     help: 'Raw payload records that could not be written.',
   },
+  svc_audit_agent_runs_unnamed_total: {
+    kind: 'counter',
+    help: 'Records without the agent run that the call named, because its tenant had named too many new ones.',
+  },
   svc_audit_disk_free_bytes: { kind: 'gauge', help: "Free space on the log's disk, in bytes." },
   svc_audit_disk_low_total: {
     kind: 'counter',

@@ -51,6 +51,11 @@ export class LogSource {
     return this.#writer === undefined || this.#config.dir !== undefined
   }
 
+  /** Whether code writes the records, in place of the built-in log. */
+  get isExternal(): boolean {
+    return this.#writer !== undefined
+  }
+
   /** Undefined while the log is not open. */
   get current(): OpenLog | undefined {
     return this.#lease?.value
@@ -83,7 +88,7 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
 }
 
 function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
-  const dir = resolvePath(context.baseDir, config.dir ?? `${context.stateDir}/audit`)
+  const dir = directoryOf(config, context)
   const { keyId } = signer
   const { retentionDays, checkpointIntervalMs: intervalMs, hold } = config
   const origin = config.log?.origin
@@ -137,6 +142,11 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
   )
 }
 
+/** The directory of the built-in log. */
+export function directoryOf({ dir }: AuditConfig, { baseDir, stateDir }: PluginContext): string {
+  return resolvePath(baseDir, dir ?? `${stateDir}/audit`)
+}
+
 function createTracker(
   dir: string,
   appender: Appender,
@@ -152,7 +162,7 @@ function createTracker(
   })
 }
 
-function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
+export function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
   if (presign === undefined) return undefined
   const { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...metadata } = presign
   const given = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined))

@@ -11,6 +11,7 @@ import {
   tokens,
 } from '@svc/core'
 import { auditSchema } from './config.js'
+import { checkLog } from './doctor.js'
 import { metrics } from './metrics.js'
 import { LogSource } from './open-log.js'
 import { keyFault, missingSigner } from './signer-key.js'
@@ -82,4 +83,6 @@ export const auditPlugin = definePlugin({
       redactor: () => context.service?.(services.redactor),
     })
   },
+
+  doctor: (config, context) => checkLog(config, context, resolve(context.container, logSource)),
 })

@@ -3,16 +3,20 @@ import { resolve } from 'node:path'
 import type { Signer } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { AuditConfig } from './config.js'
-import { pathOfKeyRef, readKeyFile } from './log/keys/key-file.js'
+import { type OnWarning, pathOfKeyRef, readKeyFile } from './log/keys/key-file.js'
 import { LocalDevSigner } from './log/keys/local-dev-signer.js'
 
 export const missingSigner =
   'is missing; name a key file as file://PATH (`npx svc-sdk keys generate --out FILE` makes one)'
 
-/** Why the key file cannot be used; undefined where it can. Reads it. */
-export function keyFault(keyRef: string, baseDir: string): string | undefined {
+/** Why the key file cannot be used; undefined where it can. Reads it. `onWarning` learns that others may read it. */
+export function keyFault(
+  keyRef: string,
+  baseDir: string,
+  onWarning: OnWarning = () => undefined,
+): string | undefined {
   try {
-    readKeyFile(pathOfKeyRef(absoluteKeyRef(keyRef, baseDir)), () => undefined)
+    readKeyFile(pathOfKeyRef(absoluteKeyRef(keyRef, baseDir)), onWarning)
     return undefined
   } catch (fault) {
     return messageOf(fault)

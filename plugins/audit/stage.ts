@@ -22,9 +22,11 @@ import {
   type Token,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
+import { AgentRunLimiter } from './agent-run-limiter.js'
 import { FloodLimiter, isUnidentified } from './flood.js'
 import { CallIntent, describeIntent, type IntentRule } from './intent/call-intent.js'
 import type { IntentTracker } from './intent/tracker.js'
+import type { AuditEnvelope } from './log/format/envelope.js'
 import type { LogSource, OpenLog } from './open-log.js'
 import { PayloadRecorder } from './raw/payload-recorder.js'
 import { eventRecordOf, floodRecordOf, type RecordContext, recordOf, unknownRecordOf } from './record.js'
@@ -77,6 +79,7 @@ export class AuditStage implements Stage {
   #intentRule: IntentRule | undefined
   #payloads: PayloadRecorder | undefined
   #flood = new FloodLimiter()
+  #agentRuns = new AgentRunLimiter()
   #floodTimer: NodeJS.Timeout | undefined
 
   constructor(parts: AuditStageParts) {
@@ -203,7 +206,10 @@ export class AuditStage implements Stage {
     if (!isForwarded) Object.assign(envelope, { agentVariables: null, agentMetadata: null })
     // Anybody can claim to be any agent, and each has a file of its own.
     if (unidentified) Object.assign(envelope, UNCLAIMED)
-    else this.#payloads?.record(call, settlement, envelope.tenant)
+    else {
+      this.#limitAgentRuns(envelope)
+      this.#payloads?.record(call, settlement, envelope.tenant)
+    }
     try {
       await appender.append(envelope)
       intent?.settle(true)
@@ -214,6 +220,12 @@ export class AuditStage implements Stage {
       this.#appendFailed(redacted, { trace_id: call.trace.traceId })
       if (this.#parts.failureMode === 'block') throw unrecordedRefusal(settlement.sent, fault)
     }
+  }
+
+  #limitAgentRuns(envelope: AuditEnvelope): void {
+    if (this.#agentRuns.admit(envelope, this.#parts.clock.now())) return
+    envelope.agentRef = null
+    this.#parts.meter.count('svc_audit_agent_runs_unnamed_total')
   }
 
   #recordEvent: RecordEvent = async (event) => {

@@ -13,11 +13,18 @@ import {
   reachedAt,
 } from '@svc/core'
 import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
-import { urlOf } from './audience.js'
+import { type AllowedServers, urlOf } from './audience.js'
 import type { OidcConfig } from './config.js'
 import { type Challenge, challenge, quote } from './refusals.js'
 import { RequiredScopes } from './scopes.js'
-import type { VerifiedToken } from './token-cache.js'
+
+/** A caller with a valid token, or one that the embedding program vouches for. */
+interface KnownCaller {
+  readonly identity: Identity
+  readonly scopes: ReadonlySet<string>
+  /** The servers that its token gives access to; all where absent. */
+  readonly servers?: AllowedServers
+}
 
 export class AccessCheck {
   #hasIssuer: boolean
@@ -30,14 +37,13 @@ export class AccessCheck {
     this.#publicUrl = publicUrl
   }
 
-  /** For a call with a valid token. */
-  checkToken(call: Call, token: VerifiedToken, next: Next): MaybePromise<Outcome> {
+  checkCaller(call: Call, caller: KnownCaller, next: Next): MaybePromise<Outcome> {
     // Before a refusal too, so that the record names the caller.
-    call.set(identity, token.identity)
-    const fault = tenantMismatch(call.headers['x-tenant'], token.identity)
+    call.set(identity, caller.identity)
+    const fault = tenantMismatch(call.headers['x-tenant'], caller.identity)
     if (fault !== undefined) return Promise.resolve(this.invalidToken(call, fault))
-    if (token.servers === undefined && this.#scopes === undefined) return next()
-    return this.#checkServerAndScopes(call, token, next)
+    if (caller.servers === undefined && this.#scopes === undefined) return next()
+    return this.#checkServerAndScopes(call, caller, next)
   }
 
   /** For a call without a token, where the policy allows it. */
@@ -53,9 +59,9 @@ export class AccessCheck {
     return next()
   }
 
-  async #checkServerAndScopes(call: Call, token: VerifiedToken, next: Next): Promise<Outcome> {
+  async #checkServerAndScopes(call: Call, caller: KnownCaller, next: Next): Promise<Outcome> {
     const server = await serverOf(call)
-    if (token.servers !== undefined && !token.servers.has(server)) {
+    if (caller.servers !== undefined && !caller.servers.has(server)) {
       return this.invalidToken(
         call,
         new Refusal('UNAUTHENTICATED', 'The token is for another server of this gateway.'),
@@ -63,10 +69,10 @@ export class AccessCheck {
     }
     if (this.#scopes === undefined) return next()
     const needed = await this.#scopes.forCall(call, server)
-    const missing = needed.filter((scope) => !token.scopes.has(scope))
+    const missing = needed.filter((scope) => !caller.scopes.has(scope))
     if (missing.length === 0) return next()
     const description = `The token lacks the scope${missing.length === 1 ? '' : 's'} ${missing.join(' ')}.`
-    const scopes = this.#scopes.toRequest(needed, token.scopes)
+    const scopes = this.#scopes.toRequest(needed, caller.scopes)
     return denied('TOOL_NOT_ALLOWED', description, {
       denial: { level: 'gateway', type: 'authn', reason: 'insufficient_scope' },
       headers: this.#headers(call, { error: 'insufficient_scope', description, scopes }),

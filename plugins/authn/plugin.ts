@@ -11,6 +11,7 @@ import {
 import { canonicalize } from '@svc/core/json'
 import { unknownServer } from '@svc/core/policy'
 import { authnSchema, type OidcConfig } from './config.js'
+import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
 import { type AuthnLeases, AuthnStage, configurationHint } from './stage.js'
@@ -55,6 +56,8 @@ export const authnPlugin = definePlugin({
       lease: (oidc) => leaseCaches(oidc, context, () => new KeyCache(oidc, { source, clock, logger })),
     })
   },
+
+  doctor: checkIssuer,
 })
 
 /** Both caches survive a reload: the keys while their source is unchanged, the tokens while `oidc` is. */

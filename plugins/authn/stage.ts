@@ -15,6 +15,7 @@ import {
   type Stage,
   services,
   type Token,
+  trustedCaller,
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
 import { AccessCheck, tenantMismatch } from './access-check.js'
@@ -115,6 +116,8 @@ export class AuthnStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
+    const trusted = call.get(trustedCaller)
+    if (trusted !== undefined) return this.#accessCheck.checkCaller(call, trusted, next)
     // An array where the HTTP parser keeps repeated headers apart, whatever the type says.
     const authorization: unknown = call.headers.authorization
     if (authorization === undefined) return this.#withoutToken(call, next)
@@ -122,7 +125,8 @@ export class AuthnStage implements Stage {
     if (typeof authorization === 'string' && opened !== undefined) {
       const digest = TokenCache.digest(authorization)
       const known = opened.tokens.get(digest, this.#parts.clock.now())
-      if (known !== undefined && opened.keys.isFresh()) return this.#accessCheck.checkToken(call, known, next)
+      if (known !== undefined && opened.keys.isFresh())
+        return this.#accessCheck.checkCaller(call, known, next)
     }
     return this.#withToken(call, next, authorization)
   }
@@ -158,7 +162,7 @@ export class AuthnStage implements Stage {
     } catch (fault) {
       return this.#refusal(call, fault)
     }
-    return this.#accessCheck.checkToken(call, token, next)
+    return this.#accessCheck.checkCaller(call, token, next)
   }
 
   /** Rejects with `Refusal` or `KeysUnavailableError`. */

@@ -65,7 +65,8 @@ export function createOnBehalfBroker(input: BrokerInput): OnBehalfBroker {
   })
 }
 
-function authOf({ config, keys, clock }: BrokerInput): ClientAuth {
+/** How the gateway authenticates to the token endpoint. */
+export function authOf({ config, keys, clock }: BrokerInput): ClientAuth {
   const { client_id: clientId = '', client_secret_ref: secret, private_key_ref: key = '' } = config
   if (secret !== undefined) {
     return new SecretAuth(

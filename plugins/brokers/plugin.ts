@@ -14,6 +14,7 @@ import { checkBroker } from './check.js'
 import { type BrokerConfig, brokersSchema } from './config.js'
 import { type BrokerInput, createOnBehalfBroker, createPoolBroker } from './create-broker.js'
 import { credentialSource } from './credential-source.js'
+import { checkSources } from './doctor.js'
 import { HeaderWriter } from './header.js'
 import { Keys } from './keys.js'
 import { metrics } from './metrics.js'
@@ -28,7 +29,7 @@ export const brokersPlugin = definePlugin({
   phase: 'credential',
   metrics,
   uses: [identity],
-  provides: [credential],
+  mayProvide: [credential],
 
   check: (config, facts, isBound) =>
     Object.entries(config).flatMap(([server, broker]) =>
@@ -38,6 +39,11 @@ export const brokersPlugin = definePlugin({
   create(config, context) {
     const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
     return new BrokersStage(new Map(inputs.map((input) => [input.server, createBroker(input)])))
+  },
+
+  async doctor(config, context) {
+    const inputs = Object.entries(config).map(([server, broker]) => inputFor(server, broker, context))
+    return (await Promise.all(inputs.map(checkSources))).flat()
   },
 })
 

@@ -1,6 +1,7 @@
 // Lets one call run for each idempotency key.
 import {
   type DedupeStore,
+  dedupe,
   definePlugin,
   identity,
   type PluginContext,
@@ -30,6 +31,7 @@ export const dedupePlugin = definePlugin({
   phase: 'idempotency',
   metrics,
   uses: [identity],
+  mayProvide: [dedupe],
   owns: [{ token: tokens.DedupeStore, chosenBy: [['redisUrl'], ['dir']] }],
 
   register(config, context) {
@@ -39,6 +41,8 @@ export const dedupePlugin = definePlugin({
   },
 
   create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),
+
+  doctor: async ({ enabled }, { container }) => (enabled ? resolve(container, dedupeResource).doctor() : []),
 })
 
 function stageOf(config: DedupeConfig, context: PluginContext): Stage {

@@ -36,7 +36,8 @@ export const enforcementPlugin = definePlugin({
   presence: 'always',
   metrics,
   uses: [externalDecision, identity, sideEffects, redactor],
-  provides: [verdict, escalation],
+  provides: [verdict],
+  mayProvide: [escalation],
   check: (config, facts) => [
     ...unknownReasons(config, facts.reasons ?? []),
     ...checkTogether(config, facts),
@@ -70,6 +71,9 @@ export const enforcementPlugin = definePlugin({
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, { rule, escalations })
   },
+
+  doctor: async (_config, { container, facts }) =>
+    facts.escalation === undefined ? [] : resolve(container, escalationResource).doctor(),
 })
 
 function checkTogether({ escalate_on }: EnforcementConfig, facts: PolicyFacts): readonly Contradiction[] {

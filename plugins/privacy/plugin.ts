@@ -1,5 +1,5 @@
 // The `privacy` section: pseudonyms in place of identities in records, logs and spans.
-import { definePlugin, redactor } from '@svc/core'
+import { checkUsable, definePlugin, redactor } from '@svc/core'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
@@ -10,7 +10,7 @@ export const privacyPlugin = definePlugin({
   core: '^1.0.0',
   schema: privacySchema,
   phase: 'redaction',
-  provides: [redactor],
+  mayProvide: [redactor],
   check({ key_ref }, { place }) {
     const message = key_ref && place && new KeyReader(place).fileFault(key_ref)
     return message ? [{ path: ['privacy', 'key_ref'], message }] : []
@@ -21,4 +21,10 @@ export const privacyPlugin = definePlugin({
       // A keyed hash prevents guessing: a plain hash could be compared with hashes of known addresses.
       key: () => loadOrCreateKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
     }),
+  doctor: async ({ redact_identities, key_ref: ref }, context) => {
+    if (!redact_identities || ref === undefined) return []
+    const hint = '`openssl rand -base64 32` makes a key'
+    const key = { fileName: '', ref, owner: 'privacy.key_ref' }
+    return [await checkUsable('the key of the pseudonyms', hint, () => loadOrCreateKey(key, context))]
+  },
 })

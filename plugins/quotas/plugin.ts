@@ -49,4 +49,6 @@ export const quotasPlugin = definePlugin({
 
   create: (config, { container, tenant }) =>
     new QuotasStage(resolve(container, quotaResource), config.failure_mode, tenant),
+
+  doctor: (_config, { container }) => resolve(container, quotaResource).doctor(),
 })

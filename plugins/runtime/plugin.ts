@@ -14,6 +14,7 @@ import {
 } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
 import { runtimeSchema } from './config.js'
+import { checkRuntime } from './doctor.js'
 import { evaluationSource } from './evaluation-source.js'
 import { metrics } from './metrics.js'
 import { type EvaluationSource, RuntimeStage } from './stage.js'
@@ -37,7 +38,7 @@ export const runtimePlugin = definePlugin({
     },
   ],
   uses: [identity, redactor, sideEffects],
-  provides: [externalDecision],
+  mayProvide: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check({ enforcement: { mode, remote } }, { place }) {
     const path = ['runtime', 'enforcement', 'remote']
@@ -65,4 +66,6 @@ export const runtimePlugin = definePlugin({
     }
     return new RuntimeStage(resolveOptional(context.container, evaluation))
   },
+
+  doctor: checkRuntime,
 })

@@ -1,11 +1,15 @@
 // The packages as people get them: published to a registry, installed from there into an empty project, and used on
 // every version of Node that is supported.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, posix } from 'node:path'
+import { createInterface } from 'node:readline'
 import { checkPackage, createPackageFromTarballData, type Package } from '@arethetypeswrong/core'
 import { expect } from 'chai'
 import { publint } from 'publint'
+import { leashed } from '../support/leash.js'
 import { pathOf, runtimes } from '../support/runtimes.js'
 import {
   type Manifest,
@@ -148,6 +152,54 @@ describe('the published packages', function () {
       project,
     )
     expect(stdout).to.equal('')
+  })
+
+  describe('carry examples as projects of their own:', () => {
+    /** As the pages say: copied out of the package, installed and built there. */
+    const copyExample = async (name: string) => {
+      const folder = join(home, name)
+      await cp(join(project, 'node_modules/svc-sdk/examples', name), folder, { recursive: true })
+      await npm.install(folder)
+      return folder
+    }
+
+    it('custom-stage builds, and its policy is valid', async () => {
+      const folder = await copyExample('custom-stage')
+      await run('npm', ['run', 'build'], folder)
+      await run('npx', ['--no', '--', 'svc-sdk', 'keys', 'generate', '--out', '.svc/signing.key'], folder)
+      const { stdout } = await run('npx', ['--no', '--', 'svc-sdk', 'policy', 'check', 'policy.yaml'], folder)
+      expect(stdout).to.match(/^policy\.yaml: OK, \d+ stages: .*change_freeze/m)
+    })
+
+    it('quick-start starts and serves the call of its page', async () => {
+      const folder = await copyExample('quick-start')
+      await run('npm', ['run', 'build'], folder)
+      const child = leashed(
+        spawn(process.execPath, ['dist/start.js'], {
+          cwd: folder,
+          env: { ...process.env, PORT: '0' },
+          stdio: ['ignore', 'pipe', 'inherit'],
+        }),
+      )
+      const ended = once(child, 'exit')
+      try {
+        const url = await new Promise<string>((resolve, reject) => {
+          createInterface(child.stdout).on('line', (line) => {
+            const found = /^The gateway listens on (\S+)/.exec(line)?.[1]
+            if (found !== undefined) resolve(found)
+          })
+          child.once('exit', (code) => reject(new Error(`it ended with ${code}`)))
+        })
+        const page = await readFile(join(project, 'node_modules/svc-sdk/docs/quick-start.md'), 'utf8')
+        const [, path = '', body = ''] = /8787(\/mcp\/\S+).*?-d '([^']*)'/s.exec(page) ?? []
+        const headers = { 'content-type': 'application/json' }
+        const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
+        expect(await response.json()).to.include({ id: 'INV-1001', customer: 'Harbour Bakery' })
+      } finally {
+        child.kill('SIGTERM')
+        await ended
+      }
+    })
   })
 
   for (const runtime of runtimes()) {

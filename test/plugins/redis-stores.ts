@@ -49,7 +49,7 @@ export const redisStores: Readonly<
     tagOf: (key) => key,
     open(key, options) {
       const store = new RedisEscalationStore({ ...options, keyPrefix: `{${key}}:` })
-      const conditions = { replaces: undefined, maxPending: 20, now: entry('').createdAt }
+      const conditions = { replaces: undefined, maxPending: 20, maxInputBytes: 9, now: entry('').createdAt }
       return withLifecycle(store, {
         write: async () => void (await store.open(entry(key), conditions)),
         has: async () => (await store.get(key)) !== undefined,

@@ -1,12 +1,11 @@
 // A persistent store in a directory, shared by processes of one host. Every operation is one asynchronous transaction: a
 // synchronous one would block the event loop while another process writes.
 import { chmodSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Database, Key } from 'lmdb'
 import { messageOf } from '../../json/message.js'
 import { makeDirectories } from '../directories.js'
-import { checkHeader } from './header.js'
+import { checkHeader, loadLmdb } from '../lmdb-prerequisites.js'
 
 export interface LmdbStoreOptions {
   /** On a local filesystem; made with mode 0700 where it is missing. */
@@ -29,7 +28,7 @@ export class LmdbStore<K extends Key> {
   constructor({ dir, name, isSecret = false }: LmdbStoreOptions) {
     this.#name = name
     try {
-      const { open } = lmdb()
+      const { open } = loadLmdb()
       makeDirectories(dir, 0o700)
       checkHeader(dir)
       this.db = open<Buffer, K>({
@@ -67,15 +66,5 @@ export class LmdbStore<K extends Key> {
     // LMDB itself would abort them.
     this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.db.close())
     return this.#closing
-  }
-}
-
-/** An optional dependency, because its binaries are large. Throws an error with instructions where it is missing. */
-function lmdb(): typeof import('lmdb') {
-  try {
-    return createRequire(import.meta.url)('lmdb')
-  } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause && cause.code === 'MODULE_NOT_FOUND')) throw cause
-    throw new Error('the package lmdb is missing: npm install lmdb, or choose another adapter', { cause })
   }
 }

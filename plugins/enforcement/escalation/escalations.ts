@@ -59,7 +59,11 @@ export class Escalations {
     const store = this.#store.running
     const waiters = this.#store.attach('waiters', () => ({ value: new Waiters(), close: () => undefined }))
     const logger = resolveOptional(container, tokens.Logger)
-    const events = new EscalationEvents(record, resolveOptional(container, tokens.Meter))
+    const events = new EscalationEvents(
+      record,
+      resolveOptional(container, tokens.Meter),
+      resolveOptional(container, tokens.Notices),
+    )
     const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
     const redactor = () => find?.(services.redactor)
     const service = new VotingService({ repository, events, waiters, facts, redactor })

@@ -1,5 +1,5 @@
-// Writes each step of an escalation to the audit log and counts it.
-import type { GatewayEvent, Identity, Meter, RecordEvent, Reviewer, VoteError } from '@svc/core'
+// Writes each step of an escalation to the audit log, counts it, and sends notices.
+import type { GatewayEvent, Identity, Meter, Notices, RecordEvent, Reviewer, VoteError } from '@svc/core'
 import type { StoredEscalation, StoredVote } from './stored-escalation.js'
 
 type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
@@ -8,10 +8,12 @@ type Step = 'open' | 'vote' | 'decide' | 'expire' | 'use' | 'give-back'
 export class EscalationEvents {
   #record: RecordEvent
   #meter: Meter | undefined
+  #notices: Notices | undefined
 
-  constructor(record: RecordEvent, meter: Meter | undefined) {
+  constructor(record: RecordEvent, meter: Meter | undefined, notices: Notices | undefined) {
     this.#record = record
     this.#meter = meter
+    this.#notices = notices
   }
 
   async opened(value: StoredEscalation, caller: Identity): Promise<void> {
@@ -20,6 +22,7 @@ export class EscalationEvents {
       principal: caller,
     })
     this.#meter?.count('svc_escalations_opened_total')
+    this.#notices?.send({ type: 'escalation.opened', data: factsOf(value) })
   }
 
   /** `fault` where the vote came too late to be counted. */
@@ -36,14 +39,14 @@ export class EscalationEvents {
   async decided(value: StoredEscalation): Promise<void> {
     const by = value.decidedBy === 'strategy' ? value.rule.strategy : voteCount(value)
     await this.#write('decide', value, `${value.status}: ${by}`, decisionOf(value))
-    this.#countDecision(value)
+    this.#finish(value)
   }
 
   async expired(value: StoredEscalation): Promise<void> {
     const detail = `${value.status}: ${value.rule.timeoutAction} after ${voteCount(value)}`
     await this.#write('expire', value, detail, decisionOf(value))
     this.#meter?.count('svc_escalations_expired_total')
-    this.#countDecision(value)
+    this.#finish(value)
   }
 
   async used(value: StoredEscalation, caller: Identity): Promise<void> {
@@ -56,7 +59,9 @@ export class EscalationEvents {
     return this.#write('give-back', value, detail, { decision: 'allow', principal: caller })
   }
 
-  #countDecision({ status }: StoredEscalation): void {
+  #finish(value: StoredEscalation): void {
+    const { status } = value
+    this.#notices?.send({ type: 'escalation.decided', data: { ...factsOf(value), status } })
     if (status === 'approved') this.#meter?.count('svc_escalations_approved_total')
     else this.#meter?.count('svc_escalations_rejected_total')
   }
@@ -78,6 +83,19 @@ export class EscalationEvents {
       inputSha256,
       ...more,
     })
+  }
+}
+
+/** Without the caller and the arguments, which may be private. */
+function factsOf({ id, tenant, reference, severity, reasons, traceId, expiresAt }: StoredEscalation) {
+  return {
+    escalation_id: id,
+    tenant,
+    tool: reference,
+    severity,
+    reasons: [...reasons],
+    trace_id: traceId,
+    expires_at: new Date(expiresAt).toISOString(),
   }
 }
 

@@ -22,9 +22,9 @@ import { sha256Hex } from '@svc/core/json'
 import { ApprovalHold, alreadyUsed, neverSent } from './approval-hold.js'
 import type { EscalationEvents } from './events.js'
 import { fingerprintOf } from './fingerprint.js'
-import type { EscalationRepository } from './repository.js'
+import type { EscalationRepository, NewEscalation } from './repository.js'
 import { appliesTo, approvalStateOf, covers, decided } from './rules.js'
-import { type StoredEscalation, TRUNCATED } from './stored-escalation.js'
+import type { StoredEscalation } from './stored-escalation.js'
 import { callerOf } from './voters.js'
 
 /** Characters of the arguments that reviewers see. */
@@ -108,12 +108,12 @@ export class EscalationHandler {
         const state = approvalStateOf(latest, repository.now, escalated.key)
         if (appliesTo(latest, state, repository.now, escalated.reasons)) return latest
       }
-      const value = this.#newEscalation(escalated)
-      const opened = await repository.open(value, latest?.id)
+      const created = this.#newEscalation(escalated)
+      const opened = await repository.open(created, latest?.id)
       if (opened === 'full') return undefined
       if (opened === 'raced') continue
-      await this.#record(value, escalated.caller)
-      return value
+      await this.#record(created.value, escalated.caller)
+      return created.value
     }
     throw new Refusal('STORE_UNAVAILABLE', 'Too many identical calls arrive at once.')
   }
@@ -167,13 +167,16 @@ export class EscalationHandler {
     }
   }
 
-  #newEscalation({ call, request, caller, fingerprint, findings, reasons }: EscalatedCall): StoredEscalation {
+  #newEscalation({ call, request, caller, fingerprint, findings, reasons }: EscalatedCall): NewEscalation {
     const { repository, ids, rule } = this.#parts
     const { showsArguments, severity, ...kept } = rule
     const id = `esc_${ids.traceId()}`
     const now = repository.now
     const redacts = call.get(redactor)
     const name = caller.user ?? caller.clientId ?? caller.userId
+    const input = canonicalInput(request)
+    const shown = showsArguments ? (redacts?.text(input) ?? input) : undefined
+    const isTruncated = shown !== undefined && shown.length > MAX_SHOWN_ARGS
     const detail = findings.flatMap((finding) => finding.detail ?? []).join('; ')
     const value: StoredEscalation = {
       id,
@@ -182,12 +185,11 @@ export class EscalationHandler {
       server: request.server,
       tool: request.name,
       reference: request.reference,
-      ...(showsArguments
-        ? { args: preview(canonicalInput(request), (text) => redacts?.text(text) ?? text) }
-        : {}),
-      inputSha256: sha256Hex(canonicalInput(request)),
+      ...(shown === undefined ? {} : { args: preview(shown) }),
+      inputSha256: sha256Hex(input),
+      ...(isTruncated ? { wholeSha256: sha256Hex(shown) } : {}),
       principal: name === undefined ? 'nobody known' : (redacts?.pseudonym(name) ?? name),
-      principalKey: principalKeyOf(caller),
+      personKey: personKeyOf(caller),
       caller: callerOf(id, caller),
       reasons,
       ...(detail === '' ? {} : { detail: redacts?.text(detail) ?? detail }),
@@ -201,16 +203,21 @@ export class EscalationHandler {
       expiresAt: now + rule.ttlMs,
     }
     return rule.strategy === 'auto_allow'
-      ? { ...decided(value, 'approved', now), decidedBy: 'strategy' }
-      : value
+      ? { value: { ...decided(value, 'approved', now), decidedBy: 'strategy' }, input: undefined }
+      : { value, input: isTruncated ? shown : undefined }
   }
 }
 
-/** Redacts before it cuts, as half a name would not be found. */
-function preview(args: string, redacted: (text: string) => string): string {
-  const text = redacted(args.slice(0, 4 * MAX_SHOWN_ARGS))
-  const isWhole = args.length <= 4 * MAX_SHOWN_ARGS && text.length <= MAX_SHOWN_ARGS
-  return isWhole ? text : `${text.slice(0, MAX_SHOWN_ARGS).toWellFormed()}${TRUNCATED}`
+/** Whose pending escalations are counted: a person has as many through several clients as through one. */
+function personKeyOf(caller: Identity): string {
+  if (caller.user === undefined) return principalKeyOf(caller)
+  const { client, clientId, ...person } = caller
+  return principalKeyOf(person)
+}
+
+/** The beginning of the input: `…`, with which no JSON ends, says that there is more. */
+function preview(shown: string): string {
+  return shown.length <= MAX_SHOWN_ARGS ? shown : `${shown.slice(0, MAX_SHOWN_ARGS).toWellFormed()}…`
 }
 
 /** The id in the caller's header. */

@@ -7,6 +7,8 @@ import type { Waiters } from './waiters.js'
 
 /** Pending escalations of one principal. */
 const MAX_PENDING = 20
+/** Bytes of their inputs together. */
+const MAX_INPUT_BYTES = 4_194_304
 /** Entries per read. */
 const BATCH = 100
 /** Attempts of one change; more than there are concurrent votes on one escalation. */
@@ -18,6 +20,12 @@ export interface RepositoryParts {
   readonly events: EscalationEvents
   readonly waiters: Waiters
   readonly logger: Logger | undefined
+}
+
+/** An escalation with the whole input, where it has only a part of it. */
+export interface NewEscalation {
+  readonly value: StoredEscalation
+  readonly input: string | undefined
 }
 
 export class EscalationRepository {
@@ -41,9 +49,26 @@ export class EscalationRepository {
   }
 
   /** `replaces` is the id of the newest that the opener has read. See `EscalationStore.open`. */
-  open(value: StoredEscalation, replaces: string | undefined): Promise<'opened' | 'raced' | 'full'> {
-    const conditions = { replaces, maxPending: MAX_PENDING, now: this.now }
-    return this.#parts.store.open(toEntry({ value, version: 1 }), conditions)
+  open({ value, input }: NewEscalation, replaces: string | undefined): Promise<'opened' | 'raced' | 'full'> {
+    const limits = { maxPending: MAX_PENDING, maxInputBytes: MAX_INPUT_BYTES }
+    const conditions = { replaces, now: this.now, ...limits }
+    return this.#parts.store.open(toEntry({ value, version: 1 }), conditions, input)
+  }
+
+  /** The whole input, where the escalation has only a part of it. */
+  input(id: string): Promise<string | undefined> {
+    return this.#parts.store.input(id)
+  }
+
+  /** Deletes the input of an escalation that is decided. Never rejects: the store deletes it with the escalation. */
+  async removeInput({ id, wholeSha256 }: StoredEscalation): Promise<void> {
+    if (wholeSha256 === undefined) return
+    const { store, logger } = this.#parts
+    try {
+      await store.removeInput(id)
+    } catch (err) {
+      logger?.error({ err, escalation_id: id }, 'the input of a decided escalation could not be deleted')
+    }
   }
 
   /** Removes an escalation whose opening could not be recorded. */
@@ -120,6 +145,7 @@ export class EscalationRepository {
       await store.replace(toEntry({ value: pending.value, version: version + 1 }))
       throw fault
     }
+    await this.removeInput(value)
     return { value, version }
   }
 

@@ -6,9 +6,6 @@ import { z } from 'zod'
 /** Milliseconds that a decided escalation is kept: an idempotency key should not outlive the approval it used. */
 const RETENTION_MS = 7 * 24 * 3_600_000
 
-/** The last character of truncated arguments; no JSON ends with it. */
-export const TRUNCATED = '…'
-
 const voteSchema = z.strictObject({
   reviewer: z.string(),
   /** Hashes of the voter's names: two votes that share one are by the same person. */
@@ -40,9 +37,11 @@ const escalationSchema = z.strictObject({
   reference: z.string(),
   args: z.string().optional(),
   inputSha256: z.string(),
+  /** Where `args` is truncated: the hash of the whole, as redacted as `args`. */
+  wholeSha256: z.string().optional(),
   principal: z.string(),
-  /** `principalKeyOf` the caller. */
-  principalKey: z.string(),
+  /** Hash of the caller as a person; the pending ones of each are counted. */
+  personKey: z.string(),
   /** Hashes of the caller's names, like a vote's `person`. */
   caller: z.array(z.string()).readonly(),
   /** The reasons why the call escalated; an approval covers these alone. */
@@ -72,11 +71,11 @@ export interface VersionedEscalation {
 }
 
 export function toEntry({ value, version }: VersionedEscalation): EscalationEntry {
-  const { id, fingerprint, principalKey, status, createdAt, expiresAt, decidedBy } = value
+  const { id, fingerprint, personKey, status, createdAt, expiresAt, decidedBy } = value
   return {
     id,
     fingerprint,
-    principal: principalKey,
+    principal: personKey,
     isPending: status === 'pending',
     createdAt,
     dueAt: expiresAt,
@@ -111,7 +110,7 @@ export function publicView(value: StoredEscalation): Escalation {
     reason: reasons[0] ?? '',
     ...(detail === undefined ? {} : { detail }),
     ...(args === undefined ? {} : { args }),
-    ...(args?.endsWith(TRUNCATED) === true ? { wholeInputSha256: value.inputSha256 } : {}),
+    ...(value.wholeSha256 === undefined ? {} : { isTruncated: true }),
     severity,
     strategy: rule.strategy,
     ...(rule.approvalSetId === undefined ? {} : { approvalSetId: rule.approvalSetId }),

@@ -2,13 +2,14 @@
 import {
   type EscalationService,
   type EscalationStatus,
-  type EscalationVote,
+  type GivenVote,
   isVoteError,
   type PolicyFacts,
   type Redactor,
   type Reviewer,
   VoteError,
 } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
 import type { EscalationEvents } from './events.js'
 import type { EscalationRepository } from './repository.js'
 import { withVote } from './rules.js'
@@ -39,23 +40,34 @@ export class VotingService implements EscalationService {
     return found && publicView(found.value)
   }
 
+  async input(id: string) {
+    const { repository } = this.#parts
+    const { value } = (await repository.find(id)) ?? {}
+    const text = value?.wholeSha256 === undefined ? value?.args : await repository.input(id)
+    return text === undefined ? undefined : { text, sha256: sha256Hex(text) }
+  }
+
   async list({ status, tenant, limit }: { status?: EscalationStatus; tenant?: string; limit: number }) {
     const isWanted = (value: StoredEscalation) =>
       (status === undefined || value.status === status) && (tenant === undefined || value.tenant === tenant)
     return (await this.#parts.repository.list(isWanted, limit)).map(publicView)
   }
 
-  async vote(id: string, reviewer: Reviewer, given: Pick<EscalationVote, 'vote' | 'comment'>) {
+  async vote(id: string, reviewer: Reviewer, given: GivenVote) {
     const { repository, events, facts } = this.#parts
     const found = await repository.find(id)
     if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
     checkMayVote(found.value, reviewer, facts)
+    checkInputSeen(found.value, given)
     const vote = this.#voteOf(id, reviewer, given)
     withVote(found.value, vote)
     // A vote that cannot be recorded has no effect.
     await events.voted(found.value, vote, reviewer)
     const { value, before } = await this.#cast(found.value, vote, reviewer)
-    if (value.status !== 'pending') await this.#recordDecision(value, before)
+    if (value.status !== 'pending') {
+      await this.#recordDecision(value, before)
+      await repository.removeInput(value)
+    }
     return publicView(value)
   }
 
@@ -105,11 +117,7 @@ export class VotingService implements EscalationService {
     }
   }
 
-  #voteOf(
-    id: string,
-    reviewer: Reviewer,
-    { vote, comment }: Pick<EscalationVote, 'vote' | 'comment'>,
-  ): StoredVote {
+  #voteOf(id: string, reviewer: Reviewer, { vote, comment }: GivenVote): StoredVote {
     const { repository } = this.#parts
     const text = comment?.toWellFormed().slice(0, MAX_COMMENT)
     return {
@@ -127,4 +135,20 @@ export class VotingService implements EscalationService {
     const { user = '', tenant } = reviewer.identity
     return `${this.#parts.redactor()?.pseudonym(user) ?? user} of ${tenant}`
   }
+}
+
+/** Nobody approves what the preview does not show: the hash says that the reviewer has the whole. */
+function checkInputSeen({ args, wholeSha256 }: StoredEscalation, { vote, inputSha256 }: GivenVote): void {
+  if (inputSha256 === undefined) {
+    if (vote === 'reject' || wholeSha256 === undefined) return
+    throw new VoteError(
+      'INPUT_NOT_SEEN',
+      'The preview shows only a part of the input: read the whole (…/input) and send its hash as input_sha256.',
+    )
+  }
+  if (inputSha256 === (wholeSha256 ?? (args === undefined ? undefined : sha256Hex(args)))) return
+  throw new VoteError(
+    'INPUT_NOT_SEEN',
+    'input_sha256 is not the hash of the input that this call would send.',
+  )
 }

@@ -1,6 +1,6 @@
 // Compiles `egress_allowlist`.
 import { isIP, isIPv6 } from 'node:net'
-import { classifyHost, type HostAndPort, type HostClass, parseAuthority } from './host.js'
+import { classifyHost, type HostAndPort, type HostClass, parseAuthority } from '@svc/core/http'
 
 /** Schemes that a pattern without a scheme allows. */
 const webSchemes: ReadonlySet<string> = new Set(['http', 'https', 'ws', 'wss'])

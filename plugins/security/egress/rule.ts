@@ -1,8 +1,9 @@
 // Checks strings against the egress allowlist.
+
+import { classifyHost, type HostAndPort, parseAuthority } from '@svc/core/http'
 import { HOST_KEY, URL_KEY } from '../content/key-flags.js'
 import type { ScanCounter } from '../content/strings.js'
 import { decodeAscii, prefixOf } from '../content/text.js'
-import { classifyHost, type HostAndPort, parseAuthority } from './host.js'
 import type { EgressAllowlist } from './patterns.js'
 import { parseUrl, parseUrlOrHost, type UrlTarget, urlPrefix } from './url.js'
 

@@ -2,7 +2,9 @@
 import {
   definePlugin,
   type Escalation,
+  type EscalationInput,
   type EscalationService,
+  type GivenVote,
   type Plugin,
   type Reviewer,
   type Stage,
@@ -13,6 +15,7 @@ import { z } from 'zod'
 
 export class TestEscalationService implements EscalationService {
   readonly cases = new Map<string, Escalation>()
+  readonly inputs = new Map<string, EscalationInput>()
   /** When set, the store is down. */
   isDown = false
   #now = Date.UTC(2026, 0, 2, 3, 4, 5)
@@ -48,6 +51,11 @@ export class TestEscalationService implements EscalationService {
     return this.cases.get(id)
   }
 
+  async input(id: string): Promise<EscalationInput | undefined> {
+    this.#reach()
+    return this.inputs.get(id)
+  }
+
   async list({ status, tenant, limit }: Parameters<EscalationService['list']>[0]): Promise<Escalation[]> {
     this.#reach()
     return [...this.cases.values()]
@@ -57,11 +65,7 @@ export class TestEscalationService implements EscalationService {
       .slice(0, limit)
   }
 
-  async vote(
-    id: string,
-    reviewer: Reviewer,
-    { vote, comment }: { vote: 'approve' | 'reject'; comment?: string },
-  ): Promise<Escalation> {
+  async vote(id: string, reviewer: Reviewer, { vote, comment, inputSha256 }: GivenVote): Promise<Escalation> {
     this.#reach()
     const found = this.cases.get(id)
     if (found === undefined) throw new VoteError('NOT_FOUND', 'There is no such escalation.')
@@ -71,6 +75,9 @@ export class TestEscalationService implements EscalationService {
       throw new VoteError('ALREADY_VOTED', 'You have voted.')
     }
     if (found.status !== 'pending') throw new VoteError('DECIDED', `It is ${found.status}.`)
+    if (found.isTruncated === true && inputSha256 !== this.inputs.get(id)?.sha256) {
+      throw new VoteError('INPUT_NOT_SEEN', 'The whole input is needed.')
+    }
     const roles = reviewer.kind === 'admin' ? [] : reviewer.identity.roles
     const cast = { reviewer: who, roles, vote, at: this.#now, ...(comment === undefined ? {} : { comment }) }
     const decided =

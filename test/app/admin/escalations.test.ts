@@ -126,6 +126,33 @@ describe('escalations on the admin listener', () => {
       })
     })
 
+    it('have an input of their own path, with its hash as the entity tag', async () => {
+      rig.service.open('E1', { args: '{"te…', isTruncated: true })
+      rig.service.open('E2')
+      rig.service.inputs.set('E1', { text: '{"text":"long"}', sha256: 'a'.repeat(64) })
+      const { status, text, headers } = await rig.admin('/api/escalations/E1/input')
+      expect([status, text]).to.deep.equal([200, '{"text":"long"}'])
+      expect(headers.get('etag')).to.equal(`"${'a'.repeat(64)}"`)
+      expect(headers.get('cache-control')).to.equal('no-store')
+      expect((await rig.admin('/api/escalations/E1')).json).to.include({ args_truncated: true })
+      expect((await rig.admin('/api/escalations/E1')).text).not.to.contain('a'.repeat(64))
+      for (const path of ['E2/input', 'E9/input', 'E1/input/', 'E1/inputs']) {
+        expect((await rig.admin(`/api/escalations/${path}`)).status).to.equal(404)
+      }
+    })
+
+    it('are not approved without the hash of an input that the preview cuts', async () => {
+      rig.service.open('E1', { isTruncated: true })
+      rig.service.inputs.set('E1', { text: '{}', sha256: 'a'.repeat(64) })
+      for (const body of [approve, { ...approve, input_sha256: 'b'.repeat(64) }]) {
+        const { status, json } = await rig.vote('E1', body)
+        expect(status).to.equal(400)
+        expect(json).to.include({ error: 'BAD_REQUEST', denial_reason: 'input_not_seen' })
+      }
+      const { status } = await rig.vote('E1', { ...approve, input_sha256: 'a'.repeat(64) })
+      expect(status).to.equal(200)
+    })
+
     it('are not voted on when they are decided', async () => {
       rig.service.open('E1', { status: 'rejected' })
       const { status, json } = await rig.vote('E1', approve)
@@ -152,6 +179,7 @@ describe('escalations on the admin listener', () => {
       ['has another vote', { vote: 'abstain' }],
       ['has a member more', { vote: 'approve', roles: ['cfo'] }],
       ['has a comment that is no text', { vote: 'approve', comment: 7 }],
+      ['has a hash that is no text', { vote: 'approve', input_sha256: 7 }],
       ['has a comment too long', { vote: 'approve', comment: 'x'.repeat(1001) }],
       ['has nothing', ''],
     ]
@@ -278,10 +306,11 @@ describe('escalations on the admin listener', () => {
       const headers = await as(globex)
       expect(ids(await rig.admin('/api/escalations', { headers }))).to.deep.equal(['E2'])
       expect(ids(await rig.admin('/api/escalations?tenant=acme', { headers }))).to.deep.equal([])
-      expect((await rig.admin('/api/escalations/E1', { headers })).json).to.have.property(
-        'error',
-        'TARGET_NOT_FOUND',
-      )
+      rig.service.inputs.set('E1', { text: '{}', sha256: 'a'.repeat(64) })
+      for (const path of ['E1', 'E1/input']) {
+        const { json } = await rig.admin(`/api/escalations/${path}`, { headers })
+        expect(json).to.have.property('error', 'TARGET_NOT_FOUND')
+      }
       expect((await rig.vote('E1', approve, await issuer.sign(globex))).status).to.equal(404)
     })
 

@@ -3,8 +3,9 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
@@ -48,7 +49,7 @@ describe('svc escalations', () => {
   let gateway: TestGateway
   let env: Env
 
-  async function start(more: Partial<GatewayOptions> = {}): Promise<void> {
+  async function start(more: Partial<GatewaySettings> = {}): Promise<void> {
     gateway = await startTestGateway({
       targets: { billing: upstream.url },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['approver'] },
@@ -113,6 +114,34 @@ describe('svc escalations', () => {
     expect(again.status).to.equal(403)
     expect(upstream.calls).to.have.length(1)
     expect((await run(['show', id], env)).out).to.match(/^status +approved by votes at .*, used$/m)
+  })
+
+  it('approves a long input with the hash of the whole alone, which it prints with the input', async () => {
+    await start()
+    const long = { amount: 5, note: 'x'.repeat(3000) }
+    const answer = await (await gateway.invoke(refund, long)).json()
+    const id = String((answer as Record<string, unknown>)['escalation_id'])
+    expect((await run(['show', id], env)).out).to.match(/^truncated .*--input/m)
+
+    const unseen = await run(['approve', id], env)
+    expect([unseen.code, unseen.err]).to.satisfy(
+      ([code, err]: [number, string]) => code === 1 && err.includes('input_sha256'),
+    )
+    const wrong = await run(['approve', id, '--input-sha256', '0'.repeat(64)], env)
+    expect(wrong.code).to.equal(1)
+    expect((await run(['show', id], env)).out).to.match(/^status +pending/m)
+
+    const input = await run(['show', id, '--input'], env)
+    expect(input.out).to.equal(`${canonicalize(long)}\n`)
+    const hash = sha256Hex(canonicalize(long))
+    expect(input.err).to.contain(hash)
+    expect(JSON.parse((await run(['show', id, '--input', '--json'], env)).out)).to.deep.equal({
+      input: canonicalize(long),
+      input_sha256: hash,
+    })
+    expect((await run(['approve', id, '--input-sha256', hash], env)).code).to.equal(0)
+    expect((await gateway.invoke(refund, long)).status).to.equal(200)
+    expect((await run(['show', id, '--input'], env)).code).to.equal(1)
   })
 
   it('lets an operator reject it', async () => {
@@ -264,6 +293,13 @@ describe('svc escalations, at an address that is no admin listener', () => {
     await new Promise((resolve) => elsewhere.close(resolve))
     expect([code, asked]).to.deep.equal([1, 0])
     expect(err).to.match(/redirect/)
+  })
+
+  it('shows no input whose hash does not match', async () => {
+    answer = (response) => response.setHeader('etag', `"${'0'.repeat(64)}"`).end('{"amount":5}')
+    const { out, err, code } = await run(['show', 'E1', '--input'], env())
+    expect([out, code]).to.deep.equal(['', 1])
+    expect(err).to.contain('does not have the hash')
   })
 
   it('says so when what answers is another', async () => {

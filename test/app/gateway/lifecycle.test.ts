@@ -35,11 +35,13 @@ const quiet = {
 describe('startGatewayServer', () => {
   it('throws at once without audit', () => {
     const { audit: _audit, ...rest } = minimal
+    // @ts-expect-error: the type requires it too.
     expect(() => startGatewayServer(rest)).to.throw(/audit/)
   })
 
   it('throws at once without quotas', () => {
     const { quotas: _quotas, ...rest } = minimal
+    // @ts-expect-error: the type requires it too.
     expect(() => startGatewayServer(rest)).to.throw(/quotas/)
   })
 
@@ -405,7 +407,7 @@ describe('createPipeline', () => {
       authn: { allowUnauthenticated: true },
       audit: { gatewayName: 'gw', gatewayVersion: '1', append: async (record) => void records.push(record) },
     })
-    await pipeline.start()
+    await pipeline.ready()
     const outcome = await pipeline.run(
       { server: 'files', tool: 'read', version: '1', args: { a: 1 } },
       async (call) => {
@@ -413,18 +415,18 @@ describe('createPipeline', () => {
         return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from(canonicalArgs) }
       },
     )
-    await pipeline.stop()
+    await pipeline.close()
     expect(outcome).to.deep.include({ kind: 'completed', status: 200, body: Buffer.from('{"a":1}') })
     expect(records[0]).to.include({ tool: 'read@1', server: 'files@1', status: 'ok' })
   })
 
   it('does not forward what a stage refuses', async () => {
     const pipeline = createPipeline({ ...minimal, ...quiet })
-    await pipeline.start()
+    await pipeline.ready()
     const outcome = await pipeline.run({ server: 'files', tool: 'read', args: {} }, () =>
       expect.fail('was forwarded'),
     )
-    await pipeline.stop()
+    await pipeline.close()
     expect(outcome).to.include({ kind: 'denied', code: 'UNAUTHENTICATED', sent: 'no' })
   })
 })

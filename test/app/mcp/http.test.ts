@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { type Answer, callEcho, event, json, result, serverOf } from '../../support/mcp-server.js'
 import type { UpstreamCall } from '../../support/upstream.js'
@@ -15,7 +15,7 @@ interface Setting {
 async function withGateway(
   answer: Answer,
   use: (setting: Setting) => Promise<void>,
-  options: Partial<GatewayOptions> = {},
+  options: Partial<GatewaySettings> = {},
 ): Promise<void> {
   const { upstream } = await serverOf(answer)
   const gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })

@@ -204,6 +204,29 @@ describe('params beside the arguments, in the gateway', () => {
       },
     ))
 
+  it('are not imitated by arguments: an approval of one is not spent by the other', () =>
+    withGateway(
+      {
+        entitlements: {
+          plans: { all: {} },
+          default_plan: 'all',
+          tenants: { acme: { plan: 'all', allowlist: ['x'] } },
+        },
+        security: { side_effects: { approve_high_risk: true } },
+        enforcement: { escalate_on: ['tool_not_in_allowlist'] },
+      },
+      async ({ post, sent }) => {
+        const args = { path: '/tmp/x' }
+        const idIn = (answer: Message) => /esc_[0-9a-f]+/.exec(JSON.stringify(answer))?.[0]
+        const params = { _meta: { 'acme/a': 1 } }
+        const asked = idIn(await post({ name: 'delete_files', arguments: args, ...params }))
+        const imitation = idIn(await post({ name: 'delete_files', arguments: { arguments: args, params } }))
+        expect(asked).to.match(/^esc_/)
+        expect(imitation).to.match(/^esc_/).and.not.equal(asked)
+        expect(sent()).to.have.length(0)
+      },
+    ))
+
   it('belong to an idempotency key', () =>
     withGateway({ dedupe: { timeoutMs: 5_000 } }, async ({ post }) => {
       const headers = { 'idempotency-key': 'k' }

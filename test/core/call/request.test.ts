@@ -1,5 +1,7 @@
-import { callRequest, type RequestKind, requestReference } from '@svc/core'
+import { callRequest, canonicalInput, type RequestKind, requestReference } from '@svc/core'
+import { canonicalize, type JsonObject } from '@svc/core/json'
 import { expect } from 'chai'
+import fc from 'fast-check'
 
 const head = { kind: 'tool', method: null, server: 'files', name: 'read', version: '1' } as const
 
@@ -35,4 +37,48 @@ describe('callRequest', () => {
       expect(requestReference({ kind, server: 'files', name, version: '1' })).to.equal(reference)
     })
   }
+})
+
+describe('canonicalInput', () => {
+  const inputOf = (args: JsonObject, params?: JsonObject) =>
+    canonicalInput(
+      callRequest({ ...head, args, idempotencyKey: null, ...(params === undefined ? {} : { params }) }),
+    )
+
+  it('is the arguments alone, or the arguments and the params', () => {
+    expect(inputOf({ a: 1 })).to.equal('{"a":1}')
+    expect(inputOf({ a: 1 }, { task: {} })).to.equal('{"arguments":{"a":1},"params":{"task":{}}}')
+    expect(inputOf({ arguments: 1, params: 2, a: 3 })).to.equal('{"a":3,"arguments":1,"params":2}')
+  })
+
+  it('is never the same text for arguments that imitate params', () => {
+    expect(inputOf({ arguments: { a: 1 }, params: { task: {} } })).to.equal(
+      '{"arguments":{"arguments":{"a":1},"params":{"task":{}}},"params":{}}',
+    )
+  })
+
+  it('differs where arguments or params do', () => {
+    // Built from the two names alone, so that inputs imitate each other at every depth.
+    const { object } = fc.letrec<{ object: JsonObject }>((tie) => ({
+      object: fc.oneof(
+        { depthSize: 'small' },
+        fc.constant({}),
+        fc.record({ arguments: tie('object'), params: tie('object') }, { requiredKeys: [] }),
+      ),
+    }))
+    const input = fc.record({ args: object, params: fc.option(object, { nil: undefined }) })
+    const given = ({ args, params }: { args: JsonObject; params: JsonObject | undefined }) =>
+      params === undefined || Object.keys(params).length === 0 ? [args] : [args, params]
+    const texts = new Map<string, string>()
+    fc.assert(
+      fc.property(input, (one) => {
+        const [args = {}, params] = given(one)
+        const text = inputOf(args, params)
+        const meant = canonicalize(given(one))
+        expect(texts.get(text) ?? meant).to.equal(meant)
+        texts.set(text, meant)
+      }),
+      { numRuns: 3000 },
+    )
+  })
 })

@@ -1,5 +1,5 @@
-// Text whose cost is the gateway's own, not the engine's, costs at most four times what ordinary text of the same length
-// does. Told by processor time.
+// A MiB of any text costs at most four times what a MiB of ordinary text does, or is refused for less. Told by processor
+// time.
 import { canonicalize, parseJson } from '@svc/core/json'
 import { expect } from 'chai'
 import { cpuTimeOf } from '../../support/cpu-time.js'
@@ -19,6 +19,9 @@ const list = (item: string) =>
   `[${new Array<string>(Math.floor(MIB / (item.length + 1))).fill(item).join(',')}]`
 const broken = (text: string) => `${text.slice(0, -1)}x]`
 
+const members = (count: number, member: (index: number) => string) =>
+  Array.from({ length: count }, (_, index) => member(index)).join(',')
+
 const hostile: Readonly<Record<string, string>> = {
   'numbers with exponents': list('1e5'),
   'numbers of many digits': list('0.12345678901234567'),
@@ -27,6 +30,14 @@ const hostile: Readonly<Record<string, string>> = {
   'short strings with a fault at the end': broken(list('""')),
   'digits with a fault at the end': broken(list('1')),
   'ordinary objects with a fault at the end': broken(list(person)),
+  'empty arrays': list('[]'),
+  'empty objects': list('{}'),
+  'deep arrays': list('['.repeat(500) + ']'.repeat(500)),
+  'deep objects': list(`${'{"a":'.repeat(500)}1${'}'.repeat(500)}`),
+  'different member names': `{${members(100_000, (index) => `"k${index}":1`)}}`,
+  'member names that are integers': `{${members(80_000, (index) => `"${4_000_000_000 - index}":1`)}}`,
+  'objects of different shapes': `[${members(75_000, (index) => `{"k${index}":1}`)}]`,
+  'different member names, the last one twice': `{${members(100_000, (index) => `"k${index}":1`)},"k99999":1}`,
   'digits and half of a surrogate pair': `${list('1').slice(0, -1)},"\\ud800"]`,
 }
 

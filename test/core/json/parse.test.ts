@@ -316,4 +316,25 @@ describe('parseJson', () => {
       expect(parseJson(bytesOf(`[${'[],'.repeat(2000)}"${'['.repeat(600)}"]`))).to.have.length(2001)
     })
   })
+
+  describe('on structure', () => {
+    const arrays = (count: number) => `[${new Array<string>(count - 1).fill('[]').join(',')}]`
+    const names = (count: number, name: (index: number) => string) =>
+      Array.from({ length: count }, (_, index) => `{"${name(index)}":1}`).join(',')
+
+    it('accepts 50,000 arrays and objects and refuses one more', () => {
+      expect(parseJson(bytesOf(arrays(50_000)))).to.have.length(49_999)
+      expect(refusal(arrays(50_001)).code).to.equal('too_many_containers')
+    })
+
+    it('refuses more than 10,000 different member names, in one object or in many', () => {
+      expect(parseJson(bytesOf(`[${names(10_000, (index) => `k${index}`)}]`))).to.have.length(10_000)
+      expect(refusal(`[${names(10_020, (index) => `k${index}`)}]`).code).to.equal('too_many_names')
+      expect(refusal(`[${names(10_020, (index) => `\\u0061${index}`)}]`).code).to.equal('too_many_names')
+    })
+
+    it('counts a repeated member name once', () => {
+      expect(parseJson(bytesOf(`[${names(40_000, (index) => `k${index % 100}`)}]`))).to.have.length(40_000)
+    })
+  })
 })

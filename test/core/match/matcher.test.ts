@@ -279,9 +279,16 @@ describe('a pattern set', () => {
     ['mcp://s*/t', 'matches_nothing'],
     ['s/a/b', 'matches_nothing'],
     ['mcp://*/a/b/c@1', 'matches_nothing'],
+    ['s/resources/https://A.example/*', 'not_normal_uri'],
+    ['s/resources/HTTPS://a.example/*', 'not_normal_uri'],
+    ['s/resources/https://a.example:443/*', 'not_normal_uri'],
+    ['s/resources/https://u%40a.example/*', 'not_normal_uri'],
+    ['s/resources/file:///srv/../etc/*', 'not_normal_uri'],
+    ['s/resources/demo://a/100%25', 'not_normal_uri'],
+    ['mcp://s/resources/FILE:%2F%2F%2Fsrv@*', 'not_normal_uri'],
     ['a'.repeat(8193), 'too_long'],
   ] as const)
-    it(`refuses ${JSON.stringify(pattern.slice(0, 20))} as ${code}`, () => {
+    it(`refuses ${JSON.stringify(pattern.slice(0, 40))} as ${code}`, () => {
       expect(() => compilePatternSet(['ok', pattern]))
         .to.throw(PatternError)
         .with.property('code', code)
@@ -294,6 +301,31 @@ describe('a pattern set', () => {
         expect(naive(pattern, parts), pattern).to.equal(false)
       }),
       { numRuns: 2000 },
+    )
+  })
+
+  it('refuses no pattern that a URI matches', () => {
+    const uri = fc.constantFrom(
+      'https://a.example/b',
+      'https://a.example:8443/b/',
+      'file:///srv/a b',
+      'file:///',
+      'demo://Box/100%2541',
+      'demo://box/{id}?q={q}',
+      'urn:a:b',
+      'a/b',
+      'https://a.example/é?x=%26#',
+    )
+    const cut = uri
+      .map((resource) => ({ server: 's', resource, version: '1' }))
+      .filter(isReference)
+      .chain((parts) => near(parts).map((pattern) => ({ parts, pattern })))
+    fc.assert(
+      fc.property(cut, ({ parts, pattern }) => {
+        fc.pre(naive(pattern, parts))
+        compilePattern(pattern)
+      }),
+      { numRuns: 5000 },
     )
   })
 

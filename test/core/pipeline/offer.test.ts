@@ -42,7 +42,16 @@ describe('services of stages', () => {
         },
       })
     const plugins = [make('asking', passing), make('offering', offering('value'))]
-    const policy = { host: {}, uses: [], plugins, sections: new Map(), facts: {}, sha256: null, warnings: [] }
+    const policy = {
+      host: {},
+      uses: [],
+      plugins,
+      modules: new Map(),
+      sections: new Map(),
+      facts: {},
+      sha256: null,
+      warnings: [],
+    }
     buildPipeline(policy, makeContext(), () => Promise.reject(new Error('nothing is sent')))
     expect(contexts[0]?.service?.(service)).to.equal('value')
     expect(contexts[0]?.service?.(other)).to.equal(undefined)

@@ -8,11 +8,6 @@ import { recordingTo } from '../../support/gateway.js'
 import { nameReaders, pathReaders, unquote, uriReaders } from './readers.js'
 import { type GeneratedRequest, requestOf } from './requests.js'
 
-interface Sent {
-  readonly path: string
-  readonly body: string
-}
-
 export interface Summary {
   readonly requests: number
   /** Those of which something was sent. */
@@ -23,10 +18,25 @@ export interface Summary {
 export interface Reading {
   readonly status: number
   readonly body: string
-  readonly sent: Sent | undefined
+  readonly sent: Message | undefined
   /** `name@version` of the record. */
   readonly recorded: string
+  readonly inputSha256: string | null
+  readonly outputSha256: string | null
   readonly records: number
+}
+
+interface Recorded {
+  readonly trace_id: string
+  readonly tool: string
+  readonly input_sha256: string | null
+  readonly output_sha256: string | null
+}
+
+/** A request to the gateway: a path and a body. */
+export interface Message {
+  readonly path: string
+  readonly body: string
 }
 
 const policy = {
@@ -61,13 +71,14 @@ const policy = {
 export class ReadersGateway implements AsyncDisposable {
   #handle: ReturnType<typeof startGatewayServer>
   #pool: Pool | undefined
-  #sent = new Map<string, Sent>()
-  #records = new Map<string, Array<{ tool: string }>>()
+  #sent = new Map<string, Message>()
+  #records = new Map<string, Recorded[]>()
 
-  constructor() {
+  /** `answer` makes the answer of an upstream from the body of the request to it. */
+  constructor(answer: (body: string) => string = answerTo) {
     const { audit, configure } = recordingTo({
       append: async (envelope) => {
-        const record = envelope as { trace_id: string; tool: string }
+        const record = envelope as Recorded
         this.#records.set(record.trace_id, [...(this.#records.get(record.trace_id) ?? []), record])
       },
     })
@@ -96,7 +107,7 @@ export class ReadersGateway implements AsyncDisposable {
               return {
                 status: 200,
                 headers: { 'content-type': 'application/json' },
-                body: Buffer.from(answerTo(text)),
+                body: Buffer.from(text.includes('"initialize"') ? answerTo(text) : answer(text)),
               }
             },
             close: async () => undefined,
@@ -112,12 +123,16 @@ export class ReadersGateway implements AsyncDisposable {
     return this
   }
 
-  async read(request: GeneratedRequest): Promise<Reading> {
+  read(request: GeneratedRequest): Promise<Reading> {
+    return this.send(messageOf(request))
+  }
+
+  async send(message: Message): Promise<Reading> {
     if (this.#pool === undefined) throw new Error('not started')
     const answer = await this.#pool.request({
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-      ...messageOf(request),
+      ...message,
     })
     const body = await answer.body.text()
     const trace = String(answer.headers['x-trace-id'])
@@ -130,6 +145,8 @@ export class ReadersGateway implements AsyncDisposable {
       body,
       sent,
       recorded: records[0]?.tool ?? '',
+      inputSha256: records[0]?.input_sha256 ?? null,
+      outputSha256: records[0]?.output_sha256 ?? null,
       records: records.length,
     }
   }
@@ -150,7 +167,7 @@ function answerTo(body: string): string {
   return JSON.stringify({ jsonrpc: '2.0', id, result })
 }
 
-function messageOf({ face, text }: GeneratedRequest): { path: string; body: string } {
+function messageOf({ face, text }: GeneratedRequest): Message {
   const server = face.endsWith('-mcp') ? 'crm' : 'billing'
   if (face === 'invoke' || face === 'invoke-mcp')
     return { path: `/mcp/${server}/${text.replace(/[^\x21-\x7e]/gu, encodeURIComponent)}`, body: '{}' }

@@ -37,6 +37,7 @@ const names = [
 const versions = ['1.0.0', '1.0', '1.2-beta', '1.', '2.0.0', '1.0%20', '1.0+b', '1.0%252E0'] as const
 const ats = ['@', '@', '@', '%40', '%2540'] as const
 const noise = [
+  ' ',
   '%00',
   '%20',
   ';x',

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { compareReadings, fault, ReadersGateway } from './experiment.js'
+import { compareMembers } from './members.js'
 import type { GeneratedRequest } from './requests.js'
 
 describe('what programs behind the gateway read', () => {
@@ -10,9 +11,14 @@ describe('what programs behind the gateway read', () => {
   after(() => gateway[Symbol.asyncDispose]())
 
   it('is what the record names and the policy allows', async () => {
-    const { requests, sent } = await compareReadings(1, 3_000)
+    const { requests, sent } = await compareReadings(1, 6_000)
     // Else nothing was compared.
     expect(sent / requests).to.be.greaterThan(0.05)
+  })
+
+  it('is the same to every JSON parser, in requests and answers, and what the record hashes', async () => {
+    const { sent } = await compareMembers(1, 1_500)
+    expect(sent).to.be.greaterThan(300)
   })
 
   const detour = 'get_invoice@1.0%2F..%2Fdelete_customer%401.0.0'

@@ -140,6 +140,33 @@ describe('the record of a call', () => {
   })
 })
 
+describe('agent runs that callers make up', () => {
+  const ann = { tenant: 'acme', authenticated: true, roles: [] }
+  const named = (run: number, tenant = 'acme'): Call => {
+    const agent = { nodeId: `n${run}`, agentRef: `r${run}`, parentRef: null, variables: null, metadata: null }
+    const call = makeCall({ agent })
+    call.set(identity, { ...ann, tenant })
+    return call
+  }
+  const refusal = denied('TOOL_NOT_ALLOWED', 'no')
+
+  it('are in the records of a tenant, ten thousand new ones and one more each second', async () => {
+    let now = 0
+    const { records, run } = await recording(() => now)
+    const names = () => records.map(({ agentRef }) => agentRef).filter((name) => name !== null).length
+    for (let i = 0; i < 10_100; i++) await run(named(i), refusal)
+    expect(records).to.have.length(10_100)
+    expect(names()).to.equal(10_000)
+    await run(named(7), refusal)
+    await run(named(0, 'globex'), refusal)
+    expect(names()).to.equal(10_002)
+    now = 2000
+    for (let i = 0; i < 5; i++) await run(named(20_000 + i), refusal)
+    expect(names()).to.equal(10_004)
+    expect(records.at(-1)).to.include({ nodeId: 'n20004', agentRef: null, error: 'TOOL_NOT_ALLOWED' })
+  })
+})
+
 describe('a flood of unauthenticated requests', () => {
   afterEach(() => sinon.restore())
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { createLocalJWKSet, exportJWK, generateKeyPair, importJWK, type JWK, jwtVerify, SignJWT } from 'jose'
 import { errors, Provider } from 'oidc-provider'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { callEcho, json, result } from '../../support/mcp-server.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
@@ -163,7 +163,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
       inject: { header: 'authorization', format: 'bearer' as const },
       ...more,
     }
-    const options: GatewayOptions = {
+    const options: GatewaySettings = {
       targets: { files: upstream.url },
       authn: { oidc: { issuer, audience: gatewayAudience, jwks_uri: `${issuer}/jwks` } },
       brokers: { files: broker },

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { bind, type Clock, type Meter, tokens } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 
@@ -34,7 +34,7 @@ export interface SetupOptions {
   readonly clock?: Clock
   /** Default: echoes. */
   readonly tool?: (call: UpstreamCall, response: ServerResponse) => void
-  readonly gateway?: GatewayOptions
+  readonly gateway?: GatewaySettings
 }
 
 export interface Setup extends AsyncDisposable {
@@ -112,7 +112,7 @@ export async function startSetup(options: SetupOptions = {}): Promise<Setup> {
 }
 
 /** Every call has the finding `tool_not_in_allowlist`. */
-export const nothingAllowed: GatewayOptions = {
+export const nothingAllowed: GatewaySettings = {
   entitlements: {
     default_plan: 'p',
     plans: { p: {} },

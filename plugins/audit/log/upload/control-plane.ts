@@ -62,6 +62,11 @@ export class ControlPlane {
     }
   }
 
+  /** Asks the control plane whether it accepts the API key; nothing is uploaded. Rejects with `UploadError`. */
+  async checkKey(signal: AbortSignal): Promise<void> {
+    await this.#validateKey(signal)
+  }
+
   async uploadUrl(request: PutRequest, signal: AbortSignal): Promise<PresignedUrl> {
     const metadata = await this.metadata(signal)
     const path = '/api/svc/upload-url'

@@ -111,7 +111,7 @@ function missingMetadata(config: Candidate): string[] {
  * a JOSE header, a JSON object (RFC 7515 §3.1, RFC 7516 §3.1). Everything else counts as an API key, opaque access
  * tokens included, because they look the same.
  */
-function isOidcToken(auditKey: string): boolean {
+export function isOidcToken(auditKey: string): boolean {
   const token = auditKey.slice(auditKey.lastIndexOf(' ') + 1)
   const segments = token.split('.')
   if (segments.length !== 3 && segments.length !== 5) return false

@@ -3,9 +3,10 @@ import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core
 import { LmdbStore } from '@svc/core/lmdb'
 import { decodeEntry, encodeEntry } from '../entry.js'
 
-/** An entry, the newest of a fingerprint, and four indexes: pending by principal, pending by expiry, age, deletion. */
+/** An entry, its input, the newest of a fingerprint, and four indexes: pending by principal, pending by expiry, age, deletion. */
 type Key =
   | ['entry', id: string]
+  | ['input', id: string]
   | ['newest', fingerprint: string]
   | ['pending', principal: string, dueAt: number, id: string]
   | ['due', dueAt: number, id: string]
@@ -27,13 +28,20 @@ export class LmdbEscalationStore implements EscalationStore {
     this.#store = new LmdbStore<Key>({ dir, name: 'the escalation store' })
   }
 
-  open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
+  open(entry: EscalationEntry, { replaces, maxPending, maxInputBytes, now }: OpenConditions, input?: string) {
+    const bytes = input === undefined ? NOTHING : Buffer.from(input)
     return this.#store.transact(() => {
       this.#forget(now)
       if (this.#get(entry.id) !== undefined) return 'raced'
       if (this.#newest(entry.fingerprint)?.id !== replaces) return 'raced'
-      if (entry.isPending && this.#pendingOf(entry.principal, now) >= maxPending) return 'full'
+      if (entry.isPending) {
+        const pending = this.#pendingOf(entry.principal, now)
+        if (pending.length >= maxPending) return 'full'
+        const used = pending.reduce((sum, id) => sum + (this.#input(id)?.length ?? 0), 0)
+        if (used > 0 && used + bytes.length > maxInputBytes) return 'full'
+      }
       this.#put(entry)
+      if (input !== undefined) this.#store.db.put(['input', entry.id], bytes)
       this.#store.db.put(['newest', entry.fingerprint], Buffer.from(entry.id))
       return 'opened'
     })
@@ -41,6 +49,16 @@ export class LmdbEscalationStore implements EscalationStore {
 
   get(id: string) {
     return this.#store.transact(() => this.#get(id))
+  }
+
+  input(id: string) {
+    return this.#store.transact(() => this.#input(id)?.toString())
+  }
+
+  removeInput(id: string) {
+    return this.#store.transact(() => {
+      this.#store.db.remove(['input', id])
+    })
   }
 
   latest(fingerprint: string) {
@@ -97,6 +115,10 @@ export class LmdbEscalationStore implements EscalationStore {
     return stored === undefined ? undefined : decodeEntry(stored.toString())
   }
 
+  #input(id: string): Buffer | undefined {
+    return this.#store.db.get(['input', id])
+  }
+
   #newest(fingerprint: string): EscalationEntry | undefined {
     const id = this.#store.db.get(['newest', fingerprint])
     return id === undefined ? undefined : this.#get(id.toString())
@@ -106,10 +128,10 @@ export class LmdbEscalationStore implements EscalationStore {
     return ids.flatMap((id) => this.#get(id) ?? [])
   }
 
-  #pendingOf(principal: string, now: number): number {
+  #pendingOf(principal: string, now: number): string[] {
     const start: Key = ['pending', principal, now, LAST]
     const end: Key = ['pending', principal, Number.MAX_SAFE_INTEGER, LAST]
-    return this.#store.db.getKeysCount({ start, end })
+    return [...this.#store.db.getKeys({ start, end })].map((key) => String(key[3]))
   }
 
   #put(entry: EscalationEntry): void {
@@ -126,6 +148,7 @@ export class LmdbEscalationStore implements EscalationStore {
 
   #drop(entry: EscalationEntry): void {
     this.#take(entry)
+    this.#store.db.remove(['input', entry.id])
     if (this.#newest(entry.fingerprint) !== undefined) return
     this.#store.db.remove(['newest', entry.fingerprint])
   }

@@ -4,24 +4,39 @@ import type { EscalationEntry, EscalationStore, OpenConditions } from '@svc/core
 export class MemoryEscalationStore implements EscalationStore {
   readonly inProcess = true
   #entries = new Map<string, EscalationEntry>()
+  #inputs = new Map<string, string>()
+  #inputBytes = 0
   #newest = new Map<string, string>()
   #maxEntries: number
+  #maxBytes: number
 
-  /** Entries beyond `maxEntries` are refused: to drop a pending one would decide it. */
-  constructor({ maxEntries = 100_000 }: { readonly maxEntries?: number } = {}) {
+  /** Entries beyond `maxEntries`, or with inputs beyond `maxBytes`, are refused: to drop a pending one would decide it. */
+  constructor({
+    maxEntries = 100_000,
+    maxBytes = 268_435_456,
+  }: { readonly maxEntries?: number; readonly maxBytes?: number } = {}) {
     this.#maxEntries = maxEntries
+    this.#maxBytes = maxBytes
   }
 
-  async open(entry: EscalationEntry, { replaces, maxPending, now }: OpenConditions) {
+  async open(
+    entry: EscalationEntry,
+    { replaces, maxPending, maxInputBytes, now }: OpenConditions,
+    input?: string,
+  ) {
     this.#forget(now)
     if (this.#entries.has(entry.id)) return 'raced'
     if (this.#latest(entry.fingerprint)?.id !== replaces) return 'raced'
     const isCounted = ({ principal, isPending, dueAt }: EscalationEntry) =>
       isPending && principal === entry.principal && dueAt > now
-    if (entry.isPending && [...this.#entries.values()].filter(isCounted).length >= maxPending) return 'full'
+    const pending = entry.isPending ? [...this.#entries.values()].filter(isCounted) : []
+    if (pending.length >= maxPending) return 'full'
+    const used = pending.reduce((sum, { id }) => sum + byteLength(this.#inputs.get(id)), 0)
+    if (used > 0 && used + byteLength(input) > maxInputBytes) return 'full'
     if (this.#entries.size >= this.#maxEntries) {
       throw new Error(`the memory escalation store holds ${this.#maxEntries} entries and takes no more`)
     }
+    if (input !== undefined) this.#addInput(entry.id, input)
     this.#entries.set(entry.id, entry)
     this.#newest.set(entry.fingerprint, entry.id)
     return 'opened'
@@ -29,6 +44,14 @@ export class MemoryEscalationStore implements EscalationStore {
 
   async get(id: string) {
     return this.#entries.get(id)
+  }
+
+  async input(id: string) {
+    return this.#inputs.get(id)
+  }
+
+  async removeInput(id: string) {
+    this.#dropInput(id)
   }
 
   async latest(fingerprint: string) {
@@ -60,6 +83,20 @@ export class MemoryEscalationStore implements EscalationStore {
     return sorted.filter((entry) => after === undefined || newestFirst(after, entry) < 0).slice(0, limit)
   }
 
+  #addInput(id: string, input: string): void {
+    const bytes = this.#inputBytes + byteLength(input)
+    if (bytes > this.#maxBytes) {
+      throw new Error(`the memory escalation store holds ${this.#maxBytes} bytes of inputs and takes no more`)
+    }
+    this.#inputBytes = bytes
+    this.#inputs.set(id, input)
+  }
+
+  #dropInput(id: string): void {
+    this.#inputBytes -= byteLength(this.#inputs.get(id))
+    this.#inputs.delete(id)
+  }
+
   #latest(fingerprint: string): EscalationEntry | undefined {
     return this.#entries.get(this.#newest.get(fingerprint) ?? '')
   }
@@ -70,8 +107,13 @@ export class MemoryEscalationStore implements EscalationStore {
 
   #drop({ id, fingerprint }: EscalationEntry): void {
     this.#entries.delete(id)
+    this.#dropInput(id)
     if (this.#newest.get(fingerprint) === id) this.#newest.delete(fingerprint)
   }
+}
+
+function byteLength(input: string | undefined): number {
+  return input === undefined ? 0 : Buffer.byteLength(input)
 }
 
 function newestFirst(a: EscalationEntry, b: EscalationEntry): number {

@@ -1,5 +1,5 @@
-// One script an operation, so that it is atomic. All keys of a prefix lie on one node of a cluster: the entries, the
-// newest of each fingerprint, and the indexes of pending ones, by age, and by when they may be deleted.
+// One script an operation, so that it is atomic. All keys of a prefix lie on one node of a cluster: the entries, their
+// inputs, the newest of each fingerprint, and the indexes of pending ones, by age, and by when they may be deleted.
 import { script } from '@svc/core/redis'
 
 /** KEYS[1] is the prefix, with the hash tag in it. An entry is a hash: version, bookkeeping, JSON. */
@@ -26,7 +26,7 @@ local function put(id, fingerprint, principal, pending, created, due, forget, ve
 end
 local function drop(id)
   local known = redis.call('HMGET', key('entry', id), 'fingerprint', 'principal')
-  redis.call('DEL', key('entry', id))
+  redis.call('DEL', key('entry', id), key('input', id))
   redis.call('ZREM', P .. ':age', id)
   redis.call('ZREM', P .. ':forget', id)
   redis.call('ZREM', P .. ':due', id)
@@ -47,16 +47,20 @@ local function texts(ids)
 end
 `
 
-/** ARGV: the entry, what it replaces (empty: nothing), how many may be pending, now. */
+/** ARGV: the entry, what it replaces (empty: nothing), how many may be pending, now, the bytes of inputs, the input. */
 export const openEntry = script(`${shared}
 local now = ARGV[12]
 forget(now)
 if redis.call('EXISTS', key('entry', ARGV[1])) == 1 or newest(ARGV[2]) ~= ARGV[10] then return 'raced' end
 if ARGV[4] == '1' then
-  local waiting = redis.call('ZCOUNT', key('pending', ARGV[3]), '(' .. now, '+inf')
-  if waiting >= tonumber(ARGV[11]) then return 'full' end
+  local pending = redis.call('ZRANGEBYSCORE', key('pending', ARGV[3]), '(' .. now, '+inf')
+  if #pending >= tonumber(ARGV[11]) then return 'full' end
+  local used = 0
+  for _, id in ipairs(pending) do used = used + redis.call('STRLEN', key('input', id)) end
+  if used > 0 and used + #ARGV[14] > tonumber(ARGV[13]) then return 'full' end
 end
 put(unpack(ARGV, 1, 9))
+if ARGV[14] ~= '' then redis.call('SET', key('input', ARGV[1]), ARGV[14]) end
 redis.call('SET', key('newest', ARGV[2]), ARGV[1])
 return 'opened'
 `)
@@ -64,6 +68,16 @@ return 'opened'
 /** ARGV: id. */
 export const getEntry = script(`${shared}
 return json(ARGV[1])
+`)
+
+/** ARGV: id. */
+export const getInput = script(`${shared}
+return redis.call('GET', key('input', ARGV[1]))
+`)
+
+/** ARGV: id. */
+export const removeInputOf = script(`${shared}
+return redis.call('DEL', key('input', ARGV[1]))
 `)
 
 /** ARGV: fingerprint. */

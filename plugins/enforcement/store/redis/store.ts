@@ -5,10 +5,12 @@ import { decodeEntry, encodeEntry } from '../entry.js'
 import {
   dueEntries,
   getEntry,
+  getInput,
   latestEntry,
   openEntry,
   pageOfEntries,
   removeEntry,
+  removeInputOf,
   replaceEntry,
 } from './scripts.js'
 
@@ -36,14 +38,28 @@ export class RedisEscalationStore implements EscalationStore {
     return this.#connection.ready()
   }
 
-  async open(entry: EscalationEntry, { replaces = '', maxPending, now }: OpenConditions) {
-    const answer = await this.#run(openEntry, [...argsOf(entry), replaces, maxPending, now])
+  async open(
+    entry: EscalationEntry,
+    { replaces = '', maxPending, maxInputBytes, now }: OpenConditions,
+    input?: string,
+  ) {
+    const conditions = [replaces, maxPending, now, maxInputBytes]
+    const answer = await this.#run(openEntry, [...argsOf(entry), ...conditions, input ?? ''])
     if (answer === 'opened' || answer === 'raced' || answer === 'full') return answer
     throw new Error('Redis: the answer to an opening cannot be read')
   }
 
   async get(id: string) {
     return entryIn(await this.#run(getEntry, [id]))
+  }
+
+  async input(id: string) {
+    const answer = await this.#run(getInput, [id])
+    return typeof answer === 'string' ? answer : undefined
+  }
+
+  async removeInput(id: string) {
+    await this.#run(removeInputOf, [id])
   }
 
   async latest(fingerprint: string) {

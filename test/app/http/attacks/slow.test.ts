@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import { bind, type Logger, tokens } from '@svc/core'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { dial, hearOut, sendRaw } from '../../../support/raw.js'
 import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
@@ -11,7 +11,7 @@ const head = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type
 const call = `${head}content-length: 2\r\n\r\n{}`
 
 async function withGateway(
-  server: NonNullable<GatewayOptions['server']>,
+  server: NonNullable<GatewaySettings['server']>,
   body: (gateway: TestGateway, upstream: TestUpstream) => Promise<void>,
   answer?: Parameters<typeof startUpstream>[0],
 ): Promise<void> {

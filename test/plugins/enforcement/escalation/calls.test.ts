@@ -1,5 +1,4 @@
-import { type Call, escalation, Refusal, verdict } from '@svc/core'
-import { sha256Hex } from '@svc/core/json'
+import { type Call, type CallRequest, escalation, Refusal, verdict } from '@svc/core'
 import { expect } from 'chai'
 import { caller, type EscalationRig, idOf, MINUTE, reviewer, risky, startRig, summaryOf, TTL } from './rig.js'
 
@@ -58,6 +57,14 @@ describe('a call that escalates', () => {
       idOf(await rig.call({ caller: { ...caller, tenant: 'other' } })),
     ]
     expect(new Set(ids).size).to.equal(5)
+  })
+
+  it('has another for another method on the same prompt or resource, and none for a tool over another protocol', async () => {
+    const opened = async (request: Partial<CallRequest>) => idOf(await rig.call({ request }))
+    const methods = ['resources/read', 'resources/subscribe', 'completion/complete']
+    const ids = await Promise.all(methods.map((method) => opened({ kind: 'resource', method })))
+    expect(new Set(ids).size).to.equal(3)
+    expect(await opened({ method: 'tools/call' })).to.equal(await opened({ method: null }))
   })
 
   it('is let through once when it was approved, with the id and without', async () => {
@@ -171,6 +178,18 @@ describe('a call that escalates', () => {
     expect(summaryOf(await rig.call({ args: { n: 20 } }))).to.include({ code: 'ESCALATION_PENDING' })
   })
 
+  it('counts among those of its person, through whichever client', async () => {
+    const through = (client: string, n: number) =>
+      rig.call({ caller: { ...caller, client, clientId: client }, args: { n } })
+    for (let n = 0; n < 20; n++) await through(`app-${n}`, n)
+    expect(summaryOf(await through('app-20', 20))).to.deep.equal({ code: 'RATE_LIMITED' })
+    const agent = { tenant: 'acme', authenticated: true, roles: [] }
+    for (const clientId of ['agent-1', 'agent-2']) {
+      const outcome = await rig.call({ caller: { ...agent, clientId, client: clientId }, args: { n: 20 } })
+      expect(summaryOf(outcome)).to.include({ code: 'ESCALATION_PENDING' })
+    }
+  })
+
   it('is found among many: newest first, by tenant and status', async () => {
     for (let n = 0; n < 130; n++) {
       const by = {
@@ -216,8 +235,8 @@ describe('a call that escalates', () => {
     expect(long?.args)
       .to.match(/^\{"text":"x+…$/)
       .and.have.length(2001)
-    expect(long?.wholeInputSha256).to.equal(sha256Hex(`{"text":"${'x'.repeat(5000)}"}`))
-    expect(await rig.service.find(idOf(await rig.call()))).to.not.have.property('wholeInputSha256')
+    expect(long).to.include({ isTruncated: true })
+    expect(await rig.service.find(idOf(await rig.call()))).to.not.have.property('isTruncated')
     await using silent = await startRig({ rule: { showsArguments: false } })
     expect(await silent.service.find(idOf(await silent.call()))).to.not.have.property('args')
   })

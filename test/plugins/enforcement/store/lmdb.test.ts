@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { entry, escalationStoreSuite } from './suite.js'
 
 const newDir = () => mkdtempSync(join(tmpdir(), 'svc-escalations-'))
-const none = { replaces: undefined, maxPending: 20, now: entry('').createdAt }
+const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: entry('').createdAt }
 
 escalationStoreSuite('lmdb', async () => {
   const dir = newDir()

@@ -4,7 +4,7 @@ import { type RedisServer, startRedis } from '../../../support/redis.js'
 import { entry, escalationStoreSuite } from './suite.js'
 
 const { signal } = new AbortController()
-const none = { replaces: undefined, maxPending: 20, now: entry('').createdAt }
+const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: entry('').createdAt }
 
 describe('redis', () => {
   let server: RedisServer

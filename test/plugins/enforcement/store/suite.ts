@@ -4,7 +4,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 
 const NOON = Date.UTC(2026, 5, 15, 12)
-const none = { replaces: undefined, maxPending: 20, now: NOON }
+const none = { replaces: undefined, maxPending: 20, maxInputBytes: 100, now: NOON }
 
 export interface OpenStore {
   readonly store: EscalationStore
@@ -115,6 +115,54 @@ export function escalationStoreSuite(name: string, open: () => Promise<OpenStore
         expect(await store.get('a')).to.include({ id: 'a' })
         expect(ids(await store.page(undefined, 9))).to.deep.equal(['a'])
         expect(await store.open(entry('c', { fingerprint: 'of a' }), none)).to.equal('opened')
+      })
+    })
+
+    describe('an input', () => {
+      it('is read by itself, and is in no entry', async () => {
+        expect(await store.open(entry('a'), none, '{"a":"ü"}')).to.equal('opened')
+        await store.open(entry('b'), none)
+        expect(await store.input('a')).to.equal('{"a":"ü"}')
+        expect(await store.input('b')).to.equal(undefined)
+        expect(await store.get('a')).to.deep.equal(entry('a'))
+        expect(await store.page(undefined, 9)).to.deep.equal([entry('b'), entry('a')])
+      })
+
+      it('survives changes of its entry, until it is removed', async () => {
+        await store.open(entry('a'), none, '{}')
+        await store.replace(entry('a', { version: 2, isPending: false }))
+        await store.replace(entry('a', { version: 3 }))
+        expect(await store.input('a')).to.equal('{}')
+        await store.removeInput('a')
+        await store.removeInput('b')
+        expect(await store.input('a')).to.equal(undefined)
+        expect(await store.get('a')).to.include({ version: 3 })
+      })
+
+      it('goes with its entry', async () => {
+        await store.open(entry('a'), none, '{}')
+        await store.remove(entry('a'))
+        expect(await store.input('a')).to.equal(undefined)
+        await store.open(entry('b', { forgetAt: NOON + 1 }), none, '{}')
+        await store.due(NOON + 2, 9)
+        expect(await store.input('b')).to.equal(undefined)
+      })
+
+      it('is one of so many bytes of a principal that are pending; a single one may be larger', async () => {
+        expect(await store.open(entry('a'), none, 'x'.repeat(101))).to.equal('opened')
+        expect(await store.open(entry('b'), none, 'x')).to.equal('full')
+        expect(await store.input('b')).to.equal(undefined)
+        expect(await store.open(entry('c', { principal: 'bob' }), none, 'é'.repeat(49))).to.equal('opened')
+        expect(await store.open(entry('d', { principal: 'bob' }), none, 'xxx')).to.equal('full')
+        expect(await store.open(entry('d', { principal: 'bob' }), none, 'xx')).to.equal('opened')
+        await store.replace(entry('a', { version: 2, isPending: false }))
+        expect(await store.open(entry('b'), none, 'x')).to.equal('opened')
+      })
+
+      it('is kept whatever text and however long it is', async () => {
+        const text = `"\ud83d\ude00\n\u0000${'x'.repeat(4_000_000)}`
+        await store.open(entry('a'), none, text)
+        expect((await store.input('a')) === text).to.equal(true)
       })
     })
 

@@ -1,12 +1,17 @@
-// Checks a file before LMDB maps it: a file that is no database would crash the process.
+// What a store in LMDB needs before it is opened: the package, and a file that is a database.
 import { closeSync, openSync, readSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
 /** `mm_magic` of the first meta page, after the page header and in the byte order of the host. */
 const MAGIC = [0xdec0efbe, 0xbeefc0de]
 const MAGIC_AT = 24
 
-/** @throws {Error} where `data.mdb` in the directory is not an LMDB database */
+/**
+ * LMDB would map a file that is no database, and crash the process.
+ *
+ * @throws {Error} where `data.mdb` in the directory is not an LMDB database
+ */
 export function checkHeader(dir: string): void {
   const start = Buffer.alloc(MAGIC_AT + 4)
   const length = readStart(join(dir, 'data.mdb'), start)
@@ -28,5 +33,15 @@ function readStart(file: string, into: Buffer): number {
     return readSync(fd, into)
   } finally {
     closeSync(fd)
+  }
+}
+
+/** An optional dependency, because its binaries are large. Throws an error with instructions where it is missing. */
+export function loadLmdb(): typeof import('lmdb') {
+  try {
+    return createRequire(import.meta.url)('lmdb')
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause && cause.code === 'MODULE_NOT_FOUND')) throw cause
+    throw new Error('the package lmdb is missing: npm install lmdb, or choose another adapter', { cause })
   }
 }

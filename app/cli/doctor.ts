@@ -1,0 +1,47 @@
+// `svc doctor`: opens and reaches what a policy names, which `svc policy check` does not.
+import { formatDiagnostic } from '@svc/core/policy'
+import { Command } from 'commander'
+import { runDoctor, type SectionCheck } from '../doctor/doctor.js'
+import { commandContext } from './command-context.js'
+import { type CliIo, processIo } from './io.js'
+import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
+import { printable } from './table.js'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+const FAILED = 1
+
+export function doctorCommand(io: CliIo = processIo(), env: Env = process.env): Command {
+  return new Command('doctor')
+    .description('check what a policy names: keys, stores, issuer, servers, disk, clock, ports, certificates')
+    .argument('<file>', 'the policy file')
+    .option('--json', 'print the checks as JSON')
+    .action(async (file: string, { json }: { json?: true }) => {
+      const checks = await checksOf(file, env)
+      const ok = checks.every(({ severity }) => severity !== 'error')
+      if (!ok) io.exit(FAILED)
+      if (json === true) return io.out(`${JSON.stringify({ file, ok, checks }, null, 2)}\n`)
+      await io.out(checks.map(lineOf).join(''))
+    })
+}
+
+/** A policy with mistakes is not opened. Key files are read by the checks, so that one that is missing hides nothing. */
+async function checksOf(file: string, env: Env): Promise<SectionCheck[]> {
+  const result = await loadPolicyFile(file, env, false)
+  const checks = diagnosticsOf(result).map((diagnostic): SectionCheck => {
+    const severity = diagnostic.severity === 'warning' ? 'warning' : 'error'
+    return { section: 'policy', severity, message: formatDiagnostic(diagnostic) }
+  })
+  if (!result.ok) return checks
+  const warnings: string[] = []
+  const warn = (message: string) => warnings.push(message)
+  const context = commandContext(result.policy, { baseDir: baseDirOf(file), env, warn })
+  const found = await runDoctor(result.policy, context)
+  const told = warnings.map((message): SectionCheck => ({ section: 'policy', severity: 'warning', message }))
+  return [...checks, ...told, ...found]
+}
+
+function lineOf({ section, severity, message, hint }: SectionCheck): string {
+  const line = `${severity.padEnd(7)} ${section}: ${message}${hint === undefined ? '' : `; ${hint}`}`
+  return `${printable(line)}\n`
+}

@@ -1,0 +1,51 @@
+// Runs every check of `svc doctor` on a policy.
+import type { DoctorCheck, PluginContext } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { EffectivePolicy } from '@svc/core/policy'
+import type { HostConfig } from '../policy/config.js'
+import { hostChecks, type SectionChecks } from './host.js'
+
+/** A check with the section of the policy that it is about. */
+export interface SectionCheck extends DoctorCheck {
+  readonly section: string
+}
+
+/** For all checks of one section, some of which ask several servers. */
+const timeoutMs = 30_000
+
+/** In the order of the host's keys, then of the stages. Never rejects. */
+export async function runDoctor(
+  { host, plugins, sections }: EffectivePolicy<HostConfig>,
+  context: PluginContext,
+): Promise<SectionCheck[]> {
+  const ofPlugins = plugins.flatMap((plugin): SectionChecks[] => {
+    const { name } = plugin
+    const config = sections.get(name)
+    return plugin.doctor === undefined
+      ? []
+      : [{ section: name, run: async () => (await plugin.doctor?.(config, context)) ?? [] }]
+  })
+  const all = [...hostChecks(host, context), ...ofPlugins]
+  return (await Promise.all(all.map(checked))).flat()
+}
+
+async function checked({ section, run }: SectionChecks): Promise<SectionCheck[]> {
+  const over = new AbortController()
+  try {
+    const checks = await Promise.race([run(), timeout(over.signal)])
+    return checks.map((check) => ({ section, ...check }))
+  } catch (fault) {
+    return [{ section, severity: 'error', message: messageOf(fault) }]
+  } finally {
+    over.abort()
+  }
+}
+
+function timeout(over: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new Error(`the checks did not end within ${timeoutMs / 1000} s`))
+    }, timeoutMs)
+    over.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  })
+}

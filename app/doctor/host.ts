@@ -1,0 +1,108 @@
+// `svc doctor` on the gateway's own part of a policy: keys, certificates, directory and upstreams.
+import {
+  type Clock,
+  checkServer,
+  checkUsable,
+  type DoctorCheck,
+  type Logger,
+  type PluginContext,
+  resolve,
+  tokens,
+} from '@svc/core'
+import { isLoopbackHost, publicLookup } from '@svc/core/http'
+import { messageOf } from '@svc/core/json'
+import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
+import { checkDirectory } from '@svc/core/store'
+import { readSecret } from '../notices/signature.js'
+import { AdminToken } from '../policy/admin-token.js'
+import type { HostConfig } from '../policy/config.js'
+import { Certificates } from '../tls/certificates.js'
+import type { TlsConfig } from '../tls/config.js'
+import { addressOf } from '../upstream/target.js'
+import { checkPorts } from './ports.js'
+
+/** The checks of a section. */
+export interface SectionChecks {
+  readonly section: string
+  run(): Promise<readonly DoctorCheck[]>
+}
+
+export function hostChecks(host: HostConfig, context: PluginContext): SectionChecks[] {
+  const { server, admin } = host
+  const sections: SectionChecks[] = [
+    { section: 'sec0Dir', run: () => checkDirectory("the gateway's directory", context.stateDir) },
+    { section: 'port', run: () => checkPorts(host) },
+    { section: 'server', run: () => checkServerKeys(server, context) },
+    { section: 'targets', run: () => checkTargets(host) },
+    { section: 'notices', run: () => checkWebhooks(host, context) },
+  ]
+  return admin === undefined
+    ? sections
+    : [...sections, { section: 'admin', run: () => checkAdminKeys(admin, context) }]
+}
+
+async function checkServerKeys(
+  { sessionKeyRef: ref, tls }: HostConfig['server'],
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const key = { fileName: '', ref, owner: 'server.sessionKeyRef' }
+  const hint = 'set at least 32 random characters, for example from `openssl rand -base64 32`'
+  return [
+    ...(ref === undefined
+      ? []
+      : [await checkUsable('the key of MCP sessions', hint, () => loadOrCreateKey(key, context))]),
+    ...(tls === undefined ? [] : await checkCertificates(tls, context)),
+  ]
+}
+
+async function checkAdminKeys(
+  { tokenRef, tls }: NonNullable<HostConfig['admin']>,
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const clock = resolve(context.container, tokens.Clock)
+  const hint = 'set a token of at least 16 characters, for example from `openssl rand -hex 32`'
+  const check = (ref: string) => new AdminToken(ref, new KeyReader(context), clock).check()
+  return [
+    ...(tokenRef === undefined ? [] : [await checkUsable('the admin token', hint, () => check(tokenRef))]),
+    ...(tls === undefined ? [] : await checkCertificates(tls, context)),
+  ]
+}
+
+async function checkCertificates(tls: TlsConfig, context: PluginContext): Promise<DoctorCheck[]> {
+  const clock: Clock = resolve(context.container, tokens.Clock)
+  const logger: Logger = resolve(context.container, tokens.Logger)
+  try {
+    const reader = new KeyReader(context, tls.dirs)
+    const certificates = await Certificates.open(tls, { reader, clock, logger })
+    const expires = new Date(certificates.expiresAt).toISOString()
+    const warnings = certificates.warnings()
+    if (warnings.length === 0) {
+      return [{ severity: 'ok', message: `the certificate can be used until ${expires}` }]
+    }
+    const severity = certificates.expiresAt < clock.now() ? 'error' : 'warning'
+    return warnings.map((message) => ({ severity, message, hint: 'renew the certificate' }))
+  } catch (fault) {
+    return [{ severity: 'error', message: messageOf(fault), hint: 'name a key and its certificate in PEM' }]
+  }
+}
+
+async function checkWebhooks({ notices }: HostConfig, context: PluginContext): Promise<DoctorCheck[]> {
+  const reader = new KeyReader(context)
+  const hint = 'set `whsec_` and the base64 of 24 to 64 bytes'
+  const checks = notices.map(async ({ url, secretRef: ref, allowPrivate }, index) => {
+    const mayBePrivate = allowPrivate || isLoopbackHost(new URL(url).hostname)
+    const subject = `the webhook notices[${index}]`
+    const server = await checkServer(subject, url, mayBePrivate ? undefined : publicLookup)
+    if (ref === undefined) return server
+    const read = async () => readSecret(await reader.read(ref))
+    return [...server, await checkUsable(`the secret of ${subject}`, hint, read)]
+  })
+  return (await Promise.all(checks)).flat()
+}
+
+async function checkTargets({ targets }: HostConfig): Promise<DoctorCheck[]> {
+  const checks = Object.entries(targets).map(([server, target]) =>
+    checkServer(`the server "${server}"`, addressOf(target)),
+  )
+  return (await Promise.all(checks)).flat()
+}

@@ -1,0 +1,42 @@
+// The error of a tool call that a stage refused or that could not be finished.
+import { brand, type Denial, type ErrorCode, hasBrand, type Outcome, type Sent } from '@svc/core'
+
+export class GovernanceError extends Error {
+  readonly [brand] = 'GovernanceError'
+  override readonly name = 'GovernanceError'
+
+  /** The message has the code and the reason, for a model that is told of the error. */
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    readonly details: {
+      /** Whether the function was called. */
+      readonly sent: Sent
+      readonly denial?: Denial | undefined
+      /** Of a call that waits for an approval. */
+      readonly escalationId?: string | undefined
+      readonly traceId: string
+      readonly cause?: unknown
+    },
+  ) {
+    const reason = details.denial?.reason
+    super(`${code}${reason === undefined ? '' : ` (${reason})`}: ${message}`, { cause: details.cause })
+  }
+}
+
+/** Also for an error of another copy of this package. */
+export function isGovernanceError(value: unknown): value is GovernanceError {
+  return hasBrand(value, 'GovernanceError')
+}
+
+/** The error of an outcome that is no answer. */
+export function errorOf(outcome: Exclude<Outcome, { kind: 'completed' }>, traceId: string): GovernanceError {
+  const { code, message, sent } = outcome
+  return new GovernanceError(code, message, {
+    sent,
+    traceId,
+    ...(outcome.kind === 'denied'
+      ? { denial: outcome.denial, escalationId: outcome.escalation?.id }
+      : { cause: outcome.cause }),
+  })
+}

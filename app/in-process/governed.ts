@@ -1,0 +1,181 @@
+// Puts the pipeline in front of a function: it runs only when every stage lets the call pass.
+import { type Call, type Completed, isRefusal, isStream, type Outcome, resolve, tokens } from '@svc/core'
+import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
+import { traceparentOf } from '../upstream/headers.js'
+import { outcomeOfFault } from '../upstream/invoke.js'
+import { errorOf } from './governance-error.js'
+import type { EmbeddedPipeline } from './pipeline.js'
+import { type CallerIdentity, callOf } from './tool-call.js'
+
+/** The tool that a function is, for policies and records: `mcp://<server>/<name>@<version>`. */
+export interface GovernedTool {
+  readonly server: string
+  readonly name: string
+  /** Default: `unversioned`. */
+  readonly version?: string
+}
+
+/** What the pipeline knows of one call beside its arguments. */
+export interface CallContext {
+  /** The caller; a bearer token may be given instead, in `headers.authorization`. */
+  readonly identity?: CallerIdentity
+  readonly idempotencyKey?: string
+  /** An approved escalation of this very call. */
+  readonly escalationId?: string
+  /** How long to wait for a decision where the call needs an approval, in seconds. */
+  readonly waitSec?: number
+  /** Further request headers, names in lower case: agent and trace. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Cancels the call. */
+  readonly signal?: AbortSignal
+}
+
+/** What a governed function is told of its call. */
+export interface RunningCall {
+  /** Aborts when the call must stop: cancelled, or over a limit of the policy. */
+  readonly signal: AbortSignal
+  /** Continues the trace of the call (W3C Trace Context), for what the function itself calls. */
+  readonly traceparent: string
+}
+
+export type Governed<Args extends object, Result> = (args: Args, context?: CallContext) => Promise<Result>
+
+/**
+ * `fn` behind the pipeline. Arguments and results are JSON: `fn` gets a copy of what was judged, and a repeated
+ * idempotency key gets the recorded result without running `fn`.
+ *
+ * The returned function rejects with `GovernanceError` where the call is refused or cannot be finished, and with the error
+ * of `fn` where that one failed. `context` gives what calls have in common.
+ */
+export function governed<Args extends object, Result>(
+  pipeline: EmbeddedPipeline,
+  tool: GovernedTool,
+  fn: (args: Args, call: RunningCall) => Promise<Result> | Result,
+  context: () => CallContext = () => ({}),
+): Governed<Args, Result> {
+  return async (args, more = {}) => {
+    const given = { ...context(), ...more }
+    await pipeline.ready()
+    const { container } = pipeline
+    const call = callOf(
+      { ...namesOf(tool), args: jsonOf(args), headers: headersOf(given), ...identityOf(given) },
+      resolve(container, tokens.Ids),
+      resolve(container, tokens.Clock),
+    )
+    const cancel = (): void => call.abort('UPSTREAM_UNREACHABLE', 'The call was cancelled.')
+    given.signal?.addEventListener('abort', cancel, { once: true })
+    const execution = new Execution(fn)
+    try {
+      if (given.signal?.aborted === true) cancel()
+      return execution.resultOf(await pipeline.run(call, (running) => execution.run(running)), call)
+    } finally {
+      given.signal?.removeEventListener('abort', cancel)
+    }
+  }
+}
+
+/** One run of the function. */
+class Execution<Args, Result> {
+  #fn: (args: Args, call: RunningCall) => Promise<Result> | Result
+  /** What it returned, as long as no stage puts another body in its place. */
+  #own: { readonly result: Result; readonly body: Uint8Array } | undefined
+  #fault: { readonly error: unknown } | undefined
+
+  constructor(fn: (args: Args, call: RunningCall) => Promise<Result> | Result) {
+    this.#fn = fn
+  }
+
+  async run(call: Call): Promise<Outcome> {
+    const { args } = await call.request()
+    const refused = await call.commitHolds()
+    if (refused !== undefined) return refused
+    if (call.abortState.aborted) return outcomeOfFault(call, call.abortState.reason)
+    call.sent = 'yes'
+    try {
+      const result = await unlessAborted(call, () => this.#fn(copyOf(args) as Args, runningCall(call)))
+      const body = Buffer.from(canonicalize(result ?? null))
+      this.#own = { result, body }
+      return completed(200, body)
+    } catch (error) {
+      if (isRefusal(error) && error === call.abortState.reason) return outcomeOfFault(call, error)
+      this.#fault = { error }
+      const body = Buffer.from(JSON.stringify({ message: messageOf(error) }))
+      return { ...completed(500, body), error: 'UPSTREAM' }
+    }
+  }
+
+  /** Throws what the call failed with. */
+  resultOf(outcome: Outcome, call: Call): Result {
+    if (outcome.kind !== 'completed') throw errorOf(outcome, call.trace.traceId)
+    const { body } = outcome
+    if (this.#own !== undefined && body === this.#own.body) return this.#own.result
+    if (this.#fault !== undefined) throw this.#fault.error
+    if (isStream(body)) throw new TypeError('the result of a function is not a stream')
+    return JSON.parse(Buffer.from(body).toString()) as Result
+  }
+}
+
+/** Rejects with the reason when the call is aborted, without waiting for a function that goes on. */
+async function unlessAborted<T>(call: Call, run: () => Promise<T> | T): Promise<T> {
+  const { abortState } = call
+  let stop = (): void => undefined
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(abortState.reason)
+    abortState.addEventListener('abort', stop)
+  })
+  try {
+    return await Promise.race([run(), aborted])
+  } finally {
+    abortState.removeEventListener('abort', stop)
+  }
+}
+
+function runningCall(call: Call): RunningCall {
+  return {
+    get signal() {
+      return call.signal
+    },
+    traceparent: traceparentOf(call),
+  }
+}
+
+function completed(status: number, body: Uint8Array): Completed {
+  return { kind: 'completed', sent: 'yes', status, headers: { 'content-type': 'application/json' }, body }
+}
+
+function namesOf({ server, name, version }: GovernedTool) {
+  return { server, tool: name, ...(version === undefined ? {} : { version }) }
+}
+
+/**
+ * A copy as JSON carries it, so that nothing changes it between its judgement and its use. Throws `CanonicalJsonError` for
+ * what JSON does not carry exactly.
+ */
+function jsonOf(args: object): JsonObject {
+  canonicalize(args)
+  const copy = copyOf(args)
+  if (!isJsonObject(copy)) throw new TypeError('the arguments are not an object')
+  return copy as JsonObject
+}
+
+function copyOf(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value))
+}
+
+function headersOf({
+  headers = {},
+  idempotencyKey,
+  escalationId,
+  waitSec,
+}: CallContext): Record<string, string> {
+  return {
+    ...headers,
+    ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+    ...(escalationId === undefined ? {} : { 'x-escalation-id': escalationId }),
+    ...(waitSec === undefined ? {} : { 'x-escalation-wait': String(waitSec) }),
+  }
+}
+
+function identityOf({ identity }: CallContext) {
+  return identity === undefined ? {} : { identity }
+}

@@ -1,0 +1,191 @@
+// One connection of a governed MCP server: every message of the client becomes a call of the pipeline, and the server's
+// response is its answer.
+import { Call, type Clock, type Ids, isStream, type Logger, type Outcome } from '@svc/core'
+import { agentOf, traceOf } from '../../http/call-headers.js'
+import { rpcError } from '../../mcp/encode-refusal.js'
+import { type McpExchange, mcpExchange, openExchange } from '../../mcp/exchange.js'
+import type { RequestId } from '../../mcp/message.js'
+import type { McpProxy } from '../../mcp/proxy.js'
+import { UNVERSIONED } from '../../mcp/server-versions.js'
+import type { CallContext } from '../governed.js'
+import type { InProcessPipeline } from '../pipeline.js'
+import { trustCaller } from '../tool-call.js'
+import type { Deliveries } from './deliveries.js'
+import type { Interceptor, MessageExtra, RpcMessage, Transport } from './transport.js'
+
+export interface ConnectionParts {
+  readonly pipeline: InProcessPipeline
+  readonly proxy: McpProxy
+  readonly deliveries: Deliveries
+  /** The server's name in references and records. */
+  readonly server: string
+  /** Where `deliveries` stand for the server. */
+  readonly upstream: URL
+  readonly ids: Ids
+  readonly clock: Clock
+  readonly logger: Logger
+  /** The caller of a message. */
+  contextOf(extra: MessageExtra | undefined): CallContext
+}
+
+export class Connection implements Interceptor {
+  #parts: ConnectionParts
+  #send: Transport['send']
+  /** Calls whose response the server owes, by the id of their request. */
+  #waiting = new Map<unknown, { readonly call: Call; answer(message: RpcMessage): void }>()
+
+  constructor(parts: ConnectionParts, send: Transport['send']) {
+    this.#parts = parts
+    this.#send = send
+  }
+
+  received(
+    message: RpcMessage,
+    extra: MessageExtra | undefined,
+    deliver: (message: RpcMessage, extra?: MessageExtra) => void,
+  ): void {
+    this.#run(message, extra, (judged) => deliver(judged, extra)).catch((err: unknown) =>
+      this.#parts.logger.error({ err }, 'a message could not be answered'),
+    )
+  }
+
+  /** A response belongs to its call, which sends it once it is judged and recorded. */
+  sending(message: RpcMessage): boolean {
+    if ('method' in message || !('id' in message)) return false
+    const waiting = this.#waiting.get(message['id'])
+    if (waiting === undefined) return false
+    this.#waiting.delete(message['id'])
+    waiting.answer(message)
+    return true
+  }
+
+  closed(): void {
+    for (const { call } of this.#waiting.values()) {
+      call.abort('UPSTREAM_UNREACHABLE', 'The connection closed before the answer.')
+    }
+    this.#waiting.clear()
+  }
+
+  async #run(
+    message: RpcMessage,
+    extra: MessageExtra | undefined,
+    deliver: (message: RpcMessage) => void,
+  ): Promise<void> {
+    const { pipeline, proxy, deliveries } = this.#parts
+    const { call, exchange } = this.#callOf(message, extra)
+    deliveries.expect(call.abortState, (judged) => this.#exchange(call, judged, deliver))
+    const outcome = await pipeline.run(call, (running) => proxy.dispatch(running))
+    const id = 'method' in message && 'id' in message ? message['id'] : undefined
+    if (isRequestId(id)) await this.#answer(id, outcome, exchange, call)
+  }
+
+  #callOf(message: RpcMessage, extra: MessageExtra | undefined): { call: Call; exchange: McpExchange } {
+    const { proxy, server, upstream, ids, clock } = this.#parts
+    const context = this.#parts.contextOf(extra)
+    const headers = headersOf(message, extra, context)
+    const bytes = Buffer.from(JSON.stringify(message))
+    const exchange = openExchange({
+      method: 'POST',
+      headers,
+      server,
+      upstream: () => upstream,
+      isHeaderless: true,
+      sessionTag: undefined,
+    })
+    const { agent, refusal } = agentOf(headers)
+    const call: Call = new Call({
+      protocol: 'mcp',
+      headers,
+      agent,
+      trace: traceOf(headers, ids),
+      target: {
+        server,
+        serverVersion: UNVERSIONED,
+        tool: 'POST',
+        toolVersion: UNVERSIONED,
+        mcpMethod: null,
+      },
+      receivedAt: clock.now(),
+      read: () => {
+        if (refusal !== undefined) throw refusal
+        return proxy.read(call, exchange, bytes)
+      },
+    })
+    call.set(mcpExchange, exchange)
+    if (context.identity !== undefined) trustCaller(call, context.identity)
+    return { call, exchange }
+  }
+
+  /** Hands what was judged to the server; resolves with its response, undefined for a message without one. */
+  async #exchange(
+    call: Call,
+    message: RpcMessage,
+    deliver: (message: RpcMessage) => void,
+  ): Promise<RpcMessage | undefined> {
+    const id = 'method' in message ? message['id'] : undefined
+    if (id === undefined) {
+      this.#cancel(message)
+      deliver(message)
+      return undefined
+    }
+    if (this.#waiting.has(id)) {
+      return { jsonrpc: '2.0', id, error: { code: -32600, message: 'A request with this id is running.' } }
+    }
+    const response = new Promise<RpcMessage>((answer) => this.#waiting.set(id, { call, answer }))
+    deliver(message)
+    return response
+  }
+
+  /** The SDK sends no response to a cancelled request. */
+  #cancel({ method, params }: RpcMessage): void {
+    if (method !== 'notifications/cancelled' || typeof params !== 'object' || params === null) return
+    const id: unknown = Reflect.get(params, 'requestId')
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    waiting?.call.abort('UPSTREAM_UNREACHABLE', 'The caller cancelled the request.')
+  }
+
+  async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
+    const { traceId } = call.trace
+    if (outcome.kind !== 'completed') {
+      await this.#send(JSON.parse(rpcError(id, outcome, traceId, exchange.protocolError)), {
+        relatedRequestId: id,
+      })
+      return
+    }
+    const { body } = outcome
+    if (isStream(body)) throw new TypeError('the answer of a server in this process is no stream')
+    await this.#send(JSON.parse(Buffer.from(body).toString()), { relatedRequestId: id })
+  }
+}
+
+/**
+ * Headers of HTTP, where there are any, without what belongs to the transport; trace context may be in `_meta`
+ * (2026-07-28, "_meta").
+ */
+function headersOf(
+  { params }: RpcMessage,
+  extra: MessageExtra | undefined,
+  { headers = {}, idempotencyKey, escalationId, waitSec }: CallContext,
+): Record<string, string> {
+  const found: Record<string, string> = {}
+  const add = (name: string, value: unknown): void => {
+    if (typeof value === 'string') found[name.toLowerCase()] = value
+  }
+  const meta: unknown =
+    typeof params === 'object' && params !== null ? Reflect.get(params, '_meta') : undefined
+  if (typeof meta === 'object' && meta !== null) {
+    for (const name of ['traceparent', 'tracestate', 'baggage']) add(name, Reflect.get(meta, name))
+  }
+  const given = extra?.requestInfo?.headers ?? Object.fromEntries(extra?.request?.headers ?? [])
+  for (const [name, value] of [...Object.entries(given), ...Object.entries(headers)]) add(name, value)
+  for (const name of Object.keys(found)) if (name.startsWith('mcp-')) delete found[name]
+  add('idempotency-key', idempotencyKey)
+  add('x-escalation-id', escalationId)
+  add('x-escalation-wait', waitSec === undefined ? undefined : String(waitSec))
+  return { ...found, 'content-type': 'application/json' }
+}
+
+function isRequestId(id: unknown): id is RequestId {
+  return typeof id === 'string' || typeof id === 'number'
+}

@@ -1,0 +1,73 @@
+// Stands for the upstream of a governed server: what the proxy sends is handed to the server of the same process.
+import type { Abortable } from '@svc/core'
+import { parseJsonObject } from '@svc/core/json'
+import type { UpstreamAnswer, UpstreamRequest } from '../../upstream/answer.js'
+import type { UpstreamDispatcher } from '../../upstream/dispatcher.js'
+import type { RpcMessage } from './transport.js'
+
+/** Hands a judged message to the server; resolves with its response, undefined for a message without one. */
+type Deliver = (message: RpcMessage) => Promise<RpcMessage | undefined>
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+export class Deliveries implements UpstreamDispatcher {
+  #serverInfo: { readonly name: string; readonly version: string }
+  /** By the abort state of the call, which is that of its requests. */
+  #expected = new WeakMap<Abortable, Deliver>()
+
+  /** `serverInfo` is answered where the proxy itself asks for it. */
+  constructor(serverInfo: { readonly name: string; readonly version: string }) {
+    this.#serverInfo = serverInfo
+  }
+
+  expect(call: Abortable, deliver: Deliver): void {
+    this.#expected.set(call, deliver)
+  }
+
+  async send(
+    _target: URL,
+    { body, headers, signal }: UpstreamRequest,
+    onSent: () => void,
+  ): Promise<UpstreamAnswer> {
+    const message = parseJsonObject(Buffer.from(body ?? '').toString()) ?? {}
+    const deliver = this.#expected.get(signal)
+    if (deliver === undefined) return this.#describe(message)
+    onSent()
+    const response = await unlessAborted(signal, deliver(withTrace(message, headers)))
+    if (response === undefined) return { status: 202, headers: {}, body: new Uint8Array() }
+    return { status: 200, headers: JSON_TYPE, body: Buffer.from(JSON.stringify(response)) }
+  }
+
+  async close(): Promise<void> {
+    // Nothing is open.
+  }
+
+  #describe({ id }: RpcMessage): UpstreamAnswer {
+    const body = JSON.stringify({ jsonrpc: '2.0', id, result: { serverInfo: this.#serverInfo } })
+    return { status: 200, headers: JSON_TYPE, body: Buffer.from(body) }
+  }
+}
+
+/** The message with this hop as the parent of what the server does. */
+function withTrace(message: RpcMessage, headers: UpstreamRequest['headers']): RpcMessage {
+  const { method, params } = message
+  if (method === undefined || typeof params !== 'object' || params === null) return message
+  const meta: unknown = Reflect.get(params, '_meta')
+  const { traceparent, tracestate } = headers
+  const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
+  return { ...message, params: { ...params, _meta: { ...(typeof meta === 'object' ? meta : {}), ...trace } } }
+}
+
+async function unlessAborted<T>(signal: Abortable, work: Promise<T>): Promise<T> {
+  let stop = (): void => undefined
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop)
+  })
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}

@@ -1,0 +1,120 @@
+// The pipeline in front of the handlers of an MCP server of one's own.
+import { randomBytes } from 'node:crypto'
+import { type Appender, bind, resolve, tokens } from '@svc/core'
+import type { DependencyContainer } from 'tsyringe'
+import type { PipelineOptions } from '../../gateway/options.js'
+import { createMcpProxy } from '../../gateway/upstreams.js'
+import { SessionBinding } from '../../mcp/session-binding.js'
+import type { CallContext } from '../governed.js'
+import { InProcessPipeline } from '../pipeline.js'
+import { Connection } from './connection.js'
+import { Deliveries } from './deliveries.js'
+import { interceptConnections, type McpServerLike, type MessageExtra, serverInfoOf } from './transport.js'
+
+export interface GovernServerOptions {
+  /**
+   * The caller of a message. By default the client that the transport has authenticated (`authInfo`), of the policy's
+   * `tenant`; without one the stage `authn` decides by the headers.
+   */
+  readonly contextOf?: (extra: MessageExtra | undefined) => CallContext
+  /** The server's name in references and records; by default that of its `serverInfo`. */
+  readonly name?: string
+}
+
+export interface GovernedServer {
+  /** Opens keys, logs and stores. Rejects when one cannot be opened; messages then are not answered by the server. */
+  ready(): Promise<void>
+  /** Puts a new policy in force for the messages that follow. */
+  reload(policy: string | Record<string, unknown>): Promise<void>
+  /** Waits for calls in flight, then closes keys, logs and stores. Does not close the server. */
+  close(): Promise<void>
+  readonly container: DependencyContainer
+}
+
+/**
+ * Puts the pipeline of a policy in front of an `McpServer` or `Server` of the MCP SDK (versions 1 and 2), for every
+ * connection that it opens from now on, over any transport: lists are filtered, calls are judged, limited and recorded,
+ * as a gateway does it. Tools may be registered before or after. Tools are `mcp://<name>/<tool>@<version>`, with name and
+ * version of the server's `serverInfo`.
+ *
+ * Throws `PolicyError` like `startGatewayServer`.
+ */
+export function governServer(
+  server: McpServerLike,
+  config: PipelineOptions,
+  options: GovernServerOptions = {},
+): GovernedServer {
+  const info = serverInfoOf(server)
+  const name = options.name ?? info.name
+  if (name === undefined || name === '') throw new TypeError('the server has no name; pass options.name')
+  const upstream = new URL('http://in-process.invalid/')
+  const pipeline = new InProcessPipeline({ ...config, targets: { [name]: upstream.href } })
+  const { bindings, host } = pipeline.builder
+  const deliveries = new Deliveries({ name, version: info.version ?? '' })
+  const sessions = Promise.resolve(new SessionBinding(randomBytes(32).toString('base64')))
+  const proxy = createMcpProxy(bindings, host.server, deliveries, () => sessions)
+  const contextOf = options.contextOf ?? ((extra) => authenticatedClient(extra, host.tenant))
+  interceptConnections(server, (send) => {
+    const parts = {
+      pipeline,
+      proxy,
+      deliveries,
+      server: name,
+      upstream,
+      ids: resolve(bindings, tokens.Ids),
+      clock: resolve(bindings, tokens.Clock),
+      logger: pipeline.builder.logger,
+      contextOf,
+    }
+    return new Connection(parts, send)
+  })
+  return pipeline
+}
+
+function authenticatedClient(extra: MessageExtra | undefined, tenant: string): CallContext {
+  if (extra?.authInfo === undefined) return {}
+  const { clientId, scopes } = extra.authInfo
+  return { identity: { tenant, clientId, client: clientId, scopes } }
+}
+
+export interface InstrumentOptions extends Pick<GovernServerOptions, 'contextOf' | 'name'> {
+  /** Where the records go: an `SvcAppender`. The caller closes it. */
+  readonly appender: Appender
+  readonly tenant: string
+  /** Under which name and version the records have their writer; by default those of the server. */
+  readonly gatewayName?: string
+  readonly gatewayVersion?: string
+}
+
+/**
+ * Records each message of an MCP server and nothing else: every call passes. The records continue the trace that the
+ * client sends, in `traceparent` or `_meta`, and the server's handlers get this hop as its parent.
+ */
+export function instrument(
+  server: McpServerLike,
+  { appender, tenant, gatewayName, gatewayVersion, ...options }: InstrumentOptions,
+): GovernedServer {
+  const info = serverInfoOf(server)
+  const config: PipelineOptions = {
+    tenant,
+    audit: {
+      gatewayName: gatewayName ?? info.name ?? 'mcp-server',
+      gatewayVersion: gatewayVersion ?? info.version ?? '0',
+    },
+    quotas: { adapter: 'memory' },
+    authn: { allowUnauthenticated: true },
+    entitlements: { default_plan: 'all', plans: { all: { allowlist: ['*'] } }, tenants: {} },
+    enforcement: { mode: 'observe' },
+    configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: unowned(appender) }),
+  }
+  return governServer(server, config, options)
+}
+
+/** The appender without its `close`. */
+function unowned(appender: Appender): Appender {
+  return {
+    append: (envelope) => appender.append(envelope),
+    ready: async () => appender.ready?.(),
+    status: () => appender.status?.() ?? { writable: true },
+  }
+}

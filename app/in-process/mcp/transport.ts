@@ -1,0 +1,105 @@
+// The part of the MCP SDK's transports and servers that is used, alike in versions 1 and 2, and how their messages are
+// intercepted.
+
+/** A JSON-RPC message as the SDK hands it on. */
+export type RpcMessage = Readonly<Record<string, unknown>>
+
+/** What the SDK's transports say of a message beside its content. */
+export interface MessageExtra {
+  /** Where the transport has authenticated the client. */
+  readonly authInfo?: {
+    readonly clientId: string
+    readonly scopes: readonly string[]
+    readonly extra?: Readonly<Record<string, unknown>>
+  }
+  /** Version 1, over HTTP. */
+  readonly requestInfo?: { readonly headers: Readonly<Record<string, string | string[] | undefined>> }
+  /** Version 2, over HTTP. */
+  readonly request?: { readonly headers: Iterable<readonly [string, string]> }
+}
+
+type Receive = (message: RpcMessage, extra?: MessageExtra) => void
+
+export interface Transport {
+  onmessage?: Receive | undefined
+  onclose?: (() => void) | undefined
+  send(message: RpcMessage, options?: unknown): Promise<void>
+}
+
+/** A `Server`, or the `McpServer` around one. */
+export interface McpServerLike {
+  readonly server?: Connectable
+}
+
+interface Connectable {
+  connect(transport: never): Promise<void>
+}
+
+/** What stands between a transport and its server. */
+export interface Interceptor {
+  /** A message of the client; `deliver` hands one to the server. */
+  received(message: RpcMessage, extra: MessageExtra | undefined, deliver: Receive): void
+  /** A message of the server's; true where it must not be sent. */
+  sending(message: RpcMessage): boolean
+  closed(): void
+}
+
+/** `interceptor` is asked for each connection that the server opens from now on; `send` sends to its client. */
+export function interceptConnections(
+  server: McpServerLike | Connectable,
+  interceptor: (send: Transport['send']) => Interceptor,
+): void {
+  const inner = lowLevel(server)
+  const connect = inner.connect.bind(inner) as (transport: Transport) => Promise<void>
+  inner.connect = (async (transport: Transport) => {
+    intercept(transport, interceptor)
+    await connect(transport)
+  }) as Connectable['connect']
+}
+
+/** The `serverInfo` that the server gives to clients. */
+export function serverInfoOf(server: McpServerLike | Connectable): { name?: string; version?: string } {
+  const info: unknown = Reflect.get(lowLevel(server), '_serverInfo')
+  return typeof info === 'object' && info !== null ? info : {}
+}
+
+function lowLevel(server: McpServerLike | Connectable): Connectable {
+  if ('server' in server && server.server !== undefined) return server.server
+  if ('connect' in server) return server
+  throw new TypeError('not a server of the MCP SDK')
+}
+
+/**
+ * Changes the transport itself and wraps none around it, as version 2 of the SDK keeps facts by the transport's identity.
+ * The server sets `onmessage` and `onclose` when it connects, and calls what was set before.
+ */
+function intercept(transport: Transport, interceptorFor: (send: Transport['send']) => Interceptor): void {
+  const send = transport.send.bind(transport)
+  const interceptor = interceptorFor(send)
+  let deliver: Receive | undefined
+  let onclose: (() => void) | undefined
+  transport.send = async (message, options) => {
+    if (!interceptor.sending(message)) await send(message, options)
+  }
+  Object.defineProperty(transport, 'onmessage', {
+    configurable: true,
+    get: () => (deliver === undefined ? undefined : receive),
+    set: (handler: Receive | undefined) => {
+      deliver = handler
+    },
+  })
+  Object.defineProperty(transport, 'onclose', {
+    configurable: true,
+    get: () => (onclose === undefined ? undefined : close),
+    set: (handler: (() => void) | undefined) => {
+      onclose = handler
+    },
+  })
+  function receive(message: RpcMessage, extra?: MessageExtra): void {
+    if (deliver !== undefined) interceptor.received(message, extra, deliver)
+  }
+  function close(): void {
+    interceptor.closed()
+    onclose?.()
+  }
+}

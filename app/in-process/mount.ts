@@ -1,0 +1,144 @@
+// A gateway inside an HTTP server of one's own: it shares the listener and leaves other paths to the server.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { denied, type Plugin, resolve, tokens } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { DependencyContainer } from 'tsyringe'
+import { GatewayBuilder } from '../gateway/builder.js'
+import { type CallListenerParts, createRouter, type Front } from '../gateway/call-listener.js'
+import type { GatewaySettings, OptionsRequiring } from '../gateway/options.js'
+import { Gateway } from '../gateway/start.js'
+import { writeRefusal } from '../http/answer.js'
+import { refusalOf } from '../http/request-errors.js'
+import type { HostConfig } from '../policy/config.js'
+
+interface Mount {
+  /**
+   * The path below which the gateway answers, such as `/agents`; other requests are for `next`. Leave it out where the
+   * framework strips its own prefix, as Express does. Default: every path.
+   */
+  readonly prefix?: string
+}
+
+/** Those of a gateway without a port, as it shares that of the server. */
+export type MountOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = Mount &
+  OptionsRequiring<'tenant' | 'targets' | 'audit' | 'quotas', Plugins>
+
+/** Connect's signature, as Express has it; in Fastify, call it with `request.raw` and `reply.raw`. */
+export type NodeHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  next?: (error?: unknown) => void,
+) => void
+
+export interface MountedGateway {
+  /** To be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
+  readonly handler: NodeHandler
+  /** Rejects when the gateway cannot start; its requests are then answered with 503. */
+  ready(): Promise<void>
+  reload(policy: string | Record<string, unknown>): Promise<void>
+  /** Refuses new calls, waits for those in flight, and closes the log. Does not close the server. */
+  close(): Promise<void>
+  readonly container: DependencyContainer
+}
+
+/**
+ * Throws `PolicyError` like `startGatewayServer`. TLS, time-outs and limits of connections and headers are the server's
+ * own; limits of bodies, answers, calls and tenants hold as in a gateway with a listener.
+ */
+export function mountGateway<const Plugins extends readonly Plugin[] = readonly []>(
+  options: MountOptions<Plugins>,
+): MountedGateway
+export function mountGateway({ prefix = '', ...options }: Mount & GatewaySettings): MountedGateway {
+  if (prefix !== '' && !/^(?:\/[A-Za-z0-9._~-]+)+$/.test(prefix)) {
+    throw new TypeError('prefix: expected a path like /agents, without a slash at its end')
+  }
+  const builder = new GatewayBuilder({ port: 0, ...options })
+  const front = new MountedFront(builder)
+  const gateway = new Gateway(builder, async (host, parts) => front.open(host, parts))
+  return {
+    container: gateway.container,
+    ready: async () => void (await gateway.ready()),
+    reload: (policy) => gateway.reload(policy),
+    close: () => gateway.close(),
+    handler(request, response, next) {
+      const path = below(prefix, request.url ?? '/')
+      if (path === undefined && next !== undefined) return next()
+      gateway
+        .ready()
+        .then(() => front.handle(Object.assign(request, { url: path ?? request.url }), response))
+        .catch((fault: unknown) => front.refuseAll(response, fault))
+    },
+  }
+}
+
+/** The URL below the prefix; undefined for another one. */
+function below(prefix: string, url: string): string | undefined {
+  if (!url.startsWith(prefix)) return undefined
+  const rest = url.slice(prefix.length)
+  return rest === '' || rest.startsWith('?') ? `/${rest}` : rest.startsWith('/') ? rest : undefined
+}
+
+/** Headers that node drops when they are repeated, unless the server was created with `joinDuplicateHeaders`. */
+const dropped = ['authorization', 'content-type', 'host', 'origin'] as const
+
+const bodyConsumed = 'The body was read before the gateway got the request: mount it before body parsers.'
+
+class MountedFront implements Front {
+  #builder: GatewayBuilder
+  #serve: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined
+
+  constructor(builder: GatewayBuilder) {
+    this.#builder = builder
+  }
+
+  open(host: HostConfig, parts: CallListenerParts): Front {
+    const router = createRouter(host, parts, () => [])
+    const rule = { allowsHost: (name: string) => parts.policies.current.hosts.has(name) }
+    this.#serve = async (request, response) => {
+      if (request.readableDidRead) return this.#refuse(response, denied('INTERNAL', bodyConsumed))
+      const refusal = repeated(request) ?? refusalOf(request, host.server.maxHeaders, rule)
+      if (refusal === undefined) return router.handle(request, response)
+      resolve(this.#builder.bindings, tokens.Meter).count('svc_http_refusals_total')
+      this.#refuse(response, denied('BAD_REQUEST', refusal))
+    }
+    return this
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.#serve?.(request, response)
+  }
+
+  /** The gateway did not start, or an answer was interrupted. */
+  refuseAll(response: ServerResponse, fault: unknown): void {
+    this.#builder.logger.warn({ reason: messageOf(fault) }, 'answer interrupted')
+    if (response.headersSent) response.destroy()
+    else this.#refuse(response, denied('DRAINING', 'The gateway is not running.'))
+  }
+
+  #refuse(response: ServerResponse, outcome: ReturnType<typeof denied>): void {
+    response.setHeader('connection', 'close')
+    writeRefusal(response, outcome, resolve(this.#builder.bindings, tokens.Ids).traceId())
+  }
+
+  async listen(): Promise<{ port: number; url: string }> {
+    return { port: 0, url: '' }
+  }
+
+  async refresh(): Promise<void> {
+    // Certificates are the server's own.
+  }
+
+  stopListening(): void {
+    // The listener is the server's own; the router refuses calls while it drains.
+  }
+
+  async close(): Promise<void> {
+    this.#serve = async (_request, response) =>
+      this.#refuse(response, denied('DRAINING', 'The gateway is shutting down.'))
+  }
+}
+
+function repeated(request: IncomingMessage): string | undefined {
+  const name = dropped.find((header) => (request.headersDistinct[header]?.length ?? 0) > 1)
+  return name === undefined ? undefined : `${name}: given more than once.`
+}

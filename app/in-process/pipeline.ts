@@ -1,0 +1,108 @@
+// The pipeline without the HTTP server, for programs that call tools themselves.
+import { type Call, type Outcome, type Plugin, resolve, tokens } from '@svc/core'
+import type { Dispatch } from '@svc/core/pipeline'
+import type { DependencyContainer } from 'tsyringe'
+import { GatewayBuilder } from '../gateway/builder.js'
+import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
+import { Policies } from '../gateway/policies.js'
+import { dispatch } from '../upstream/dispatch-slot.js'
+import { callOf, type ToolCall } from './tool-call.js'
+
+export interface EmbeddedPipeline {
+  /** Opens keys, logs and stores. Rejects when one cannot be opened. May be called more than once. */
+  ready(): Promise<void>
+  /**
+   * Runs one call, and opens the pipeline first where that has not been done. `forward` sends the call, at most once, and
+   * only when every stage lets it pass. It must `await call.commitHolds()` directly before it sends, and return what that
+   * gives, if anything. Where a broker is configured, the header in `call.get(credential)` goes with the request.
+   */
+  run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome>
+  /**
+   * Puts a new policy (YAML text or an object) in force for the calls that follow. Rejects with `PolicyError`, and the old
+   * policy stays.
+   */
+  reload(policy: string | Record<string, unknown>): Promise<void>
+  /** Waits for calls in flight, then closes keys, logs and stores. May be called more than once. */
+  close(): Promise<void>
+  /** The bindings of code and, once the pipeline is ready, what runs. */
+  readonly container: DependencyContainer
+}
+
+/**
+ * Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `ready()`. `port` and `targets`
+ * have no meaning here and may be left out.
+ */
+export function createPipeline<const Plugins extends readonly Plugin[] = readonly []>(
+  config: PipelineOptions<Plugins>,
+): EmbeddedPipeline
+export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
+  return new InProcessPipeline(config)
+}
+
+export class InProcessPipeline implements EmbeddedPipeline {
+  readonly container: DependencyContainer
+  /** For what is built on this class: the bindings and the host's part of the policy. */
+  readonly builder: GatewayBuilder
+  #policies: Promise<Policies> | undefined
+  #reloading: Promise<unknown> = Promise.resolve()
+  #closing: Promise<void> | undefined
+
+  constructor(config: GatewaySettings) {
+    this.builder = new GatewayBuilder({ port: 0, targets: {}, ...config })
+    this.container = this.builder.container
+  }
+
+  async ready(): Promise<void> {
+    await this.#start()
+  }
+
+  async run(call: Call | ToolCall, forward: Dispatch): Promise<Outcome> {
+    const { current } = await this.#start()
+    const running = callOf(call, resolve(this.container, tokens.Ids), resolve(this.container, tokens.Clock))
+    running.set(dispatch, forward)
+    return current.run(running)
+  }
+
+  reload(policy: string | Record<string, unknown>): Promise<void> {
+    const next = this.#reloading.then(async () => {
+      const policies = await this.#start()
+      await policies.activate(await this.builder.policyFrom(policy))
+    })
+    // The next reload waits for this one, however it ends; its caller learns the error from `next`.
+    this.#reloading = next.then(
+      () => undefined,
+      () => undefined,
+    )
+    return next
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #start(): Promise<Policies> {
+    if (this.#closing !== undefined) return Promise.reject(new Error('the pipeline is closed'))
+    this.#policies ??= this.#open()
+    return this.#policies
+  }
+
+  async #open(): Promise<Policies> {
+    const policy = await this.builder.policy()
+    const policies = new Policies(this.builder, policy.host.server.drainMs, undefined)
+    await policies.activate(policy)
+    return policies
+  }
+
+  async #close(): Promise<void> {
+    await this.#reloading
+    try {
+      // A pipeline that did not start has nothing to close; ready() rejects with the reason.
+      const policies = await this.#policies?.catch(() => undefined)
+      await policies?.drain()
+      await policies?.stop()
+    } finally {
+      await this.builder.close()
+    }
+  }
+}

@@ -1,0 +1,55 @@
+// A tool call of a program's own, as a call of the pipeline.
+import { Call, type Clock, callRequest, type Identity, type Ids, isCall, trustedCaller } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
+import { agentOf, idempotencyKeyOf, traceOf } from '../http/call-headers.js'
+
+/** The caller, where the program has authenticated it. */
+export interface CallerIdentity
+  extends Pick<Identity, 'tenant'>,
+    Partial<Omit<Identity, 'authenticated' | 'tenant'>> {
+  /** For `authn.oidc.scopes`; none by default. */
+  readonly scopes?: readonly string[]
+}
+
+/** A tool call as plain facts. */
+export interface ToolCall {
+  readonly server: string
+  readonly tool: string
+  readonly version?: string
+  readonly args: JsonObject
+  /** Request headers, names in lower case: token, tenant, agent, trace, escalation and idempotency headers are read. */
+  readonly headers?: Record<string, string>
+  /** Takes the place of a token, which is then not looked at. */
+  readonly identity?: CallerIdentity
+}
+
+/** Throws what `callRequest` throws for names and arguments that have no canonical form. */
+export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call {
+  if (isCall(toolCall)) return toolCall
+  const { server, tool, version = 'unversioned', args, headers = {}, identity } = toolCall
+  const named = { kind: 'tool', method: null, server, name: tool, version } as const
+  const request = callRequest({ ...named, args, idempotencyKey: null })
+  const { agent, refusal } = agentOf(headers)
+  const call = new Call({
+    protocol: 'invoke',
+    headers,
+    trace: traceOf(headers, ids),
+    agent,
+    target: { server, serverVersion: version, tool, toolVersion: version, mcpMethod: null },
+    receivedAt: clock.now(),
+    read: () => {
+      if (refusal !== undefined) throw refusal
+      return { ...request, idempotencyKey: idempotencyKeyOf(headers) }
+    },
+  })
+  if (identity !== undefined) trustCaller(call, identity)
+  return call
+}
+
+/** Has authn take the caller in place of a token. */
+export function trustCaller(call: Call, { scopes = [], ...known }: CallerIdentity): void {
+  call.set(trustedCaller, {
+    identity: { roles: [], ...known, authenticated: true },
+    scopes: new Set(scopes),
+  })
+}

@@ -1,0 +1,203 @@
+// Delivers notices to webhooks in the background: queued on disk, signed, retried with growing pauses.
+import { randomBytes } from 'node:crypto'
+import type { Clock, Logger, Meter, Notice, Notices, Signer } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { KeyReader } from '@svc/core/secret'
+import type { NoticesConfig } from './config.js'
+import { NoticeQueue, type QueuedNotice } from './queue.js'
+import { readSecret, signedHeaders } from './signature.js'
+import { WebhookClient } from './webhook-client.js'
+
+/** The recommended schedule of Standard Webhooks, in milliseconds; the last one repeats until `maxAgeMs`. */
+const retryDelaysMs: readonly number[] = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 18_000_000]
+const maxAgeMs = 3 * 24 * 3_600_000
+const maxPending = 1_000
+const timeoutMs = 15_000
+
+type Destination = NoticesConfig[number]
+
+export interface WebhookNoticesParts {
+  /** For the queue. */
+  readonly directory: string
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly meter: Meter
+  /** The log's signer, where there is one. */
+  readonly signer: () => Signer | undefined
+  readonly retryDelaysMs?: readonly number[]
+}
+
+interface Pending extends QueuedNotice {
+  attempts: number
+  /** The pause before the next attempt. */
+  timer?: NodeJS.Timeout
+}
+
+export class WebhookNotices implements Notices {
+  #parts: WebhookNoticesParts
+  #queue: NoticeQueue
+  #client = new WebhookClient()
+  #destinations: readonly Destination[] = []
+  #keys: KeyReader | undefined
+  #pending = new Map<string, Pending>()
+  #running = new Set<Promise<void>>()
+  #closing = new AbortController()
+  #isLoaded = false
+
+  constructor(parts: WebhookNoticesParts) {
+    this.#parts = parts
+    this.#queue = new NoticeQueue(parts.directory)
+  }
+
+  /** Puts the destinations of a policy in force; the first time, delivers what an earlier process left. */
+  use(destinations: readonly Destination[], keys: KeyReader): void {
+    this.#destinations = destinations
+    this.#keys = keys
+    if (this.#isLoaded) return
+    this.#isLoaded = true
+    this.#run(async () => {
+      for (const queued of await this.#queue.load()) this.#begin({ ...queued, attempts: 0 })
+    })
+  }
+
+  send({ type, data }: Notice, url?: string): void {
+    const subscribed = this.#destinations.filter(({ events }) => events.includes(type))
+    const urls = new Set(subscribed.map((destination) => destination.url))
+    if (url !== undefined) urls.add(url)
+    for (const each of urls) {
+      if (this.#pending.size >= maxPending || this.#closing.signal.aborted) {
+        this.#drop('the queue of notices is full', { type, url: each })
+        continue
+      }
+      const at = this.#parts.clock.now()
+      const body = JSON.stringify({ type, timestamp: new Date(at).toISOString(), data })
+      const id = `msg_${randomBytes(16).toString('hex')}`
+      const notice = {
+        id,
+        url: each,
+        subscribed: subscribed.some((one) => one.url === each),
+        at,
+        body,
+        attempts: 0,
+      }
+      this.#track(notice)
+      this.#run(async () => {
+        await this.#keep(notice)
+        await this.#attempt(notice)
+      })
+    }
+  }
+
+  /** Ends attempts; what was not delivered stays in the queue. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    for (const { timer } of this.#pending.values()) clearTimeout(timer)
+    await this.idle()
+    await this.#client.close()
+  }
+
+  /** Resolves when no attempt is running. */
+  async idle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+
+  /** Runs in the background; an error is logged, as nobody awaits it. */
+  #run(work: () => Promise<void>): void {
+    const running = work()
+      .catch((err: unknown) => this.#parts.logger.error({ err }, 'the queue of notices does not work'))
+      .finally(() => this.#running.delete(running))
+    this.#running.add(running)
+  }
+
+  /** A notice that cannot be kept on disk is delivered from memory. */
+  async #keep({ id, url, subscribed, at, body }: QueuedNotice): Promise<void> {
+    try {
+      await this.#queue.add({ id, url, subscribed, at, body })
+    } catch (err) {
+      this.#parts.logger.error({ err }, 'a notice cannot be kept on disk')
+    }
+  }
+
+  #begin(notice: Pending): void {
+    this.#track(notice)
+    this.#run(() => this.#attempt(notice))
+  }
+
+  async #attempt(notice: Pending): Promise<void> {
+    const { id, url, at } = notice
+    if (this.#closing.signal.aborted) return
+    const destination = this.#destinations.find((each) => each.url === url)
+    if (notice.subscribed && destination === undefined) return this.#end(id)
+    const fault = await this.#post(notice, destination)
+    if (fault === undefined) {
+      this.#parts.meter.count('svc_notices_delivered_total')
+      return this.#end(id)
+    }
+    if (this.#closing.signal.aborted) return
+    this.#parts.meter.count('svc_notices_failed_total')
+    if (this.#parts.clock.now() - at > maxAgeMs) {
+      this.#drop('a notice was not delivered in three days', { url, fault })
+      return this.#end(id)
+    }
+    if (notice.attempts === 0)
+      this.#parts.logger.warn({ url: originOf(url), fault }, 'a notice is delivered later')
+    const delays = this.#parts.retryDelaysMs ?? retryDelaysMs
+    const delay = delays[Math.min(notice.attempts++, delays.length - 1)] ?? 0
+    notice.timer = setTimeout(() => this.#run(() => this.#attempt(notice)), jittered(delay))
+    notice.timer.unref()
+  }
+
+  /** Why the webhook did not accept the notice; undefined where it did. */
+  async #post({ id, url, body }: Pending, destination: Destination | undefined): Promise<string | undefined> {
+    const { clock, signer } = this.#parts
+    try {
+      const secret = await this.#secretOf(destination)
+      const timestamp = Math.floor(clock.now() / 1000)
+      const headers = await signedHeaders({ id, timestamp, body }, { secret, signer: signer() })
+      const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)])
+      const status = await this.#client.post(url, destination?.allowPrivate ?? false, {
+        headers,
+        body,
+        signal,
+      })
+      return status >= 200 && status < 300 ? undefined : `status ${status}`
+    } catch (fault) {
+      return messageOf(fault)
+    }
+  }
+
+  async #secretOf(destination: Destination | undefined): Promise<Buffer | undefined> {
+    if (destination?.secretRef === undefined || this.#keys === undefined) return undefined
+    return readSecret(await this.#keys.read(destination.secretRef))
+  }
+
+  #track(notice: Pending): void {
+    this.#pending.set(notice.id, notice)
+    this.#gauge()
+  }
+
+  async #end(id: string): Promise<void> {
+    this.#pending.delete(id)
+    this.#gauge()
+    await this.#queue.remove(id)
+  }
+
+  #gauge(): void {
+    this.#parts.meter.gauge?.('svc_notices_pending', this.#pending.size)
+  }
+
+  #drop(why: string, { url, ...fields }: { url: string; [field: string]: string }): void {
+    this.#parts.meter.count('svc_notices_dropped_total')
+    this.#parts.logger.error({ url: originOf(url), ...fields }, why)
+  }
+}
+
+/** A path or query may hold a secret. */
+function originOf(url: string): string {
+  return new URL(url).origin
+}
+
+/** Half of the delay is random, so that gateways do not retry together. */
+function jittered(delay: number): number {
+  return delay / 2 + (Math.random() * delay) / 2
+}

@@ -1,0 +1,88 @@
+// For `svc doctor`: whether a server answers, and how far its clock is from this machine's.
+import { request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { messageOf } from '../json/message.js'
+import type { DoctorCheck } from './check.js'
+
+const timeoutMs = 5000
+/** A `Date` header is in whole seconds (RFC 9110 §5.6.7). */
+const resolutionMs = 1000
+/** Tokens and certificates tolerate a few seconds. */
+const maxSkewMs = 3000
+
+/**
+ * Sends HEAD, which changes nothing. Every answer counts, a redirect or a refusal too; it is not followed. An answer from
+ * 500 on is a warning. `subject` is how the messages call the server. What follows the first check is about its clock.
+ * `lookup` resolves the name in place of the system.
+ */
+export async function checkServer(
+  subject: string,
+  url: string,
+  lookup?: LookupFunction,
+): Promise<readonly [DoctorCheck, ...DoctorCheck[]]> {
+  const { origin, pathname } = new URL(url)
+  const place = `${subject} at ${origin}${pathname}`
+  const sentAt = Date.now()
+  let response: Head
+  try {
+    response = await head(url, lookup)
+  } catch (fault) {
+    const message = `${place} cannot be reached: ${reasonOf(fault)}`
+    const hint = 'check the address, and name resolution, firewall, proxy and certificate on the way to it'
+    return [{ severity: 'error', message, hint }]
+  }
+  const clock = clockCheck(subject, response.date, sentAt, Date.now())
+  if (response.status >= 500) {
+    const message = `${place} answers with ${response.status}`
+    return [{ severity: 'warning', message, hint: 'see the log of that server' }, ...clock]
+  }
+  return [{ severity: 'ok', message: `${place} answers` }, ...clock]
+}
+
+function clockCheck(
+  subject: string,
+  date: string | undefined,
+  sentAt: number,
+  receivedAt: number,
+): DoctorCheck[] {
+  const theirs = Date.parse(date ?? '')
+  if (Number.isNaN(theirs)) return []
+  // Their clock was between `theirs` and a second later, ours between the two instants.
+  const behindMs = theirs - receivedAt
+  const aheadMs = sentAt - (theirs + resolutionMs)
+  const skewMs = Math.max(behindMs, aheadMs)
+  if (skewMs <= maxSkewMs) return []
+  const side = behindMs > aheadMs ? 'behind' : 'ahead of'
+  const message = `the clock of this machine is ${Math.round(skewMs / 1000)} s ${side} that of ${subject}`
+  return [{ severity: 'warning', message, hint: 'synchronise both clocks, by NTP for example' }]
+}
+
+interface Head {
+  readonly status: number
+  readonly date: string | undefined
+}
+
+/** Not by fetch, which refuses some ports. */
+function head(url: string, lookup: LookupFunction | undefined): Promise<Head> {
+  const request = url.startsWith('https:') ? requestHttps : requestHttp
+  return new Promise((resolve, reject) => {
+    const sending = request(url, { method: 'HEAD', agent: false, lookup })
+    const timer = setTimeout(() => {
+      sending.destroy(new Error(`no answer within ${timeoutMs / 1000} s`))
+    }, timeoutMs)
+    sending.once('error', reject)
+    sending.once('response', ({ statusCode = 0, headers: { date } }) => {
+      resolve({ status: statusCode, date })
+      sending.destroy()
+    })
+    sending.once('close', () => clearTimeout(timer))
+    sending.end()
+  })
+}
+
+/** An error of several addresses has no message of its own. */
+function reasonOf(fault: unknown): string {
+  const code = fault instanceof Error && 'code' in fault ? String(fault.code) : 'no answer'
+  return messageOf(fault) || code
+}

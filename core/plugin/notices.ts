@@ -1,0 +1,29 @@
+// Notices to webhooks of what an operator should know at once.
+import type { JsonValue } from '../json/value.js'
+
+export const noticeTypes = [
+  'escalation.opened',
+  'escalation.decided',
+  'audit.unwritable',
+  'audit.upload_behind',
+  'audit.tampered',
+  'policy.reloaded',
+  'policy.refused',
+  'ap2.denied',
+] as const
+
+export type NoticeType = (typeof noticeTypes)[number]
+
+export interface Notice {
+  readonly type: NoticeType
+  /** Facts for the receiver; no secret and no arguments of calls. */
+  readonly data: Readonly<Record<string, JsonValue>>
+}
+
+export interface Notices {
+  /**
+   * Queues a notice for the webhooks that the policy subscribes to its type, and for `url` where it is given. Does not
+   * throw and does not wait: delivery is retried in the background.
+   */
+  send(notice: Notice, url?: string): void
+}

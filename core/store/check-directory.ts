@@ -1,0 +1,57 @@
+// For `svc doctor`: whether the gateway can keep files in a directory. Nothing is made or written.
+import { constants, type StatsFs } from 'node:fs'
+import { access, stat, statfs } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { DoctorCheck } from '../doctor/check.js'
+import { messageOf } from '../json/message.js'
+import { fileSystemKind } from './file-system-kind.js'
+
+const mebibyte = 1_048_576
+
+/** `subject` is how the messages call it. Less free space than `minFreeMb` is a warning. */
+export async function checkDirectory(
+  subject: string,
+  directory: string,
+  minFreeMb = 64,
+): Promise<DoctorCheck[]> {
+  const dir = resolve(directory)
+  const place = `${subject} ${dir}`
+  let existing: string
+  let disk: StatsFs
+  try {
+    existing = await existingPart(dir)
+    await access(existing, constants.W_OK | constants.X_OK)
+    disk = await statfs(existing)
+  } catch (fault) {
+    const hint = 'give the user of the gateway a directory that it may write to'
+    return [{ severity: 'error', message: `${place} is not writable: ${messageOf(fault)}`, hint }]
+  }
+  const kind = fileSystemKind(disk.type)
+  if (kind?.isLocal === false) {
+    const message = `${place} lies on ${kind.name}, where locks and syncs are not reliable`
+    return [{ severity: 'error', message, hint: 'use a directory of a local disk' }]
+  }
+  const freeMb = Math.floor((disk.bavail * disk.bsize) / mebibyte)
+  const where = kind === undefined ? '' : `, on ${kind.name}`
+  const missing = existing === dir ? '' : ', made at the start'
+  const message = `${place} is writable${missing}${where}, ${freeMb} MiB free`
+  if (freeMb < minFreeMb) {
+    return [{ severity: 'warning', message, hint: `free ${minFreeMb} MiB at least` }]
+  }
+  if (kind?.name === 'tmpfs') {
+    return [{ severity: 'warning', message, hint: 'tmpfs is lost with the machine; use a disk' }]
+  }
+  return [{ severity: 'ok', message }]
+}
+
+/** The directory, or the nearest of its parents that exists. Rejects where that is no directory. */
+async function existingPart(dir: string): Promise<string> {
+  try {
+    if ((await stat(dir)).isDirectory()) return dir
+  } catch (fault) {
+    const isMissing = fault instanceof Error && 'code' in fault && fault.code === 'ENOENT'
+    if (!isMissing || dirname(dir) === dir) throw fault
+    return existingPart(dirname(dir))
+  }
+  throw new Error(`${dir} is not a directory`)
+}

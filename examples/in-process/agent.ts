@@ -1,0 +1,30 @@
+// A loop as agents have it, over functions behind a policy. The "model" is a script; what it is told is what a model would be.
+import { readFileSync } from 'node:fs'
+import { createPipeline, governed, isGovernanceError } from 'svc-sdk'
+
+const policyFile = process.argv[2] ?? 'policy.yaml'
+const pipeline = createPipeline({ policyFile, policyYaml: readFileSync(policyFile, 'utf8') })
+
+const tools = {
+  divide: governed(pipeline, { server: 'calc', name: 'divide' }, ({ a, b }: { a: number; b: number }) => {
+    if (b === 0) throw new RangeError('division by zero')
+    return a / b
+  }),
+  erase: governed(pipeline, { server: 'calc', name: 'erase' }, () => 'erased'),
+}
+
+const script = [
+  { tool: 'divide', args: { a: 6, b: 3 } },
+  { tool: 'divide', args: { a: 1, b: 0 } },
+  { tool: 'erase', args: { a: 0, b: 0 } },
+] as const
+
+for (const { tool, args } of script) {
+  try {
+    console.log(`${tool}: ${await tools[tool](args)}`)
+  } catch (error) {
+    if (isGovernanceError(error)) console.log(`${tool} was refused: ${error.message}`)
+    else console.log(`${tool} failed: ${String(error)}`)
+  }
+}
+await pipeline.close()

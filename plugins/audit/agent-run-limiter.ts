@@ -1,0 +1,56 @@
+// Limits the new agent runs that the records of a tenant name. Callers name them themselves, and the log has a file for
+// each, in directories of its own: without a limit one caller could use up the disk's inodes.
+import { sha256Hex } from '@svc/core/json'
+import type { AuditEnvelope } from './log/format/envelope.js'
+
+/** New runs of a tenant at once, and each second from then on. */
+const BURST = 10_000
+const PER_SECOND = 1
+/** Of these, the ones seen longest ago are forgotten and count as new again. */
+const MAX_KNOWN = 50_000
+const MAX_TENANTS = 10_000
+/** Longer keys are hashed, to bound their memory. */
+const MAX_KEY = 200
+
+interface Bucket {
+  tokens: number
+  filledAt: number
+}
+
+export class AgentRunLimiter {
+  // Both least recently used first.
+  #known = new Set<string>()
+  #buckets = new Map<string, Bucket>()
+
+  /** Whether the record may name its agent run. `nowMs` is the time of the call. */
+  admit({ tenant, nodeId, agentRef, ts }: AuditEnvelope, nowMs: number): boolean {
+    if (typeof nodeId !== 'string' || typeof agentRef !== 'string') return true
+    const text = JSON.stringify([tenant, nodeId, agentRef, ts.slice(0, 10)])
+    const key = text.length > MAX_KEY ? sha256Hex(text) : text
+    if (!this.#known.delete(key) && !this.#take(tenant, nowMs)) return false
+    this.#known.add(key)
+    forgetOldest(this.#known, MAX_KNOWN)
+    return true
+  }
+
+  #take(tenant: string, nowMs: number): boolean {
+    const bucket = this.#buckets.get(tenant) ?? { tokens: BURST, filledAt: nowMs }
+    const refill = (Math.max(0, nowMs - bucket.filledAt) / 1000) * PER_SECOND
+    bucket.tokens = Math.min(BURST, bucket.tokens + refill)
+    bucket.filledAt = nowMs
+    this.#buckets.delete(tenant)
+    this.#buckets.set(tenant, bucket)
+    forgetOldest(this.#buckets, MAX_TENANTS)
+    if (bucket.tokens < 1) return false
+    bucket.tokens--
+    return true
+  }
+}
+
+function forgetOldest(kept: Set<string> | Map<string, unknown>, max: number): void {
+  if (kept.size <= max) return
+  for (const oldest of kept.keys()) {
+    kept.delete(oldest)
+    return
+  }
+}

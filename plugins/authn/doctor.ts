@@ -1,0 +1,63 @@
+// For `svc doctor`: the issuer's key set, its metadata and its clock.
+import { checkServer, type DoctorCheck, type PluginContext, resolve } from '@svc/core'
+import { messageOf, parseJsonObject } from '@svc/core/json'
+import type { AuthnConfig, OidcConfig } from './config.js'
+import { type JwksSource, jwksSource } from './jwks-source.js'
+import { readKeySet } from './key-set.js'
+
+export async function checkIssuer(
+  { oidc }: AuthnConfig,
+  { container }: PluginContext,
+): Promise<readonly DoctorCheck[]> {
+  if (oidc === undefined) return []
+  const [reached, ...clock] = await checkServer("the issuer's key set", oidc.jwks_uri)
+  if (reached.severity === 'error') return [reached]
+  const keys = await checkKeys(oidc, resolve(container, jwksSource))
+  return [keys, ...(await checkMetadata(oidc)), ...clock]
+}
+
+async function checkKeys(
+  { jwks_uri: uri, jwks, algorithms }: OidcConfig,
+  source: JwksSource,
+): Promise<DoctorCheck> {
+  const hint = 'check authn.oidc.jwks_uri against the metadata of the issuer'
+  try {
+    const document = await source.load(uri, AbortSignal.timeout(jwks.timeoutMs))
+    const { keys, warnings } = readKeySet(document, undefined)
+    const usable = [...keys.values()].filter((key) => algorithms.some((alg) => key.supports(alg)))
+    if (usable.length === 0) {
+      const message = `the key set ${uri} has no key for ${algorithms.join(', ')}`
+      return { severity: 'error', message, hint: 'add the algorithm of the issuer to authn.oidc.algorithms' }
+    }
+    const message = `the key set ${uri} has ${usable.length} usable keys`
+    if (warnings.length === 0) return { severity: 'ok', message }
+    return { severity: 'warning', message: `${message}; ${warnings.join('; ')}` }
+  } catch (fault) {
+    return { severity: 'error', message: `the key set ${uri} cannot be read: ${messageOf(fault)}`, hint }
+  }
+}
+
+/** OpenID Connect Discovery §4: not every issuer publishes it, but where it does it must say the same. */
+async function checkMetadata({ issuer, jwks_uri: uri, jwks }: OidcConfig): Promise<DoctorCheck[]> {
+  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+  if (!/^https?:/.test(issuer) || !URL.canParse(url)) return []
+  const published = await metadataAt(url, jwks.timeoutMs)
+  const differences = Object.entries({ issuer, jwks_uri: uri }).flatMap(([key, configured]) => {
+    const theirs = published?.[key]
+    return typeof theirs !== 'string' || theirs === configured ? [] : [`${key} is ${theirs}`]
+  })
+  if (differences.length === 0) return []
+  const message = `${url} says otherwise than authn.oidc: ${differences.join(', ')}`
+  return [{ severity: 'warning', message, hint: 'take both from there, character by character' }]
+}
+
+/** Undefined where there is none. */
+async function metadataAt(url: string, timeoutMs: number): Promise<Record<string, unknown> | undefined> {
+  try {
+    const response = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) })
+    const text = await response.text()
+    return response.ok ? parseJsonObject(text) : undefined
+  } catch {
+    return undefined
+  }
+}

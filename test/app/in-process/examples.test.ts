@@ -1,0 +1,80 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { generateKeyFile, verifyLog } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { leashed } from '../../support/leash.js'
+import { startUpstream } from '../../support/upstream.js'
+
+const folder = fileURLToPath(new URL('../../../../examples/in-process/', import.meta.url))
+const program = (name: string) => join(folder, 'dist', `${name}.js`)
+
+describe('examples/in-process', () => {
+  let home: string
+  let policy: string
+  beforeEach(() => {
+    home = mkdtempSync(join(tmpdir(), 'svc-test-'))
+    policy = join(home, 'policy.yaml')
+    cpSync(join(folder, 'policy.yaml'), policy)
+    generateKeyFile(join(home, 'audit.key'))
+  })
+  afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+  async function expectLog(): Promise<void> {
+    expect((await verifyLog(join(home, '.svc', 'audit'))).verdict).to.equal('intact')
+  }
+
+  it('governs an MCP server over stdio', async () => {
+    const client = new Client({ name: 'test', version: '1' })
+    await client.connect(
+      new StdioClientTransport({ command: process.execPath, args: [program('mcp-server'), policy] }),
+    )
+    expect((await client.listTools()).tools.map(({ name }) => name)).to.deep.equal(['add'])
+    const { content } = await client.callTool({ name: 'add', arguments: { a: 1, b: 2 } })
+    expect(content).to.deep.equal([{ type: 'text', text: '3' }])
+    const refused = await client.callTool({ name: 'erase' }).catch((error: unknown) => error)
+    expect(refused).to.have.nested.property('data.denial_reason', 'tool_not_in_allowlist')
+    await client.close()
+    await expectLog()
+  })
+
+  it('governs the functions of an agent', async () => {
+    const { stdout } = await promisify(execFile)(process.execPath, [program('agent'), policy])
+    const [first, second, third] = stdout.split('\n')
+    expect(first).to.equal('divide: 2')
+    expect(second).to.equal('divide failed: RangeError: division by zero')
+    expect(third).to.match(/^erase was refused: TOOL_NOT_ALLOWED \(tool_not_in_allowlist\): /)
+    await expectLog()
+  })
+
+  it('has a gateway inside an Express app', async () => {
+    await using upstream = await startUpstream()
+    const child: ChildProcess = leashed(
+      spawn(process.execPath, [program('express-app'), policy], {
+        env: { ...process.env, PORT: '0', CALC_URL: upstream.url },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      }),
+    )
+    const exited = once(child, 'exit')
+    const [line] = (await once(child.stdout ?? process.stdin, 'data')) as [Buffer]
+    const url = line.toString().trim()
+    expect(await (await fetch(`${url}/hello`)).text()).to.equal('hello')
+    const call = (tool: string) =>
+      fetch(`${url}/agents/mcp/calc/${tool}@1`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
+      })
+    expect((await call('add')).status).to.equal(200)
+    expect((await call('erase')).status).to.equal(403)
+    child.kill('SIGTERM')
+    await exited
+    await expectLog()
+  })
+})

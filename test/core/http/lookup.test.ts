@@ -1,0 +1,20 @@
+import { publicLookup } from '@svc/core/http'
+import { expect } from 'chai'
+
+const lookup = (name: string): Promise<unknown> =>
+  new Promise((resolve, reject) =>
+    publicLookup(name, {}, (fault, address) => (fault === null ? resolve(address) : reject(fault))),
+  )
+
+describe('a lookup of public addresses', () => {
+  it('returns a public one', async () => {
+    expect(await lookup('8.8.8.8')).to.equal('8.8.8.8')
+  })
+
+  it('refuses a name with an address that is not', async () => {
+    for (const name of ['localhost', '10.0.0.1', '169.254.169.254', '::1', '::ffff:10.0.0.1']) {
+      const fault = await lookup(name).catch((error: unknown) => error)
+      expect(fault, name).to.have.property('code', 'EPRIVATE')
+    }
+  })
+})
