@@ -164,7 +164,7 @@ function createTracker(
 
 export function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
   if (presign === undefined) return undefined
-  const { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...metadata } = presign
+  const { apiBaseUrl, auditKey, timeoutMs, intervalMs, maxDelayMs, ...metadata } = presign
   const given = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined))
-  return { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...given }
+  return { apiBaseUrl, auditKey, timeoutMs, intervalMs, maxDelayMs, ...given }
 }

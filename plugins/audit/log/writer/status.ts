@@ -22,7 +22,7 @@ export interface AppenderStatus {
   signedByThread: number
   /** Free space of the log's disk at the last check. */
   freeBytes?: number
-  /** A problem that needs an operator while the log is writable: low disk space, or sealing that fails. */
+  /** A problem that needs an operator while the log is writable: low disk space, sealing that fails, an upload that is behind. */
   warning?: string
   /** Only with checkpoints. */
   sealing?: SealingStatus

@@ -30,7 +30,7 @@ export function keyObject(publicKey: Uint8Array): KeyObject {
 }
 
 /** The root of the tree over `lines`, RFC 6962 §2.1. */
-export function treeRoot(lines: readonly string[]): Buffer {
+function treeRoot(lines: readonly string[]): Buffer {
   const sha256 = (prefix: number, ...parts: Uint8Array[]) =>
     createHash('sha256')
       .update(Buffer.concat([Buffer.of(prefix), ...parts]))
