@@ -19,22 +19,29 @@ def pieces(data, origin):
         if data[at - 1 : at] == b"\n":
             starts.append(at)
         at = data.find(first, at + 1)
+    # A torn note may end within its first line.
+    if starts and (end := _end_of_note(data[starts[-1] :])) and starts[-1] + end < len(data):
+        starts.append(starts[-1] + end)
     found = []
     for start, end in zip(starts, starts[1:] + [len(data)]):
         raw = data[start:end]
         try:
-            text = raw.decode("utf-8")
+            note = parse(raw.decode("utf-8"))
         except UnicodeDecodeError:
-            text = None
-        complete = text is not None and re.search(r"\n\n— [^\n]*\n", text) is not None
-        found.append(
-            {
-                "line": data.count(b"\n", 0, start) + 1,
-                "note": parse(text) if text is not None else None,
-                "torn": end == len(data) and not complete,
-            }
-        )
+            note = None
+        torn = end == len(data) and _end_of_note(raw) is None
+        found.append({"line": data.count(b"\n", 0, start) + 1, "note": note, "torn": torn})
     return found
+
+
+def _end_of_note(data):
+    """The offset after the whole signature lines of the note at the start, None where there are none."""
+    start = end = data.find(b"\n\n") + 2
+    if start == 1:
+        return None
+    while data.startswith("— ".encode(), end) and (newline := data.find(b"\n", end)) >= 0:
+        end = newline + 1
+    return None if end == start else end
 
 
 def parse(text):

@@ -47,6 +47,9 @@ export const auditPlugin = definePlugin({
     const message =
       signer?.keyRef === undefined ? missingSigner : place && keyFault(signer.keyRef, place.baseDir)
     if (message !== undefined) found.push({ path: ['audit', 'signer', 'keyRef'], message })
+    const retiring = signer?.retiringKeyRef
+    const fault = retiring === undefined ? undefined : place && keyFault(retiring, place.baseDir)
+    if (fault !== undefined) found.push({ path: ['audit', 'signer', 'retiringKeyRef'], message: fault })
     return found
   },
 

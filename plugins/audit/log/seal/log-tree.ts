@@ -43,7 +43,11 @@ export interface TreeParts {
 }
 
 /** Another process has appended to the journal in the meantime; load the tree again. */
-export class JournalMoved extends Error {}
+export class JournalMoved extends Error {
+  constructor() {
+    super('another process has appended to audit.journal in the meantime')
+  }
+}
 
 export class LogTree {
   readonly genesis: LineOf<'genesis'>

@@ -191,7 +191,7 @@ export class LogDirectory {
   }
 
   async #identify(lock: DirectoryLock): Promise<string | undefined> {
-    const { config, port, clock } = this.#parts
+    const { config, port, clock, logger } = this.#parts
     const signer = this.#signers[0]
     if (signer !== undefined) {
       const { origin, retentionDays } = config
@@ -199,6 +199,13 @@ export class LogDirectory {
         { dir: this.#dir, port, lock, signer, clock },
         { origin, retentionDays },
       )
+      if (origin !== undefined && origin !== genesis.origin) {
+        logger.warn({ origin, stated: genesis.origin }, 'a log keeps the origin that its genesis states')
+      }
+      const { retention_days: stated } = genesis
+      if (retentionDays < stated) {
+        logger.warn({ retentionDays, stated }, 'days are kept as long as the genesis of the log states')
+      }
       return genesis.log_id
     }
     if (readGenesis(port, this.#dir) === undefined) return undefined

@@ -28,16 +28,3 @@ export function keyObject(publicKey: Uint8Array): KeyObject {
   const x = Buffer.from(publicKey).toString('base64url')
   return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
 }
-
-/** The root of the tree over `lines`, RFC 6962 §2.1. */
-function treeRoot(lines: readonly string[]): Buffer {
-  const sha256 = (prefix: number, ...parts: Uint8Array[]) =>
-    createHash('sha256')
-      .update(Buffer.concat([Buffer.of(prefix), ...parts]))
-      .digest()
-  if (lines.length === 0) return createHash('sha256').digest()
-  if (lines.length === 1) return sha256(0, Buffer.from(lines[0] ?? ''))
-  let left = 1
-  while (left * 2 < lines.length) left *= 2
-  return sha256(1, treeRoot(lines.slice(0, left)), treeRoot(lines.slice(left)))
-}

@@ -163,7 +163,7 @@ export const checkpointManipulations: readonly Manipulation[] = [
         (text) => text + noteOf({ origin: 'svc-audit.invalid/other', size: 9, root: EMPTY_ROOT }, [second]),
       )
     },
-    found: [`${newest}:6: bad_checkpoint`],
+    found: [`${newest}:11: bad_checkpoint`],
   },
   {
     title: 'the tree is removed',
