@@ -22,23 +22,31 @@ const FOLLOW_EVERY_MS = 250
 /** `more` says when to look again under `--follow`; by default four times a second, without end. */
 export async function show(dir: string, options: ShowOptions, io: CliIo, more = inAMoment): Promise<void> {
   const { format = 'ndjson', follow = false, ...filter } = options
-  const records = follow
-    ? followLog(dir, filter, { ...badLines(io), more })
-    : readLog(dir, filter, badLines(io))
-  if (format === 'table' && !follow) {
-    const rows = [headings]
-    for await (const record of records) rows.push(row(record))
-    await io.out(table(rows, [3]))
-    return
+  let failure: string | undefined
+  const reading = {
+    ...badLines(io),
+    onUnverified: ({ file, line, kind }: { file: string; line: number; kind: string }) => {
+      failure = kind
+      io.err(`${file}:${line}: ${kind} (npx svc-sdk audit verify says more)\n`)
+    },
   }
-  if (format === 'table') await io.out(growingRow(headings))
-  for await (const record of records) await io.out(lineOf(format, record))
+  const records = follow ? followLog(dir, filter, { ...reading, more }) : readLog(dir, filter, reading)
+  const rows = [headings]
+  const isWhole = format === 'table' && !follow
+  if (format === 'table' && follow) await io.out(growingRow(headings))
+  for await (const record of records) {
+    const mark = failure
+    failure = undefined
+    if (isWhole) rows.push(row(record, mark))
+    else await io.out(lineOf(format, record, mark))
+  }
+  if (isWhole) await io.out(table(rows, [3]))
 }
 
-function lineOf(format: Format, record: SignedEnvelope): string {
+function lineOf(format: Format, record: SignedEnvelope, mark: string | undefined): string {
   switch (format) {
     case 'table':
-      return growingRow(row(record))
+      return growingRow(row(record, mark))
     case 'ocsf':
       return `${JSON.stringify(toOcsf(record))}\n`
     case 'ecs':
@@ -55,8 +63,9 @@ function growingRow(cells: readonly string[]): string {
     .trimEnd()}\n`
 }
 
-function row(record: SignedEnvelope): string[] {
-  const why = [record.error, ...(record.findings ?? []).map((finding) => finding.reason)]
+/** @param mark why the record cannot be trusted. */
+function row(record: SignedEnvelope, mark: string | undefined): string[] {
+  const why = [mark?.toUpperCase(), record.error, ...(record.findings ?? []).map((finding) => finding.reason)]
   return [
     record.ts,
     record.policy.decision,

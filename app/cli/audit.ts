@@ -44,7 +44,6 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .description(
       'write the proof that one record, or all that match, are in the log; it can be checked without the log',
     )
-    .option('--span-id <id>', 'of this span, where the trace has several records')
     .option('--all', 'prove every record that matches, in one file')
     .option('--out <file>', 'write the proof there, in place of standard output')
     .action((dir: string, options: ProveArguments) =>
@@ -88,6 +87,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
   filtered(audit.command('show <dir>'))
     .description('print records')
     .option('--limit <n>', 'at most so many records, the first ones', count)
+    .option('--last <n>', 'at most so many records, the last ones', count)
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
@@ -113,7 +113,12 @@ function filtered(command: Command): Command {
     .addOption(new Option('--decision <decision>', 'what was decided').choices(['allow', 'deny']))
     .addOption(new Option('--status <status>', 'what came of it').choices(['ok', 'error']))
     .option('--trace-id <id>', 'of this trace')
+    .option('--span-id <id>', 'of this span')
     .option('--agent <id>', 'of this agent reference or node id')
+    .option('--principal <id>', 'of this user, user id or client id')
+    .option('--error <code>', 'with this error code')
+    .option('--escalation <id>', 'of this escalation')
+    .option('--policy <sha256>', 'judged by this policy: its hash, or the first digits')
 }
 
 function count(text: string): number {

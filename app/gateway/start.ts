@@ -24,6 +24,7 @@ export interface Listening {
   readonly adminUrl?: string
 }
 
+/** A running gateway. */
 export interface GatewayHandle {
   /** Resolves when the gateway listens; rejects when it cannot. */
   ready(): Promise<Listening>

@@ -30,11 +30,13 @@ export type NodeHandler = (
   next?: (error?: unknown) => void,
 ) => void
 
+/** A gateway in a server of the program. */
 export interface MountedGateway {
   /** To be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
   readonly handler: NodeHandler
   /** Rejects when the gateway cannot start; its requests are then answered with 503. */
   ready(): Promise<void>
+  /** Rejects with `PolicyError`, and the old policy stays. */
   reload(policy: string | Record<string, unknown>): Promise<void>
   /** Refuses new calls, waits for those in flight, and closes the log. Does not close the server. */
   close(): Promise<void>

@@ -8,6 +8,7 @@ import { Policies } from '../gateway/policies.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { callOf, type ToolCall } from './tool-call.js'
 
+/** A pipeline without a server. */
 export interface EmbeddedPipeline {
   /** Opens keys, logs and stores. Rejects when one cannot be opened. May be called more than once. */
   ready(): Promise<void>

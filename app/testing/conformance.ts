@@ -20,12 +20,14 @@ import { fakeCall } from './call.js'
 import { type FakeContext, fakeContext } from './context.js'
 import { createStage, parseSection } from './stage.js'
 
+/** A test for any framework. */
 export interface ConformanceTest {
   readonly title: string
   /** Rejects when the plugin does not keep the promise. */
   readonly run: () => Promise<void>
 }
 
+/** Options of `conformance`. */
 export interface ConformanceOptions {
   /**
    * The section as an author would write it, before defaults; `{}` where not given. A function is told a

@@ -1,4 +1,4 @@
-// A whole gateway for one test: a key, a log in a directory of its own, a free port.
+// A gateway for one test, with a key, a log in a temporary directory and a free port.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'

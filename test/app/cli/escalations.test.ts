@@ -7,35 +7,15 @@ import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
+import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { adminToken } from '../admin/rig.js'
 
-interface Run {
-  out: string
-  err: string
-  code: number
-}
-
 type Env = Record<string, string>
 
-async function run(args: readonly string[], env: Env = {}): Promise<Run> {
-  const seen: Run = { out: '', err: '', code: 0 }
-  const io = {
-    out: async (text: string) => {
-      seen.out += text
-    },
-    err: (text: string) => {
-      seen.err += text
-    },
-    exit: (code: number) => {
-      seen.code = code
-    },
-  }
-  await escalationsCommand(io, env).parseAsync([...args], { from: 'user' })
-  return seen
-}
+const run = (args: readonly string[], env: Env = {}) => runCommand((io) => escalationsCommand(io, env), args)
 
 /** What in a text could drive a terminal, line feeds apart. */
 function driving(text: string): string[] {

@@ -162,6 +162,7 @@ describe('a governed function', () => {
 
   it('refuses arguments and results that JSON does not carry', async () => {
     await using rig = new FunctionsRig()
+    await rig.pipeline.ready()
     const run = governed(rig.pipeline, refund, () => ({ amount: Number.NaN }))
     expect(await errorOf(run({ amount: Number.NaN }))).to.have.property('code', 'non_finite_number')
     expect(rig.records()).to.have.length(0)

@@ -1,8 +1,8 @@
 import { definePlugin, type PluginContext, type Stage, token } from '@svc/core'
 import { buildPipeline, Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
+import { fakeContext } from 'svc-sdk/testing'
 import { z } from 'zod'
-import { makeContext } from '../../support/context.js'
 
 const service = token<string>('test service')
 const other = token<string>('another service')
@@ -52,7 +52,7 @@ describe('services of stages', () => {
       sha256: null,
       warnings: [],
     }
-    buildPipeline(policy, makeContext(), () => Promise.reject(new Error('nothing is sent')))
+    buildPipeline(policy, fakeContext('/'), () => Promise.reject(new Error('nothing is sent')))
     expect(contexts[0]?.service?.(service)).to.equal('value')
     expect(contexts[0]?.service?.(other)).to.equal(undefined)
   })

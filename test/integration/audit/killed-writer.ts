@@ -84,7 +84,7 @@ function uploadingTo(apiBaseUrl: string) {
   const metadata = { tenant: 'acme', environment: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
   return {
     checkpoints: { intervalMs: 20 },
-    presign: { apiBaseUrl, auditKey: 'Bearer k', ...metadata, intervalMs: 20, timeoutMs: 5_000 },
+    presign: { apiBaseUrl, auditKey: 'Bearer k', ...metadata, intervalMs: 20, timeoutMs: 20_000 },
   }
 }
 

@@ -20,8 +20,18 @@ export interface LogFilter {
   spanId?: string
   /** The agent reference, or the node id. */
   agent?: string
-  /** Maximum number of records. */
+  /** A user, a user's id or a client's id. */
+  principal?: string
+  /** A code of the error table. */
+  error?: string
+  /** Id of an escalation. */
+  escalation?: string
+  /** `policy_sha256`, or its first digits. */
+  policy?: string
+  /** Maximum number of records, the first ones. */
   limit?: number
+  /** Maximum number of records, the last ones. */
+  last?: number
 }
 
 export interface CompiledFilter {
@@ -50,6 +60,10 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
       equals(filter.status, record.status) &&
       equals(filter.traceId, record.trace_id) &&
       equals(filter.spanId, record.span_id) &&
+      equals(filter.error, record.error) &&
+      equals(filter.escalation, record.escalation_id) &&
+      (filter.policy === undefined || record.policy_sha256?.startsWith(filter.policy) === true) &&
+      (filter.principal === undefined || isPrincipal(filter.principal, record.principal)) &&
       (filter.agent === undefined || record.agentRef === filter.agent || record.nodeId === filter.agent),
   }
 }
@@ -66,7 +80,12 @@ function parseBound(text: string | undefined, name: string): { day: string; ms: 
   return { day, ms: Date.parse(instant) }
 }
 
-function equals(wanted: string | undefined, actual: string): boolean {
+function isPrincipal(wanted: string, principal: SignedEnvelope['principal']): boolean {
+  const { user, user_id, client_id } = principal ?? {}
+  return [user, user_id, client_id].includes(wanted)
+}
+
+function equals(wanted: string | undefined, actual: string | undefined): boolean {
   return wanted === undefined || wanted === actual
 }
 

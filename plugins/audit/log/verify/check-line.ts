@@ -51,28 +51,30 @@ export function checkLine(bytes: Uint8Array, context: LineContext, leaf: number 
   if (text === undefined) return { failure: { kind: 'not_json', message: 'not UTF-8' } }
   const record = parseJsonObject(text)
   if (record === undefined) return { failure: { kind: 'not_json', message: 'not a JSON object' } }
-  return { record, failure: checkSigned(bytes, text, record, { ...context, leaf }) }
+  return { record, failure: checkSigned({ bytes, text, stored: record, leaf }, context) }
 }
 
-function checkSigned(
-  bytes: Uint8Array,
-  text: string,
-  stored: Record<string, unknown>,
-  context: LineContext & { readonly leaf: number | undefined },
-): LineFailure | undefined {
+interface ParsedLine {
+  readonly bytes: Uint8Array
+  readonly text: string
+  readonly stored: Record<string, unknown>
+  readonly leaf: number | undefined
+}
+
+function checkSigned(line: ParsedLine, context: LineContext): LineFailure | undefined {
+  const { bytes, text, stored, leaf } = line
   const signed = cutSignature(bytes, stored)
-  if (
-    signed !== undefined &&
-    checkSignature(signed.message, signed.sig, stored['key_id'], context) === undefined
-  ) {
-    return checkPlace(stored, context)
+  if (signed !== undefined) {
+    const failure = checkSignature(signed.message, signed.sig, stored['key_id'], context.keys, leaf)
+    if (failure === undefined) return checkPlace(stored, context)
   }
   const { sig, ...record } = stored
   if (typeof sig !== 'string') return { kind: 'bad_signature', message: 'no signature' }
   const message = signedMessage(record, sig, text)
   if (message === undefined)
     return { kind: 'not_canonical', message: 'not the canonical JSON of itself (RFC 8785)' }
-  return checkSignature(Buffer.from(message), sig, record['key_id'], context) ?? checkPlace(record, context)
+  const failure = checkSignature(Buffer.from(message), sig, record['key_id'], context.keys, leaf)
+  return failure ?? checkPlace(record, context)
 }
 
 /**
@@ -121,7 +123,8 @@ function checkSignature(
   message: Uint8Array,
   sig: string,
   keyId: unknown,
-  { keys, leaf }: { readonly keys: TrustedKeys; readonly leaf: number | undefined },
+  keys: TrustedKeys,
+  leaf: number | undefined,
 ): LineFailure | undefined {
   const signature = signatureBytes(sig)
   if (signature === undefined) return { kind: 'bad_signature', message: 'sig is not ed25519:<base64>' }

@@ -105,10 +105,14 @@ export class DayChecks {
     if (sizes.has(day)) known.lines = countLines(join(dir, dailyLog(day)), 0, end)
   }
 
+  /** A rightly signed line of the journal states the removal of the days. */
+  stateRemovals(days: Iterable<string>): void {
+    for (const day of days) this.#day(day).removed = true
+  }
+
   remove({ day, at, lines }: LineOf<'remove'>, line: number, retentionDays: number | undefined): void {
     const { findings } = this.#parts
     const known = this.#day(day)
-    known.removed = true
     if (known.lines !== lines && !this.#isIncomplete) {
       const message = `it states ${lines} records of ${day}, ${known.lines} were sealed`
       findings.fail({ file: JOURNAL_FILE, line, kind: 'bad_journal', message })

@@ -64,6 +64,7 @@ export function scanChunk(fd: number, chunk: Chunk, context: ScanContext): Chunk
   const hashes = range === undefined ? new HashList() : new LeafRange(range.leaf)
   const sequences = new RunCollector()
   const failures: IndexedFailure[] = []
+  const lineContext = { keys: context.keys, logId: context.logId, day: chunk.day }
   let namesLog = false
   let tornBytes = 0
   let count = 0
@@ -77,7 +78,7 @@ export function scanChunk(fd: number, chunk: Chunk, context: ScanContext): Chunk
     }
     if (chunk.judged) {
       const leaf = range === undefined ? chunk.leaf : range.leaf + count
-      const { failure, record } = checkLine(bytes, { ...context, day: chunk.day }, leaf)
+      const { failure, record } = checkLine(bytes, lineContext, leaf)
       namesLog ||= record?.['log_id'] !== undefined
       const isOwn = context.logId !== undefined && record?.['log_id'] === context.logId
       const fault = isOwn ? sequences.addRecord(record) : undefined

@@ -132,6 +132,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
     const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
     const checkpoints = new CheckpointCheck({ walk, keys, judged, against, retentionDays, findings })
+    days.stateRemovals(facts.removals.keys())
     const covers = new Covers(dir, facts.removals, findings)
     const scan = { dir, pool, keys, judged, journalSize, sizes }
     const size = await checkLog(scan, { findings, facts, covers, checkpoints, days, onBytes })

@@ -192,6 +192,28 @@ describe('verifyLog', () => {
     })
   }
 
+  it('accepts a log without a journal only when told to, and never where records name a log', async () => {
+    const appender = appenderIn(dir.path, { config: { checkpoints: false } })
+    for (let i = 0; i < 3; i++) await appender.append(envelope())
+    await appender.close()
+    expect(found(await verifyLog(dir.path, { keys }))).to.deep.equal(['audit.journal:0: missing_file'])
+    const accepted = await verifyLog(dir.path, { keys, allowUnsealed: true })
+    expect(accepted).to.include({ verdict: 'intact', verified: 3, sealed: 0, unsealed: 3 })
+    edit((text) => text.replace('acme', 'evil'))
+    expect(found(await verifyLog(dir.path, { keys, allowUnsealed: true }))).to.deep.equal([
+      `${file}:1: bad_signature`,
+    ])
+    const sibling = join(dir.path, 'sibling')
+    mkdirSync(sibling)
+    const sealed = appenderIn(sibling)
+    await sealed.append(envelope())
+    await sealed.close()
+    edit((text) => text.replace('evil', 'acme') + readFileSync(join(sibling, file), 'utf8'))
+    expect(found(await verifyLog(dir.path, { keys, allowUnsealed: true }))).to.deep.equal([
+      'audit.journal:0: missing_file',
+    ])
+  })
+
   it('keeps the first thousand failures and counts all', async () => {
     writeFileSync(path(), 'x\n'.repeat(1_500))
     let told = 0
