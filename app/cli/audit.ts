@@ -4,6 +4,7 @@ import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats } from './audit-actions.js'
 import { fork, resume } from './audit-directory.js'
+import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
 import {
   type CheckProofArguments,
   type ConsistencyArguments,
@@ -83,6 +84,19 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .command('fork <dir>')
     .description('set a log aside, and let the next writer begin one that names it as its parent')
     .action((dir: string) => guarded(io, 'fork', () => fork(dir, io), FAILED))
+
+  audit
+    .command('fetch <source> <dir>')
+    .description('restore an uploaded log from a control plane (URL) or a bucket (s3://BUCKET[/PREFIX])')
+    .option('--log <id>', 'the id of the log, where the client has several')
+    .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
+    .option('--tenant <tenant>', 'the owner of the upload: its tenant')
+    .option('--environment <name>', 'its environment')
+    .option('--client-name <name>', 'its client')
+    .option('--client-version <version>', 'the version of the client')
+    .action((source: string, dir: string, options: FetchArguments) =>
+      guarded(io, 'fetch', () => fetchUploaded(source, dir, options, io)),
+    )
 
   filtered(audit.command('show <dir>'))
     .description('print records')

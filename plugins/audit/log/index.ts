@@ -1,5 +1,7 @@
 // The audit log as a library: writing, sealing, verifying, proving, reading and uploading it. Loads no policy schema.
 
+export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
+export { ControlPlaneSource, type ObjectSource } from './fetch/object-source.js'
 export type { FileSystem } from './files/file-system.js'
 export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export {
@@ -14,6 +16,7 @@ export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-sig
 export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
 export {
   checkConsistency,
+  fetchLog,
   logStats,
   proveRecord,
   proveRecords,

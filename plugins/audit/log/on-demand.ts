@@ -4,6 +4,7 @@ type Verify = typeof import('./verify/verify-log.js')
 type Prove = typeof import('./prove/prove.js')
 type Consistency = typeof import('./prove/consistency.js')
 type Vkeys = typeof import('./prove/vkeys.js')
+type Fetch = typeof import('./fetch/fetch-log.js')
 type Keys = typeof import('./keys/read-keys.js')
 type Stats = typeof import('./read/log-stats.js')
 
@@ -30,3 +31,6 @@ export const readKeys: Keys['readKeys'] = async (...given) =>
 
 export const logStats: Stats['logStats'] = async (...given) =>
   (await import('./read/log-stats.js')).logStats(...given)
+
+export const fetchLog: Fetch['fetchLog'] = async (...given) =>
+  (await import('./fetch/fetch-log.js')).fetchLog(...given)

@@ -1,14 +1,11 @@
 import { truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { bind, denied, type Notice, tokens } from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
+import { type Notice, type Notices, tokens } from '@svc/core'
 import { auditPlugin, auditSchema } from '@svc/plugin-audit'
 import { LogNotices } from '@svc/plugin-audit/internal/log-notices'
 import { AuditError, type UploadStatus } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
-import { makeContext } from '../../support/context.js'
-import { keepingLogger } from '../../support/logger.js'
+import { StageRig } from '../../support/stage-rig.js'
 import { append } from './log/seal/rig.js'
 import { appenderIn, DAY, fixedClock, signer } from './log/writer/records.js'
 import { temporaryDir } from './temporary.js'
@@ -72,28 +69,22 @@ describe('notices of the log', () => {
     await appender.close()
   }
 
-  function stage() {
-    const context = makeContext()
-    bind(context.container, tokens.Signer, { useValue: signer })
-    bind(context.container, tokens.Clock, { useValue: fixedClock() })
-    bind(context.container, tokens.Logger, { useValue: keepingLogger() })
-    bind(context.container, tokens.Ids, {
-      useValue: { traceId: () => '1'.repeat(32), spanId: () => '2'.repeat(16) },
-    })
-    bind(context.container, tokens.Meter, { useValue: { count: () => undefined } })
-    bind(context.container, tokens.Notices, { useValue: port })
-    const config = auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '1', dir: dir.path, intent: 'off' })
-    return new Pipeline([{ name: 'audit', stage: createStage(auditPlugin, config, context) }], async () =>
-      denied('INTERNAL', 'not called'),
-    )
+  function rigOf(): StageRig {
+    const rig = new StageRig()
+    rig.bind(tokens.Signer, signer)
+    rig.bind(tokens.Clock, fixedClock())
+    rig.bind<Notices>(tokens.Notices, port)
+    return rig
   }
+
+  const config = () =>
+    auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '1', dir: dir.path, intent: 'off' })
 
   it('tell that sealed bytes are missing, when the log is opened', async () => {
     await sealedLog()
     truncateSync(join(dir.path, `audit-${DAY}.ndjson`), 10)
-    const audit = stage()
-    await audit.start()
-    await audit.stop()
+    await using rig = rigOf()
+    await rig.start(auditPlugin, config())
     expect(sent.map(({ type }) => type)).to.deep.equal(['audit.tampered'])
     expect(sent[0]?.data['message']).to.include(`the log of ${DAY} was changed after it was sealed`)
   })
@@ -101,13 +92,9 @@ describe('notices of the log', () => {
   it('tell that a log cannot be continued', async () => {
     await sealedLog()
     truncateSync(join(dir.path, 'audit.journal'), 10)
-    const audit = stage()
-    const failure = await audit.start().then(
-      () => undefined,
-      (error: unknown) => error,
-    )
-    expect(failure).to.be.an('error')
-    await audit.stop()
+    await using rig = rigOf()
+    const failure = await rig.start(auditPlugin, config()).catch((error: unknown) => error)
+    expect(failure).to.have.property('code', 'log_unlinked')
     expect(sent.map(({ type }) => type)).to.deep.equal(['audit.tampered'])
   })
 })
