@@ -14,6 +14,7 @@ import {
   prove,
   vkey,
 } from './audit-proofs.js'
+import { checkReportFile, type ReportArguments, report } from './audit-report.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { type CliIo, processIo } from './io.js'
@@ -96,6 +97,26 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--client-version <version>', 'the version of the client')
     .action((source: string, dir: string, options: FetchArguments) =>
       guarded(io, 'fetch', () => fetchUploaded(source, dir, options, io)),
+    )
+
+  audit
+    .command('report <dir>')
+    .description('write a signed report on a range of days, as JSON and as a page; exit codes as verify')
+    .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
+    .requiredOption('--to <day>', 'the last day')
+    .requiredOption('--sign-with <file>', 'the signing key of the one who reports')
+    .option('--keys <file>', 'the public keys that verification trusts')
+    .option('--against <checkpoint>', 'a file with a checkpoint kept elsewhere')
+    .option('--policy <file>', "the writer's policy, whose holds are reported")
+    .option('--out <name>', 'names of the files, without .json and .html')
+    .action((dir: string, options: ReportArguments) => guarded(io, 'report', () => report(dir, options, io)))
+
+  audit
+    .command('check-report <file>')
+    .description('check the signature of a report')
+    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .action((file: string, options: { keys: string }) =>
+      guarded(io, 'check-report', () => checkReportFile(file, options, io), NOT_PROVEN),
     )
 
   filtered(audit.command('show <dir>'))

@@ -15,6 +15,7 @@ export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
 export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
 export {
+  auditReport,
   checkConsistency,
   fetchLog,
   logStats,
@@ -33,6 +34,9 @@ export type { LogStats, ToolStats } from './read/log-stats.js'
 export { toOcsf } from './read/ocsf.js'
 export { type FollowOptions, followLog, type ReadOptions, readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
+export type { AuditReport, AuditReportOptions } from './report/audit-report.js'
+export { reportPage } from './report/report-html.js'
+export { checkReport, signReport } from './report/signed-report.js'
 export type { Hold } from './seal/hold.js'
 export type { SealingStatus } from './seal/sealer.js'
 export { UploadError } from './upload/error.js'

@@ -5,6 +5,7 @@ type Prove = typeof import('./prove/prove.js')
 type Consistency = typeof import('./prove/consistency.js')
 type Vkeys = typeof import('./prove/vkeys.js')
 type Fetch = typeof import('./fetch/fetch-log.js')
+type Report = typeof import('./report/audit-report.js')
 type Keys = typeof import('./keys/read-keys.js')
 type Stats = typeof import('./read/log-stats.js')
 
@@ -34,3 +35,6 @@ export const logStats: Stats['logStats'] = async (...given) =>
 
 export const fetchLog: Fetch['fetchLog'] = async (...given) =>
   (await import('./fetch/fetch-log.js')).fetchLog(...given)
+
+export const auditReport: Report['auditReport'] = async (...given) =>
+  (await import('./report/audit-report.js')).auditReport(...given)
