@@ -45,6 +45,8 @@ export {
   SvcAppender,
   signReport,
   type Tampering,
+  type TraceNode,
+  traceTree,
   UploadError,
   type UploadStatus,
   type VerifyFailure,

@@ -16,6 +16,7 @@ import {
 } from './audit-proofs.js'
 import { checkReportFile, type ReportArguments, report } from './audit-report.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
+import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { type CliIo, processIo } from './io.js'
 
@@ -119,15 +120,20 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded(io, 'check-report', () => checkReportFile(file, options, io), NOT_PROVEN),
     )
 
-  filtered(audit.command('show <dir>'))
+  filtered(audit.command('show <dirs...>'))
     .description('print records')
+    .option('--trace <id>', 'print the calls of this trace as a tree, of all the logs that are named')
     .option('--limit <n>', 'at most so many records, the first ones', count)
     .option('--last <n>', 'at most so many records, the last ones', count)
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
     .option('--follow', 'go on with what is appended, until interrupted')
-    .action((dir: string, options: ShowOptions) => guarded(io, 'show', () => show(dir, options, io)))
+    .action((dirs: string[], { trace, ...options }: ShowOptions & { trace?: string }) =>
+      guarded(io, 'show', () =>
+        trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io),
+      ),
+    )
 
   filtered(audit.command('stats <dir>'))
     .description('calls, denials by reason, latency percentiles per tool')
@@ -136,6 +142,15 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded(io, 'stats', () => stats(dir, options, io)),
     )
   return audit
+}
+
+async function showOne(
+  [dir = '', ...more]: readonly string[],
+  options: ShowOptions,
+  io: CliIo,
+): Promise<void> {
+  if (more.length > 0) throw new AuditError('read_failed', 'several logs are read only with --trace')
+  await show(dir, options, io)
 }
 
 function filtered(command: Command): Command {

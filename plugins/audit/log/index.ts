@@ -22,6 +22,7 @@ export {
   proveRecord,
   proveRecords,
   readKeys,
+  traceTree,
   verifyLog,
   vkeysOfLog,
 } from './on-demand.js'
@@ -34,6 +35,7 @@ export type { LogStats, ToolStats } from './read/log-stats.js'
 export { toOcsf } from './read/ocsf.js'
 export { type FollowOptions, followLog, type ReadOptions, readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
+export type { TraceNode } from './read/trace-tree.js'
 export type { AuditReport, AuditReportOptions } from './report/audit-report.js'
 export { reportPage } from './report/report-html.js'
 export { checkReport, signReport } from './report/signed-report.js'

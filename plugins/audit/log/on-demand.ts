@@ -5,6 +5,7 @@ type Prove = typeof import('./prove/prove.js')
 type Consistency = typeof import('./prove/consistency.js')
 type Vkeys = typeof import('./prove/vkeys.js')
 type Fetch = typeof import('./fetch/fetch-log.js')
+type Trace = typeof import('./read/trace-tree.js')
 type Report = typeof import('./report/audit-report.js')
 type Keys = typeof import('./keys/read-keys.js')
 type Stats = typeof import('./read/log-stats.js')
@@ -38,3 +39,6 @@ export const fetchLog: Fetch['fetchLog'] = async (...given) =>
 
 export const auditReport: Report['auditReport'] = async (...given) =>
   (await import('./report/audit-report.js')).auditReport(...given)
+
+export const traceTree: Trace['traceTree'] = async (...given) =>
+  (await import('./read/trace-tree.js')).traceTree(...given)
