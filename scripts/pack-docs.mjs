@@ -25,8 +25,10 @@ if (!process.argv.includes('--remove')) {
 /** Writes a manifest and a compiler configuration that do not need the workspace around the example. */
 function standAlone(folder) {
   const { devDependencies: tools } = readJson('package.json')
-  const devDependencies = Object.fromEntries(['@types/node', 'typescript'].map((name) => [name, tools[name]]))
-  const manifest = { ...readJson(join(folder, 'package.json')), devDependencies }
+  // What this workspace's own tests import is no export of the copy.
+  const { exports: _exports, devDependencies: owned, ...rest } = readJson(join(folder, 'package.json'))
+  const needed = Object.fromEntries(['@types/node', 'typescript'].map((name) => [name, tools[name]]))
+  const manifest = { ...rest, devDependencies: { ...owned, ...needed } }
   const { compilerOptions } = readJson('tsconfig.base.json')
   const { extends: _base, references: _references, ...own } = readJson(join(folder, 'tsconfig.json'))
   const compiler = { ...own, compilerOptions: { ...compilerOptions, ...own.compilerOptions } }

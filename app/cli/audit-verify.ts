@@ -106,7 +106,7 @@ function progressBar(io: CliIo) {
   const { progress } = io
   if (progress === undefined) return undefined
   const began = performance.now()
-  let shown = began
+  let shown = Number.NEGATIVE_INFINITY
   return {
     show({ bytes, totalBytes }: VerifyProgress): void {
       const now = performance.now()

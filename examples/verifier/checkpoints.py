@@ -3,7 +3,7 @@
 import re
 from hashlib import sha256
 
-from journal import ORIGIN
+from journal_lines import ORIGIN
 from keys import has_signed, strict_base64
 
 SIGNATURE = re.compile(r"— ([^\s+]+) (\S+)")

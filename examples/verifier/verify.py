@@ -8,34 +8,27 @@ import argparse
 import datetime
 import json
 import os
-import re
-import stat
 import sys
 from hashlib import sha256
 
 import checkpoints
 import journal
 from days import Day, daily
+from files import CHECKPOINTS, DAILY, CannotJudge, Files
+from journal_lines import ORIGIN
 from keys import key_id, read_keys, strict_base64
 from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
-
-DAILY = re.compile(r"audit-(\d{4}-\d\d-\d\d)\.ndjson", re.ASCII)
-CHECKPOINTS = re.compile(r"audit-(\d{4}-\d\d-\d\d)\.checkpoint", re.ASCII)
-
 
 def days_between(earlier, later):
     date = datetime.date.fromisoformat
     return (date(later) - date(earlier)).days
 
 
-class CannotJudge(Exception):
-    """Nothing can be said about the log."""
-
-
 class Verification:
     def __init__(self, folder, options):
         self.folder, self.options = folder, options
+        self.files = None
         self.findings = []
         self.days = {}
         self.covers = {}
@@ -51,12 +44,13 @@ class Verification:
         self.findings.append({"file": file, "line": line, "kind": kind})
 
     def run(self):
-        names = self.inventory()
+        self.files = Files(self.folder)
+        names = self.files.names
         given = read_keys(self.options.keys) if self.options.keys else self.own_keys()
         if not given:
             raise CannotJudge("no public key is known")
         has_journal = journal.NAME in names
-        data = self.read(journal.NAME) if has_journal else b""
+        data = self.files.read(journal.NAME) if has_journal else b""
         genesis, log_id, found, removals = journal.read_facts(data, given)
         if self.options.keys:
             found = found.only({key_id(key) for key in given})
@@ -64,7 +58,7 @@ class Verification:
         short = log_id[:16] if log_id else None
         for name in names:
             if match := DAILY.fullmatch(name):
-                self.days[match[1]] = Day(match[1], self.read(name), found, short)
+                self.days[match[1]] = Day(match[1], self.files.read(name), found, short)
         notes_days = sorted(match[1] for name in names if (match := CHECKPOINTS.fullmatch(name)))
         if has_journal:
             size = self.check_tree(data, notes_days)
@@ -78,36 +72,9 @@ class Verification:
             if not self.options.allow_unsealed or notes_days or names_log:
                 self.report(journal.NAME, 0, "missing_file")
 
-    def inventory(self):
-        try:
-            names = sorted(os.listdir(self.folder))
-        except OSError as error:
-            raise CannotJudge(str(error)) from error
-        ours = [name for name in names if DAILY.fullmatch(name) or CHECKPOINTS.fullmatch(name) or name == journal.NAME]
-        if journal.NAME not in names and self.is_old(names):
-            raise CannotJudge("the log has the old format with checkpoints of each day")
-        for name in ours:
-            if not stat.S_ISREG(os.lstat(os.path.join(self.folder, name)).st_mode):
-                raise CannotJudge(f"{name} is not a regular file")
-        if not ours:
-            raise CannotJudge("there is no log")
-        if not any(CHECKPOINTS.fullmatch(name) or os.path.getsize(os.path.join(self.folder, name)) for name in ours):
-            raise CannotJudge("there are no records")
-        return ours
-
-    def is_old(self, names):
-        if "audit-removed.notes" in names or any(re.fullmatch(r"audit-[\d-]{10}\.tree", name) for name in names):
-            return True
-        first = next((name for name in names if CHECKPOINTS.fullmatch(name)), None)
-        return first is not None and re.match(rb"svc-audit/[^\n/]+/\d{4}-", self.read(first)) is not None
-
     def own_keys(self):
         path = os.path.join(self.folder, "public-keys")
         return read_keys(path) if os.path.exists(path) else []
-
-    def read(self, name):
-        with open(os.path.join(self.folder, name), "rb") as file:
-            return file.read()
 
     def check_tree(self, data, notes_days):
         self.tree = TreeCheck(stored_leaves(self.folder))
@@ -138,14 +105,14 @@ class Verification:
     def origin_of_checkpoints(self, days):
         if not days:
             return ""
-        first = self.read(f"audit-{days[-1]}.checkpoint").split(b"\n", 1)[0].decode("utf-8", "replace")
-        return first if journal.ORIGIN.fullmatch(first) else ""
+        first = self.files.read(f"audit-{days[-1]}.checkpoint").split(b"\n", 1)[0].decode("utf-8", "replace")
+        return first if ORIGIN.fullmatch(first) else ""
 
     def read_notes(self, days, origin):
         notes = []
         for day in days:
             file = f"audit-{day}.checkpoint"
-            for piece in checkpoints.pieces(self.read(file), origin):
+            for piece in checkpoints.pieces(self.files.read(file), origin):
                 if piece["torn"]:
                     continue
                 if piece["note"] is None or piece["note"]["origin"] != origin:
@@ -314,7 +281,7 @@ class Verification:
         name = f"audit-{day}.cover"
         kind = "missing_file"
         if os.path.exists(os.path.join(self.folder, name)):
-            data = self.read(name)
+            data = self.files.read(name)
             if sha256(data).digest() == strict_base64(self.removals[day][1]["cover"]):
                 return data
             kind = "bad_cover"

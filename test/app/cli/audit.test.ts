@@ -234,6 +234,7 @@ describe('svc audit', () => {
         progress: (line: string) => void shown.push(line),
       }
       await auditCommand(io).parseAsync(['verify', dir.path, '--json'], { from: 'user' })
+      expect(shown).to.not.have.length(0)
       for (const line of shown) expect(line).to.match(/ % {2}\d+ MB {2}\d+ MB\/s {2}(\d+:)?\d+:\d\d left$/)
     })
 

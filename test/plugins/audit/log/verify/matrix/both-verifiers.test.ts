@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { publicKeyLine } from '@svc/plugin-audit/internal/log/keys/public-key'
-import { LocalDevSigner, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
+import { LocalDevSigner, resumeLog, verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { Chance } from '../../../../../support/chance.js'
 import { appenderIn, envelope, fixedClock, signer } from '../../writer/records.js'
@@ -54,6 +54,30 @@ describe('both verifiers on a log of the writer', function () {
     expect(report.failures).to.deep.equal([])
     expect(report.removedDays).to.deep.equal(['2026-11-18', '2026-11-19'])
     expect(verifyInPython([jobOf(dir)])[0]).to.include({ verdict: 'intact' })
+  })
+
+  it('find the fault that the writer states where sealed records were cut off, and what was sealed after it', async () => {
+    const dir = join(root, 'faulty')
+    cpSync(join(root, 'log'), dir, { recursive: true })
+    const file = join(dir, 'audit-2026-11-21.ndjson')
+    const lines = readFileSync(file, 'utf8').split('\n')
+    writeFileSync(file, `${lines.slice(0, 5).join('\n')}\n`)
+    // It is a copy; the original is not written again.
+    await resumeLog(dir)
+    const clock = fixedClock('2026-11-21T13:00:00Z')
+    const appender = appenderIn(dir, {
+      config: { retentionDays: 1 },
+      clock,
+      signer: next,
+      onAsyncError: () => undefined,
+    })
+    for (let i = 0; i < 3; i++) await appender.append(envelope({ ts: '2026-11-21T13:00:00Z' }))
+    await appender.close()
+    const report = await verifyLog(dir, { keys })
+    expect(Object.keys(report.failureCounts).sort()).to.deep.equal(['deleted', 'fault'])
+    expect(report.failures.find(({ kind }) => kind === 'deleted')?.message).to.match(/^4 records are missing/)
+    const [python] = verifyInPython([jobOf(dir)])
+    expect(listed(python!.failures)).to.deep.equal(listed(report.failures))
   })
 
   it('find the same wherever a byte is changed', async () => {

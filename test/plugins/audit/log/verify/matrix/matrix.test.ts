@@ -20,8 +20,14 @@ import { journalManipulations } from './journal-manipulations.js'
 import type { Manipulation } from './manipulation.js'
 import { type PythonVerdict, verifyInPython } from './python.js'
 import { recordManipulations } from './record-manipulations.js'
+import { sealingManipulations } from './sealing-manipulations.js'
 
-const manipulations = [...recordManipulations, ...journalManipulations, ...checkpointManipulations]
+const manipulations = [
+  ...recordManipulations,
+  ...sealingManipulations,
+  ...journalManipulations,
+  ...checkpointManipulations,
+]
 const PAIRS = 60
 
 interface Judged {
