@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
 import { type Answer, type ListeningServer, listen, type Request } from './http.js'
-import type { KeyOwner, KeyRing } from './key-file.js'
+import type { KeyGrant, KeyRing } from './key-file.js'
 import { judgeDownload, judgeListing } from './read-request.js'
 import type { Store } from './store.js'
 import { judgeUpload } from './upload-request.js'
@@ -21,7 +21,7 @@ const statuses = {
 } as const
 
 interface ServerParts {
-  readonly keys: Pick<KeyRing, 'ownerOf'>
+  readonly keys: Pick<KeyRing, 'grantOf'>
   readonly store: Pick<Store, 'presign' | 'presignDownload' | 'list'>
   readonly logger: Logger
 }
@@ -31,15 +31,19 @@ type Judged =
   | { readonly verdict: 'ok'; answer(): Promise<object> }
   | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
 
-type Judge = (body: unknown, owner: KeyOwner, store: ServerParts['store']) => Judged
+type Judge = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Judged
 
 const judges: Readonly<Record<string, Judge>> = {
-  '/api/auth/validate-key': (_, owner) => ({ verdict: 'ok', answer: async () => owner }),
-  '/api/svc/upload-url': (body, owner, store) =>
-    permitted(judgeUpload(body, owner), (request) => store.presign(request)),
-  '/api/svc/download-url': (body, owner, store) =>
-    permitted(judgeDownload(body, owner), ({ key }) => store.presignDownload(key)),
-  '/api/svc/objects': (body, owner, store) =>
+  '/api/auth/validate-key': (_, { owner }) => ({ verdict: 'ok', answer: async () => owner }),
+  '/api/svc/upload-url': (body, { owner, access }, store) =>
+    access === 'write'
+      ? permitted(judgeUpload(body, owner), (request) => store.presign(request))
+      : { verdict: 'forbidden', why: 'this API key may not upload' },
+  '/api/svc/download-url': (body, { owner, access }, store) =>
+    access === 'read'
+      ? permitted(judgeDownload(body, owner), ({ key }) => store.presignDownload(key))
+      : { verdict: 'forbidden', why: 'this API key may not download; add-key --read makes one that may' },
+  '/api/svc/objects': (body, { owner }, store) =>
     permitted(judgeListing(body, owner), (request) => store.list(request)),
 }
 
@@ -80,8 +84,8 @@ async function answerTo(
   if (method !== 'POST') {
     return refuse('METHOD_NOT_ALLOWED', 'The only method here is POST.', traceId, { allow: 'POST' })
   }
-  const owner = ownerOf(keys, authorization)
-  if (owner === undefined) {
+  const grant = grantOf(keys, authorization)
+  if (grant === undefined) {
     logger.warn({ trace_id: traceId, path }, 'refused a key')
     return refuse(
       'UNAUTHENTICATED',
@@ -97,7 +101,8 @@ async function answerTo(
   } catch (fault) {
     return refuse('BAD_REQUEST', `The body is not JSON: ${messageOf(fault)}`, traceId)
   }
-  const judged = judge(value, owner, store)
+  const { owner } = grant
+  const judged = judge(value, grant, store)
   if (judged.verdict !== 'ok') {
     logger.warn({ trace_id: traceId, path, tenant: owner.tenant, reason: judged.why }, 'refused a request')
     return refuse(judged.verdict === 'bad' ? 'BAD_REQUEST' : 'FORBIDDEN', judged.why, traceId)
@@ -110,9 +115,9 @@ async function answerTo(
   }
 }
 
-function ownerOf(keys: Pick<KeyRing, 'ownerOf'>, header: string | undefined): KeyOwner | undefined {
+function grantOf(keys: Pick<KeyRing, 'grantOf'>, header: string | undefined): KeyGrant | undefined {
   const [, key] = /^bearer +([\x21-\x7e]{1,4096})$/i.exec(header ?? '') ?? []
-  return key === undefined ? undefined : keys.ownerOf(key)
+  return key === undefined ? undefined : keys.grantOf(key)
 }
 
 function refuse(

@@ -13,6 +13,7 @@ describe('svc-control-plane', () => {
   let bucket: Bucket
   let plane: TestControlPlane
   let key: string
+  let readKey: string
 
   before(async function () {
     this.timeout(60_000)
@@ -20,6 +21,7 @@ describe('svc-control-plane', () => {
     keys = join(home, 'keys.json')
     bucket = await startBucket()
     key = addKey(keys)
+    readKey = addKey(keys, undefined, '--read')
     plane = await startControlPlane(bucket, keys)
   })
   after(async () => {
@@ -205,6 +207,11 @@ describe('svc-control-plane', () => {
       return body['objects'] as { key: string; contentLength: number; checksumSha256?: string }[]
     }
 
+    it('gives no upload URL to a key that reads', async () => {
+      const { status } = await post('/api/svc/upload-url', upload(), `Bearer ${readKey}`)
+      expect(status).to.equal(403)
+    })
+
     it('lists the objects of a prefix, after a key, and with their checksums', async () => {
       const objects = await list()
       expect(objects.map(({ contentLength }) => contentLength)).to.deep.equal([2, 2, 2])
@@ -219,7 +226,9 @@ describe('svc-control-plane', () => {
 
     it('gives a URL to get one object', async () => {
       const [, second] = await list()
-      const { body } = await post('/api/svc/download-url', { ...metadata, key: second?.key })
+      const asked = { ...metadata, key: second?.key }
+      expect((await post('/api/svc/download-url', asked)).status).to.equal(403)
+      const { body } = await post('/api/svc/download-url', asked, `Bearer ${readKey}`)
       expect(await (await fetch(String(body['url']))).text()).to.equal('b\n')
     })
 
@@ -233,7 +242,8 @@ describe('svc-control-plane', () => {
     ] as const) {
       it(`refuses ${title} on /api/svc/${path}`, async () => {
         const asked = path === 'objects' ? { prefix } : { key: `${prefix}x` }
-        const answer = await post(`/api/svc/${path}`, { ...metadata, ...asked, ...changes })
+        const request = { ...metadata, ...asked, ...changes }
+        const answer = await post(`/api/svc/${path}`, request, `Bearer ${readKey}`)
         expect(answer.status).to.equal(status)
       })
     }

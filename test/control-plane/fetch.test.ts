@@ -25,6 +25,7 @@ describe('svc audit fetch', function () {
   let plane: TestControlPlane
   let client: Owner
   let keyFile: string
+  let auditKey: string
   const saved = { ...process.env }
 
   before(async () => {
@@ -50,7 +51,8 @@ describe('svc audit fetch', function () {
     copy = join(home, `copy-${++serial}`)
     client = { ...owner, clientName: `edge-${serial}` }
     keyFile = join(home, `key-${serial}`)
-    writeFileSync(keyFile, addKey(join(home, 'keys.json'), client))
+    auditKey = `Bearer ${addKey(join(home, 'keys.json'), client)}`
+    writeFileSync(keyFile, addKey(join(home, 'keys.json'), client, '--read'))
   })
 
   function appenderIn(
@@ -58,7 +60,6 @@ describe('svc audit fetch', function () {
     clock = fixedClock('2026-10-01T12:00:00Z'),
     config: Partial<AppenderConfig> = {},
   ): SvcAppender {
-    const auditKey = `Bearer ${readFileSync(keyFile, 'utf8')}`
     const presign = { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 60_000 }
     return new SvcAppender({
       config: { dir: path, retentionDays: 10, presign, ...config },
@@ -186,6 +187,16 @@ describe('svc audit fetch', function () {
         .and.match(/^svc-sdk audit fetch: [^\n]*\n$/)
     })
   }
+
+  it('refuses the key that uploads, so that a gateway cannot read what it has uploaded', async () => {
+    const appender = appenderIn(dir)
+    await append(appender, 1, '2026-10-01')
+    await appender.close()
+    writeFileSync(keyFile, auditKey.slice('Bearer '.length))
+    const { code, err } = await fetchAll()
+    expect(code).to.equal(2)
+    expect(err).to.include('this API key may not download')
+  })
 
   it('refuses a directory that has files', async () => {
     copy = home

@@ -51,6 +51,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
   let home: string
   let bucket: Bucket
   let key: string
+  let readKey: string
   let plane: TestControlPlane
   let planeWithoutCredentials: TestControlPlane
 
@@ -59,6 +60,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
     const keys = join(home, 'keys.json')
     bucket = await startBucket()
     key = addKey(keys)
+    readKey = addKey(keys, undefined, '--read')
     plane = await startControlPlane(bucket, keys)
     const nothing = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_SHARED_CREDENTIALS_FILE: home }
     planeWithoutCredentials = await startControlPlane(
@@ -146,12 +148,12 @@ describe('@svc/control-plane/openapi.yaml', function () {
       expect(faults(requestBody, request)).to.deep.equal([])
       expect(faults(requestBody, { ...request, more: 1 })).to.not.deep.equal([])
       const answers = [
-        await post(path, request),
-        await post(path, { ...request, more: 1 }),
+        await post(path, request, readKey),
+        await post(path, { ...request, more: 1 }, readKey),
         await post(path, request, 'svck_wrong'),
-        await post(path, { ...request, tenant: 'globex' }),
+        await post(path, { ...request, tenant: 'globex' }, readKey),
         await post(path, 'x'.repeat(16_385)),
-        await post(path, request, key, planeWithoutCredentials),
+        await post(path, request, readKey, planeWithoutCredentials),
       ]
       for (const { status, value } of answers)
         expect(faults(responses[status], value), status).to.deep.equal([])
