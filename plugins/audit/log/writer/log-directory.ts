@@ -145,7 +145,7 @@ export class LogDirectory {
       logId = await this.#identify(lock)
       await lock.run(() => this.#firstSection(agentLogs))
       sealer = await this.#sealer(lock)
-      await this.#retain(lock, sealer)
+      await this.#retainAtOpen(lock, sealer)
     } catch (error) {
       await sealer?.close()
       await agentLogs.close()
@@ -240,6 +240,16 @@ export class LogDirectory {
     } catch (error) {
       sealer.release()
       throw error
+    }
+  }
+
+  /** Removal waits for the next daily check where other processes append to the journal all the time. */
+  async #retainAtOpen(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
+    try {
+      await this.#retain(lock, sealer)
+    } catch (error) {
+      if (!(error instanceof AuditError && error.code === 'journal_busy')) throw error
+      this.#parts.logger.warn({ err: error }, 'files past their retention are kept until the next check')
     }
   }
 
