@@ -22,6 +22,7 @@ interface AddKeyFlags {
   readonly environment: string
   readonly clientName: string
   readonly clientVersion: string
+  readonly read?: boolean
 }
 
 const maxExpirySec = 7 * 86_400
@@ -44,6 +45,7 @@ function commandNamed(name: string): Command {
     .requiredOption('--environment <name>', 'environment of the client, such as prod')
     .requiredOption('--client-name <name>', 'the client that uploads')
     .requiredOption('--client-version <version>', 'its version')
+    .option('--read', 'a key that may download, and not upload, for `svc audit fetch`')
     .showHelpAfterError(`(see ${name} add-key --help)`)
     .action(printNewKey)
   // Commander would require this command's required options of its subcommand too, so `serve` checks them.
@@ -64,8 +66,9 @@ function commandNamed(name: string): Command {
 }
 
 function printNewKey(flags: AddKeyFlags): void {
-  const { keys, tenant, environment: env, clientName, clientVersion } = flags
-  process.stdout.write(`${addKey(keys, { tenant, env, clientName, clientVersion }, new Date())}\n`)
+  const { keys, tenant, environment: env, clientName, clientVersion, read = false } = flags
+  const owner = { tenant, env, clientName, clientVersion }
+  process.stdout.write(`${addKey(keys, owner, new Date(), read ? 'read' : 'write')}\n`)
 }
 
 async function serve({ bucket, keys, expires, ...flags }: ServeFlags): Promise<void> {

@@ -5,4 +5,7 @@ export {
   type ControlPlaneOptions,
   startControlPlane,
 } from './control-plane.js'
-export { addKey, type KeyOwner } from './key-file.js'
+export { addKey, type KeyAccess, type KeyOwner } from './key-file.js'
+export { openStore } from './open-store.js'
+export type { Store, StoreOptions } from './store.js'
+export { foldersOf } from './upload-request.js'

@@ -18,12 +18,21 @@ const ownerSchema = z.strictObject({
 /** The client that a key belongs to: the answer of `/api/auth/validate-key`, and the folder it may upload to. */
 export type KeyOwner = z.output<typeof ownerSchema>
 
+/** `write`: may upload. `read`: may download. Either may list objects. */
+export type KeyAccess = 'write' | 'read'
+
+export interface KeyGrant {
+  readonly owner: KeyOwner
+  readonly access: KeyAccess
+}
+
 const fileSchema = z.strictObject({
   version: z.literal(1),
   keys: z.array(
     z.strictObject({
       sha256: z.string().regex(/^[0-9a-f]{64}$/, 'expected 64 lower-case hexadecimal digits'),
       createdAt: z.string(),
+      access: z.enum(['write', 'read']).default('write'),
       ...ownerSchema.shape,
     }),
   ),
@@ -32,12 +41,13 @@ const fileSchema = z.strictObject({
 type KeyFile = z.output<typeof fileSchema>
 
 /** Adds a new key to the file, which is created if missing. Returns the key, which is stored nowhere. */
-export function addKey(path: string, owner: KeyOwner, now: Date): string {
+export function addKey(path: string, owner: KeyOwner, now: Date, access: KeyAccess = 'write'): string {
   const file = readOr(path, { version: 1, keys: [] })
   const key = `svck_${randomBytes(32).toString('base64url')}`
   file.keys.push({
     sha256: digest(key).toString('hex'),
     createdAt: now.toISOString(),
+    access,
     ...ownerSchema.parse(owner),
   })
   const temporary = `${path}.tmp-${process.pid}`
@@ -56,7 +66,7 @@ export function addKey(path: string, owner: KeyOwner, now: Date): string {
 export class KeyRing {
   readonly #path: string
   readonly #logger: Logger
-  #keys: readonly { hash: Buffer; owner: KeyOwner }[] = []
+  #keys: readonly (KeyGrant & { readonly hash: Buffer })[] = []
   #version = ''
 
   /** Throws when the file cannot be read. */
@@ -66,13 +76,13 @@ export class KeyRing {
     this.#load()
   }
 
-  /** The key's owner; undefined for an unknown key. Takes the same time for every key. */
-  ownerOf(key: string): KeyOwner | undefined {
+  /** What the key allows; undefined for an unknown key. Takes the same time for every key. */
+  grantOf(key: string): KeyGrant | undefined {
     this.#reloadIfChanged()
     const presented = digest(key)
-    let owner: KeyOwner | undefined
-    for (const { hash, owner: held } of this.#keys) if (timingSafeEqual(hash, presented)) owner = held
-    return owner
+    let grant: KeyGrant | undefined
+    for (const { hash, ...held } of this.#keys) if (timingSafeEqual(hash, presented)) grant = held
+    return grant
   }
 
   #reloadIfChanged(): void {
@@ -87,8 +97,9 @@ export class KeyRing {
     const version = versionOf(this.#path)
     const { keys } = read(this.#path)
     this.#version = version
-    this.#keys = keys.map(({ sha256, createdAt: _, ...owner }) => ({
+    this.#keys = keys.map(({ sha256, createdAt: _, access, ...owner }) => ({
       hash: Buffer.from(sha256, 'hex'),
+      access,
       owner,
     }))
   }

@@ -1,11 +1,12 @@
-// The HTTP interface of the reference control plane (openapi.yaml): tells a client who it is and where to put
-// its bytes. The bytes never pass through it.
+// The HTTP interface of the reference control plane (openapi.yaml): tells a client who it is, where to put and get its
+// bytes, and which objects it has. The bytes never pass through it.
 import { randomBytes } from 'node:crypto'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJson } from '@svc/core/json'
 import { type Answer, type ListeningServer, listen, type Request } from './http.js'
-import type { KeyOwner, KeyRing } from './key-file.js'
-import type { ObjectToPut, Presigned } from './store.js'
+import type { KeyGrant, KeyRing } from './key-file.js'
+import { judgeDownload, judgeListing } from './read-request.js'
+import type { Store } from './store.js'
 import { judgeUpload } from './upload-request.js'
 
 const statuses = {
@@ -20,9 +21,37 @@ const statuses = {
 } as const
 
 interface ServerParts {
-  readonly keys: Pick<KeyRing, 'ownerOf'>
-  readonly store: { presign(object: ObjectToPut): Promise<Presigned> }
+  readonly keys: Pick<KeyRing, 'grantOf'>
+  readonly store: Pick<Store, 'presign' | 'presignDownload' | 'list'>
   readonly logger: Logger
+}
+
+/** What a request asks of the store, or why it is refused. */
+type Judged =
+  | { readonly verdict: 'ok'; answer(): Promise<object> }
+  | { readonly verdict: 'bad' | 'forbidden'; readonly why: string }
+
+type Judge = (body: unknown, grant: KeyGrant, store: ServerParts['store']) => Judged
+
+const judges: Readonly<Record<string, Judge>> = {
+  '/api/auth/validate-key': (_, { owner }) => ({ verdict: 'ok', answer: async () => owner }),
+  '/api/svc/upload-url': (body, { owner, access }, store) =>
+    access === 'write'
+      ? permitted(judgeUpload(body, owner), (request) => store.presign(request))
+      : { verdict: 'forbidden', why: 'this API key may not upload' },
+  '/api/svc/download-url': (body, { owner, access }, store) =>
+    access === 'read'
+      ? permitted(judgeDownload(body, owner), ({ key }) => store.presignDownload(key))
+      : { verdict: 'forbidden', why: 'this API key may not download; add-key --read makes one that may' },
+  '/api/svc/objects': (body, { owner }, store) =>
+    permitted(judgeListing(body, owner), (request) => store.list(request)),
+}
+
+function permitted<T>(
+  judged: { readonly verdict: 'ok'; readonly request: T } | Exclude<Judged, { verdict: 'ok' }>,
+  answer: (request: T) => Promise<object>,
+): Judged {
+  return judged.verdict === 'ok' ? { verdict: 'ok', answer: () => answer(judged.request) } : judged
 }
 
 export type ControlPlaneHandle = ListeningServer
@@ -48,14 +77,15 @@ async function answerTo(
   traceId: string,
 ): Promise<Answer> {
   if (path === '/healthz') return { status: 200, body: { status: 'ok' } }
-  if (path !== '/api/auth/validate-key' && path !== '/api/svc/upload-url') {
+  const judge = Object.hasOwn(judges, path) ? judges[path] : undefined
+  if (judge === undefined) {
     return refuse('NOT_FOUND', 'There is no such path.', traceId)
   }
   if (method !== 'POST') {
     return refuse('METHOD_NOT_ALLOWED', 'The only method here is POST.', traceId, { allow: 'POST' })
   }
-  const owner = ownerOf(keys, authorization)
-  if (owner === undefined) {
+  const grant = grantOf(keys, authorization)
+  if (grant === undefined) {
     logger.warn({ trace_id: traceId, path }, 'refused a key')
     return refuse(
       'UNAUTHENTICATED',
@@ -71,23 +101,23 @@ async function answerTo(
   } catch (fault) {
     return refuse('BAD_REQUEST', `The body is not JSON: ${messageOf(fault)}`, traceId)
   }
-  if (path === '/api/auth/validate-key') return { status: 200, body: owner }
-  const judged = judgeUpload(value, owner)
+  const { owner } = grant
+  const judged = judge(value, grant, store)
   if (judged.verdict !== 'ok') {
-    logger.warn({ trace_id: traceId, tenant: owner.tenant, reason: judged.why }, 'refused an upload')
+    logger.warn({ trace_id: traceId, path, tenant: owner.tenant, reason: judged.why }, 'refused a request')
     return refuse(judged.verdict === 'bad' ? 'BAD_REQUEST' : 'FORBIDDEN', judged.why, traceId)
   }
   try {
-    return { status: 200, body: await store.presign(judged.request) }
+    return { status: 200, body: await judged.answer() }
   } catch (fault) {
-    logger.error({ trace_id: traceId, err: fault }, 'no URL could be signed')
-    return refuse('STORE_UNAVAILABLE', 'No upload URL could be signed.', traceId)
+    logger.error({ trace_id: traceId, path, err: fault }, 'the store could not be used')
+    return refuse('STORE_UNAVAILABLE', 'The store could not be used.', traceId)
   }
 }
 
-function ownerOf(keys: Pick<KeyRing, 'ownerOf'>, header: string | undefined): KeyOwner | undefined {
+function grantOf(keys: Pick<KeyRing, 'grantOf'>, header: string | undefined): KeyGrant | undefined {
   const [, key] = /^bearer +([\x21-\x7e]{1,4096})$/i.exec(header ?? '') ?? []
-  return key === undefined ? undefined : keys.ownerOf(key)
+  return key === undefined ? undefined : keys.grantOf(key)
 }
 
 function refuse(

@@ -1,6 +1,12 @@
-// Presigned URLs for any S3-compatible store (AWS Signature Version 4). The signature covers the PUT's key,
-// type and length, and the condition that the object does not exist yet.
-import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+// Presigned URLs for any S3-compatible store (AWS Signature Version 4), and its listing. The signature of a PUT covers its
+// key, type, length and checksum, and the condition that the object does not exist yet.
+import {
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 
 export interface StoreOptions {
@@ -20,9 +26,34 @@ export interface ObjectToPut {
   readonly contentType: string
   /** Bytes. */
   readonly contentLength: number
+  /** SHA-256 of the bytes, base64: the store refuses others. */
+  readonly checksumSha256?: string | undefined
 }
 
-/** What a client needs to put one object: the answer of `/api/svc/upload-url`. */
+export interface ListQuery {
+  readonly prefix: string
+  /** The last key of the page before. */
+  readonly after?: string | undefined
+  /** Asks the store for the checksum of each object. */
+  readonly checksums?: boolean | undefined
+}
+
+/** The answer of `/api/svc/objects`. */
+export interface ObjectPage {
+  readonly objects: readonly {
+    readonly key: string
+    readonly contentLength: number
+    readonly checksumSha256?: string
+  }[]
+  /** `after` of the next page. */
+  readonly next?: string
+}
+
+const PAGE_OBJECTS = 1_000
+// Each needs a request of its own to the store.
+const PAGE_CHECKSUMS = 50
+
+/** What a client needs to put or get one object: the answer of `/api/svc/upload-url` and `/api/svc/download-url`. */
 export interface Presigned {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -45,7 +76,7 @@ export class Store {
     })
   }
 
-  async presign({ key, contentType, contentLength }: ObjectToPut): Promise<Presigned> {
+  async presign({ key, contentType, contentLength, checksumSha256 }: ObjectToPut): Promise<Presigned> {
     const { bucket, prefix = '', expiresSec } = this.#options
     const command = new PutObjectCommand({
       Bucket: bucket,
@@ -54,13 +85,59 @@ export class Store {
       ContentLength: contentLength,
       // RFC 9110 §13.1.2: only if there is no such object, so that no upload overwrites another.
       IfNoneMatch: '*',
+      ...(checksumSha256 === undefined ? {} : { ChecksumSHA256: checksumSha256 }),
     })
+    const checksumHeader = 'x-amz-checksum-sha256'
     const url = await getSignedUrl(this.#client, command, {
       expiresIn: expiresSec,
-      signableHeaders: new Set(['host', 'content-type', 'content-length', 'if-none-match']),
-      unhoistableHeaders: new Set(['if-none-match']),
+      signableHeaders: new Set(['host', 'content-type', 'content-length', 'if-none-match', checksumHeader]),
+      unhoistableHeaders: new Set(['if-none-match', checksumHeader]),
     })
-    return { url, headers: { 'Content-Type': contentType, 'If-None-Match': '*' } }
+    const headers = { 'Content-Type': contentType, 'If-None-Match': '*' }
+    return {
+      url,
+      headers: checksumSha256 === undefined ? headers : { ...headers, [checksumHeader]: checksumSha256 },
+    }
+  }
+
+  async presignDownload(key: string): Promise<Presigned> {
+    const { bucket, prefix = '', expiresSec } = this.#options
+    const command = new GetObjectCommand({ Bucket: bucket, Key: prefix + key })
+    return { url: await getSignedUrl(this.#client, command, { expiresIn: expiresSec }), headers: {} }
+  }
+
+  async list({ prefix: wanted, after, checksums = false }: ListQuery): Promise<ObjectPage> {
+    const { bucket, prefix = '' } = this.#options
+    const listed = await this.#client.send(
+      new ListObjectsV2Command({
+        Bucket: bucket,
+        Prefix: prefix + wanted,
+        MaxKeys: checksums ? PAGE_CHECKSUMS : PAGE_OBJECTS,
+        ...(after === undefined ? {} : { StartAfter: prefix + after }),
+      }),
+    )
+    const objects = (listed.Contents ?? []).flatMap(({ Key, Size }) =>
+      Key === undefined || Size === undefined ? [] : [{ key: Key.slice(prefix.length), contentLength: Size }],
+    )
+    const last = objects.at(-1)?.key
+    return {
+      objects: checksums ? await Promise.all(objects.map((object) => this.#withChecksum(object))) : objects,
+      ...(listed.IsTruncated && last !== undefined ? { next: last } : {}),
+    }
+  }
+
+  async #withChecksum(object: {
+    key: string
+    contentLength: number
+  }): Promise<ObjectPage['objects'][number]> {
+    const { bucket, prefix = '' } = this.#options
+    const head = await this.#client.send(
+      new HeadObjectCommand({ Bucket: bucket, Key: prefix + object.key, ChecksumMode: 'ENABLED' }),
+    )
+    const { ChecksumSHA256: checksumSha256 } = head
+    // A checksum of checksums, which a multipart upload has, is none of the bytes.
+    if (checksumSha256 === undefined || checksumSha256.includes('-')) return object
+    return { ...object, checksumSha256 }
   }
 
   close(): void {

@@ -27,6 +27,10 @@ const uploadRequestSchema = z.strictObject({
   contentLength: z.int().min(1).max(MAX_BYTES),
   date: z.string().regex(/^\d{4}-\d\d-\d\d$/, 'expected YYYY-MM-DD'),
   mode: z.enum(['audit', 'agent', 'raw', 'tree', 'cover', 'journal', 'checkpoint']),
+  checksumSha256: z
+    .string()
+    .regex(/^[A-Za-z0-9+/]{43}=$/, 'expected 32 bytes as base64')
+    .optional(),
 })
 
 type UploadRequest = z.output<typeof uploadRequestSchema>
@@ -43,19 +47,28 @@ export function judgeUpload(body: unknown, owner: KeyOwner): Judged {
     return { verdict: 'bad', why: `${issue?.path.join('.') || 'body'}: ${issue?.message}` }
   }
   const request = parsed.data
-  for (const field of ['tenant', 'env', 'clientName', 'clientVersion'] as const) {
-    if (request[field] !== owner[field])
-      return { verdict: 'forbidden', why: `${field}: not the one of this API key` }
-  }
+  const foreign = foreignField(request, owner)
+  if (foreign !== undefined) return { verdict: 'forbidden', why: foreign }
   const why = faultOfKey(request, owner)
   return why === undefined ? { verdict: 'ok', request } : { verdict: 'bad', why }
 }
 
+/** Why a request does not concern `owner`; undefined where it does. */
+export function foreignField(request: KeyOwner, owner: KeyOwner): string | undefined {
+  const fields = ['tenant', 'env', 'clientName', 'clientVersion'] as const
+  const foreign = fields.find((field) => request[field] !== owner[field])
+  return foreign && `${foreign}: not the one of this API key`
+}
+
+/** The folders, from the root of the store, that hold all objects of `owner`. */
+export function foldersOf({ tenant, env, clientName, clientVersion }: KeyOwner): string[] {
+  const names = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]
+  return [...names, pathSegment(clientVersion)]
+}
+
 function faultOfKey({ key, mode, date, contentLength }: UploadRequest, owner: KeyOwner): string | undefined {
   const segments = key.split('/')
-  const { tenant, env, clientName, clientVersion } = owner
-  const base = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]
-  const folder = [...base, pathSegment(clientVersion), FOLDERS[mode]]
+  const folder = [...foldersOf(owner), FOLDERS[mode]]
   if (mode === 'agent') folder.push(segments[folder.length] ?? '')
   folder.push(date)
   if (segments.length !== folder.length + 1 || folder.some((segment, i) => segments[i] !== segment)) {

@@ -63,9 +63,14 @@ function growingRow(cells: readonly string[]): string {
     .trimEnd()}\n`
 }
 
+/** The error code and the reasons of the findings. */
+export function reasonsOf({ error, findings }: SignedEnvelope): string[] {
+  return [...(error === undefined ? [] : [error]), ...(findings ?? []).map(({ reason }) => reason)]
+}
+
 /** @param mark why the record cannot be trusted. */
 function row(record: SignedEnvelope, mark: string | undefined): string[] {
-  const why = [mark?.toUpperCase(), record.error, ...(record.findings ?? []).map((finding) => finding.reason)]
+  const why = [...(mark === undefined ? [] : [mark.toUpperCase()]), ...reasonsOf(record)]
   return [
     record.ts,
     record.policy.decision,
@@ -74,7 +79,7 @@ function row(record: SignedEnvelope, mark: string | undefined): string[] {
     record.tenant,
     record.server,
     record.tool,
-    why.filter((word) => word !== undefined).join(' '),
+    why.join(' '),
     record.trace_id,
   ].map(printable)
 }

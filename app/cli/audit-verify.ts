@@ -24,7 +24,8 @@ export interface VerifyArguments {
   json?: boolean
 }
 
-const EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
+/** Exit codes by verdict. */
+export const VERDICT_EXIT = { intact: 0, not_intact: 1, cannot_be_judged: 2 } as const
 
 export async function verify(dir: string, options: VerifyArguments, io: CliIo): Promise<void> {
   const { keys, witnessKeys, quorum, json = false, ...rest } = options
@@ -42,7 +43,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   })
   clear()
   await io.out(json ? `${JSON.stringify(report, null, 2)}\n` : summary(report, rest.fast === true))
-  io.exit(EXIT[report.verdict])
+  io.exit(VERDICT_EXIT[report.verdict])
 }
 
 async function witnessPolicy(file: string | undefined, quorum: number | undefined) {

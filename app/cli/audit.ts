@@ -4,6 +4,7 @@ import { AuditError, SignerKeyError } from '@svc/plugin-audit/log'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { stats } from './audit-actions.js'
 import { fork, resume } from './audit-directory.js'
+import { type FetchArguments, fetchUploaded } from './audit-fetch.js'
 import {
   type CheckProofArguments,
   type ConsistencyArguments,
@@ -13,7 +14,9 @@ import {
   prove,
   vkey,
 } from './audit-proofs.js'
+import { checkReportFile, type ReportArguments, report } from './audit-report.js'
 import { formats, type ShowOptions, show } from './audit-show.js'
+import { showTrace } from './audit-trace.js'
 import { type VerifyArguments, verify } from './audit-verify.js'
 import { runWitness, type WitnessArguments } from './audit-witness.js'
 import { type CliIo, processIo } from './io.js'
@@ -102,15 +105,53 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--logs <file>', 'verifier keys of the logs, as vkey prints them; default DIR/logs')
     .action((options: WitnessArguments) => guarded(io, 'witness', () => runWitness(options, io)))
 
-  filtered(audit.command('show <dir>'))
+  audit
+    .command('fetch <source> <dir>')
+    .description('restore an uploaded log from a control plane (URL) or a bucket (s3://BUCKET[/PREFIX])')
+    .option('--log <id>', 'the id of the log, where the client has several')
+    .option('--key-file <file>', 'a file with the API key of the control plane (default: SVC_AUDIT_KEY)')
+    .option('--tenant <tenant>', 'the owner of the upload: its tenant')
+    .option('--environment <name>', 'its environment')
+    .option('--client-name <name>', 'its client')
+    .option('--client-version <version>', 'the version of the client')
+    .action((source: string, dir: string, options: FetchArguments) =>
+      guarded(io, 'fetch', () => fetchUploaded(source, dir, options, io)),
+    )
+
+  audit
+    .command('report <dir>')
+    .description('write a signed report on a range of days, as JSON and as a page; exit codes as verify')
+    .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
+    .requiredOption('--to <day>', 'the last day')
+    .requiredOption('--sign-with <file>', 'the signing key of the one who reports')
+    .option('--keys <file>', 'the public keys that verification trusts')
+    .option('--against <checkpoint>', 'a file with a checkpoint kept elsewhere')
+    .option('--policy <file>', "the writer's policy, whose holds are reported")
+    .option('--out <name>', 'names of the files, without .json and .html')
+    .action((dir: string, options: ReportArguments) => guarded(io, 'report', () => report(dir, options, io)))
+
+  audit
+    .command('check-report <file>')
+    .description('check the signature of a report')
+    .requiredOption('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
+    .action((file: string, options: { keys: string }) =>
+      guarded(io, 'check-report', () => checkReportFile(file, options, io), NOT_PROVEN),
+    )
+
+  filtered(audit.command('show <dirs...>'))
     .description('print records')
+    .option('--trace <id>', 'print the calls of this trace as a tree, of all the logs that are named')
     .option('--limit <n>', 'at most so many records, the first ones', count)
     .option('--last <n>', 'at most so many records, the last ones', count)
     .addOption(
       new Option('--format <format>', 'what is printed for each record').choices(formats).default('ndjson'),
     )
     .option('--follow', 'go on with what is appended, until interrupted')
-    .action((dir: string, options: ShowOptions) => guarded(io, 'show', () => show(dir, options, io)))
+    .action((dirs: string[], { trace, ...options }: ShowOptions & { trace?: string }) =>
+      guarded(io, 'show', () =>
+        trace === undefined ? showOne(dirs, options, io) : showTrace(dirs, trace, io),
+      ),
+    )
 
   filtered(audit.command('stats <dir>'))
     .description('calls, denials by reason, latency percentiles per tool')
@@ -119,6 +160,15 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded(io, 'stats', () => stats(dir, options, io)),
     )
   return audit
+}
+
+async function showOne(
+  [dir = '', ...more]: readonly string[],
+  options: ShowOptions,
+  io: CliIo,
+): Promise<void> {
+  if (more.length > 0) throw new AuditError('read_failed', 'several logs are read only with --trace')
+  await show(dir, options, io)
 }
 
 function filtered(command: Command): Command {

@@ -15,12 +15,17 @@ export function controlPlaneCommand(): Command {
 }
 
 async function run(args: readonly string[]): Promise<void> {
-  const { main } = await import('@svc/control-plane').catch((fault: unknown) => {
+  const { main } = await loadControlPlane('control-plane')
+  await main(args, 'svc-sdk control-plane')
+}
+
+/** @param what the command that needs the package, for the message where it is missing. */
+export function loadControlPlane(what: string): Promise<typeof import('@svc/control-plane')> {
+  return import('@svc/control-plane').catch((fault: unknown) => {
     throw isMissing(fault)
-      ? new Error(`control-plane needs a package of its own: npm install ${packageName}`, { cause: fault })
+      ? new Error(`${what} needs a package of its own: npm install ${packageName}`, { cause: fault })
       : fault
   })
-  await main(args, 'svc-sdk control-plane')
 }
 
 /** Not so when the package is there and a dependency of it is missing. */

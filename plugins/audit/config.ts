@@ -27,6 +27,9 @@ const presignSchema = z
     clientVersion: z.string().min(1).optional().describe('Its version. An OIDC token needs all four.'),
     timeoutMs: milliseconds().default(10_000).describe('For each call to the control plane.'),
     intervalMs: milliseconds().default(10_000).describe('Interval between checks for new bytes.'),
+    maxDelayMs: milliseconds()
+      .default(900_000)
+      .describe('How long new bytes may wait for their upload before `/readyz` warns.'),
   })
   .superRefine((presign, context) => {
     const fault = presignFault(presign)

@@ -28,6 +28,15 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
     kind: 'counter',
     help: 'Requests for a cosignature that a witness did not grant.',
   },
+  svc_audit_upload_pending_bytes: { kind: 'gauge', help: 'Bytes of the log that are not uploaded yet.' },
+  svc_audit_upload_oldest_pending_seconds: {
+    kind: 'gauge',
+    help: 'How long the oldest of them wait for their upload.',
+  },
+  svc_audit_upload_last_success_timestamp_seconds: {
+    kind: 'gauge',
+    help: 'Time of the last uploaded object, in seconds since 1970.',
+  },
   svc_audit_upload_bytes_total: { kind: 'counter', help: 'Uploaded bytes of the log.' },
   svc_audit_upload_objects_total: { kind: 'counter', help: 'Uploaded objects.' },
   svc_audit_upload_failures_total: { kind: 'counter', help: 'Failed upload attempts.' },

@@ -16,6 +16,7 @@ import { IntentTracker } from './intent/tracker.js'
 import { nodeFileSystem } from './log/files/file-system.js'
 import type { PresignConfig } from './log/upload/presign.js'
 import { SvcAppender } from './log/writer/appender.js'
+import { LogNotices } from './log-notices.js'
 import { retiringSignerOf, signerOf } from './signer-key.js'
 
 /** What an open log consists of. */
@@ -25,6 +26,8 @@ export interface OpenLog {
   readonly intents?: IntentTracker
   /** Absent where the writer is bound from code: it signs with a key of its own. */
   readonly signer?: Signer
+  /** Only of the built-in log. */
+  readonly notices?: LogNotices
 }
 
 /** The log of one policy: a bound writer, else `audit.append` from code, else the built-in log. */
@@ -131,9 +134,17 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         ...(presign === undefined ? {} : { presign }),
       }
       const retiring = retiringSigner === undefined ? {} : { retiringSigner }
-      const appender = new SvcAppender({ config: settings, signer, ...retiring, logger, clock, meter })
+      const notices = new LogNotices(resolveOptional(context.container, tokens.Notices))
+      const onAsyncError = (err: Error) => {
+        logger.error({ err }, 'the audit log has a fault in the background')
+        notices.fault(err)
+      }
+      const ports = { logger, clock, meter, onAsyncError }
+      const appender = new SvcAppender({ config: settings, signer, ...retiring, ...ports })
+      notices.start(() => appender.status())
       const intents = createTracker(dir, appender, keyId, context)
       const close = async () => {
+        notices.stop()
         await intents.pause()
         try {
           await appender.close()
@@ -141,7 +152,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
           await intents.close()
         }
       }
-      return { value: { appender, intents, signer }, close }
+      return { value: { appender, intents, signer, notices }, close }
     },
   )
 }
@@ -168,7 +179,7 @@ function createTracker(
 
 export function presignOf({ presign }: AuditConfig): PresignConfig | undefined {
   if (presign === undefined) return undefined
-  const { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...metadata } = presign
+  const { apiBaseUrl, auditKey, timeoutMs, intervalMs, maxDelayMs, ...metadata } = presign
   const given = Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined))
-  return { apiBaseUrl, auditKey, timeoutMs, intervalMs, ...given }
+  return { apiBaseUrl, auditKey, timeoutMs, intervalMs, maxDelayMs, ...given }
 }

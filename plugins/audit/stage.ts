@@ -89,10 +89,15 @@ export class AuditStage implements Stage {
 
   async start(): Promise<void> {
     const log = this.#parts.log.open()
-    const { appender, intents, signer } = log
+    const { appender, intents, signer, notices } = log
     this.#log = log
     this.#recordContext = { ...this.#parts.recordContext, keyId: signer?.keyId ?? null }
-    await appender.ready?.()
+    try {
+      await appender.ready?.()
+    } catch (error) {
+      notices?.fault(error)
+      throw error
+    }
     await intents?.start()
     this.#intentRule = this.#ruleOf(intents)
     this.#payloads = this.#recorder(appender)

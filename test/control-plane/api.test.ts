@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +13,7 @@ describe('svc-control-plane', () => {
   let bucket: Bucket
   let plane: TestControlPlane
   let key: string
+  let readKey: string
 
   before(async function () {
     this.timeout(60_000)
@@ -19,6 +21,7 @@ describe('svc-control-plane', () => {
     keys = join(home, 'keys.json')
     bucket = await startBucket()
     key = addKey(keys)
+    readKey = addKey(keys, undefined, '--read')
     plane = await startControlPlane(bucket, keys)
   })
   after(async () => {
@@ -112,6 +115,17 @@ describe('svc-control-plane', () => {
       expect(await bucket.read(upload().key)).to.equal('one2\n')
     })
 
+    it('gives a URL under which only bytes with the stated checksum can be put', async () => {
+      const checksumSha256 = createHash('sha256').update('four\n').digest('base64')
+      const key = `${folder}/ingest/2026-11-21/audit-2026-11-21-5-10-0123456789abcdef.ndjson`
+      const { body } = await post('/api/svc/upload-url', upload({ key, checksumSha256 }))
+      const headers = { 'x-amz-checksum-sha256': checksumSha256 }
+      expect(body['headers']).to.deep.include(headers)
+      expect((await put(body['url'], 'four\n')).status).to.equal(403)
+      expect((await put(body['url'], 'five\n', headers)).status).to.equal(400)
+      expect((await put(body['url'], 'four\n', headers)).status).to.equal(200)
+    })
+
     for (const [title, changes, status] of [
       ["another tenant's metadata", { tenant: 'globex' }, 403],
       ["another client's metadata", { clientVersion: '2' }, 403],
@@ -172,6 +186,67 @@ describe('svc-control-plane', () => {
     await post('/api/auth/validate-key', {}, 'Bearer svck_wrong')
     while (!plane.log.some(({ msg }) => msg === 'refused a key')) await plane.logged()
     expect(JSON.stringify(plane.log)).to.not.include('svck_')
+  })
+
+  describe('/api/svc/objects and /api/svc/download-url', () => {
+    before(async () => {
+      for (const [start, bytes] of ['a\n', 'b\n', 'c\n'].entries()) {
+        const name = `audit-2026-11-22-${2 * start}-${2 * start + 2}-0123456789abcdef.ndjson`
+        const key = `${folder}/ingest/2026-11-22/${name}`
+        const { body } = await post(
+          '/api/svc/upload-url',
+          upload({ key, date: '2026-11-22', contentLength: 2 }),
+        )
+        const headers = { 'content-type': 'application/x-ndjson', 'if-none-match': '*' }
+        await fetch(String(body['url']), { method: 'PUT', headers, body: bytes })
+      }
+    })
+    const prefix = `${folder}/ingest/2026-11-22/`
+    const list = async (changes: object = {}) => {
+      const { body } = await post('/api/svc/objects', { ...metadata, prefix, ...changes })
+      return body['objects'] as { key: string; contentLength: number; checksumSha256?: string }[]
+    }
+
+    it('gives no upload URL to a key that reads', async () => {
+      const { status } = await post('/api/svc/upload-url', upload(), `Bearer ${readKey}`)
+      expect(status).to.equal(403)
+    })
+
+    it('lists the objects of a prefix, after a key, and with their checksums', async () => {
+      const objects = await list()
+      expect(objects.map(({ contentLength }) => contentLength)).to.deep.equal([2, 2, 2])
+      expect(await list({ after: objects[0]?.key })).to.deep.equal(objects.slice(1))
+      const checksums = ['a\n', 'b\n', 'c\n'].map((bytes) =>
+        createHash('sha256').update(bytes).digest('base64'),
+      )
+      expect((await list({ checksums: true })).map(({ checksumSha256 }) => checksumSha256)).to.deep.equal(
+        checksums,
+      )
+    })
+
+    it('gives a URL to get one object', async () => {
+      const [, second] = await list()
+      const asked = { ...metadata, key: second?.key }
+      expect((await post('/api/svc/download-url', asked)).status).to.equal(403)
+      const { body } = await post('/api/svc/download-url', asked, `Bearer ${readKey}`)
+      expect(await (await fetch(String(body['url']))).text()).to.equal('b\n')
+    })
+
+    for (const [title, path, changes, status] of [
+      ["another tenant's metadata", 'objects', { tenant: 'globex' }, 403],
+      ["another tenant's prefix", 'objects', { prefix: 'tenants/globex/' }, 400],
+      ['a prefix above its own', 'objects', { prefix: 'tenants/' }, 400],
+      ['a prefix of a similar name', 'objects', { prefix: folder.slice(0, -1) }, 400],
+      ["another tenant's metadata", 'download-url', { tenant: 'globex' }, 403],
+      ['a key that climbs', 'download-url', { key: `${folder}/../other/x` }, 400],
+    ] as const) {
+      it(`refuses ${title} on /api/svc/${path}`, async () => {
+        const asked = path === 'objects' ? { prefix } : { key: `${prefix}x` }
+        const request = { ...metadata, ...asked, ...changes }
+        const answer = await post(`/api/svc/${path}`, request, `Bearer ${readKey}`)
+        expect(answer.status).to.equal(status)
+      })
+    }
   })
 
   describe('the key file', () => {

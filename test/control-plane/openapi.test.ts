@@ -51,6 +51,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
   let home: string
   let bucket: Bucket
   let key: string
+  let readKey: string
   let plane: TestControlPlane
   let planeWithoutCredentials: TestControlPlane
 
@@ -59,6 +60,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
     const keys = join(home, 'keys.json')
     bucket = await startBucket()
     key = addKey(keys)
+    readKey = addKey(keys, undefined, '--read')
     plane = await startControlPlane(bucket, keys)
     const nothing = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_SHARED_CREDENTIALS_FILE: home }
     planeWithoutCredentials = await startControlPlane(
@@ -135,6 +137,32 @@ describe('@svc/control-plane/openapi.yaml', function () {
     )
   })
 
+  const owner = { tenant: 'acme', env: 'prod', clientName: 'edge', clientVersion: '1.0.0' }
+  const folder = 'tenants/acme/prod/clients/edge/1.0.0/'
+  for (const [path, request] of [
+    ['/api/svc/objects', { ...owner, prefix: folder }],
+    ['/api/svc/download-url', { ...owner, key: upload['key'] }],
+  ] as const) {
+    it(`describes the requests and answers of ${path}`, async () => {
+      const { responses = {}, requestBody } = document.paths[path]?.['post'] ?? {}
+      expect(faults(requestBody, request)).to.deep.equal([])
+      expect(faults(requestBody, { ...request, more: 1 })).to.not.deep.equal([])
+      const answers = [
+        await post(path, request, readKey),
+        await post(path, { ...request, more: 1 }, readKey),
+        await post(path, request, 'svck_wrong'),
+        await post(path, { ...request, tenant: 'globex' }, readKey),
+        await post(path, 'x'.repeat(16_385)),
+        await post(path, request, readKey, planeWithoutCredentials),
+      ]
+      for (const { status, value } of answers)
+        expect(faults(responses[status], value), status).to.deep.equal([])
+      expect([...answers.map(({ status }) => status), '500'].sort()).to.deep.equal(
+        Object.keys(responses).sort(),
+      )
+    })
+  }
+
   it('describes the requests that /api/svc/upload-url accepts', async () => {
     const path = '/api/svc/upload-url'
     const body = document.paths[path]?.['post']?.requestBody
@@ -148,6 +176,7 @@ describe('@svc/control-plane/openapi.yaml', function () {
       { ...upload, date: '21.11.2026' },
       { ...upload, mode: 'other' },
       { ...upload, key: '' },
+      { ...upload, checksumSha256: 'abc' },
       { ...upload, key: 'x'.repeat(1025) },
       ...Object.keys(upload).map((name) => ({ ...upload, [name]: undefined })),
     ]
@@ -165,6 +194,8 @@ describe('@svc/control-plane/openapi.yaml', function () {
     expect(Object.keys(document.paths)).to.have.members([
       '/api/auth/validate-key',
       '/api/svc/upload-url',
+      '/api/svc/objects',
+      '/api/svc/download-url',
       '/healthz',
     ])
   })

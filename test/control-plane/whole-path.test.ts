@@ -42,15 +42,19 @@ describe('from the log to the bucket', function () {
     bucket.statuses.length = 0
   })
 
-  function appenderWith(auditKey = `Bearer ${key}`): { appender: SvcAppender; errors: UploadError[] } {
+  function appenderWith(
+    auditKey = `Bearer ${key}`,
+    now = `${day}T12:00:00Z`,
+  ): { appender: SvcAppender; errors: UploadError[] } {
     const errors: UploadError[] = []
     const appender = new SvcAppender({
       config: {
         dir,
-        retentionDays: 9_999,
+        retentionDays: 30,
         presign: { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 60_000 },
       },
       signer: LocalDevSigner.fromKeyRef(`file://${join(home, 'signing')}`),
+      clock: { now: () => Date.parse(now), monotonic: () => performance.now() },
       onAsyncError: (error) => errors.push(error as UploadError),
     })
     return { appender, errors }
@@ -133,13 +137,30 @@ describe('from the log to the bucket', function () {
     })
   }
 
-  it('a wrong key is told once and not tried again, and the log goes on', async () => {
+  it('a day past its retention is kept until the store has all of it', async () => {
+    const key = appenderWith()
+    await append(key.appender)
+    await key.appender.close()
+    const name = bucket.keys.find(isOfLog) ?? ''
+    await bucket.damage(name, undefined)
+    const retain = async () => {
+      const { appender, errors } = appenderWith(undefined, '2027-01-21T00:00:00Z')
+      await appender.ready()
+      await appender.close()
+      return errors.map(({ code }) => code)
+    }
+    expect(await retain()).to.deep.equal(['upload_file'])
+    expect(await bucket.read(name)).to.equal(local())
+    expect(await retain()).to.deep.equal([])
+  })
+
+  it('a wrong key is reported, at close again, and the log continues', async () => {
     const { appender, errors } = appenderWith('Bearer svck_wrong')
     await append(appender)
     await appender.close()
-    expect(errors.map(({ code, message }) => [code, message.slice(0, 40)])).to.deep.equal([
-      ['upload_rejected', '/api/auth/validate-key answered 401: {"e'],
-    ])
+    expect(errors.map(({ code, message }) => [code, message.slice(0, 40)])).to.deep.equal(
+      Array(2).fill(['upload_rejected', '/api/auth/validate-key answered 401: {"e']),
+    )
     expect(errors[0]?.message).to.include('is presign.auditKey right?').and.not.include('svck_')
     expect(local()).to.include('"sig"')
   })

@@ -1,5 +1,5 @@
 // An S3 bucket on loopback: s3rver, behind a front that does what S3 does and s3rver does not, namely to check
-// the signature of a presigned URL (AWS Signature Version 4) and to honour If-None-Match.
+// the signature of a presigned URL (AWS Signature Version 4), to honour If-None-Match, and to keep checksums.
 import { createHash, createHmac } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -23,6 +23,8 @@ export interface Bucket extends AsyncDisposable {
   /** Called before each PUT; true when it has answered. */
   fault: (key: string, response: ServerResponse) => boolean
   read(key: string): Promise<string>
+  /** Changes or removes an object, as a store that loses data. */
+  damage(key: string, bytes: string | undefined): Promise<void>
 }
 
 export async function startBucket(): Promise<Bucket> {
@@ -30,9 +32,13 @@ export async function startBucket(): Promise<Bucket> {
   const address = '127.0.0.1'
   const store = new S3rver({ address, port: 0, silent: true, directory, configureBuckets: [{ name: NAME }] })
   const behind = `http://${address}:${(await store.run()).port}`
+  const checksums = new Map<string, string>()
   let turn: Promise<unknown> = Promise.resolve()
   const front = createServer((message, response) => {
-    const serve = () => put(message, response, bucket, behind)
+    const serve = () =>
+      message.method === 'PUT'
+        ? put(message, response, bucket, { behind, checksums })
+        : read(message, response, { behind, checksums })
     // One at a time: between looking and putting nobody else may put.
     turn = turn.then(serve).catch((fault: unknown) => response.destroy(fault as Error))
   })
@@ -53,6 +59,19 @@ export async function startBucket(): Promise<Bucket> {
       if (!response.ok) throw new Error(`${key}: ${response.status}`)
       return response.text()
     },
+    async damage(key, bytes) {
+      const target = `${behind}/${NAME}/${key}`
+      const response = await (bytes === undefined
+        ? fetch(target, { method: 'DELETE' })
+        : fetch(target, { method: 'PUT', body: bytes }))
+      if (!response.ok) throw new Error(`${key}: ${response.status}`)
+      checksums.set(
+        key,
+        createHash('sha256')
+          .update(bytes ?? '')
+          .digest('base64'),
+      )
+    },
     async [Symbol.asyncDispose]() {
       front.closeAllConnections()
       await new Promise((resolve) => front.close(resolve))
@@ -63,11 +82,41 @@ export async function startBucket(): Promise<Bucket> {
   return bucket
 }
 
+interface Behind {
+  readonly behind: string
+  /** SHA-256 of each object, base64. */
+  readonly checksums: Map<string, string>
+}
+
+/** A listing or a HEAD by the control plane, whose signature is not checked, or a GET with a presigned URL. */
+async function read(
+  message: IncomingMessage,
+  response: ServerResponse,
+  { behind, checksums }: Behind,
+): Promise<void> {
+  const url = new URL(message.url ?? '/', behind)
+  const isPresigned = url.searchParams.has('X-Amz-Signature')
+  if (isPresigned ? !isSigned(message) : message.headers.authorization === undefined) {
+    response.writeHead(403).end()
+    return
+  }
+  for (const name of [...url.searchParams.keys()]) if (/^x-/i.test(name)) url.searchParams.delete(name)
+  const answer = await fetch(url, { method: message.method ?? 'GET' })
+  const key = decodeURIComponent(url.pathname).slice(`/${NAME}/`.length)
+  const checksum = checksums.get(key)
+  response.writeHead(answer.status, {
+    'content-type': answer.headers.get('content-type') ?? '',
+    'content-length': answer.headers.get('content-length') ?? '0',
+    ...(checksum === undefined ? {} : { 'x-amz-checksum-sha256': checksum }),
+  })
+  response.end(Buffer.from(await answer.arrayBuffer()))
+}
+
 async function put(
   message: IncomingMessage,
   response: ServerResponse,
   bucket: Bucket,
-  behind: string,
+  { behind, checksums }: Behind,
 ): Promise<void> {
   const pieces: Buffer[] = []
   for await (const piece of message) pieces.push(piece as Buffer)
@@ -78,7 +127,9 @@ async function put(
     bucket.statuses.push(status)
     response.writeHead(status).end()
   }
-  if (message.method !== 'PUT' || !isSigned(message)) return answer(403)
+  if (!isSigned(message)) return answer(403)
+  const checksum = createHash('sha256').update(Buffer.concat(pieces)).digest('base64')
+  if ((message.headers['x-amz-checksum-sha256'] ?? checksum) !== checksum) return answer(400)
   const target = `${behind}${url.pathname}`
   const isThere = (await fetch(target, { method: 'HEAD' })).ok
   if (isThere && message.headers['if-none-match'] === '*') return answer(412)
@@ -87,7 +138,10 @@ async function put(
     headers: { 'content-type': message.headers['content-type'] ?? '' },
     body: Buffer.concat(pieces),
   })
-  if (status === 200) bucket.keys.push(key)
+  if (status === 200) {
+    bucket.keys.push(key)
+    checksums.set(key, checksum)
+  }
   answer(status)
 }
 

@@ -36,9 +36,10 @@ export const owner: Owner = {
 export function addKey(
   keys: string,
   { tenant, environment, clientName, clientVersion }: Owner = owner,
+  ...flags: readonly string[]
 ): string {
   const options = ['--tenant', tenant, '--environment', environment, '--client-name', clientName]
-  const all = ['add-key', '--keys', keys, ...options, '--client-version', clientVersion]
+  const all = ['add-key', '--keys', keys, ...options, '--client-version', clientVersion, ...flags]
   return execFileSync(process.execPath, [program, ...all], { encoding: 'utf8' }).trim()
 }
 

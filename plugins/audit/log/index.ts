@@ -2,6 +2,8 @@
 
 export type { WitnessConfig } from './cosigning/config.js'
 export type { CosigningStatus, WitnessStatus } from './cosigning/cosigning.js'
+export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
+export { ControlPlaneSource, type ObjectSource } from './fetch/object-source.js'
 export type { FileSystem } from './files/file-system.js'
 export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export {
@@ -15,13 +17,16 @@ export { type GeneratedKey, generateKeyFile } from './keys/key-file.js'
 export { LocalDevSigner, type LocalDevSignerOptions } from './keys/local-dev-signer.js'
 export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
 export {
+  auditReport,
   checkConsistency,
+  fetchLog,
   logStats,
   proveRecord,
   proveRecords,
   readKeys,
   readWitnessKeys,
   startWitness,
+  traceTree,
   verifyLog,
   vkeysOfLog,
 } from './on-demand.js'
@@ -34,6 +39,10 @@ export type { LogStats, ToolStats } from './read/log-stats.js'
 export { toOcsf } from './read/ocsf.js'
 export { type FollowOptions, followLog, type ReadOptions, readLog } from './read/read-log.js'
 export type { TimelineBucket } from './read/timeline.js'
+export type { TraceNode } from './read/trace-tree.js'
+export type { AuditReport, AuditReportOptions } from './report/audit-report.js'
+export { reportPage } from './report/report-html.js'
+export { checkReport, signReport } from './report/signed-report.js'
 export type { Hold } from './seal/hold.js'
 export type { SealingStatus } from './seal/sealer.js'
 export type { NamedKey } from './seal/vkey.js'

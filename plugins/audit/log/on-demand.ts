@@ -4,6 +4,9 @@ type Verify = typeof import('./verify/verify-log.js')
 type Prove = typeof import('./prove/prove.js')
 type Consistency = typeof import('./prove/consistency.js')
 type Vkeys = typeof import('./prove/vkeys.js')
+type Fetch = typeof import('./fetch/fetch-log.js')
+type Trace = typeof import('./read/trace-tree.js')
+type Report = typeof import('./report/audit-report.js')
 type Keys = typeof import('./keys/read-keys.js')
 type Cosignature = typeof import('./seal/cosignature.js')
 type WitnessServer = typeof import('./witness/witness-server.js')
@@ -38,3 +41,12 @@ export const startWitness: WitnessServer['startWitness'] = async (...given) =>
 
 export const logStats: Stats['logStats'] = async (...given) =>
   (await import('./read/log-stats.js')).logStats(...given)
+
+export const fetchLog: Fetch['fetchLog'] = async (...given) =>
+  (await import('./fetch/fetch-log.js')).fetchLog(...given)
+
+export const auditReport: Report['auditReport'] = async (...given) =>
+  (await import('./report/audit-report.js')).auditReport(...given)
+
+export const traceTree: Trace['traceTree'] = async (...given) =>
+  (await import('./read/trace-tree.js')).traceTree(...given)

@@ -19,6 +19,8 @@ import type { WitnessConfig } from './config.js'
 import { WitnessClient } from './witness-client.js'
 
 const REQUEST_TIMEOUT_MS = 10_000
+/** Milliseconds. */
+const RETRY_DELAYS = { min: 500, max: 60_000 }
 /** How long closing waits for the cosignatures of the last checkpoint. */
 const CLOSE_TIMEOUT_MS = 5_000
 
@@ -76,7 +78,7 @@ export class Cosigning {
     this.#parts = parts
     this.#members = parts.witnesses.map(({ url, key }) => ({
       client: new WitnessClient(url, parseWitnessKey(key), REQUEST_TIMEOUT_MS),
-      backoff: new Backoff(parts.random),
+      backoff: new Backoff(parts.random, RETRY_DELAYS),
       retryAt: 0,
     }))
   }

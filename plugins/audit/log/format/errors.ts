@@ -16,6 +16,7 @@ export type AuditErrorCode =
   | 'old_format'
   | 'log_copied'
   | 'log_unlinked'
+  | 'journal_busy'
   | 'lock_lost'
   | 'log_changed'
   | 'key_refused'

@@ -2,9 +2,8 @@
 
 import type { FileSystem } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
-import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
 import type { LeafRange } from '../merkle/proof.js'
-import { type Digest, nodeHash } from '../merkle/tree-hash.js'
+import type { Digest } from '../merkle/tree-hash.js'
 import { TreeStore } from '../seal/tree-store.js'
 
 /**
@@ -14,15 +13,12 @@ import { TreeStore } from '../seal/tree-store.js'
  */
 export function rootsOf(port: FileSystem, dir: string, ranges: readonly LeafRange[]): Digest[] {
   const store = new TreeStore(dir, port)
-  return ranges.map(({ start, end }) => {
-    const roots = alignedSubtrees(start, end).map((subtree) => {
-      const root = store.node(subtree.level, subtree.start / 2 ** subtree.level)
-      if (root !== undefined) return root
-      throw new AuditError(
-        'read_failed',
-        `the tree of ${dir} has no hashes of the leaves ${start} to ${end - 1}`,
-      )
-    })
-    return roots.reduceRight((right, left) => nodeHash(left, right))
+  return ranges.map((range) => {
+    const root = store.rootOf(range)
+    if (root !== undefined) return root
+    throw new AuditError(
+      'read_failed',
+      `the tree of ${dir} has no hashes of the leaves ${range.start} to ${range.end - 1}`,
+    )
   })
 }

@@ -17,6 +17,8 @@ export interface LogFilter {
   decision?: string
   status?: string
   traceId?: string
+  /** Of one of these traces, or caused by a call of one. */
+  traces?: ReadonlySet<string>
   spanId?: string
   /** The agent reference, or the node id. */
   agent?: string
@@ -59,6 +61,7 @@ export function compileFilter(filter: LogFilter): CompiledFilter {
       equals(filter.decision, record.policy.decision) &&
       equals(filter.status, record.status) &&
       equals(filter.traceId, record.trace_id) &&
+      isOfTraces(filter.traces, record) &&
       equals(filter.spanId, record.span_id) &&
       equals(filter.error, record.error) &&
       equals(filter.escalation, record.escalation_id) &&
@@ -83,6 +86,13 @@ function parseBound(text: string | undefined, name: string): { day: string; ms: 
 function isPrincipal(wanted: string, principal: SignedEnvelope['principal']): boolean {
   const { user, user_id, client_id } = principal ?? {}
   return [user, user_id, client_id].includes(wanted)
+}
+
+function isOfTraces(
+  traces: ReadonlySet<string> | undefined,
+  { trace_id, cause_trace_id: cause }: SignedEnvelope,
+): boolean {
+  return traces === undefined || traces.has(trace_id) || (typeof cause === 'string' && traces.has(cause))
 }
 
 function equals(wanted: string | undefined, actual: string | undefined): boolean {

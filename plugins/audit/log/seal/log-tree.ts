@@ -2,29 +2,24 @@
 // follow it, extended by lines of its own. After an error the object is not used again; the next one starts from the
 // files, so leaves that were persisted are never sealed in another way.
 
-import { join } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
 import type { DirectoryLock } from '../files/directory-lock.js'
-import {
-  type FileSystem,
-  openExisting,
-  READ,
-  READ_WRITE,
-  syncFile,
-  writeFully,
-} from '../files/file-system.js'
+import type { FileSystem } from '../files/file-system.js'
 import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
-import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
+import { checkpointFile } from '../format/paths.js'
 import { parsePublicKeyLine, verifierFromPublicKey } from '../keys/public-key.js'
 import { CompactRange } from '../merkle/compact-range.js'
-import { leafHash } from '../merkle/tree-hash.js'
+import { inclusionRanges, verifyInclusion } from '../merkle/proof.js'
+import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import { checkpointText, parseCheckpoint } from '../tree/checkpoint.js'
 import { digestToBase64, encodeJournalLine, hasSigned, signJournalLine } from '../tree/journal-codec.js'
 import type { JournalBody, JournalLine, LineOf } from '../tree/journal-line.js'
 import { JournalState } from '../tree/journal-state.js'
 import { newestCheckpoint, type StoredCheckpoint } from './checkpoint-file.js'
 import { cutTornLine, journalLines, journalSize, offsetOfEnds, readGenesis } from './journal-file.js'
+import { JournalMoved } from './journal-moved.js'
+import { rewriteJournal, syncJournal, writeJournalLine } from './journal-writes.js'
 import { judgeNote, type NoteSigner, signNote } from './note.js'
 import type { NotePiece } from './note-file.js'
 import { appendNote } from './note-tail.js'
@@ -42,12 +37,8 @@ export interface TreeParts {
   readonly signers: readonly NoteSigner[]
 }
 
-/** Another process has appended to the journal in the meantime; load the tree again. */
-export class JournalMoved extends Error {
-  constructor() {
-    super('another process has appended to audit.journal in the meantime')
-  }
-}
+// Hashes of verified lines that are kept in memory while lines are replayed.
+const FLUSHED_HASHES = 16_384
 
 export class LogTree {
   readonly genesis: LineOf<'genesis'>
@@ -121,7 +112,8 @@ export class LogTree {
       const from = this.#journalEnd
       await this.#replay(journal.end)
       await this.#writer.sync()
-      await this.#persistAgain(from, journal.end)
+      await lock.run(() => rewriteJournal(this.#parts, from, journal.end))
+      await syncJournal(this.#parts)
     }
     await this.checkpoint()
   }
@@ -138,7 +130,8 @@ export class LogTree {
   }
 
   /**
-   * Appends a line after the leaves that `writer` has got: first the tree is on disk, then the line.
+   * Appends a line after the leaves that `writer` has got. Their hashes and the line are written in one lock section, so
+   * a process that comes second leaves the files of the tree as they are.
    *
    * @param at from `now()`, where the body depends on it.
    * @throws {JournalMoved} when another process was faster.
@@ -163,14 +156,30 @@ export class LogTree {
     if (wrong !== undefined) throw refused(body, wrong)
     const stored = Buffer.concat([encodeJournalLine(line), Buffer.from('\n')])
     this.#writer.add(leafHash(stored.subarray(0, -1)))
-    await this.#writer.sync()
     await this.#parts.lock.run(() => {
       this.requireCurrent()
-      this.#write(stored, this.#journalEnd)
+      this.#writer.flush()
+      writeJournalLine(this.#parts, stored, this.#journalEnd)
     })
-    await this.#syncJournal()
+    await this.#writer.sync()
+    await syncJournal(this.#parts)
     this.#journalEnd += stored.length
     this.state.apply(line)
+  }
+
+  /** The hash that was sealed as leaf `index`; undefined where the files of the tree do not prove it. */
+  provenLeaf(index: number): Digest | undefined {
+    const { size, store } = this
+    const [leaf] = store.hashes(0, index, 1)
+    const path = inclusionRanges(index, size).flatMap((range) => store.rootOf(range) ?? [])
+    const isProven =
+      leaf !== undefined && verifyInclusion(leaf, { index, size }, path, this.#writer.range.root())
+    return isProven ? leaf : undefined
+  }
+
+  /** Computes the files of the tree anew from the journal and the logs. */
+  rebuild(): Promise<void> {
+    return this.#rebuild(this.#journalEnd)
   }
 
   /** Signs a checkpoint of the last line, unless it has one. */
@@ -268,7 +277,9 @@ export class LogTree {
       this.#writer.add(leafHash(bytes))
       this.state.apply(line)
       this.#journalEnd = stored.end
+      if (this.#writer.pending > FLUSHED_HASHES) this.#writer.flush()
     }
+    this.#writer.flush()
   }
 
   #isSigned(line: JournalLine): boolean {
@@ -277,54 +288,6 @@ export class LogTree {
         ? verifierFromPublicKey(parsePublicKeyLine(line.key))
         : this.state.keys.at(line.key_id, line.leaf)
     return key !== undefined && hasSigned(line, key)
-  }
-
-  /** A failed sync may have left the line in memory only, so its bytes are written once more. */
-  async #persistAgain(from: number, end: number): Promise<void> {
-    const { port, dir, lock } = this.#parts
-    await lock.run(() => {
-      const fd = port.openSync(join(dir, JOURNAL_FILE), READ_WRITE)
-      try {
-        const bytes = Buffer.alloc(end - from)
-        const got = port.readSync(fd, bytes, 0, bytes.length, from)
-        if (got !== bytes.length) throw unlinked('audit.journal was cut')
-        writeFully(port, fd, bytes, 0, bytes.length, from)
-      } finally {
-        port.closeSync(fd)
-      }
-    })
-    await this.#syncJournal()
-  }
-
-  /** Writes the line completely or not at all. */
-  #write(bytes: Buffer, offset: number): void {
-    const { port, dir, logger } = this.#parts
-    const file = join(dir, JOURNAL_FILE)
-    const fd = openExisting(port, file, READ_WRITE)
-    if (fd === undefined) throw new JournalMoved()
-    try {
-      writeFully(port, fd, bytes, 0, bytes.length, offset)
-    } catch (error) {
-      try {
-        port.ftruncateSync(fd, offset)
-      } catch (err) {
-        // The next load cuts off the torn line.
-        logger.error({ file, offset, err }, 'a journal line that could not be written was not cut back')
-      }
-      throw error
-    } finally {
-      port.closeSync(fd)
-    }
-  }
-
-  async #syncJournal(): Promise<void> {
-    const { port, dir } = this.#parts
-    const fd = port.openSync(join(dir, JOURNAL_FILE), READ)
-    try {
-      await syncFile(port, fd)
-    } finally {
-      port.closeSync(fd)
-    }
   }
 
   #trusted(leaf: number): NoteSigner[] {

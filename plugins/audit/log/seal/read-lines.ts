@@ -1,7 +1,7 @@
 // Hashes the lines of a log in chunks, asynchronously, so that appending continues while a long log is hashed.
 
 import type { FileSystem } from '../files/file-system.js'
-import { type Digest, leafHashWithin } from '../merkle/tree-hash.js'
+import { type Digest, leafHash, leafHashWithin } from '../merkle/tree-hash.js'
 
 const CHUNK_BYTES = 131_072
 const NEWLINE = 0x0a
@@ -34,6 +34,17 @@ export async function hashLines(
       buffer = Buffer.allocUnsafeSlow(1 + 2 * (buffer.length - 1))
     }
     offset += done
+  }
+}
+
+/** The hash of the line that begins at `start`; undefined where the file has no whole line there. */
+export function leafAt(port: FileSystem, fd: number, start: number): Digest | undefined {
+  for (let length = CHUNK_BYTES; ; length *= 2) {
+    const bytes = Buffer.alloc(length)
+    const got = port.readSync(fd, bytes, 0, length, start)
+    const end = bytes.subarray(0, got).indexOf(NEWLINE)
+    if (end >= 0) return leafHash(bytes.subarray(0, end))
+    if (got < length) return undefined
   }
 }
 

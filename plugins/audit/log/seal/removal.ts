@@ -12,6 +12,7 @@ import {
 import { daysBetween } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dailyLog } from '../format/paths.js'
+import { isChangeConfirmed } from './confirm-change.js'
 import { type SealedDay, sealedDays } from './day-ranges.js'
 import { type Hold, isHeld } from './hold.js'
 import type { LogTree, TreeParts } from './log-tree.js'
@@ -87,13 +88,17 @@ async function stateOne(
     logger.warn({ day }, 'kept a log past its retention: it is not sealed to its end')
     return false
   }
-  const { isEqual, lines, cover } = await compareDay(parts, day, stated?.ranges ?? [], tree.store)
-  if (!isEqual || stated?.hasFault) {
+  const { changed, equalEnd, lines, cover } = await compareDay(parts, day, stated?.ranges ?? [], tree.store)
+  if (changed !== undefined || stated?.hasFault) {
+    if (!stated?.hasFault) {
+      if (changed === undefined || !(await isChangeConfirmed(parts, tree, day, changed))) return false
+      await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })
+    }
     const message = `the log of ${day} is past its retention and kept: it is not as it was sealed`
     onError(new AuditError('log_unlinked', message))
-    if (!stated?.hasFault) await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })
     return false
   }
+  if (equalEnd !== sealed) return false
   const path = join(dir, coverFile(day))
   await writeCover(parts, `${path}.new`, cover)
   // From the rename on, appending to the day rejects; so nothing can follow what was compared.

@@ -8,8 +8,10 @@ import { dailyLog } from '../format/paths.js'
 import type { SealBody } from '../tree/journal-line.js'
 import { hourOf } from '../tree/journal-state.js'
 import { RangeCutter } from '../tree/seal-ranges.js'
+import { isChangeConfirmed } from './confirm-change.js'
 import { sealedDays } from './day-ranges.js'
-import { JournalMoved, type LogTree, type TreeParts } from './log-tree.js'
+import { JournalMoved } from './journal-moved.js'
+import type { LogTree, TreeParts } from './log-tree.js'
 import { hashLines } from './read-lines.js'
 import { compareDay } from './sealed-leaves.js'
 import { type ChangedDay, type GrownDay, survey } from './survey.js'
@@ -45,7 +47,10 @@ export async function stateFaults(
 ): Promise<void> {
   await tree.follow()
   const { changed } = await look(parts, tree)
-  for (const day of changed) onFault(await stateFault(parts, tree, day))
+  for (const day of changed) {
+    const error = await stateFault(parts, tree, day)
+    if (error !== undefined) onFault(error)
+  }
 }
 
 function look({ port, dir, lock }: TreeParts, tree: LogTree) {
@@ -86,14 +91,15 @@ async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Promise<vo
   return tree.append({ ...body, ends, keys: state.keys.spans(), since: state.sinceAt(at) }, at)
 }
 
-/** Appends a fault. Sealing continues after the lines that are still as they were sealed. */
+/** Appends a fault, once it is confirmed. Sealing continues after the lines that are still as they were sealed. */
 async function stateFault(
   parts: TreeParts,
   tree: LogTree,
   { day, sealed, found }: ChangedDay,
-): Promise<AuditError> {
+): Promise<AuditError | undefined> {
   const ranges = (await sealedDays(parts, tree.journalEnd, new Set([day]))).get(day)?.ranges ?? []
-  const { equalEnd: resume } = await compareDay(parts, day, ranges, tree.store)
+  const { equalEnd: resume, changed } = await compareDay(parts, day, ranges, tree.store)
+  if (changed !== undefined && !(await isChangeConfirmed(parts, tree, day, changed))) return undefined
   await tree.append({ kind: 'fault', day, sealed, found, resume })
   const what = `the log of ${day} was changed after it was sealed: ${sealed} bytes were sealed, ${found} are there, the first ${resume} unchanged`
   return new AuditError('log_unlinked', `${what}. A fault is in the journal, and sealing continues after it`)

@@ -9,6 +9,7 @@ import { CompactRange } from '../merkle/compact-range.js'
 import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
 import type { SealRange } from '../tree/journal-line.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
+import { sealedDays } from './day-ranges.js'
 import { hashLines } from './read-lines.js'
 import type { TreeStore, TreeWriter } from './tree-store.js'
 import { unlinked } from './unlinked.js'
@@ -34,10 +35,10 @@ export async function addSealedLeaves(
 ): Promise<void> {
   const { dir, port } = source
   for (const range of ranges) {
-    const [day, , , lines] = range
+    const [day] = range
     const fd = openExisting(port, join(dir, dailyLog(day)), READ)
     if (fd === undefined) {
-      addCover(source, [day, lines], writer, covers)
+      await addCover(source, range, writer, covers)
       continue
     }
     try {
@@ -68,15 +69,16 @@ async function addLines(
 }
 
 /** The roots for a range that begins at the writer's end: they follow those of the day's ranges before it. */
-function addCover(
+async function addCover(
   { dir, port }: Source,
-  [day, lines]: readonly [string, number],
+  [day, from, , lines]: SealRange,
   writer: TreeWriter,
   covers: CoverOffsets,
-): void {
+): Promise<void> {
   const start = writer.range.size
   const subtrees = alignedSubtrees(start, start + lines)
-  const offset = covers.get(day) ?? 0
+  // The ranges before it may have been read from the log, before another process removed it.
+  const offset = covers.get(day) ?? (from === 0 ? 0 : await coverOffset({ dir, port }, day, start))
   const bytes = Buffer.alloc(subtrees.length * DIGEST_BYTES)
   const got = readExisting(port, join(dir, coverFile(day)), (fd) =>
     port.readSync(fd, bytes, 0, bytes.length, offset),
@@ -86,13 +88,28 @@ function addCover(
   covers.set(day, offset + bytes.length)
 }
 
+/** Where the cover of `day` has the roots of its range that begins with the leaf `start`. */
+async function coverOffset(source: Source, day: string, start: number): Promise<number> {
+  const ranges = (await sealedDays(source, Infinity, new Set([day]))).get(day)?.ranges ?? []
+  const before = ranges.filter(({ leaf }) => leaf < start)
+  const roots = before.reduce((sum, { leaf, lines }) => sum + alignedSubtrees(leaf, leaf + lines).length, 0)
+  return roots * DIGEST_BYTES
+}
+
+/** The place of a line. */
+export interface PlacedLine {
+  readonly leaf: number
+  /** Offset of its first byte. */
+  readonly start: number
+}
+
 export interface DayComparison {
-  /** Whether the day's log has exactly the sealed lines. */
-  readonly isEqual: boolean
+  /** The first line that is not as it is in the tree, or is missing; undefined where all sealed lines are there. */
+  readonly changed?: PlacedLine
   /** Offset after the last line that is as it was sealed, with all before it. */
   readonly equalEnd: number
   readonly lines: number
-  /** The content of the day's cover; useful where the day is equal. */
+  /** The content of the day's cover; useful where no line has changed. */
   readonly cover: Buffer
 }
 
@@ -107,19 +124,20 @@ export async function compareDay(
   let equalEnd = 0
   let lines = 0
   const fd = openExisting(port, join(dir, dailyLog(day)), READ)
-  if (fd === undefined) return { isEqual: false, equalEnd, lines, cover: Buffer.alloc(0) }
   try {
     for (const range of ranges) {
-      const leaves = await leavesOf(port, fd, range)
+      const leaves = fd === undefined ? [] : await leavesOf(port, fd, range)
       const sealed = store.hashes(0, range.leaf, range.lines)
-      for (const [i, { leaf, end }] of leaves.entries()) {
-        if (leaf !== sealed[i]) break
-        equalEnd = end
+      let start = range.start
+      for (let i = 0; i < range.lines; i++) {
+        const line = leaves[i]
+        if (line === undefined || line.leaf !== sealed[i]) {
+          return { changed: { leaf: range.leaf + i, start }, equalEnd, lines, cover: Buffer.alloc(0) }
+        }
+        start = line.end
+        equalEnd = line.end
       }
       lines += range.lines
-      if (equalEnd !== range.end || leaves.length !== range.lines) {
-        return { isEqual: false, equalEnd, lines, cover: Buffer.alloc(0) }
-      }
       cover.push(
         coverOf(
           range.leaf,
@@ -127,10 +145,9 @@ export async function compareDay(
         ),
       )
     }
-    const isEqual = port.fstatSync(fd).size === equalEnd
-    return { isEqual, equalEnd, lines, cover: Buffer.concat(cover) }
+    return { equalEnd, lines, cover: Buffer.concat(cover) }
   } finally {
-    port.closeSync(fd)
+    if (fd !== undefined) port.closeSync(fd)
   }
 }
 

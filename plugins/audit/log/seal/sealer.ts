@@ -10,14 +10,14 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
-import { JournalMoved, LogTree, type TreeParts } from './log-tree.js'
+import { untilCurrent } from './journal-moved.js'
+import { LogTree, type TreeParts } from './log-tree.js'
 import type { NoteSigner } from './note.js'
 import { sealNewLines, stateFaults } from './seal-round.js'
 
 const MS_PER_DAY = 86_400_000
 // Just after midnight the last calls of the day are still being written.
 const AFTER_MIDNIGHT_MS = 100
-const MAX_ATTEMPTS = 3
 
 export interface SealerParts extends TreeParts {
   readonly intervalMs: number
@@ -68,7 +68,7 @@ export class Sealer {
    * Links the log's parts and seals forward what a writer that died left; lets the retiring signer introduce the key of
    * `signer` where the log does not know it.
    *
-   * @throws {AuditError} `log_unlinked`, `key_unknown`.
+   * @throws {AuditError} `log_unlinked`, `key_refused`, `journal_busy`.
    */
   open(signer: NoteSigner): Promise<void> {
     return this.withTree(async (tree) => {
@@ -114,7 +114,7 @@ export class Sealer {
 
   /**
    * Runs `work` with the newest tree while nothing is being sealed by this process; again where another process was
-   * faster. Rejects with the errors of `work`.
+   * faster. Rejects with the errors of `work`, and with `journal_busy`.
    */
   withTree<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
     return this.#inTurn(() => this.#attempt(work))
@@ -156,18 +156,14 @@ export class Sealer {
     }
   }
 
-  async #attempt<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
+  #attempt<T>(work: (tree: LogTree) => Promise<T>): Promise<T> {
+    return untilCurrent(async () => {
       const tree = this.#tree ?? (await LogTree.load(this.#parts))
       this.#tree = undefined
-      try {
-        const result = await work(tree)
-        this.#tree = tree
-        return result
-      } catch (error) {
-        if (!(error instanceof JournalMoved) || attempt === MAX_ATTEMPTS) throw error
-      }
-    }
+      const result = await work(tree)
+      this.#tree = tree
+      return result
+    })
   }
 
   #takeOver(): boolean {

@@ -12,11 +12,13 @@ import {
   writeFully,
 } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
+import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
 import { CompactRange, subtreesOf } from '../merkle/compact-range.js'
+import type { LeafRange } from '../merkle/proof.js'
 import { type Digest, digestFromBytes, nodeHash } from '../merkle/tree-hash.js'
 import { HASH_BYTES, HASHES_PER_FILE, LEVEL_STEP, placeOfHash, TREE_FOLDER } from '../tree/tree-layout.js'
 
-const BUFFERED_HASHES = 2_048
+const HASHES_PER_RUN = 2_048
 const UNKNOWN = '\0'.repeat(HASH_BYTES)
 
 export class TreeStore {
@@ -60,6 +62,14 @@ export class TreeStore {
     return nodes[0]
   }
 
+  /** The root of the leaves `[start, end)` of a proof (RFC 6962 §2.1); undefined where hashes are missing. */
+  rootOf({ start, end }: LeafRange): Digest | undefined {
+    const roots = alignedSubtrees(start, end).map(({ level, start }) => this.node(level, start / 2 ** level))
+    return roots.reduceRight((right, left) =>
+      left === undefined || right === undefined ? undefined : nodeHash(left, right),
+    )
+  }
+
   /** The range of the first `size` leaves; undefined where hashes are missing. */
   range(size: number): CompactRange | undefined {
     const roots: Digest[] = []
@@ -72,19 +82,27 @@ export class TreeStore {
   }
 }
 
-interface LevelBuffer {
+/** Hashes that follow each other in one file. */
+interface Run {
+  readonly level: number
   /** Index of the first hash in `bytes`. */
-  index: number
+  readonly index: number
   filled: number
   readonly bytes: Buffer
 }
 
-/** Appends leaves to a range, and the hashes that are stored to the files. */
+/**
+ * Appends leaves to a range, and the hashes that are stored to the files. They stay in memory until `flush`, because
+ * the files are shared: hashes of leaves that are not in the journal would replace those of another process.
+ */
 export class TreeWriter {
   readonly range: CompactRange
   readonly #dir: string
   readonly #port: FileSystem
-  readonly #levels = new Map<number, LevelBuffer>()
+  readonly #runs: Run[] = []
+  /** The last run of each level. */
+  readonly #last = new Map<number, Run>()
+  #pending = 0
   /** Files and new folders that were written and not synced. */
   readonly #written = new Set<string>()
 
@@ -105,9 +123,21 @@ export class TreeWriter {
     })
   }
 
-  /** Resolves when all hashes are on disk. */
+  /** Hashes that are not in the files. */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /** Writes the hashes to the files. Call it where their leaves are in the journal, or under the lock that appends them. */
+  flush(): void {
+    for (const run of this.#runs) this.#write(run)
+    this.#runs.length = 0
+    this.#last.clear()
+    this.#pending = 0
+  }
+
+  /** Resolves when all hashes that were written are on disk. */
   async sync(): Promise<void> {
-    for (const [level, buffer] of this.#levels) this.#flush(level, buffer)
     for (const path of this.#written) {
       await syncPath(this.#port, join(this.#dir, path))
       this.#written.delete(path)
@@ -115,42 +145,30 @@ export class TreeWriter {
   }
 
   #put(level: number, index: number, hash: Digest): void {
-    const buffer = this.#buffer(level, index)
-    buffer.bytes.write(hash, buffer.filled * HASH_BYTES, 'binary')
-    buffer.filled++
-    const next = buffer.index + buffer.filled
-    if (buffer.filled === BUFFERED_HASHES || next % HASHES_PER_FILE === 0) this.#flush(level, buffer)
-  }
-
-  #buffer(level: number, index: number): LevelBuffer {
-    const known = this.#levels.get(level)
-    if (known !== undefined) {
-      // Subtrees added by their root leave hashes out.
-      if (known.index + known.filled !== index) {
-        this.#flush(level, known)
-        known.index = index
-      }
-      return known
+    let run = this.#last.get(level)
+    // Subtrees added by their root leave hashes out.
+    const follows = run !== undefined && run.index + run.filled === index && index % HASHES_PER_FILE !== 0
+    if (run === undefined || !follows || run.filled === HASHES_PER_RUN) {
+      run = { level, index, filled: 0, bytes: Buffer.allocUnsafeSlow(HASHES_PER_RUN * HASH_BYTES) }
+      this.#runs.push(run)
+      this.#last.set(level, run)
     }
-    const made = { index, filled: 0, bytes: Buffer.allocUnsafeSlow(BUFFERED_HASHES * HASH_BYTES) }
-    this.#levels.set(level, made)
-    return made
+    run.bytes.write(hash, run.filled * HASH_BYTES, 'binary')
+    run.filled++
+    this.#pending++
   }
 
-  #flush(level: number, buffer: LevelBuffer): void {
-    if (buffer.filled === 0) return
-    const { path, offset } = placeOfHash(level, buffer.index)
+  #write({ level, index, filled, bytes }: Run): void {
+    const { path, offset } = placeOfHash(level, index)
     const fd = this.#open(path)
     try {
       this.#written.add(path)
       // A new file's name is durable once its folder is synced.
       if (offset === 0) for (const folder of [dirname(path), TREE_FOLDER, '']) this.#written.add(folder)
-      writeFully(this.#port, fd, buffer.bytes, 0, buffer.filled * HASH_BYTES, offset)
+      writeFully(this.#port, fd, bytes, 0, filled * HASH_BYTES, offset)
     } finally {
       this.#port.closeSync(fd)
     }
-    buffer.index += buffer.filled
-    buffer.filled = 0
   }
 
   #open(path: string): number {

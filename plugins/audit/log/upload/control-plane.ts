@@ -1,5 +1,4 @@
-// The control plane's two endpoints, and the store behind
-// the URLs it gives.
+// The control plane's endpoints for a writer, and the store behind the URLs that it gives.
 
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -26,6 +25,8 @@ export interface PutRequest {
   /** `YYYY-MM-DD`. */
   readonly date: string
   readonly contentLength: number
+  /** SHA-256 of the object, base64. */
+  readonly checksumSha256: string
 }
 
 export interface PresignedUrl {
@@ -68,10 +69,12 @@ export class ControlPlane {
   }
 
   async uploadUrl(request: PutRequest, signal: AbortSignal): Promise<PresignedUrl> {
-    const metadata = await this.metadata(signal)
-    const path = '/api/svc/upload-url'
-    const body = await this.#call(path, { ...metadata, contentType: CONTENT_TYPE, ...request }, signal)
-    const { url, headers = {} } = body
+    return this.presigned('/api/svc/upload-url', { contentType: CONTENT_TYPE, ...request }, signal)
+  }
+
+  /** Asks for a presigned URL for an object of this owner. */
+  async presigned(path: string, request: object, signal: AbortSignal): Promise<PresignedUrl> {
+    const { url, headers = {} } = await this.ask(path, request, signal)
     if (typeof url !== 'string' || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
       throw new UploadError('upload_failed', `${path} answered without an http or https url`)
     }
@@ -79,6 +82,11 @@ export class ControlPlane {
       throw new UploadError('upload_failed', `${path} answered with headers that are not a map of strings`)
     }
     return { url: new URL(url), headers }
+  }
+
+  /** The answer to a request about objects of this owner. Rejects with `UploadError`. */
+  async ask(path: string, request: object, signal: AbortSignal): Promise<Record<string, unknown>> {
+    return this.#call(path, { ...(await this.metadata(signal)), ...request }, signal)
   }
 
   /** Resolves when the store has the bytes, from this request or an earlier one. */
@@ -157,13 +165,13 @@ function refusal(
   kind: 'by_status' | 'retryable',
   scope: 'all' | 'file',
 ): UploadError {
-  const isFinal = kind === 'by_status' && status >= 400 && status < 500 && status !== 408 && status !== 429
+  const isRefused = kind === 'by_status' && status >= 400 && status < 500 && status !== 408 && status !== 429
   const hint = status === 401 ? '; is presign.auditKey right?' : ''
-  const retryAfterMs = isFinal ? undefined : retryAfter(headers)
+  const retryAfterMs = isRefused ? undefined : retryAfter(headers)
   return new UploadError(
-    isFinal ? 'upload_rejected' : 'upload_failed',
+    isRefused ? 'upload_rejected' : 'upload_failed',
     `${what} answered ${status}${excerpt(body)}${hint}`,
-    { scope, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
+    { scope, status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
   )
 }
 

@@ -1,6 +1,8 @@
 // Uploads one directory in rounds: finds new bytes, sends them, and applies retention. It runs on a thread of its
 // own, so its reads, hashing and waits never delay an append.
 
+import { daysBetween } from '../format/day.js'
+import { confirmFile } from './confirm.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
 import { uploadRound } from './round.js'
@@ -16,8 +18,8 @@ export interface UploadHost {
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   /** Removes files past their retention that are completely uploaded; resolves to their paths. */
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  /** Bytes that the store does not have yet. */
-  pending(bytes: number): void
+  /** Bytes that the store does not have yet, and when the file that has waited longest was last written. */
+  pending(bytes: number, since: number | undefined): void
   /** The store has stored an object of `bytes` bytes. */
   uploaded(bytes: number): void
   failed(error: UploadError, source?: Source): void
@@ -33,6 +35,8 @@ export class DirectoryUpload {
   readonly #throttle: UploadThrottle
   #state: UploadState | undefined
   #now = 0
+  /** Files that the store has confirmed, and their size. */
+  readonly #confirmed = new Map<string, number>()
 
   constructor(task: UploadTask, host: UploadHost, signal: AbortSignal) {
     this.#task = task
@@ -53,7 +57,7 @@ export class DirectoryUpload {
     }
   }
 
-  async #round({ isFull, days, stopped, now }: RoundRequest): Promise<void> {
+  async #round({ isFull, days, skipped, now }: RoundRequest): Promise<void> {
     const { dir, rangeBytes } = this.#task
     this.#now = now
     this.#state ??= UploadState.load(
@@ -63,7 +67,11 @@ export class DirectoryUpload {
     )
     const state = this.#state
     const found = scan(dir, isFull ? undefined : new Set(days))
-    this.#host.pending(pendingIn(found, state))
+    const waiting = found.filter(({ source, size }) => size > state.offsetOf(source.path))
+    this.#host.pending(
+      waiting.reduce((sum, { source, size }) => sum + size - state.offsetOf(source.path), 0),
+      waiting.length === 0 ? undefined : Math.min(...waiting.map(({ writtenAt }) => writtenAt)),
+    )
     const send = (files: readonly FoundFile[], isBounded: boolean) =>
       uploadRound(
         {
@@ -77,7 +85,7 @@ export class DirectoryUpload {
           onUploaded: (bytes) => this.#host.uploaded(bytes),
           onFailure: (error, source) => this.#host.failed(error, source),
         },
-        files.filter(({ source }) => !stopped.includes(source.path)),
+        files.filter(({ source }) => !skipped.includes(source.path)),
         this.#signal,
       )
     const sendAll = async (files: readonly FoundFile[]) => {
@@ -109,7 +117,7 @@ export class DirectoryUpload {
     return files.flatMap((file) => {
       if (!bySource.has(file.source)) return [file]
       const size = bySource.get(file.source)
-      return size === undefined ? [] : [{ source: file.source, size }]
+      return size === undefined ? [] : [{ ...file, size }]
     })
   }
 
@@ -123,6 +131,7 @@ export class DirectoryUpload {
   async #applyRetention(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
     const existing = new Set(found.map(({ source }) => source.path))
     for (const path of state.paths()) if (!existing.has(path)) state.forget(path)
+    await this.#confirm(state, found)
     const offsets = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
     const removedPaths = await this.#host.retain(offsets)
     for (const removed of removedPaths) {
@@ -133,8 +142,30 @@ export class DirectoryUpload {
     state.save()
     return removedPaths.length > 0
   }
-}
 
-function pendingIn(found: readonly FoundFile[], state: UploadState): number {
-  return found.reduce((sum, { source, size }) => sum + Math.max(0, size - state.offsetOf(source.path)), 0)
+  /** Starts the upload of each expired file again that the store does not have, so that retention keeps it. */
+  async #confirm(state: UploadState, found: readonly FoundFile[]): Promise<void> {
+    const { dir, retentionDays } = this.#task
+    const parts = { dir, controlPlane: this.#controlPlane, throttle: this.#throttle }
+    const today = new Date(this.#now).toISOString().slice(0, 10)
+    for (const file of found) {
+      const { path, date, mode } = file.source
+      const isRemovable = ['audit', 'checkpoint', 'raw', 'agent'].includes(mode)
+      if (!isRemovable || daysBetween(date, today) <= retentionDays) continue
+      if (file.size !== state.offsetOf(path) || this.#confirmed.get(path) === file.size) continue
+      const result = await confirmFile(parts, file, this.#signal)
+      if (result === 'unsupported') return
+      if (result === 'confirmed') {
+        this.#confirmed.set(path, file.size)
+        continue
+      }
+      state.forget(path)
+      this.#host.warned(
+        new UploadError(
+          'upload_file',
+          `the store does not have all of ${path}, which was uploaded: it is kept, and uploaded again`,
+        ),
+      )
+    }
+  }
 }

@@ -1,4 +1,4 @@
-// Upload errors: retried, or final until an operator acts.
+// Upload errors: retried soon, retried slowly, or final until an operator acts.
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, systemCode } from '../format/errors.js'
@@ -11,6 +11,8 @@ export class UploadError extends AuditError {
   readonly scope: FailureScope
   /** The delay that the other side requested, milliseconds. */
   readonly retryAfterMs: number | undefined
+  /** Of the answer; undefined where there was none. */
+  readonly status: number | undefined
 
   constructor(
     override readonly code: SerializedError['code'],
@@ -18,17 +20,21 @@ export class UploadError extends AuditError {
     {
       scope = 'all',
       retryAfterMs,
+      status,
       cause,
-    }: { scope?: FailureScope; retryAfterMs?: number; cause?: unknown } = {},
+    }: { scope?: FailureScope; retryAfterMs?: number; status?: number; cause?: unknown } = {},
   ) {
     super(code, message, cause)
     this.name = 'UploadError'
     this.scope = scope
     this.retryAfterMs = retryAfterMs
+    this.status = status
   }
 
-  get isRetriable(): boolean {
-    return this.code === 'upload_failed'
+  /** `slowly`: the other side refuses, until somebody changes a key or a permission. */
+  get retry(): 'soon' | 'slowly' | 'never' {
+    if (this.code === 'upload_failed') return 'soon'
+    return this.code === 'upload_rejected' ? 'slowly' : 'never'
   }
 }
 

@@ -17,13 +17,15 @@ export interface PresignConfig {
   timeoutMs?: number
   /** Interval between checks for new bytes, milliseconds. Default 10 000. */
   intervalMs?: number
+  /** How long bytes may wait before `status()` and `/readyz` warn, milliseconds. Default 900 000. */
+  maxDelayMs?: number
 }
 
 /** The known fields only: other members of a caller's object may not be transferable to a thread. */
 export function plainPresign(config: PresignConfig): PresignConfig {
-  const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion, timeoutMs, intervalMs } =
-    config
-  const optional = { tenant, environment, clientName, clientVersion, timeoutMs, intervalMs }
+  const { apiBaseUrl, auditKey, tenant, environment, clientName, clientVersion } = config
+  const { timeoutMs, intervalMs, maxDelayMs } = config
+  const optional = { tenant, environment, clientName, clientVersion, timeoutMs, intervalMs, maxDelayMs }
   const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
   return { apiBaseUrl, auditKey, ...given }
 }
@@ -41,6 +43,7 @@ type Candidate = { readonly [Field in keyof PresignConfig]: PresignConfig[Field]
 
 export const DEFAULT_TIMEOUT_MS = 10_000
 export const DEFAULT_INTERVAL_MS = 10_000
+export const DEFAULT_MAX_DELAY_MS = 900_000
 
 const METADATA_FIELDS = ['tenant', 'environment', 'clientName', 'clientVersion'] as const
 // RFC 9110 §5.5 and §11.1: a scheme word, one space, visible characters.
@@ -74,7 +77,7 @@ export function presignFault(config: Candidate): { field: keyof PresignConfig; w
       return { field, what: 'must be a text that is not empty' }
     }
   }
-  for (const field of ['timeoutMs', 'intervalMs'] as const) {
+  for (const field of ['timeoutMs', 'intervalMs', 'maxDelayMs'] as const) {
     const value = config[field]
     if (value !== undefined && !(Number.isInteger(value) && value >= 1 && value < 2 ** 31)) {
       return { field, what: 'must be a whole number of milliseconds from 1 on' }

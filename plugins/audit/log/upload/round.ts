@@ -177,7 +177,8 @@ async function put(
   const key = objectKey(await controlPlane.metadata(signal), source, range)
   const contentLength = range.end - range.start
   const { mode, date } = source
-  const target = await controlPlane.uploadUrl({ key, mode, date, contentLength }, signal)
+  const checksumSha256 = Buffer.from(range.sha256, 'hex').toString('base64')
+  const target = await controlPlane.uploadUrl({ key, mode, date, contentLength, checksumSha256 }, signal)
   await controlPlane.put(target, contentLength, bytesOf(file, range, throttle), signal)
 }
 

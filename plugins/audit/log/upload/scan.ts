@@ -1,7 +1,7 @@
 // Finds the files of a log. There can be thousands of agent files, so usually only the days that may have grown
 // are scanned.
 
-import { lstatSync } from 'node:fs'
+import { lstatSync, type Stats } from 'node:fs'
 import { join } from 'node:path'
 import { namesIn, nodeFileSystem } from '../files/file-system.js'
 import { systemCode } from '../format/errors.js'
@@ -12,6 +12,8 @@ import { type Source, sourceOf, type UploadMode } from './source.js'
 export interface FoundFile {
   readonly source: Source
   readonly size: number
+  /** When it was last written, milliseconds since the epoch. */
+  readonly writtenAt: number
 }
 
 /** Logs before what refers to them: a reader who takes checkpoints first finds all that they cover. */
@@ -43,18 +45,20 @@ export function scan(dir: string, days?: ReadonlySet<string>): FoundFile[] {
   const found: FoundFile[] = []
   for (const path of paths) {
     const source = sourceOf(path, log)
-    const size = source === undefined ? undefined : sizeOf(join(dir, path))
-    if (source !== undefined && size !== undefined) found.push({ source, size })
+    const stat = source === undefined ? undefined : regularFile(join(dir, path))
+    if (source !== undefined && stat !== undefined) {
+      found.push({ source, size: stat.size, writtenAt: stat.mtimeMs })
+    }
   }
   const rank = ({ source }: FoundFile) => `${source.date} ${source.path}`
   return found.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 }
 
 /** Undefined for anything but an existing regular file. */
-function sizeOf(path: string): number | undefined {
+function regularFile(path: string): Stats | undefined {
   try {
     const stat = lstatSync(path)
-    return stat.isFile() ? stat.size : undefined
+    return stat.isFile() ? stat : undefined
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     throw error

@@ -82,8 +82,33 @@ export interface Range {
 
 /** Depends only on the bytes and their position, so that a repeated upload writes the same object. */
 export function objectKey(metadata: UploadMetadata, source: Source, range: Range): string {
-  const { tenant, env, clientName, clientVersion } = metadata
-  const owner = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]
-  const name = `${source.stem}-${range.start}-${range.end}-${range.sha256.slice(0, 16)}.ndjson`
-  return [...owner, pathSegment(clientVersion), source.folder, name].join('/')
+  return `${keyPrefix(metadata, source)}${range.start}-${range.end}-${range.sha256.slice(0, 16)}.ndjson`
+}
+
+/** What the keys of all objects of a file begin with. */
+export function keyPrefix(metadata: UploadMetadata, { folder, stem }: Source): string {
+  return `${ownerPrefix(metadata)}${folder}/${stem}-`
+}
+
+/** What the keys of all objects of an owner begin with. */
+export function ownerPrefix({ tenant, env, clientName, clientVersion }: UploadMetadata): string {
+  const names = ['tenants', pathSegment(tenant), pathSegment(env), 'clients', pathSegment(clientName)]
+  return `${[...names, pathSegment(clientVersion)].join('/')}/`
+}
+
+/** An object of a file, by its key. */
+export interface ObjectName {
+  /** Its key without range and hash: the same for all objects of a file. */
+  readonly file: string
+  readonly start: number
+  readonly end: number
+  /** The first 16 hex digits of the SHA-256 of its bytes. */
+  readonly digest: string
+}
+
+/** Undefined for an object that no writer has named. */
+export function parseObjectKey(key: string): ObjectName | undefined {
+  const [, file, start, end, digest] = /^(.+)-(\d{1,16})-(\d{1,16})-([0-9a-f]{16})\.ndjson$/.exec(key) ?? []
+  if (file === undefined || digest === undefined) return undefined
+  return { file, start: Number(start), end: Number(end), digest }
 }

@@ -7,6 +7,7 @@ import type { UploadMode } from './source.js'
 export interface UploadTask {
   readonly dir: string
   readonly config: PresignConfig
+  readonly retentionDays: number
   readonly rangeBytes: number
   readonly idleMs: number
   /** The counter of durable batches. */
@@ -19,8 +20,8 @@ export interface RoundRequest {
   readonly isFull: boolean
   /** Otherwise the days whose agents' files are scanned. */
   readonly days: readonly string[]
-  /** Paths to skip. */
-  readonly stopped: readonly string[]
+  /** Paths to leave out. */
+  readonly skipped: readonly string[]
   /** Milliseconds since the epoch, by the writer's clock. */
   readonly now: number
 }
@@ -62,7 +63,7 @@ export type ToThread =
 
 export type FromThread =
   | { readonly kind: 'request'; readonly id: number; readonly request: Request }
-  | { readonly kind: 'pending'; readonly bytes: number }
+  | { readonly kind: 'pending'; readonly bytes: number; readonly since: number | undefined }
   | { readonly kind: 'uploaded'; readonly bytes: number }
   | { readonly kind: 'failed'; readonly error: SerializedError; readonly path?: string }
   | { readonly kind: 'warned'; readonly error: SerializedError }

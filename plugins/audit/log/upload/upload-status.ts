@@ -1,12 +1,12 @@
-// The upload's status and counters.
+// The upload's status, counters and gauges.
 
-import type { Meter } from '@svc/core'
+import type { Clock, Meter } from '@svc/core'
 import type { UploadError } from './error.js'
 
 export interface UploadStatus {
   /**
-   * `standby`: another process uploads this directory. `retrying`: the last attempt failed and will be repeated.
-   * `stopped`: refused finally, until `flush()` or the next opening.
+   * `standby`: another process uploads this directory, and reports what is pending. `retrying`: the last attempt failed
+   * and will be repeated. `stopped`: until `flush()` or the next opening.
    */
   readonly state: 'idle' | 'uploading' | 'standby' | 'retrying' | 'stopped'
   /** Bytes and objects uploaded by this process. */
@@ -14,35 +14,81 @@ export interface UploadStatus {
   readonly objects: number
   /** Known bytes that may not be uploaded yet. */
   readonly pendingBytes: number
+  /** Since when the oldest of them waits, milliseconds since the epoch; of files from before the start, at the latest. */
+  readonly pendingSince?: number
+  /** Whether they wait for longer than `presign.maxDelayMs`. */
+  readonly isBehind: boolean
   readonly failures: number
   /** Time of the last object, milliseconds since the epoch. */
   readonly lastUploadAt?: number
-  /** Why the upload or a file is stopped; else the last failure that no success followed. */
+  /** Why a file, or the upload, is refused or stopped; else the last failure that no success followed. */
   readonly error?: UploadError
 }
 
 export class UploadMetrics {
   state: UploadStatus['state'] = 'idle'
-  pendingBytes = 0
+  #pendingBytes = 0
   readonly #meter: Meter
+  readonly #clock: Clock
+  readonly #maxDelayMs: number
   #uploadedBytes = 0
   #objects = 0
   #failures = 0
+  #pendingSince: number | undefined
+  /** The first append since the current round began. */
+  #appendedSince: number | undefined
   #lastUploadAt: number | undefined
   #error: UploadError | undefined
 
-  constructor(meter: Meter) {
+  constructor(meter: Meter, clock: Clock, maxDelayMs: number) {
     this.#meter = meter
+    this.#clock = clock
+    this.#maxDelayMs = maxDelayMs
   }
 
-  uploaded(bytes: number, at: number): void {
+  appended(bytes: number): void {
+    this.#pendingBytes += bytes
+    if (this.#pendingSince !== undefined && this.#appendedSince !== undefined) return
+    const now = this.#clock.now()
+    this.#pendingSince ??= now
+    this.#appendedSince ??= now
+  }
+
+  roundBegins(): void {
+    this.state = 'uploading'
+    this.#appendedSince = undefined
+  }
+
+  /** What a scan found; `since`: when the file that has waited longest was last written. */
+  found(bytes: number, since: number | undefined): void {
+    this.#pendingBytes = bytes
+    if (bytes > 0 && since !== undefined) this.#pendingSince ??= Math.min(since, this.#clock.now())
+  }
+
+  /** Everything that the round found is uploaded. */
+  roundSucceeded(): void {
+    this.state = 'idle'
+    this.#pendingSince = this.#appendedSince
+    this.setGauges()
+  }
+
+  /** Another process uploads, so what is pending is not known here. */
+  standBy(): void {
+    this.state = 'standby'
+    this.#pendingBytes = 0
+    this.#pendingSince = undefined
+    this.#appendedSince = undefined
+  }
+
+  uploaded(bytes: number): void {
     this.#uploadedBytes += bytes
     this.#objects++
-    this.pendingBytes = Math.max(0, this.pendingBytes - bytes)
-    this.#lastUploadAt = at
+    this.#pendingBytes = Math.max(0, this.#pendingBytes - bytes)
+    this.#lastUploadAt = this.#clock.now()
     this.#error = undefined
     this.#meter.count('svc_audit_upload_bytes_total', bytes)
     this.#meter.count('svc_audit_upload_objects_total')
+    this.#meter.gauge?.('svc_audit_upload_last_success_timestamp_seconds', this.#lastUploadAt / 1000)
   }
 
   failed(error: UploadError): void {
@@ -51,16 +97,41 @@ export class UploadMetrics {
     this.#meter.count('svc_audit_upload_failures_total')
   }
 
+  setGauges(): void {
+    if (this.state === 'standby') return
+    this.#meter.gauge?.('svc_audit_upload_pending_bytes', this.#pendingBytes)
+    this.#meter.gauge?.('svc_audit_upload_oldest_pending_seconds', this.#delayMs() / 1000)
+  }
+
   status(standing: UploadError | undefined): UploadStatus {
     const error = standing ?? this.#error
     return {
       state: this.state,
       uploadedBytes: this.#uploadedBytes,
       objects: this.#objects,
-      pendingBytes: this.pendingBytes,
+      pendingBytes: this.#pendingBytes,
+      ...(this.#pendingSince === undefined ? {} : { pendingSince: this.#pendingSince }),
+      isBehind: this.#delayMs() > this.#maxDelayMs,
       failures: this.#failures,
       ...(this.#lastUploadAt === undefined ? {} : { lastUploadAt: this.#lastUploadAt }),
       ...(error === undefined ? {} : { error }),
     }
   }
+
+  #delayMs(): number {
+    return this.#pendingSince === undefined ? 0 : Math.max(0, this.#clock.now() - this.#pendingSince)
+  }
+}
+
+/** For an operator; undefined while the upload keeps up. */
+export function uploadWarning({
+  isBehind,
+  pendingBytes,
+  pendingSince,
+  error,
+}: UploadStatus): string | undefined {
+  if (!isBehind || pendingSince === undefined) return undefined
+  const since = new Date(pendingSince).toISOString()
+  const why = error === undefined ? '' : `: ${error.message}`
+  return `the upload is behind: ${pendingBytes} bytes wait, the oldest since ${since}${why}`
 }

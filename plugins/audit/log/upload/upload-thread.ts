@@ -20,7 +20,7 @@ import type {
 export interface ThreadHost {
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
-  pending(bytes: number): void
+  pending(bytes: number, since: number | undefined): void
   uploaded(bytes: number): void
   /** `path` where the failure concerns one file. */
   failed(error: UploadError, path: string | undefined): void
@@ -94,7 +94,7 @@ export class UploadThread {
 
   #receive(message: FromThread): void {
     if (message.kind === 'done') this.#running?.resolve()
-    else if (message.kind === 'pending') this.#host.pending(message.bytes)
+    else if (message.kind === 'pending') this.#host.pending(message.bytes, message.since)
     else if (message.kind === 'uploaded') this.#host.uploaded(message.bytes)
     else if (message.kind === 'failed') this.#host.failed(deserializeError(message.error), message.path)
     else if (message.kind === 'warned') this.#host.warned(deserializeError(message.error))

@@ -27,7 +27,7 @@ const upload = new DirectoryUpload(
   {
     sizes: (files) => request<'sizes'>({ name: 'sizes', params: files }),
     retain: (uploaded) => request<'retain'>({ name: 'retain', params: uploaded }),
-    pending: (bytes) => send({ kind: 'pending', bytes }),
+    pending: (bytes, since) => send({ kind: 'pending', bytes, since }),
     uploaded: (bytes) => send({ kind: 'uploaded', bytes }),
     failed: (error, source) =>
       send({ kind: 'failed', error: serializeError(error), ...(source && { path: source.path }) }),

@@ -7,7 +7,13 @@ import { dayOfInstant } from '../format/day.js'
 import { Backoff } from './backoff.js'
 import { UploadError } from './error.js'
 import { fileSizes, type UploadedLog } from './file-sizes.js'
-import { DEFAULT_INTERVAL_MS, DEFAULT_TIMEOUT_MS, type PresignConfig, plainPresign } from './presign.js'
+import {
+  DEFAULT_INTERVAL_MS,
+  DEFAULT_MAX_DELAY_MS,
+  DEFAULT_TIMEOUT_MS,
+  type PresignConfig,
+  plainPresign,
+} from './presign.js'
 import type { SizeRequest, SizeResponse } from './thread-messages.js'
 import { AppendCounter } from './throttle.js'
 import { UploadLock } from './upload-lock.js'
@@ -16,6 +22,9 @@ import { UploadThread } from './upload-thread.js'
 
 const FULL_SCAN_INTERVAL_MS = 3_600_000
 const MS_PER_DAY = 86_400_000
+const FAILURE_DELAYS = { min: 500, max: 60_000 }
+/** The longest delay after refusals, as a multiple of the first. */
+const MAX_REFUSAL_FACTOR = 10
 
 interface UploadLimits {
   /** New bytes that start a round before the interval is over. */
@@ -23,11 +32,14 @@ interface UploadLimits {
   readonly rangeBytes: number
   /** Time without progress after which a PUT is aborted, milliseconds. */
   readonly idleMs: number
+  /** The first delay after a refusal (401, 403, another 4xx), milliseconds. */
+  readonly refusalMs: number
 }
 
 export interface UploaderParts {
   readonly dir: string
   readonly config: PresignConfig
+  readonly retentionDays: number
   readonly limits: UploadLimits
   readonly clock: Clock
   readonly meter: Meter
@@ -41,17 +53,20 @@ export class Uploader {
   readonly #thread: UploadThread
   readonly #lock: UploadLock
   readonly #backoff: Backoff
+  readonly #refusalBackoff: Backoff
   readonly #metrics: UploadMetrics
   readonly #appends = new AppendCounter()
   readonly #closing = new AbortController()
-  /** Files skipped after a final failure. */
-  readonly #stopped = new Map<string, UploadError>()
+  /** Files skipped after a refusal or a final failure. */
+  readonly #skipped = new Map<string, UploadError>()
   /** Days whose agents' files have grown since the last full scan. */
   #days = new Set<string>()
   #newestDay = ''
   #newBytes = 0
-  #fatalError: UploadError | undefined
+  /** The refusal or the final failure that keeps every file from being uploaded. */
+  #obstacle: UploadError | undefined
   #hasFailed = false
+  #wasRefused = false
   #retryAfterMs: number | undefined
   #notBefore = 0
   #lastFullScan: number | undefined
@@ -59,25 +74,25 @@ export class Uploader {
   #isDueAgain = false
   #interval: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
+  #refusalRetry: NodeJS.Timeout | undefined
   #closed: Promise<void> | undefined
 
   constructor(parts: UploaderParts) {
     this.#parts = parts
-    const { dir, config, limits, clock, meter, random, log } = parts
+    const { dir, config, retentionDays, limits, clock, meter, random, log } = parts
     this.#lock = new UploadLock(dir)
-    this.#backoff = new Backoff(random)
-    this.#metrics = new UploadMetrics(meter)
-    const { rangeBytes, idleMs } = limits
+    this.#backoff = new Backoff(random, FAILURE_DELAYS)
+    const { refusalMs, rangeBytes, idleMs } = limits
+    this.#refusalBackoff = new Backoff(random, { min: refusalMs, max: refusalMs * MAX_REFUSAL_FACTOR })
+    this.#metrics = new UploadMetrics(meter, clock, config.maxDelayMs ?? DEFAULT_MAX_DELAY_MS)
     const { shared: appends } = this.#appends
     this.#thread = new UploadThread(
-      { dir, config: plainPresign(config), rangeBytes, idleMs, appends },
+      { dir, config: plainPresign(config), retentionDays, rangeBytes, idleMs, appends },
       {
         sizes: (files) => this.#sizes(files),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
-        pending: (bytes) => {
-          this.#metrics.pendingBytes = bytes
-        },
-        uploaded: (bytes) => this.#metrics.uploaded(bytes, clock.now()),
+        pending: (bytes, since) => this.#metrics.found(bytes, since),
+        uploaded: (bytes) => this.#metrics.uploaded(bytes),
         failed: (error, path) => this.#failed(error, path),
         warned: (error) => this.#report(error),
       },
@@ -88,7 +103,10 @@ export class Uploader {
   start(): void {
     if (this.#closed !== undefined) return
     const { intervalMs = DEFAULT_INTERVAL_MS } = this.#parts.config
-    this.#interval ??= setInterval(() => this.#wake(), intervalMs).unref()
+    this.#interval ??= setInterval(() => {
+      this.#metrics.setGauges()
+      this.#wake()
+    }, intervalMs).unref()
     this.#wake()
   }
 
@@ -96,7 +114,7 @@ export class Uploader {
   bytesAppended(bytes: number, day: string): void {
     this.#appends.increment()
     this.#days.add(day)
-    this.#metrics.pendingBytes += bytes
+    this.#metrics.appended(bytes)
     this.#newBytes += bytes
     const hasRotated = day > this.#newestDay && this.#newestDay !== ''
     if (day > this.#newestDay) this.#newestDay = day
@@ -109,8 +127,8 @@ export class Uploader {
    */
   async flush(): Promise<void> {
     while (this.#running !== undefined) await this.#running
-    this.#fatalError = undefined
-    this.#stopped.clear()
+    this.#obstacle = undefined
+    this.#skipped.clear()
     await this.#begin(true)
   }
 
@@ -121,7 +139,7 @@ export class Uploader {
   }
 
   status(): UploadStatus {
-    return this.#metrics.status(this.#fatalError ?? [...this.#stopped.values()][0])
+    return this.#metrics.status(this.#obstacle ?? [...this.#skipped.values()][0])
   }
 
   async #close(): Promise<void> {
@@ -133,20 +151,22 @@ export class Uploader {
     }, timeoutMs)
     try {
       while (this.#running !== undefined) await this.#running
-      if (this.#interval === undefined || this.#fatalError !== undefined) return
+      if (this.#interval === undefined || this.#obstacle?.retry === 'never') return
+      this.#forgetRefusals()
       const { agentLogs } = await this.#parts.log.open()
       await Promise.race([agentLogs.idle(), once(this.#closing.signal, 'abort')])
       if (!this.#closing.signal.aborted) await this.#begin(true)
     } finally {
       clearTimeout(limit)
       clearTimeout(this.#retry)
+      clearTimeout(this.#refusalRetry)
       await this.#thread.close()
       this.#lock.release()
     }
   }
 
   #wake(): void {
-    if (this.#closed !== undefined || this.#fatalError !== undefined) return
+    if (this.#closed !== undefined || this.#obstacle !== undefined) return
     if (this.#running !== undefined) this.#isDueAgain = this.#newBytes > 0
     else if (this.#parts.clock.monotonic() >= this.#notBefore) void this.#begin(false)
   }
@@ -167,9 +187,10 @@ export class Uploader {
     this.#newBytes = 0
     this.#retryAfterMs = undefined
     this.#hasFailed = false
+    this.#wasRefused = false
     try {
-      if (this.#fatalError === undefined && this.#lock.acquire()) await this.#upload(isFull)
-      else this.#metrics.state = this.#fatalError === undefined ? 'standby' : 'stopped'
+      if (this.#lock.acquire()) await this.#upload(isFull)
+      else this.#metrics.standBy()
     } catch (error) {
       const isUploadError = error instanceof UploadError
       const message = `uploading failed: ${String(error)}`
@@ -177,19 +198,23 @@ export class Uploader {
     }
     if (this.#hasFailed) this.#retryLater()
     else this.#backoff.reset()
+    if (this.#wasRefused) this.#retryRefusedLater()
+    else if (this.#skipped.size === 0) this.#refusalBackoff.reset()
   }
 
   async #upload(isRequested: boolean): Promise<void> {
     const isFull = isRequested || this.#isFullScanDue()
     const days = this.#daysToLookAt()
-    const stopped = [...this.#stopped.keys()]
+    const skipped = [...this.#skipped.keys()]
     // A file that grows from now on may have been scanned already.
     if (isFull) this.#days = new Set()
-    this.#metrics.state = 'uploading'
-    await this.#thread.round({ isFull, days, stopped, now: this.#parts.clock.now() })
+    this.#metrics.roundBegins()
+    await this.#thread.round({ isFull, days, skipped, now: this.#parts.clock.now() })
     // After a failure, agents' files of any day may be incomplete.
+    const isWhole = !this.#hasFailed && this.#obstacle === undefined && this.#skipped.size === 0
     if (isFull) this.#lastFullScan = this.#hasFailed ? undefined : this.#parts.clock.monotonic()
-    if (this.#metrics.state === 'uploading') this.#metrics.state = 'idle'
+    if (isWhole) this.#metrics.roundSucceeded()
+    else if (this.#metrics.state === 'uploading') this.#metrics.state = this.#isRefused ? 'retrying' : 'idle'
   }
 
   async #sizes(files: readonly SizeRequest[]): Promise<SizeResponse> {
@@ -215,15 +240,42 @@ export class Uploader {
 
   #failed(error: UploadError, path?: string): void {
     this.#report(error)
-    if (error.isRetriable) {
+    if (error.retry === 'soon') {
       this.#hasFailed = true
       this.#retryAfterMs = Math.max(this.#retryAfterMs ?? 0, error.retryAfterMs ?? 0)
-    } else if (error.scope === 'file' && path !== undefined) {
-      this.#stopped.set(path, error)
-    } else {
-      this.#fatalError = error
-      this.#metrics.state = 'stopped'
+      return
     }
+    if (error.retry === 'slowly') this.#wasRefused = true
+    if (error.scope === 'file' && path !== undefined) {
+      this.#skipped.set(path, error)
+    } else {
+      this.#obstacle = error
+      this.#metrics.state = error.retry === 'slowly' ? 'retrying' : 'stopped'
+    }
+  }
+
+  get #isRefused(): boolean {
+    return [...this.#skipped.values()].some(({ retry }) => retry === 'slowly')
+  }
+
+  /** The next round tries again what was refused. */
+  #forgetRefusals(): void {
+    if (this.#obstacle?.retry === 'slowly') this.#obstacle = undefined
+    for (const [path, { retry }] of this.#skipped) if (retry === 'slowly') this.#skipped.delete(path)
+    // The refused files may be agents' files of any day.
+    this.#lastFullScan = undefined
+  }
+
+  /** A key may be accepted again, and a permission given back. */
+  #retryRefusedLater(): void {
+    clearTimeout(this.#refusalRetry)
+    this.#metrics.state = 'retrying'
+    if (this.#closed !== undefined) return
+    this.#refusalRetry = setTimeout(() => {
+      this.#forgetRefusals()
+      this.#notBefore = 0
+      this.#wake()
+    }, this.#refusalBackoff.next()).unref()
   }
 
   #retryLater(): void {

@@ -10,6 +10,7 @@ import type { AuditEnvelope, RawPayloadRecord } from '../format/envelope.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dayOfDailyLog, rawLog } from '../format/paths.js'
 import { canUseThread, SigningThread } from '../signing/signing-thread.js'
+import { uploadWarning } from '../upload/upload-status.js'
 import { Uploader } from '../upload/uploader.js'
 import { BatchPool, batchSize } from './batch-pool.js'
 import {
@@ -110,11 +111,17 @@ export class SvcAppender {
       isSealed: config.checkpoints !== false,
     })
     if (config.presign === undefined) return
-    const { uploadTriggerBytes, uploadRangeBytes, uploadIdleMs } = this.#limits
+    const { uploadTriggerBytes, uploadRangeBytes, uploadIdleMs, uploadRefusalMs } = this.#limits
     const uploader = new Uploader({
       dir,
       config: config.presign,
-      limits: { triggerBytes: uploadTriggerBytes, rangeBytes: uploadRangeBytes, idleMs: uploadIdleMs },
+      retentionDays: config.retentionDays,
+      limits: {
+        triggerBytes: uploadTriggerBytes,
+        rangeBytes: uploadRangeBytes,
+        idleMs: uploadIdleMs,
+        refusalMs: uploadRefusalMs,
+      },
       clock,
       meter,
       random,
@@ -194,14 +201,17 @@ export class SvcAppender {
     const witnesses = cosigning?.status
     const { warning: disk, ...space } = this.#disk.status
     const sealWarning = sealing?.error && `new records are not sealed: ${sealing.error.message}`
-    const warnings = [disk, sealWarning, witnesses?.warning].filter((warning) => warning !== undefined)
+    const upload = this.#uploader?.status()
+    const warnings = [disk, sealWarning, witnesses?.warning, upload && uploadWarning(upload)].filter(
+      (warning) => warning !== undefined,
+    )
     return {
       ...this.#logStatus(),
       ...space,
       ...(warnings.length > 0 && { warning: warnings.join('; ') }),
       ...(sealing && { sealing }),
       ...(witnesses && { cosigning: witnesses }),
-      ...(this.#uploader && { upload: this.#uploader.status() }),
+      ...(upload && { upload }),
     }
   }
 

@@ -53,6 +53,8 @@ export interface AppenderLimits {
   uploadRangeBytes: number
   /** Time without progress after which the upload of an object is aborted, ms. Default 30 000. */
   uploadIdleMs: number
+  /** First delay of the upload after a refusal, ms; doubled up to ten times of it. Default 60 000. */
+  uploadRefusalMs: number
 }
 
 export interface AppenderOptions {
@@ -90,6 +92,7 @@ export const DEFAULT_LIMITS: AppenderLimits = {
   uploadTriggerBytes: 1_048_576,
   uploadRangeBytes: 67_108_864,
   uploadIdleMs: 30_000,
+  uploadRefusalMs: 60_000,
 }
 
 export const noMeter: Meter = { count: () => undefined }

@@ -152,7 +152,7 @@ export class LogDirectory {
       await lock.run(() => this.#firstSection(agentLogs))
       cosigning = genesis && (await this.#cosigning(lock, genesis.origin))
       sealer = await this.#sealer(lock, cosigning)
-      await this.#retain(lock, sealer)
+      await this.#retainAtOpen(lock, sealer)
     } catch (error) {
       await sealer?.close()
       await cosigning?.close()
@@ -259,6 +259,16 @@ export class LogDirectory {
     const { Cosigning } = await import('../cosigning/cosigning.js')
     const log = { dir: this.#dir, port, lock, origin }
     return new Cosigning({ ...log, logger, clock, meter, witnesses, quorum, random, onError })
+  }
+
+  /** Removal waits for the next daily check where other processes append to the journal all the time. */
+  async #retainAtOpen(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
+    try {
+      await this.#retain(lock, sealer)
+    } catch (error) {
+      if (!(error instanceof AuditError && error.code === 'journal_busy')) throw error
+      this.#parts.logger.warn({ err: error }, 'files past their retention are kept until the next check')
+    }
   }
 
   async #retainDaily(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {

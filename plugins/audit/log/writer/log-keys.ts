@@ -7,14 +7,13 @@ import { nodeFileSystem, READ } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import { publicKeyLine } from '../keys/public-key.js'
 import { journalLines } from '../seal/journal-file.js'
-import { JournalMoved, LogTree, type TreeParts } from '../seal/log-tree.js'
+import { untilCurrent } from '../seal/journal-moved.js'
+import { LogTree, type TreeParts } from '../seal/log-tree.js'
 import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import { sealNewLines } from '../seal/seal-round.js'
 import { systemClock, warningLogger } from './config.js'
 import { identify } from './log-identity.js'
 import { recordPublicKey } from './public-keys.js'
-
-const MAX_ATTEMPTS = 5
 
 /**
  * Lets the log trust the key of `to`, by a line that `from` signs; nothing where it does already. With `retire` the key
@@ -93,16 +92,12 @@ async function changeKeys<T>(
     if ((await lock.run(() => identify(parts))) === undefined) {
       throw new AuditError('not_found', `${dir} holds no log`)
     }
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const tree = await LogTree.load(parts)
-        const result = await change(tree, parts)
-        await tree.checkpoint()
-        return result
-      } catch (error) {
-        if (!(error instanceof JournalMoved) || attempt === MAX_ATTEMPTS) throw error
-      }
-    }
+    return await untilCurrent(async () => {
+      const tree = await LogTree.load(parts)
+      const result = await change(tree, parts)
+      await tree.checkpoint()
+      return result
+    })
   } finally {
     lock.close()
   }

@@ -23,7 +23,7 @@ export interface AppenderStatus {
   signedByThread: number
   /** Free space of the log's disk at the last check. */
   freeBytes?: number
-  /** A problem that needs an operator while the log is writable: low disk space, sealing that fails, or witnesses. */
+  /** A problem that needs an operator while the log is writable: low disk space, failing seals, witnesses, a late upload. */
   warning?: string
   /** Only with checkpoints. */
   sealing?: SealingStatus

@@ -19,6 +19,8 @@ export interface Cloud extends AsyncDisposable {
   readonly requests: CloudRequest[]
   /** Key → bytes. */
   readonly objects: Map<string, Buffer>
+  /** Whether the control plane lists objects. */
+  lists: boolean
   /** Asked before each answer. */
   fault: Fault
   /** Requests so far whose path contains `part`. */
@@ -58,6 +60,7 @@ export async function startCloud(): Promise<Cloud> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
     objects,
+    lists: true,
     fault: () => false,
     asked: (part) => requests.filter(({ path }) => path.includes(part)),
     assembled: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, true).toString(),
@@ -86,7 +89,11 @@ function answer(cloud: Cloud, { path, body, method }: CloudRequest, response: Se
     response.end(JSON.stringify(value))
   }
   if (path === '/api/auth/validate-key') json(METADATA)
-  else if (path === '/api/svc/upload-url') {
+  else if (path === '/api/svc/objects' && cloud.lists) {
+    const { prefix, checksums } = JSON.parse(String(body))
+    const keys = [...cloud.objects.keys()].filter((key) => key.startsWith(prefix)).sort()
+    json({ objects: keys.map((key) => stored(key, cloud.objects.get(key)!, checksums)) })
+  } else if (path === '/api/svc/upload-url') {
     const { key } = JSON.parse(String(body))
     json({
       url: `${cloud.url}/store/${key}`,
@@ -101,6 +108,11 @@ function answer(cloud: Cloud, { path, body, method }: CloudRequest, response: Se
     response.statusCode = 404
     response.end()
   }
+}
+
+function stored(key: string, bytes: Buffer, withChecksum: boolean): object {
+  const checksumSha256 = createHash('sha256').update(bytes).digest('base64')
+  return { key, contentLength: bytes.length, ...(withChecksum ? { checksumSha256 } : {}) }
 }
 
 /** Answers `status` to every request whose path contains `part`, `times` times. */

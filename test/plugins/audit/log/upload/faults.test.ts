@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
-import { DAY, envelope, spansOf } from '../writer/records.js'
+import { DAY, envelope, fixedClock, spansOf } from '../writer/records.js'
 import { type Cloud, type Fault, failing, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading } from './rig.js'
 
@@ -96,43 +96,76 @@ describe('upload failures', () => {
   })
 
   for (const status of [401, 403]) {
-    it(`does not retry after ${status} from the control plane, reports it, and continues to append`, async () => {
+    it(`waits after ${status} from the control plane, reports it, continues to append, and tries at close`, async () => {
       cloud.fault = failing('/api/', status)
       const { appender, errors } = uploading(dir.path, cloud, { intervalMs: 5 })
       let appended = 0
       for (let since = 0; since < 20; appended++) {
         await appender.append(envelope())
         // Intervals pass meanwhile.
-        if (appender.status().upload?.state === 'stopped') since++
+        if (appender.status().upload?.state === 'retrying') since++
       }
-      expect(appender.status()).to.have.nested.property('upload.state', 'stopped')
+      expect(appender.status()).to.have.nested.property('upload.state', 'retrying')
       expect(appender.status()).to.have.nested.property('upload.error.code', 'upload_rejected')
-      await appender.close()
       expect(cloud.requests).to.have.length(1)
+      cloud.fault = () => false
+      await appender.close()
       expect(errors.map(({ message }) => message).join()).to.match(
         new RegExp(`^/api/svc/upload-url answered ${status}: .*made ${status}`),
       )
       expect(spansOf(dir.path)).to.have.length(appended)
+      expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+    })
+
+    it(`uploads again by itself when ${status} from the control plane ends`, async () => {
+      cloud.fault = failing('/api/', status, 3)
+      const { appender, errors } = uploading(dir.path, cloud, {}, { limits: { uploadRefusalMs: 2 } })
+      await appender.append(envelope())
+      await cloud.until(() => cloud.objects.size > 0)
+      await appender.close()
+      expect(errors.map(({ code }) => code)).to.deep.equal(Array(3).fill('upload_rejected'))
+      expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
     })
   }
 
-  it('skips only the refused file, until flush', async () => {
+  it('skips only a refused file, and uploads it when it is no longer refused', async () => {
+    let left = 2
     cloud.fault = ({ path }, response) => {
-      if (!path.startsWith('/store/') || !path.includes('2026-11-20')) return false
-      response.statusCode = 400
+      if (!path.startsWith('/store/') || !path.includes('2026-11-20') || left-- <= 0) return false
+      response.statusCode = 403
       response.end()
       return true
     }
     writeFileSync(join(dir.path, 'audit-2026-11-20.ndjson'), '{"a":1}\n')
-    const { appender, errors } = uploading(dir.path, cloud)
+    const { appender, errors } = uploading(dir.path, cloud, {}, { limits: { uploadRefusalMs: 2 } })
     await appender.append(envelope())
-    await cloud.until(() => cloud.objects.size === 1)
-    cloud.fault = () => false
-    await appender.flush()
+    await cloud.until(() => cloud.objects.size === 2)
     await appender.close()
-    expect(errors.map(({ code, scope }) => [code, scope])).to.deep.equal([['upload_rejected', 'file']])
+    expect(errors.map(({ code, scope }) => [code, scope])).to.deep.equal(
+      Array(2).fill(['upload_rejected', 'file']),
+    )
     expect(cloud.assembled('ingest/2026-11-20', 'audit-2026-11-20')).to.equal('{"a":1}\n')
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
+  })
+
+  it('warns while bytes wait for longer than maxDelayMs', async () => {
+    cloud.fault = failing('/api/', 503)
+    const clock = fixedClock('2026-11-21T12:00:00Z')
+    const { appender } = uploading(dir.path, cloud, { maxDelayMs: 60_000 }, { clock })
+    await appender.append(envelope())
+    clock.ms += 60_000
+    expect(appender.status()).to.have.nested.property('upload.isBehind', false)
+    clock.ms += 1
+    const { upload, warning } = appender.status()
+    expect(upload).to.include({ isBehind: true, pendingSince: Date.parse('2026-11-21T12:00:00Z') })
+    expect(warning).to.match(
+      /^the upload is behind: \d+ bytes wait, the oldest since 2026-11-21T12:00:00.000Z/,
+    )
+    cloud.fault = () => false
+    await appender.flush()
+    expect(appender.status().upload).to.include({ isBehind: false, pendingBytes: 0 })
+    expect(appender.status()).to.not.have.property('warning')
+    await appender.close()
   })
 
   it("retries agents' files of every day, not only the last ones", async () => {

@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { UploadError } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
 import { append } from '../seal/rig.js'
@@ -79,5 +80,49 @@ describe('retention with upload', () => {
     expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
     expect(textOf(dir.path, `${old}.torn-1`)).to.equal('half')
     expect(() => textOf(dir.path, 'audit-2026-10-02.ndjson')).to.throw('ENOENT')
+  })
+
+  describe('whose objects the store has lost or changed', () => {
+    const isOfOld = (key: string) => key.includes('/ingest/2026-10-01/')
+    /** Uploads the old file while it is within its retention. */
+    async function uploadOld(): Promise<string> {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      const { appender } = uploading(dir.path, cloud, {}, { retentionDays: 100 })
+      await appender.ready()
+      await appender.close()
+      return [...cloud.objects.keys()].find(isOfOld) ?? ''
+    }
+    async function retain(): Promise<UploadError[]> {
+      const { appender, errors } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+      await appender.ready()
+      await appender.close()
+      return errors
+    }
+
+    it('keeps the file and uploads it again, and removes it once its objects are confirmed', async () => {
+      const key = await uploadOld()
+      cloud.objects.delete(key)
+      // The first round keeps the file; the one at close uploads it.
+      const errors = await retain()
+      expect(errors.map(({ message }) => message)).to.deep.equal([
+        `the store does not have all of ${old}, which was uploaded: it is kept, and uploaded again`,
+      ])
+      expect(cloud.objects.get(key)?.toString()).to.equal('{"a":1}\n')
+      await retain()
+      expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+    })
+
+    it('keeps a file whose object has another checksum', async () => {
+      cloud.objects.set(await uploadOld(), Buffer.from('{"a":2}\n'))
+      expect((await retain()).map(({ code }) => code)).to.include('upload_file')
+      expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
+    })
+
+    it('removes the file unconfirmed where the control plane lists no objects', async () => {
+      cloud.lists = false
+      cloud.objects.delete(await uploadOld())
+      expect(await retain()).to.deep.equal([])
+      expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+    })
   })
 })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
@@ -52,6 +53,7 @@ describe('upload', () => {
       ...METADATA,
       contentType: 'application/x-ndjson',
       contentLength: textOf(dir.path, daily).length,
+      checksumSha256: createHash('sha256').update(textOf(dir.path, daily)).digest('base64'),
       date: DAY,
       mode: 'audit',
     })
@@ -230,7 +232,11 @@ describe('upload', () => {
 
   it('reports its status and metrics', async () => {
     const counts = new Map<string, number>()
-    const meter = { count: (name: string, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by) }
+    const gauges = new Map<string, number>()
+    const meter = {
+      count: (name: string, by = 1) => void counts.set(name, (counts.get(name) ?? 0) + by),
+      gauge: (name: string, value: number) => void gauges.set(name, value),
+    }
     const { appender } = await uploadingSoon(dir.path, cloud, {}, { meter })
     await appender.append(envelope())
     await appender.flush()
@@ -240,6 +246,7 @@ describe('upload', () => {
       uploadedBytes: bytes,
       objects: 1,
       pendingBytes: 0,
+      isBehind: false,
       failures: 0,
       lastUploadAt: Date.parse('2026-11-21T12:00:00Z'),
     })
@@ -248,6 +255,11 @@ describe('upload', () => {
       ['svc_audit_upload_bytes_total', bytes],
       ['svc_audit_upload_objects_total', 1],
     ])
+    expect(Object.fromEntries(gauges)).to.deep.include({
+      svc_audit_upload_pending_bytes: 0,
+      svc_audit_upload_oldest_pending_seconds: 0,
+      svc_audit_upload_last_success_timestamp_seconds: Date.parse('2026-11-21T12:00:00Z') / 1000,
+    })
   })
 
   it('uploads the checkpoints, the last ones included', async () => {

@@ -33,11 +33,12 @@ const beside = `
   import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
   const [dir] = process.argv.slice(1)
   const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
-  const config = { dir, retentionDays: 99999, checkpoints: { intervalMs: 1_000 } }
+  const config = { dir, retentionDays: 99999, checkpoints: { intervalMs: 3 } }
   const newestDay = () => readdirSync(dir).sort().findLast((name) => /^audit-.*ndjson$/.test(name))?.match(/audit-(.*).ndjson/)?.[1]
   const now = () => Date.parse((newestDay() ?? '2026-01-01') + 'T12:00Z')
   const clock = { now, monotonic: () => performance.now() }
-  const appender = new SvcAppender({ config, signer, clock })
+  const logger = { debug() {}, info() {}, warn() {}, error: console.error }
+  const appender = new SvcAppender({ config, signer, clock, logger })
   let ending = false
   process.stdin.once('data', () => { ending = true })
   while (!ending) {
@@ -53,6 +54,8 @@ const beside = `
 
 describe('verifyLog on a live log', () => {
   const children: { child: ChildProcess; gone: Promise<unknown> }[] = []
+  /** What the processes report: errors that reject no append, too. */
+  const errors: string[] = []
   // Before the directory is removed.
   afterEach(async () => {
     for (const { child, gone } of children.splice(0)) {
@@ -66,9 +69,10 @@ describe('verifyLog on a live log', () => {
     const child = leashed(
       spawn(process.execPath, ['--input-type=module', '-e', program, dir.path, ...args], {
         cwd: new URL('.', import.meta.url),
-        stdio: ['pipe', 'ignore', 'inherit'],
+        stdio: ['pipe', 'ignore', 'pipe'],
       }),
     )
+    child.stderr?.on('data', (text) => errors.push(String(text)))
     children.push({ child, gone: once(child, 'exit') })
     return child
   }
@@ -93,6 +97,7 @@ describe('verifyLog on a live log', () => {
     const gone = once(other, 'exit')
     other.stdin?.write('end')
     await gone
+    expect(errors).to.deep.equal([])
     const report = await verifyLog(dir.path, { keys })
     expect(report).to.deep.include({ verdict: 'intact', failures: [] })
     // A day that the other process was still sealing is kept until the next opening.

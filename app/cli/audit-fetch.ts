@@ -1,0 +1,105 @@
+// `svc audit fetch`: restores an uploaded log, from a control plane or from its bucket.
+
+import { readFileSync } from 'node:fs'
+import { messageOf } from '@svc/core/json'
+import { AuditError, ControlPlaneSource, fetchLog, type ObjectSource } from '@svc/plugin-audit/log'
+import { loadControlPlane } from './control-plane.js'
+import type { CliIo } from './io.js'
+
+export interface FetchArguments {
+  log?: string
+  keyFile?: string
+  tenant?: string
+  environment?: string
+  clientName?: string
+  clientVersion?: string
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+type OpenSource = ObjectSource & { close(): void }
+
+const URL_SECONDS = 900
+const INCOMPLETE = 1
+
+export async function fetchUploaded(
+  from: string,
+  dir: string,
+  options: FetchArguments,
+  io: CliIo,
+  env: Environment = process.env,
+): Promise<void> {
+  const source = from.startsWith('s3://')
+    ? await bucketSource(from, options, env)
+    : controlPlaneSource(from, options, env)
+  try {
+    const { log: logId } = options
+    const report = await fetchLog(source, dir, {
+      ...(logId === undefined ? {} : { logId }),
+      onFile: (path, bytes) => io.err(`${path}: ${bytes} bytes\n`),
+    })
+    const { files, objects, bytes, head, problems } = report
+    for (const problem of problems) io.err(`${problem}\n`)
+    await io.out(`${files} files of ${objects} objects, ${bytes} bytes, in ${dir}\n`)
+    const newest =
+      head && `the newest checkpoint of ${head.origin} has ${head.size} leaves, root ${head.root}`
+    await io.out(`${newest ?? 'there is no checkpoint'}\n`)
+    await io.out(`next: svc-sdk audit verify ${dir} --keys FILE\n`)
+    io.exit(problems.length === 0 ? 0 : INCOMPLETE)
+  } finally {
+    source.close()
+  }
+}
+
+function controlPlaneSource(apiBaseUrl: string, options: FetchArguments, env: Environment): OpenSource {
+  if (!/^https?:\/\//.test(apiBaseUrl)) {
+    throw new AuditError('read_failed', `${apiBaseUrl} is neither an http or https URL nor s3://BUCKET`)
+  }
+  const { tenant, environment, clientName, clientVersion } = options
+  const given = Object.entries({ tenant, environment, clientName, clientVersion })
+  const owner = Object.fromEntries(given.filter(([, value]) => value !== undefined))
+  return new ControlPlaneSource({ apiBaseUrl, auditKey: `Bearer ${apiKey(options, env)}`, ...owner })
+}
+
+/** From a file or the environment, because other users of a machine see the arguments of a command. */
+function apiKey({ keyFile }: FetchArguments, env: Environment): string {
+  const key = keyFile === undefined ? env['SVC_AUDIT_KEY'] : readKeyFile(keyFile)
+  if (key === undefined || key === '') {
+    throw new AuditError('read_failed', 'the API key is missing: set SVC_AUDIT_KEY, or give --key-file')
+  }
+  return key
+}
+
+function readKeyFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    throw new AuditError('read_failed', `${path} cannot be read: ${messageOf(error)}`, error)
+  }
+}
+
+async function bucketSource(from: string, options: FetchArguments, env: Environment): Promise<OpenSource> {
+  const [, bucket, prefix = ''] = /^s3:\/\/([^/]+)\/?(.*)$/.exec(from) ?? []
+  const { tenant, environment, clientName, clientVersion } = options
+  if (!bucket || !tenant || !environment || !clientName || !clientVersion) {
+    throw new AuditError(
+      'read_failed',
+      's3://BUCKET[/PREFIX] needs --tenant, --environment, --client-name and --client-version',
+    )
+  }
+  const { foldersOf, openStore } = await loadControlPlane('a bucket')
+  const store = await openStore({ bucket, prefix, expiresSec: URL_SECONDS }, env)
+  const folders = foldersOf({ tenant, env: environment, clientName, clientVersion })
+  return {
+    prefix: async () => `${folders.join('/')}/`,
+    async *list(wanted) {
+      for (let after: string | undefined; ; ) {
+        const { objects, next } = await store.list({ prefix: wanted, after })
+        yield* objects
+        if (next === undefined) return
+        after = next
+      }
+    },
+    url: (key) => store.presignDownload(key),
+    close: () => store.close(),
+  }
+}

@@ -1,0 +1,77 @@
+// `svc audit report`: a signed report on a range of days, as JSON and as a page.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { isJsonObject, messageOf } from '@svc/core/json'
+import {
+  AuditError,
+  auditReport,
+  checkReport,
+  type Hold,
+  LocalDevSigner,
+  readKeys,
+  reportPage,
+  signReport,
+} from '@svc/plugin-audit/log'
+import { VERDICT_EXIT } from './audit-verify.js'
+import type { CliIo } from './io.js'
+
+export interface ReportArguments {
+  from: string
+  to: string
+  signWith: string
+  keys?: string
+  against?: string
+  policy?: string
+  out?: string
+}
+
+export async function report(dir: string, options: ReportArguments, io: CliIo): Promise<void> {
+  const { from, to, signWith, keys, against, policy, out = `audit-report-${from}-${to}` } = options
+  const holds = policy === undefined ? undefined : await holdsOf(policy)
+  const made = await auditReport(dir, {
+    from,
+    to,
+    ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
+    ...(against === undefined ? {} : { against }),
+    ...(holds === undefined ? {} : { holds }),
+  })
+  const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(signWith)}`)
+  const signed = await signReport(made, signer)
+  write(`${out}.json`, `${signed}\n`)
+  write(`${out}.html`, reportPage(made, signed))
+  const { verdict } = made.verification
+  await io.out(`${verdict.replaceAll('_', ' ')}; ${out}.json and ${out}.html, signed by ${signer.keyId}\n`)
+  io.exit(VERDICT_EXIT[verdict])
+}
+
+export async function checkReportFile(file: string, options: { keys: string }, io: CliIo): Promise<void> {
+  const keyId = checkReport(read(file), await readKeys(options.keys))
+  await io.out(`the report is as ${keyId} signed it\n`)
+}
+
+/** The holds of the writer's policy, which the log itself does not state. */
+async function holdsOf(file: string): Promise<readonly Hold[]> {
+  // Loaded here, because it loads every plugin.
+  const { loadPolicyFile } = await import('./policy-file.js')
+  const { auditSchema } = await import('@svc/plugin-audit')
+  const result = await loadPolicyFile(file, process.env, false)
+  if (!result.ok) throw new AuditError('read_failed', `${file} is no valid policy: svc policy check ${file}`)
+  const section = result.policy.sections.get('audit')
+  return auditSchema.shape.hold.parse(isJsonObject(section) ? section['hold'] : undefined)
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new AuditError('read_failed', `${file} cannot be read: ${messageOf(error)}`, error)
+  }
+}
+
+function write(file: string, text: string): void {
+  try {
+    writeFileSync(file, text, { mode: 0o600 })
+  } catch (error) {
+    throw new AuditError('write_failed', `${file} cannot be written: ${messageOf(error)}`, error)
+  }
+}

@@ -1,0 +1,54 @@
+// Writes to `audit.journal`: a line at its end, or lines once more that may not be on disk.
+
+import { join } from 'node:path'
+import type { Logger } from '@svc/core'
+import { type FileSystem, openExisting, READ_WRITE, syncPath, writeFully } from '../files/file-system.js'
+import { JOURNAL_FILE } from '../format/paths.js'
+import { JournalMoved } from './journal-moved.js'
+import { unlinked } from './unlinked.js'
+
+interface JournalPlace {
+  readonly dir: string
+  readonly port: FileSystem
+}
+
+/** Writes the line at `offset` completely or not at all. Call under the lock. */
+export function writeJournalLine(
+  { dir, port, logger }: JournalPlace & { readonly logger: Logger },
+  bytes: Buffer,
+  offset: number,
+): void {
+  const file = join(dir, JOURNAL_FILE)
+  const fd = openExisting(port, file, READ_WRITE)
+  if (fd === undefined) throw new JournalMoved()
+  try {
+    writeFully(port, fd, bytes, 0, bytes.length, offset)
+  } catch (error) {
+    try {
+      port.ftruncateSync(fd, offset)
+    } catch (err) {
+      // The next load cuts off the torn line.
+      logger.error({ file, offset, err }, 'a journal line that could not be written was not cut back')
+    }
+    throw error
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+/** A failed sync may have left lines in memory only, so their bytes are written once more. Call under the lock. */
+export function rewriteJournal({ dir, port }: JournalPlace, from: number, end: number): void {
+  const fd = port.openSync(join(dir, JOURNAL_FILE), READ_WRITE)
+  try {
+    const bytes = Buffer.alloc(end - from)
+    const got = port.readSync(fd, bytes, 0, bytes.length, from)
+    if (got !== bytes.length) throw unlinked('audit.journal was cut')
+    writeFully(port, fd, bytes, 0, bytes.length, from)
+  } finally {
+    port.closeSync(fd)
+  }
+}
+
+export function syncJournal({ dir, port }: JournalPlace): Promise<void> {
+  return syncPath(port, join(dir, JOURNAL_FILE))
+}

@@ -1,0 +1,52 @@
+// What the control plane says of the objects of its store.
+
+import { isJsonObject } from '@svc/core/json'
+import type { ControlPlane } from './control-plane.js'
+import { UploadError } from './error.js'
+
+const PATH = '/api/svc/objects'
+
+export interface StoredObject {
+  readonly key: string
+  /** Bytes. */
+  readonly contentLength: number
+  /** SHA-256 of its bytes as the store has computed it, base64. */
+  readonly checksumSha256?: string
+}
+
+/**
+ * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError` whose `status` is 404
+ * where the control plane has no listing.
+ *
+ * @param query `checksums`: asks for them, where the store has them.
+ */
+export async function* storedObjects(
+  controlPlane: Pick<ControlPlane, 'ask'>,
+  query: { readonly prefix: string; readonly checksums?: boolean },
+  signal: AbortSignal,
+): AsyncGenerator<StoredObject> {
+  for (let after: string | undefined; ; ) {
+    const answer = await controlPlane.ask(
+      PATH,
+      { ...query, ...(after === undefined ? {} : { after }) },
+      signal,
+    )
+    const { objects, next } = answer
+    if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
+      throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
+    }
+    yield* objects
+    if (typeof next !== 'string') return
+    if (after !== undefined && next <= after) {
+      throw new UploadError('upload_failed', `${PATH} answered with the same page again`)
+    }
+    after = next
+  }
+}
+
+function isStoredObject(value: unknown): value is StoredObject {
+  if (!isJsonObject(value)) return false
+  const { key, contentLength, checksumSha256 } = value
+  const isSize = Number.isSafeInteger(contentLength)
+  return typeof key === 'string' && isSize && ['string', 'undefined'].includes(typeof checksumSha256)
+}

@@ -1,0 +1,149 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type AuditReport, generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { append } from '../../plugins/audit/log/seal/rig.js'
+import { appenderIn, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
+import { temporaryDir } from '../../plugins/audit/temporary.js'
+import { runCommand } from '../../support/command.js'
+
+const audit = (...args: string[]) => runCommand(auditCommand, args)
+const HOUR = 3_600_000
+
+describe('svc audit report', function () {
+  this.timeout(30_000)
+  const dir = temporaryDir()
+  const path = (name: string) => join(dir.path, name)
+
+  beforeEach(() => {
+    generateKeyFile(path('auditor'))
+    writeFileSync(path('keys'), `ed25519:${Buffer.from(signer.publicKey).toString('base64')}\n`)
+  })
+
+  /** One removed day, one with records of two tenants, one without. */
+  async function writeLog(): Promise<string> {
+    const log = path('log')
+    const clock = fixedClock('2026-11-18T12:00:00Z')
+    const open = () => appenderIn(log, { clock, config: { retentionDays: 1 } })
+    const first = open()
+    await append(first, 3, '2026-11-18')
+    await first.close()
+    for (let i = 0; i < 2; i++) {
+      clock.ms += 25 * HOUR
+      const idle = open()
+      await idle.ready()
+      await idle.close()
+    }
+    const last = open()
+    await append(last, 2, '2026-11-20')
+    const ts = '2026-11-20T11:00:00Z'
+    const policy = { decision: 'deny', retention: 'standard' } as const
+    await last.append(envelope({ ts, tenant: 'globex', status: 'error', error: 'TOOL_NOT_ALLOWED', policy }))
+    await last.append(envelope({ ts, tenant: 'globex', status: 'error', error: 'OUTCOME_UNKNOWN' }))
+    await last.append(envelope({ ts, tenant: 'globex', status: 'error', error: 'UPSTREAM' }))
+    await last.close()
+    return log
+  }
+
+  const range = ['--from', '2026-11-18', '--to', '2026-11-20']
+  const reported = (name = 'out') => JSON.parse(readFileSync(path(`${name}.json`), 'utf8')) as AuditReport
+
+  it('states the range, the records, the keys, the removals and the holds of an intact log', async () => {
+    const log = await writeLog()
+    writeFileSync(
+      path('policy.yaml'),
+      'tenant: acme\nport: 0\ntargets: { files: "http://127.0.0.1:1" }\nentitlements: open\nquotas: { adapter: memory }\n' +
+        'audit: { gatewayName: gw, gatewayVersion: "1", signer: { keyRef: "file:///audit.key" }, hold: [{ tenant: acme, from: 2026-11-20 }] }\n',
+    )
+    const options = ['--sign-with', path('auditor'), '--keys', path('keys'), '--out', path('out')]
+    const { code, out } = await audit('report', log, ...range, ...options, '--policy', path('policy.yaml'))
+    expect([code, out.slice(0, 7)]).to.deep.equal([0, 'intact;'])
+    const report = reported()
+    expect(report.verification).to.include({ verdict: 'intact', selfVouched: false })
+    expect(report.days).to.deep.equal([
+      { day: '2026-11-18', state: 'removed', records: 0 },
+      { day: '2026-11-19', state: 'empty', records: 0 },
+      { day: '2026-11-20', state: 'present', records: 5 },
+    ])
+    const none = { allowed: 0, denied: 0, failed: 0, outcome_unknown: 0, denials: {} }
+    expect(report.tenants).to.deep.equal([
+      { ...none, tenant: 'acme', records: 2, allowed: 2 },
+      {
+        ...none,
+        tenant: 'globex',
+        records: 3,
+        allowed: 2,
+        denied: 1,
+        failed: 1,
+        outcome_unknown: 1,
+        denials: { TOOL_NOT_ALLOWED: 1 },
+      },
+    ])
+    expect(report.removals.map(({ day, records }) => [day, records])).to.deep.equal([['2026-11-18', 3]])
+    expect(report.keys.map(({ key_id, until_leaf }) => [key_id, until_leaf])).to.deep.equal([
+      [signer.keyId, null],
+    ])
+    expect(report.holds).to.deep.equal([{ tenant: 'acme', from: '2026-11-20' }])
+    expect(report.heads.at(-1)).to.include(`\n${report.verification.head?.size}\n`)
+    expect(report.gaps).to.deep.equal([])
+  })
+
+  it('names the gaps of a log that is not intact, and exits 1', async () => {
+    const log = await writeLog()
+    const daily = join(log, 'audit-2026-11-20.ndjson')
+    const lines = readFileSync(daily, 'utf8').split('\n')
+    writeFileSync(daily, lines.filter((_, i) => i !== 1).join('\n'))
+    const { code } = await audit(
+      'report',
+      log,
+      ...range,
+      '--sign-with',
+      path('auditor'),
+      '--out',
+      path('out'),
+    )
+    expect(code).to.equal(1)
+    expect(reported().gaps.map(({ kind }) => kind)).to.include('deleted')
+    expect(readFileSync(path('out.html'), 'utf8'))
+      .to.include('The log is NOT INTACT.')
+      .and.include('deleted')
+  })
+
+  it('is signed: check-report finds any change', async () => {
+    const log = await writeLog()
+    await audit('report', log, ...range, '--sign-with', path('auditor'), '--out', path('out'))
+    const check = (name: string, keys = 'auditor') => audit('check-report', path(name), '--keys', path(keys))
+    expect((await check('out.json')).code).to.equal(0)
+    expect((await check('out.json', 'keys')).err).to.include('signed by none of the keys')
+    writeFileSync(path('changed'), readFileSync(path('out.json'), 'utf8').replace('"denied":1', '"denied":0'))
+    expect(await check('changed')).to.include({
+      code: 1,
+      err: 'svc-sdk audit check-report: the report was changed after it was signed\n',
+    })
+    writeFileSync(path('changed'), '{}')
+    expect((await check('changed')).err).to.include('not a signed report')
+  })
+
+  it('has a page in which nothing of a record is markup', async () => {
+    const log = path('log')
+    const appender = appenderIn(log)
+    await appender.append(envelope({ tenant: '<script>alert("1")</script>' }))
+    await appender.close()
+    const day = ['--from', '2026-11-21', '--to', '2026-11-21']
+    await audit('report', log, ...day, '--sign-with', path('auditor'), '--out', path('out'))
+    const page = readFileSync(path('out.html'), 'utf8')
+    expect(page).to.include('&lt;script&gt;alert(').and.not.include('<script')
+  })
+
+  it('refuses a wrong range with one line', async () => {
+    const log = await writeLog()
+    const { code, err } = await audit(
+      ...['report', log, '--from', '2026-11-20', '--to', '2026-11-18', '--sign-with', path('auditor')],
+    )
+    expect([code, err]).to.deep.equal([
+      2,
+      'svc-sdk audit report: the range is two days, the first not after the last: 2026-01-01 2026-01-31\n',
+    ])
+  })
+})

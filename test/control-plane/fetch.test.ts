@@ -1,0 +1,205 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type AppenderConfig, SvcAppender, verifyLog } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { auditCommand } from 'svc-sdk/internal/cli/audit'
+import { append } from '../plugins/audit/log/seal/rig.js'
+import { fixedClock, signer } from '../plugins/audit/log/writer/records.js'
+import { type Bucket, startBucket } from '../support/bucket.js'
+import { runCommand } from '../support/command.js'
+import {
+  addKey,
+  type Owner,
+  owner,
+  startControlPlane,
+  type TestControlPlane,
+} from '../support/control-plane.js'
+
+const prefix = 'logs/'
+
+describe('svc audit fetch', function () {
+  this.timeout(60_000)
+  let home: string
+  let bucket: Bucket
+  let plane: TestControlPlane
+  let client: Owner
+  let keyFile: string
+  let auditKey: string
+  const saved = { ...process.env }
+
+  before(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-fetch-'))
+    bucket = await startBucket()
+    Object.assign(process.env, bucket.env)
+    addKey(join(home, 'keys.json'))
+    plane = await startControlPlane(bucket, join(home, 'keys.json'), '--prefix', prefix)
+  })
+  after(async () => {
+    process.env = saved
+    await plane?.[Symbol.asyncDispose]()
+    await bucket?.[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  let dir: string
+  let copy: string
+  let serial = 0
+  // Each test has a client of its own.
+  beforeEach(() => {
+    dir = mkdtempSync(join(home, 'log-'))
+    copy = join(home, `copy-${++serial}`)
+    client = { ...owner, clientName: `edge-${serial}` }
+    keyFile = join(home, `key-${serial}`)
+    auditKey = `Bearer ${addKey(join(home, 'keys.json'), client)}`
+    writeFileSync(keyFile, addKey(join(home, 'keys.json'), client, '--read'))
+  })
+
+  function appenderIn(
+    path: string,
+    clock = fixedClock('2026-10-01T12:00:00Z'),
+    config: Partial<AppenderConfig> = {},
+  ): SvcAppender {
+    const presign = { apiBaseUrl: plane.url, auditKey, intervalMs: 3_600_000, timeoutMs: 60_000 }
+    return new SvcAppender({
+      config: { dir: path, retentionDays: 10, presign, ...config },
+      signer,
+      clock,
+      limits: { uploadRangeBytes: 1_000 },
+    })
+  }
+
+  const fetchFrom = (source: string, ...options: string[]) =>
+    runCommand(auditCommand, ['fetch', source, copy, ...options])
+  const fetchAll = (...options: string[]) => fetchFrom(plane.url, '--key-file', keyFile, ...options)
+  const verify = async (path: string) => {
+    const { verdict, failures, records, head, removedDays } = await verifyLog(path, { keys: [signer] })
+    return { verdict, failures, records, head, removedDays }
+  }
+  /** The files of the tree, the journal, the checkpoints and the daily logs. */
+  const contents = (path: string) =>
+    readdirSync(path, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !/^\.|^public-keys$/.test(entry.name))
+      .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+      .sort()
+      .map((name) => [name, readFileSync(join(path, name)).toString('base64')])
+
+  it('restores the directory of a log, of which verify says the same', async () => {
+    const clock = fixedClock('2026-10-01T12:00:00Z')
+    for (let i = 0; i < 2; i++) {
+      const appender = appenderIn(dir, clock)
+      await append(appender, 5, '2026-10-01')
+      clock.ms += 24 * 3_600_000
+      await append(appender, 5, '2026-10-02')
+      await appender.close()
+    }
+    const { code, out, err } = await fetchAll()
+    expect(code).to.equal(0)
+    expect(err).to.not.include('in no object')
+    expect(out).to.match(/the newest checkpoint of svc-audit\.invalid\/[0-9a-f]{32} has \d+ leaves, root /)
+    expect(contents(copy)).to.deep.equal(contents(dir))
+    expect(await verify(copy)).to.deep.equal(await verify(dir))
+    expect((await verify(copy)).verdict).to.equal('intact')
+  })
+
+  it('restores the records of a removed day too', async () => {
+    const clock = fixedClock('2026-10-01T12:00:00Z')
+    const first = appenderIn(dir, clock, { retentionDays: 1 })
+    await append(first, 3, '2026-10-01')
+    await first.close()
+    for (let i = 0; i < 2; i++) {
+      clock.ms += 25 * 3_600_000
+      const each = appenderIn(dir, clock, { retentionDays: 1 })
+      await each.ready()
+      await each.close()
+    }
+    expect((await verify(dir)).removedDays).to.deep.equal(['2026-10-01'])
+    expect((await fetchAll()).code).to.equal(0)
+    expect(await verify(copy)).to.deep.include({ verdict: 'intact', records: 3, removedDays: [] })
+  })
+
+  it('reads a bucket without a control plane', async () => {
+    const appender = appenderIn(dir)
+    await append(appender, 3, '2026-10-01')
+    await appender.close()
+    const { tenant, environment, clientName, clientVersion } = client
+    const flags = ['--tenant', tenant, '--environment', environment, '--client-name', clientName]
+    const { code } = await fetchFrom(
+      `s3://${bucket.name}/${prefix}`,
+      ...flags,
+      '--client-version',
+      clientVersion,
+    )
+    expect(code).to.equal(0)
+    expect(contents(copy)).to.deep.equal(contents(dir))
+  })
+
+  it('keeps two logs of one client apart', async () => {
+    const other = mkdtempSync(join(home, 'log-'))
+    for (const path of [dir, other]) {
+      const appender = appenderIn(path)
+      await append(appender, path === dir ? 4 : 2, '2026-10-01')
+      await appender.close()
+    }
+    const unnamed = await fetchAll()
+    const id = JSON.parse(readFileSync(join(dir, 'audit.journal'), 'utf8').split('\n')[0] ?? '').log_id
+    expect(unnamed.code).to.equal(2)
+    expect(unnamed.err).to.include('there are several logs').and.include(id.slice(0, 16))
+    expect((await fetchAll('--log', id)).code).to.equal(0)
+    expect(contents(copy)).to.deep.equal(contents(dir))
+  })
+
+  it('says which bytes the store has lost or changed, and exits 1', async () => {
+    const appender = appenderIn(dir)
+    for (let i = 0; i < 3; i++) {
+      await append(appender, 3, '2026-10-01')
+      await appender.flush()
+    }
+    await appender.close()
+    const objects = bucket.keys.filter(
+      (key) => key.includes(`/${client.clientName}/`) && key.includes('/ingest/'),
+    )
+    await bucket.damage(objects[1] ?? '', undefined)
+    await bucket.damage(objects[3] ?? '', 'x')
+    const { code, err } = await fetchAll()
+    expect(code).to.equal(1)
+    expect(err).to.match(/audit-2026-10-01\.ndjson: the bytes from \d+ to \d+ are in no object/)
+    expect(err).to.include('does not have the bytes that its key names')
+    expect((await verify(copy)).verdict).to.equal('not_intact')
+  })
+
+  function wrongKey(): string {
+    writeFileSync(keyFile, 'svck_wrong')
+    return keyFile
+  }
+  for (const [title, args, message] of [
+    ['no key', () => [plane.url], 'the API key is missing'],
+    ['a wrong key', () => [plane.url, '--key-file', wrongKey()], 'answered 401'],
+    ['another source', () => ['ftp://x'], 'neither an http or https URL nor s3://BUCKET'],
+    ['a bucket without owner', () => ['s3://audit-logs'], 'needs --tenant'],
+  ] as const) {
+    it(`refuses ${title} with one line`, async () => {
+      const [source = '', ...options] = args()
+      const { code, err } = await fetchFrom(source, ...options)
+      expect(code).to.equal(2)
+      expect(err)
+        .to.include(message)
+        .and.match(/^svc-sdk audit fetch: [^\n]*\n$/)
+    })
+  }
+
+  it('refuses the key that uploads, so that a gateway cannot read what it has uploaded', async () => {
+    const appender = appenderIn(dir)
+    await append(appender, 1, '2026-10-01')
+    await appender.close()
+    writeFileSync(keyFile, auditKey.slice('Bearer '.length))
+    const { code, err } = await fetchAll()
+    expect(code).to.equal(2)
+    expect(err).to.include('this API key may not download')
+  })
+
+  it('refuses a directory that has files', async () => {
+    copy = home
+    expect((await fetchAll()).err).to.include('is not empty')
+  })
+})

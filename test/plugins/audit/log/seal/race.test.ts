@@ -1,0 +1,169 @@
+import { appendFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DirectoryLock } from '@svc/plugin-audit/internal/log/files/directory-lock'
+import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
+import { LogTree } from '@svc/plugin-audit/internal/log/seal/log-tree'
+import { expect } from 'chai'
+import { temporaryDir } from '../../temporary.js'
+import { appenderIn, DAY, diskWith, fixedClock, memoryLogger, signer } from '../writer/records.js'
+import { append } from './rig.js'
+import { journalOf, sealedLog } from './sealed-log.js'
+
+const OLD = '2026-11-18'
+const HOUR = 3_600_000
+
+describe('two processes that append to one journal', () => {
+  const dir = temporaryDir()
+  const path = (name: string) => join(dir.path, name)
+  const kinds = () => journalOf(dir.path).map(({ kind }) => kind)
+  const isThere = () => existsSync(path(`audit-${OLD}.ndjson`))
+  const locks: DirectoryLock[] = []
+  afterEach(() => {
+    for (const lock of locks.splice(0)) lock.close()
+  })
+
+  /** What another process has of the log. */
+  function otherParts(clock = fixedClock()) {
+    const lock = new DirectoryLock(dir.path, nodeFileSystem, clock)
+    locks.push(lock)
+    return { dir: dir.path, port: nodeFileSystem, lock, clock, logger: memoryLogger(), signers: [signer] }
+  }
+
+  const treeFiles = () =>
+    readdirSync(path('tree'), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => [name, readFileSync(join(parentPath, name), 'hex')])
+
+  /** A sealed log of an old day, and a clock that has run evenly until `DAY`. */
+  async function oldLog(records: number, midway?: () => Promise<void>) {
+    const clock = fixedClock(`${OLD}T12:00:00Z`)
+    const appender = appenderIn(dir.path, { clock, config: { retentionDays: 1 } })
+    await append(appender, records, OLD)
+    await appender.seal()
+    await midway?.()
+    await append(appender, records, OLD)
+    await appender.close()
+    for (; clock.ms < Date.parse(`${DAY}T12:00:00Z`); clock.ms += 25 * HOUR) {
+      const idle = appenderIn(dir.path, { clock, config: { retentionDays: 9 } })
+      await idle.ready()
+      await idle.close()
+    }
+    clock.ms = Date.parse(`${DAY}T12:00:00Z`)
+    return clock
+  }
+
+  /** Opens the log, which applies retention; returns what was reported. */
+  async function opened(options: Parameters<typeof appenderIn>[1]): Promise<string[]> {
+    const logger = memoryLogger()
+    const errors: string[] = []
+    const onAsyncError = ({ message }: Error) => errors.push(message)
+    const appender = appenderIn(dir.path, { logger, onAsyncError, config: { retentionDays: 1 }, ...options })
+    await appender.ready()
+    await appender.close()
+    return [...errors, ...logger.entries.filter(({ level }) => level === 'warn').map((e) => e.message)]
+  }
+
+  it('leave the files of the tree to the one whose line is in the journal', async () => {
+    const appender = appenderIn(dir.path)
+    await append(appender, 3)
+    await appender.close()
+    const first = await LogTree.load(otherParts())
+    const parts = otherParts(fixedClock(`${DAY}T13:00:00Z`))
+    const second = await LogTree.load(parts)
+    // More than are written at once.
+    for (let leaf = 0; leaf < 3_000; leaf++) second.writer.add('\x01'.repeat(32))
+    const end = second.state.ends.get(DAY) ?? 0
+    const ranges = [[DAY, end, end + 3_000, 3_000]] as const
+    await first.append({ kind: 'seal', ranges: [] })
+    await first.checkpoint()
+    const files = treeFiles()
+    const lost = await second.append({ kind: 'seal', ranges }).then(
+      () => 'appended',
+      (error: Error) => error.message,
+    )
+    expect(lost).to.match(/another process has appended/)
+    expect(treeFiles()).to.deep.equal(files)
+    const third = await LogTree.load(parts)
+    await third.append({ kind: 'seal', ranges: [] })
+    await third.checkpoint()
+    expect(parts.logger.entries).to.deep.equal([])
+    expect(sealedLog(dir.path).size).to.equal(third.size)
+  })
+
+  it('follow a day whose first lines were read from its log and whose last ones are in its cover', async () => {
+    let other: LogTree | undefined
+    const clock = await oldLog(3, async () => {
+      other = await LogTree.load(otherParts(fixedClock(`${OLD}T12:00:00Z`)))
+    })
+    await opened({ clock })
+    expect(isThere()).to.equal(false)
+    await other?.follow()
+    expect(other?.size).to.equal(sealedLog(dir.path).size)
+  })
+
+  it('state no fault where a record is appended to a day that is being removed', async () => {
+    const clock = await oldLog(3)
+    const log = path(`audit-${OLD}.ndjson`)
+    const [line] = readFileSync(log, 'utf8').split('\n')
+    let isDue = true
+    const fileSystem = diskWith({
+      read: (...args) => {
+        if (isDue) appendFileSync(log, `${line}\n`)
+        isDue = false
+        nodeFileSystem.read(...args)
+      },
+    })
+    await opened({ clock, fileSystem })
+    expect(isDue).to.equal(false)
+    expect(isThere()).to.equal(true)
+    expect(kinds()).to.not.include('fault')
+    await opened({ clock })
+    expect(isThere()).to.equal(false)
+    expect(kinds()).to.not.include('fault')
+  })
+
+  it('state no fault where it is the tree that was changed, and rebuild it', async () => {
+    const clock = await oldLog(300)
+    const leaves = readFileSync(path('tree/0/0'))
+    const damaged = Buffer.from(leaves)
+    damaged[2 * 32]! ^= 1
+    writeFileSync(path('tree/0/0'), damaged)
+    expect(await opened({ clock })).to.deep.equal([
+      'the files of the tree are missing or damaged, and are rebuilt from the log',
+    ])
+    expect(readFileSync(path('tree/0/0')).subarray(0, leaves.length)).to.deep.equal(leaves)
+    expect(await opened({ clock })).to.deep.equal([])
+    expect(isThere()).to.equal(false)
+    expect(kinds()).to.not.include('fault')
+    sealedLog(dir.path)
+  })
+
+  it('open the log and keep its old days where the other one is always faster', async () => {
+    const clock = await oldLog(3)
+    const parts = otherParts(clock)
+    let losses = 0
+    const losing = {
+      keyId: signer.keyId,
+      publicKey: signer.publicKey,
+      verify: () => true,
+      sign: () => expect.fail('it signs asynchronously'),
+      signAsync: async (data: Uint8Array) => {
+        const message = Buffer.from(data)
+        if (message.includes('"kind":"remove"')) {
+          losses++
+          const other = await LogTree.load(parts)
+          await other.append({ kind: 'seal', ranges: [] })
+        }
+        return signer.sign(message)
+      },
+    }
+    expect(await opened({ clock, signer: losing })).to.deep.equal([
+      'files past their retention are kept until the next check',
+    ])
+    expect(losses).to.be.above(3)
+    expect(isThere()).to.equal(true)
+    await opened({ clock })
+    expect(isThere()).to.equal(false)
+    expect(sealedLog(dir.path).journal.map(({ kind }) => kind)).to.not.include('fault')
+  })
+})
