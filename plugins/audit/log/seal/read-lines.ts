@@ -6,8 +6,8 @@ import { type Digest, leafHash, leafHashWithin } from '../merkle/tree-hash.js'
 const CHUNK_BYTES = 131_072
 const NEWLINE = 0x0a
 
-/** Called for each line in order with its leaf hash and the offset after its newline. */
-export type OnLeaf = (leaf: Digest, logEnd: number) => void
+/** Called for each line in order with its leaf hash and the offset after its newline; `false` ends the hashing there. */
+export type OnLeaf = (leaf: Digest, logEnd: number) => unknown
 
 /**
  * Hashes the lines of `fd` between the offsets `from` and `to`, which both follow a newline.
@@ -23,11 +23,16 @@ export async function hashLines(
   // The first byte is spare for the hash of the first line.
   let buffer = Buffer.allocUnsafeSlow(1 + Math.min(CHUNK_BYTES, Math.max(to - from, 1)))
   let offset = from
-  while (offset < to) {
+  let goesOn = true
+  const each = (leaf: Digest, end: number) => {
+    goesOn = onLeaf(leaf, end) !== false
+    return goesOn
+  }
+  while (goesOn && offset < to) {
     const wanted = Math.min(buffer.length - 1, to - offset)
     const got = await read(port, fd, buffer.subarray(1, 1 + wanted), offset)
     if (got < wanted) throw new RangeError(`the log ends at ${offset + got}, before ${to}`)
-    const done = hashChunk(buffer, 1 + got, offset, onLeaf)
+    const done = hashChunk(buffer, 1 + got, offset, each)
     if (done === 0) {
       if (offset + got >= to) throw new RangeError(`the log has no newline at ${to}`)
       // A line longer than the chunk.
@@ -49,13 +54,18 @@ export function leafAt(port: FileSystem, fd: number, start: number): Digest | un
 }
 
 /** Hashes the whole lines in `buffer[1, end)`, which starts at `offset` in the log; returns their bytes. */
-function hashChunk(buffer: Buffer, end: number, offset: number, onLeaf: OnLeaf): number {
+function hashChunk(
+  buffer: Buffer,
+  end: number,
+  offset: number,
+  each: (leaf: Digest, end: number) => boolean,
+): number {
   const filled = buffer.subarray(0, end)
   let start = 1
   for (let at = filled.indexOf(NEWLINE, 1); at >= 0; at = filled.indexOf(NEWLINE, start)) {
     const leaf = leafHashWithin(filled, start, at)
     start = at + 1
-    onLeaf(leaf, offset + start - 1)
+    if (!each(leaf, offset + start - 1)) break
   }
   return start - 1
 }

@@ -7,7 +7,7 @@ import { AuditError } from '../format/errors.js'
 import { dailyLog } from '../format/paths.js'
 import type { SealBody } from '../tree/journal-line.js'
 import { hourOf } from '../tree/journal-state.js'
-import { RangeCutter } from '../tree/seal-ranges.js'
+import { LEAVES_PER_PIECE, RangeCutter } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { sealedDays } from './day-ranges.js'
 import { JournalMoved } from './journal-moved.js'
@@ -18,6 +18,8 @@ import { type ChangedDay, type GrownDay, survey } from './survey.js'
 
 // An open log without new records still shows that its clock runs evenly.
 const HEARTBEAT_MS = 24 * 3_600_000
+// Bounds the hashes in memory, 8 MiB, which are written under the lock.
+const LEAVES_PER_SEAL = 262_144
 
 /**
  * Seals the new lines of all days, and states days whose sealed bytes have changed.
@@ -30,12 +32,11 @@ export async function sealNewLines(
   onFault: (error: AuditError) => void,
 ): Promise<void> {
   await stateFaults(parts, tree, onFault)
-  const found = await look(parts, tree)
-  if (found.grown.length > 0) {
-    await sealDays(parts, tree, found.grown)
-  } else if (parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
+  let { grown } = await look(parts, tree)
+  if (grown.length === 0 && parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
   }
+  while (grown.length > 0) grown = (await sealDays(parts, tree, grown)) ? [] : (await look(parts, tree)).grown
   await tree.checkpoint()
 }
 
@@ -60,10 +61,14 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
   })
 }
 
-async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<void> {
+/** Returns whether that was all; a seal ends early at `LEAVES_PER_SEAL`. */
+async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
   const { port, dir } = parts
-  const cutter = new RangeCutter(tree.size)
+  const first = tree.size
+  const cutter = new RangeCutter(first)
+  const isFull = () => tree.size - first >= LEAVES_PER_SEAL && tree.size % LEAVES_PER_PIECE === 0
   for (const { day, start, end } of grown) {
+    if (isFull()) break
     const fd = openExisting(port, join(dir, dailyLog(day)), READ)
     // Retention in another process has removed it, and said so in the journal.
     if (fd === undefined) throw new JournalMoved()
@@ -73,12 +78,15 @@ async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDa
       await hashLines(port, fd, { from: start, to: end }, (leaf, lineEnd) => {
         tree.writer.add(leaf)
         cutter.add(lineEnd)
+        return !isFull()
       })
     } finally {
       port.closeSync(fd)
     }
   }
+  const isAll = !isFull()
   await appendSeal(tree, cutter.finish())
+  return isAll
 }
 
 async function appendSeal(tree: LogTree, ranges: SealBody['ranges']): Promise<void> {

@@ -277,6 +277,20 @@ describe('the sealer', () => {
     expect(sealedLog(dir.path).sealed.get(DAY)).to.equal(9_000)
   })
 
+  it('ends a seal after 262144 leaves, at a multiple of 4096, and begins the next', async () => {
+    const appender = appenderIn(dir.path)
+    await append(appender, 1)
+    const lines = 270_000
+    appendFileSync(path(`audit-${DAY}.ndjson`), '{}\n'.repeat(lines))
+    await appender.close()
+    expect(journalOf(dir.path).map(({ leaf }) => leaf)).to.deep.equal([0, 266_240, lines + 3])
+    // Opening computes the tree anew, and checks the roots of all lines.
+    rmSync(path('tree'), { recursive: true })
+    const again = appenderIn(dir.path)
+    await again.ready()
+    await again.close()
+  })
+
   it('seals lines longer than its chunks', async () => {
     const appender = appenderIn(dir.path)
     for (const length of [1, 131_000, 400_000, 5, 131_072]) {

@@ -53,7 +53,7 @@ const beside = `
   process.exit()`
 
 describe('verifyLog on a live log', () => {
-  const children: { child: ChildProcess; gone: Promise<unknown> }[] = []
+  const children: { child: ChildProcess; gone: Promise<unknown[]> }[] = []
   /** What the processes report: errors that reject no append, too. */
   const errors: string[] = []
   // Before the directory is removed.
@@ -65,7 +65,7 @@ describe('verifyLog on a live log', () => {
   })
   const dir = temporaryDir()
 
-  function start(program: string, ...args: string[]): ChildProcess {
+  function start(program: string, ...args: string[]) {
     const child = leashed(
       spawn(process.execPath, ['--input-type=module', '-e', program, dir.path, ...args], {
         cwd: new URL('.', import.meta.url),
@@ -73,8 +73,9 @@ describe('verifyLog on a live log', () => {
       }),
     )
     child.stderr?.on('data', (text) => errors.push(String(text)))
-    children.push({ child, gone: once(child, 'exit') })
-    return child
+    const started = { child, gone: once(child, 'exit') }
+    children.push(started)
+    return started
   }
 
   it('reports no failure while processes append, seal and apply retention', async function () {
@@ -83,7 +84,7 @@ describe('verifyLog on a live log', () => {
     const other = start(beside)
     const first = start(living, '25')
     let lives = true
-    const ended = once(first, 'exit').then(([code]) => {
+    const ended = first.gone.then(([code]) => {
       lives = false
       return code
     })
@@ -91,12 +92,12 @@ describe('verifyLog on a live log', () => {
     while (lives) {
       const report = await verifyLog(dir.path, { keys, threads: 1, fast: rounds % 2 === 0 })
       expect(report.failures, `round ${rounds}`).to.deep.equal([])
+      expect(errors).to.deep.equal([])
       rounds++
     }
     expect(await ended).to.equal(0)
-    const gone = once(other, 'exit')
-    other.stdin?.write('end')
-    await gone
+    other.child.stdin?.write('end')
+    expect(await other.gone).to.deep.equal([0, null])
     expect(errors).to.deep.equal([])
     const report = await verifyLog(dir.path, { keys })
     expect(report).to.deep.include({ verdict: 'intact', failures: [] })
