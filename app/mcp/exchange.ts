@@ -1,8 +1,8 @@
 // One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Credential, slot } from '@svc/core'
-import type { Message, RequestId } from './message.js'
-import { isStateless, type RpcCode } from './protocol.js'
+import { isObject, type Message, type RequestId } from './message.js'
+import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
 import type { BoundTask } from './session-binding.js'
 
 export interface McpExchange {
@@ -25,7 +25,7 @@ export interface McpExchange {
   /** The id of the JSON-RPC error in a refusal. */
   id: RequestId | undefined
   /** Set where the request breaks the protocol. */
-  protocolError: RpcCode | undefined
+  protocolError: ProtocolError | undefined
   /** Set where the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
 }
@@ -53,7 +53,21 @@ export function openExchange(
  * Whether a disconnect ends the request. A GET ends in no other way. From 2026-07-28 on a client cancels a request by
  * closing its stream; before, a disconnect has no meaning.
  */
-export function disconnectCancels({ method, headers }: McpExchange): boolean {
-  const version = headers['mcp-protocol-version']
-  return method === 'GET' || (typeof version === 'string' && isStateless(version))
+export function disconnectCancels(exchange: McpExchange): boolean {
+  return exchange.method === 'GET' || isStatelessExchange(exchange)
+}
+
+/** Whether the request is of a revision without sessions. */
+export function isStatelessExchange(exchange: McpExchange): boolean {
+  const revision = revisionOf(exchange)
+  return revision !== undefined && isStateless(revision)
+}
+
+/** The revision that the request names, in its header or its `_meta`. */
+export function revisionOf({ headers, message }: McpExchange): string | undefined {
+  const header = headers['mcp-protocol-version']
+  if (typeof header === 'string') return header
+  const meta = message === undefined || message.type === 'response' ? undefined : message.params['_meta']
+  const inBody = isObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  return typeof inBody === 'string' ? inBody : undefined
 }

@@ -12,6 +12,13 @@ export const rpcCodes = {
 
 export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
 
+/** How the protocol answers a request that breaks it. */
+export interface ProtocolError {
+  readonly code: RpcCode
+  /** The HTTP status, where the code alone does not decide it. */
+  readonly status?: 400
+}
+
 /** The first revision without sessions: each request has its version in `_meta`, repeated in headers. */
 export const STATELESS_REVISION = '2026-07-28'
 

@@ -26,6 +26,7 @@ import type { SessionBinding } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
+import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
 import { WithheldResponses } from './withheld-responses.js'
@@ -103,7 +104,10 @@ export class McpProxy {
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
     const { message, method } = exchange
-    const body = message === undefined ? {} : { body: JSON.stringify(message.whole) }
+    const body =
+      message === undefined
+        ? {}
+        : { body: JSON.stringify(withTrace(call, message.whole, exchange.isHeaderless === true)) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     try {

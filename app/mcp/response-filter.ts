@@ -1,8 +1,8 @@
 // Filters each response before the caller gets it: the server's version is learned, lists are filtered.
 import type { Call, CallRequest } from '@svc/core'
 import type { AnnotationCache } from './annotation-cache.js'
-import type { McpExchange } from './exchange.js'
-import { filterListing, isFields, isListing } from './listing.js'
+import { isStatelessExchange, type McpExchange } from './exchange.js'
+import { filterListing, forOneCaller, isFields, isListing } from './listing.js'
 import { McpRefusal } from './mcp-refusal.js'
 import { referenceOf } from './request.js'
 import type { Fields } from './rpc-response.js'
@@ -78,7 +78,8 @@ export class ResponseFilter {
     this.#refineTarget(version)
     this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
-    return filtered === result ? message : { ...message, result: filtered }
+    const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
+    return shown === result ? message : { ...message, result: shown }
   }
 
   #learn(result: unknown): void {

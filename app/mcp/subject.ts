@@ -48,11 +48,27 @@ const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD, ...tas
 /** The same limit as in references; the record contains refused names. */
 const maxName = 4096
 
+export interface SubjectRules {
+  /** Params of guarded methods that the policy passes, beside those of the protocol. */
+  readonly passParams: readonly string[]
+  /** Whether the request is of a revision without sessions. */
+  readonly isStateless: boolean
+}
+
+/** Subscriptions of a session; `subscriptions/listen` replaces them from 2026-07-28 on. */
+const sessionMethods = ['resources/subscribe', 'resources/unsubscribe']
+
 /** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
-export function subjectOf(message: Message, passParams: readonly string[]): Subject {
+export function subjectOf(message: Message, { passParams, isStateless }: SubjectRules): Subject {
   if (message.type === 'response')
     return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
   const { method, params } = message
+  if (isStateless && sessionMethods.includes(method)) {
+    throw new McpRefusal(
+      rpcCodes.methodNotFound,
+      'No such method in this revision; subscriptions/listen replaces it.',
+    )
+  }
   const known = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (known === undefined) {
     if (

@@ -55,7 +55,6 @@ export class Call {
   readonly [brand] = 'Call'
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
-  readonly trace: CallTrace
   readonly agent: CallAgent
   readonly receivedAt: number
   /** Set when the first byte is sent upstream. */
@@ -63,6 +62,7 @@ export class Call {
   /** How often the gateway has repeated the call. */
   retries = 0
 
+  #trace: CallTrace
   #target: CallTarget
   #read: CallInit['read']
   #request: Promise<CallRequest> | undefined
@@ -83,11 +83,20 @@ export class Call {
   constructor(init: CallInit) {
     this.protocol = init.protocol
     this.headers = init.headers
-    this.trace = init.trace
+    this.#trace = init.trace
     this.agent = init.agent
     this.#target = init.target
     this.receivedAt = init.receivedAt
     this.#read = init.read
+  }
+
+  get trace(): CallTrace {
+    return this.#trace
+  }
+
+  /** For the transport: the body may name the trace to continue. */
+  refineTrace(trace: CallTrace): void {
+    this.#trace = trace
   }
 
   /** The target as far as it is known. */

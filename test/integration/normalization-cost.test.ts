@@ -31,7 +31,7 @@ const places: Readonly<Record<string, (text: string) => unknown>> = {
           method: 'subscriptions/listen',
           params: { notifications: { [text]: [] } },
         }),
-        [],
+        { passParams: [], isStateless: false },
       ),
     ),
   'a word of a name': (text) => wordsOf(text),

@@ -98,10 +98,14 @@ describe('a refusal over MCP', () => {
     ['methodNotFound', 404, { headers: { 'mcp-protocol-version': '2026-07-28' } }],
   ] as const) {
     it(`for a breach of the protocol keeps its code: ${name} with ${status}`, () => {
-      const protocolError = rpcCodes[name]
-      const answer = encodeRefusal(exchange({ ...over, protocolError }), denied('BAD_REQUEST', 'Bad.'), trace)
+      const code = rpcCodes[name]
+      const answer = encodeRefusal(
+        exchange({ ...over, protocolError: { code } }),
+        denied('BAD_REQUEST', 'Bad.'),
+        trace,
+      )
       expect(answer.status).to.equal(status)
-      expect(bodyOf(answer)).to.have.nested.property('error.code', protocolError)
+      expect(bodyOf(answer)).to.have.nested.property('error.code', code)
       expect(bodyOf(answer)).to.have.property('id', 'id' in over ? null : 7)
     })
   }

@@ -1,50 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { type Answer, callEcho, event, json, result, serverOf } from '../../support/mcp-server.js'
+import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { type Answer, callEcho, event, json, result } from '../../support/mcp-server.js'
 import type { UpstreamCall } from '../../support/upstream.js'
-
-interface Setting {
-  readonly gateway: TestGateway
-  readonly calls: readonly UpstreamCall[]
-  post(body: unknown, headers?: Record<string, string>, signal?: AbortSignal): Promise<Response>
-}
-
-/** A gateway in front of an MCP server of the test's. */
-async function withGateway(
-  answer: Answer,
-  use: (setting: Setting) => Promise<void>,
-  options: Partial<GatewayOptions> = {},
-): Promise<void> {
-  const { upstream } = await serverOf(answer)
-  const gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })
-  const post: Setting['post'] = (body, headers = {}, signal) =>
-    fetch(`${gateway.url}/mcp/files`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-      ...(signal === undefined ? {} : { signal }),
-    })
-  try {
-    await use({ gateway, calls: upstream.calls, post })
-  } finally {
-    await upstream[Symbol.asyncDispose]()
-    await gateway[Symbol.asyncDispose]()
-  }
-}
 
 const fine: Answer = (message, response) => json(response, result(message))
 const toolCalls = (calls: readonly UpstreamCall[]) => calls.filter(({ body }) => body.includes('tools/call'))
-
-/** Resolves with what an answer is told about its connection. */
-function signalled<T = void>() {
-  let resolve: (value: T) => void = () => undefined
-  const happened = new Promise<T>((settle) => {
-    resolve = settle
-  })
-  return { happened, resolve }
-}
 
 describe('the MCP endpoint over HTTP', () => {
   it('serves and records a call', () =>

@@ -6,10 +6,11 @@ import { idOf, parseBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 import { subjectOf } from 'svc-sdk/internal/mcp/subject'
 
+const rules = { passParams: [], isStateless: false }
 const read = (text: string) => readMessage(parseBody(Buffer.from(text)))
 const request = (method: string, params: object = {}) =>
   readMessage(parseBody(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))))
-const subject = (method: string, params: object = {}) => subjectOf(request(method, params), [])
+const subject = (method: string, params: object = {}) => subjectOf(request(method, params), rules)
 
 function refused(act: () => unknown): McpRefusal {
   try {
@@ -145,7 +146,7 @@ describe('what a message asks for', () => {
     ]) {
       expect(subject(method)).to.include({ kind: 'protocol', name: method, method })
     }
-    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), [])).to.deep.equal({
+    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), rules)).to.deep.equal({
       kind: 'protocol',
       method: null,
       name: 'response',
@@ -175,10 +176,18 @@ describe('what a message asks for', () => {
     expect(subject('tools/list', { [marks]: 1 })).to.include({ kind: 'protocol', name: 'tools/list' })
   })
 
+  for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
+    it(`is no method of 2026-07-28: ${method}`, () => {
+      const act = () => subjectOf(request(method, { uri: 'a://b' }), { ...rules, isStateless: true })
+      expect(refused(act).rpcCode).to.equal(rpcCodes.methodNotFound)
+    })
+  }
+
   it('is refused as a notification when the method is guarded: some server might run it', () => {
     expect(
-      refused(() => subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), []))
-        .rpcCode,
+      refused(() =>
+        subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), rules),
+      ).rpcCode,
     ).to.equal(rpcCodes.invalidRequest)
   })
 
@@ -231,6 +240,11 @@ describe('the headers that mirror a message', () => {
     ['the method differs', { ...stateless, 'mcp-method': 'tools/list' }, call],
     ['the name differs', { ...stateless, 'mcp-name': 'drop' }, call],
     [
+      'a handshake names a revision without one',
+      { ...stateless, 'mcp-method': 'initialize' },
+      request('initialize'),
+    ],
+    [
       'the method differs in an older revision',
       { 'mcp-method': 'ping' },
       request('tools/call', { name: 'echo' }),
@@ -243,7 +257,6 @@ describe('the headers that mirror a message', () => {
     ['the method is missing', { 'mcp-protocol-version': '2026-07-28', 'mcp-name': 'echo' }, call],
     ['the name is missing', { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call' }, call],
     ['the version is only in the body', {}, call],
-    ['the version is only in the header', stateless, request('tools/call', { name: 'echo' })],
     ['the versions differ', { ...stateless, 'mcp-protocol-version': '2025-11-25' }, call],
     ['a header is given twice', { ...stateless, 'mcp-name': 'echo, drop' }, call],
     ['the name is no Base64', { ...stateless, 'mcp-name': '=?base64?a?=' }, call],
@@ -252,6 +265,17 @@ describe('the headers that mirror a message', () => {
   ] as const) {
     it(`are refused when ${what}`, () => {
       expect(refused(() => validateHeaders(headers, message)).rpcCode).to.equal(rpcCodes.headerMismatch)
+    })
+  }
+
+  for (const [what, params] of [
+    ['no _meta', { name: 'echo' }],
+    ['no version in _meta', { name: 'echo', _meta: { 'io.modelcontextprotocol/clientCapabilities': {} } }],
+    ['a _meta that is no object', { name: 'echo', _meta: 1 }],
+  ] as const) {
+    it(`of 2026-07-28 need a version in the body: ${what} is a bad param with HTTP 400`, () => {
+      const { protocolError } = refused(() => validateHeaders(stateless, request('tools/call', params)))
+      expect(protocolError).to.deep.equal({ code: rpcCodes.invalidParams, status: 400 })
     })
   }
 })

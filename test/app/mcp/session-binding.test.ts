@@ -29,6 +29,14 @@ describe('a bound session id', () => {
     expect(splitSessionId({ 'mcp-session-id': 's1' }).sessionTag).to.equal('')
     expect(splitSessionId({}).sessionTag).to.equal(undefined)
   })
+
+  it('is no part of a request of 2026-07-28', () => {
+    const headers = { 'mcp-protocol-version': '2026-07-28' }
+    expect(splitSessionId({ ...headers, 'mcp-session-id': `${tag}.s1` })).to.deep.equal({
+      headers,
+      sessionTag: undefined,
+    })
+  })
 })
 
 describe('MCP sessions', function () {
