@@ -13,7 +13,8 @@ export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, t
     const status = statusOfProtocolError(protocolError, exchange)
     return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError.code) }
   }
-  if (id === undefined || exchange.isForeignSession || isForTransport(outcome)) return plain
+  if (exchange.isForeignSession) return { ...plain, body: rpcError(id ?? null, outcome, traceId) }
+  if (id === undefined || isForTransport(outcome)) return plain
   return { ...plain, status: 200, body: rpcError(id, outcome, traceId) }
 }
 

@@ -31,7 +31,10 @@ export async function readRequest(
   try {
     return await read(call, exchange, bytes, rules)
   } catch (fault) {
-    if (fault instanceof McpRefusal) exchange.protocolError = fault.protocolError
+    if (fault instanceof McpRefusal) {
+      exchange.protocolError = fault.protocolError
+      exchange.id ??= fault.id
+    }
     throw fault
   }
 }

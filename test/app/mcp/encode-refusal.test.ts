@@ -89,6 +89,18 @@ describe('a refusal over MCP', () => {
     expect(scope.headers['www-authenticate']).to.include('insufficient_scope')
   })
 
+  for (const [what, id] of [
+    ['a request', 7],
+    ['a GET', null],
+  ] as const) {
+    it(`of a session is HTTP 404 with a JSON-RPC error: for ${what}`, () => {
+      const over = { isForeignSession: true, id: id ?? undefined }
+      const answer = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), trace)
+      expect(answer.status).to.equal(404)
+      expect(bodyOf(answer)).to.include({ jsonrpc: '2.0', id }).and.have.nested.property('error.code', 404)
+    })
+  }
+
   for (const [name, status, over] of [
     ['parseError', 400, { id: undefined }],
     ['invalidRequest', 400, {}],

@@ -41,8 +41,8 @@ describe('the MCP endpoint over HTTP', () => {
       'a method that is given twice',
       '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call","params":{"name":"echo"}}',
       {},
-      400,
-      -32700,
+      200,
+      -32602,
     ],
     ['a guarded method in other letters', { ...callEcho, method: 'Tools/Call' }, {}, 200, -32601],
     ['a tool call as a notification', { ...callEcho, id: undefined }, {}, 400, -32600],
@@ -58,6 +58,19 @@ describe('the MCP endpoint over HTTP', () => {
         expect(gateway.records()[0]).to.include({ status: 'error', error: 'BAD_REQUEST' })
       }))
   }
+
+  it('has the same path with a slash at its end', () =>
+    withGateway(fine, async ({ gateway }) => {
+      const answer = await gateway.invoke('/mcp/files/', callEcho)
+      expect(await answer.json()).to.have.nested.property('result.content')
+      expect(gateway.records()[0]).to.include({ mcp_method: 'tools/call', tool: 'echo@2.0.0' })
+    }))
+
+  it('passes params that are null to the server', () =>
+    withGateway(fine, async ({ post, calls }) => {
+      await (await post({ jsonrpc: '2.0', id: 1, method: 'ping', params: null })).text()
+      expect(JSON.parse(calls.at(-1)?.body ?? '')).to.have.property('params', null)
+    }))
 
   it('keeps what callers make up out of the record when it is endless, and says which method was tried', () =>
     withGateway(fine, async ({ post, calls, gateway }) => {

@@ -41,14 +41,55 @@ describe('a message of an MCP client', () => {
     expect(refusal.message).to.equal('batches are not supported yet')
   })
 
-  for (const [what, text] of [
-    ['is no JSON', '{'],
-    ['names a member twice', '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}'],
+  for (const [what, text, rpcCode, id] of [
+    ['is no JSON', '{', rpcCodes.parseError, undefined],
+    [
+      'is no JSON after a member given twice',
+      '{"id":1,"method":"a","method":"b"',
+      rpcCodes.parseError,
+      undefined,
+    ],
+    [
+      'names a member twice without a caller that waits',
+      '{"method":"ping","method":"a"}',
+      rpcCodes.parseError,
+      undefined,
+    ],
+    [
+      'names a member twice',
+      '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
+      rpcCodes.invalidParams,
+      1,
+    ],
+    [
+      'has a number that parsers round',
+      '{"id":"a","method":"ping","params":{"n":9007199254740993}}',
+      rpcCodes.invalidParams,
+      'a',
+    ],
+    [
+      'has half a surrogate pair',
+      '{"id":1,"method":"ping","params":{"s":"\\ud83d"}}',
+      rpcCodes.invalidParams,
+      1,
+    ],
+    [
+      'is too deep',
+      `{"id":1,"method":"ping","params":{"a":${'['.repeat(600)}${']'.repeat(600)}}}`,
+      rpcCodes.invalidParams,
+      1,
+    ],
   ] as const) {
-    it(`is a parse error when it ${what}`, () => {
-      expect(refused(() => read(text)).rpcCode).to.equal(rpcCodes.parseError)
+    it(`is refused with its id, where it can be read, when it ${what}`, () => {
+      expect(refused(() => read(text))).to.include({ rpcCode, id })
     })
   }
+
+  it('has no params when they are null, and the server decides', () => {
+    const message = read('{"jsonrpc":"2.0","id":1,"method":"ping","params":null}')
+    expect(message).to.deep.include({ params: {} })
+    expect(message.whole).to.have.property('params', null)
+  })
 
   for (const [what, text] of [
     ['is no object', '7'],
@@ -77,7 +118,7 @@ describe('a message of an MCP client', () => {
     ['second arguments in other letters', { name: 'echo', argumentſ: {} }],
   ] as const) {
     it(`is refused with ${what}`, () => {
-      expect(refused(() => request('tools/call', params)).rpcCode).to.equal(rpcCodes.invalidParams)
+      expect(refused(() => subject('tools/call', params)).rpcCode).to.equal(rpcCodes.invalidParams)
     })
   }
 
@@ -168,6 +209,27 @@ describe('what a message asks for', () => {
   ]) {
     it(`is nothing when its method only looks like a guarded one: ${JSON.stringify(method)}`, () => {
       expect(refused(() => subject(method, { name: 'echo' })).rpcCode).to.equal(rpcCodes.methodNotFound)
+    })
+  }
+
+  for (const [method, params] of [
+    ['tools/list', { Name: 'echo', Arguments: {}, URI: 'a' }],
+    ['acme/thing', { name: 'a', Name: 'b' }],
+    ['tasks/get', { taskId: 't', Name: 'b' }],
+    ['subscriptions/listen', { notifications: {}, Name: 'b' }],
+  ] as const) {
+    it(`may have members that look like those of another method: ${method}`, () => {
+      expect(subject(method, params)).to.include({ kind: 'protocol', name: method })
+    })
+  }
+
+  for (const [method, params] of [
+    ['tools/list', { _Meta: {} }],
+    ['tasks/get', { taskId: 't', TaskId: 'u' }],
+    ['subscriptions/listen', { Notifications: { resourceSubscriptions: ['a://b'] } }],
+  ] as const) {
+    it(`is refused when a member looks like one that ${method} reads`, () => {
+      expect(refused(() => subject(method, params)).rpcCode).to.equal(rpcCodes.invalidParams)
     })
   }
 

@@ -108,7 +108,8 @@ describe('MCP sessions', function () {
     })) {
       const response = await post(session, headers)
       expect(response.status, who).to.equal(404)
-      expect(await response.json(), who).to.include({
+      const { error } = (await response.json()) as { error: { data: object } }
+      expect(error.data, who).to.include({
         error: 'TARGET_NOT_FOUND',
         message: 'There is no such session of this caller; begin a new one.',
         sent: false,
