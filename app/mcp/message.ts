@@ -81,7 +81,6 @@ export function idOf(value: JsonValue): RequestId | undefined {
 
 /** Throws `McpRefusal` for anything but one well-formed message. */
 export function readMessage(value: JsonValue): Message {
-  if (Array.isArray(value)) throw invalidRequest('batches are not supported yet')
   if (!isObject(value)) throw invalidRequest('A message is a JSON object.')
   if (value['jsonrpc'] !== '2.0') throw invalidRequest('jsonrpc: expected "2.0".')
   const unknown = Object.keys(value).find((name) => !members.has(name))

@@ -31,12 +31,16 @@ export async function readRequest(
   try {
     return await read(call, exchange, bytes, rules)
   } catch (fault) {
-    if (fault instanceof McpRefusal) {
-      exchange.protocolError = fault.protocolError
-      exchange.id ??= fault.id
-    }
+    keepProtocolError(exchange, fault)
     throw fault
   }
+}
+
+/** For the answer of a request that breaks the protocol. */
+export function keepProtocolError(exchange: McpExchange, fault: unknown): void {
+  if (!(fault instanceof McpRefusal)) return
+  exchange.protocolError = fault.protocolError
+  exchange.id ??= fault.id
 }
 
 async function read(

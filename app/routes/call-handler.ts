@@ -14,13 +14,14 @@ import {
   redactedFault,
   redactor,
 } from '@svc/core'
-import { writeOutcome } from '../http/answer.js'
+import { writeOutcome, writeWhole } from '../http/answer.js'
 import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import { onDisconnect } from '../http/disconnect.js'
+import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
-import type { Endpoint } from './endpoints.js'
+import type { Endpoint, MessageEndpoint } from './endpoints.js'
 import type { TenantCallLimit } from './tenant-call-limit.js'
 import type { TenantConnections } from './tenant-connections.js'
 
@@ -57,6 +58,42 @@ export class CallHandler {
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
+    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+      if (!message.complete) await skipBody(message)
+      // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+      if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+      const batch = endpoint.batch?.()
+      if (batch === undefined) {
+        return writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+      }
+      const answers = [batch.first.answer(outcome, call)]
+      for (const other of batch.others) answers.push(this.#answerOf(message, response, other, policy))
+      writeWhole(response, batchAnswer(await Promise.all(answers)), call)
+    })
+  }
+
+  /** One message of a batch. */
+  async #answerOf(
+    message: IncomingMessage,
+    response: ServerResponse,
+    endpoint: MessageEndpoint,
+    policy: ActivePolicy,
+  ): Promise<MessageAnswer> {
+    let answer: MessageAnswer | undefined
+    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+      answer = await endpoint.answer(outcome, call)
+    })
+    if (answer === undefined) throw new Error('a message of a batch has no answer')
+    return answer
+  }
+
+  async #run(
+    message: IncomingMessage,
+    response: ServerResponse,
+    endpoint: Endpoint,
+    policy: ActivePolicy,
+    answer: (call: Call, outcome: Outcome) => Promise<void>,
+  ): Promise<void> {
     const call = this.#call(message, response, endpoint, policy)
     const disconnect = (): void => {
       call.disconnect()
@@ -69,10 +106,7 @@ export class CallHandler {
       await policy.serve(call, async (outcome) => {
         stopListening()
         this.#logFailure(call, outcome)
-        if (!message.complete) await skipBody(message)
-        // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-        if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
-        return writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+        return answer(call, outcome)
       })
     } finally {
       this.#parts.tenantCallLimit.release(call)

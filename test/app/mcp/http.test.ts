@@ -35,7 +35,13 @@ describe('the MCP endpoint over HTTP', () => {
     ))
 
   for (const [what, body, headers, status, code] of [
-    ['a batch', [callEcho], {}, 400, -32600],
+    [
+      'a batch of a revision without batches',
+      [callEcho],
+      { 'mcp-protocol-version': '2025-06-18' },
+      400,
+      -32600,
+    ],
     ['JSON that is cut off', '{"jsonrpc"', {}, 400, -32700],
     [
       'a method that is given twice',

@@ -35,12 +35,6 @@ describe('a message of an MCP client', () => {
     expect(read('{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}').type).to.equal('response')
   })
 
-  it('is refused as a batch, with the reason', () => {
-    const refusal = refused(() => read('[{"jsonrpc":"2.0","id":1,"method":"ping"}]'))
-    expect(refusal).to.include({ code: 'BAD_REQUEST', rpcCode: rpcCodes.invalidRequest })
-    expect(refusal.message).to.equal('batches are not supported yet')
-  })
-
   for (const [what, text, rpcCode, id] of [
     ['is no JSON', '{', rpcCodes.parseError, undefined],
     [
@@ -93,6 +87,7 @@ describe('a message of an MCP client', () => {
 
   for (const [what, text] of [
     ['is no object', '7'],
+    ['is an array', '[]'],
     ['is not JSON-RPC 2.0', '{"id":1,"method":"ping"}'],
     ['has an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
     ['has an id that is a fraction', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}'],
