@@ -28,6 +28,8 @@ export interface McpExchange {
   protocolError: ProtocolError | undefined
   /** Set where the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
+  /** Set where the client has cancelled the request. */
+  isCancelled?: boolean
 }
 
 export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')

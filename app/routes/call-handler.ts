@@ -19,6 +19,7 @@ import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import { onDisconnect } from '../http/disconnect.js'
 import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import type { Endpoint, MessageEndpoint } from './endpoints.js'
@@ -34,8 +35,15 @@ export interface CallHandlerParts {
   /** The tenant of calls that no token attributes. */
   readonly tenant: string
   readonly tenantCallLimit: TenantCallLimit
+  /** Of streams of notifications. */
+  readonly tenantStreamLimit: TenantCallLimit
   readonly tenantConnections: TenantConnections
   draining(): boolean
+}
+
+/** What counts a call for its tenant. */
+interface Counted {
+  release(): void
 }
 
 /** Failures in which no part of the gateway is broken. */
@@ -43,6 +51,7 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'UPSTREAM_UNREACHABLE',
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',
+  'CANCELLED',
 ])
 
 export class CallHandler {
@@ -94,11 +103,12 @@ export class CallHandler {
     policy: ActivePolicy,
     answer: (call: Call, outcome: Outcome) => Promise<void>,
   ): Promise<void> {
-    const call = this.#call(message, response, endpoint, policy)
+    const counted: Counted = { release: () => undefined }
+    const call = this.#call(message, response, endpoint, policy, counted)
     const disconnect = (): void => {
       call.disconnect()
       if (endpoint.disconnectCancels?.()) {
-        call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer.')
+        call.abort('CANCELLED', 'The caller disconnected before the answer.')
       }
     }
     const stopListening = onDisconnect(response, disconnect)
@@ -109,7 +119,7 @@ export class CallHandler {
         return answer(call, outcome)
       })
     } finally {
-      this.#parts.tenantCallLimit.release(call)
+      counted.release()
     }
   }
 
@@ -118,6 +128,7 @@ export class CallHandler {
     response: ServerResponse,
     endpoint: Endpoint,
     { origins, publicUrl }: ActivePolicy,
+    counted: Counted,
   ): Call {
     const { headers, protocol, target } = endpoint
     const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
@@ -138,8 +149,18 @@ export class CallHandler {
         if (remoteAddress !== undefined && !publicUrl.isProxy(remoteAddress)) {
           this.#admit(message.socket, tenant, response)
         }
-        this.#parts.tenantCallLimit.acquire(call, tenant)
-        return endpoint.read(call)
+        const { tenantCallLimit, tenantStreamLimit } = this.#parts
+        counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
+          tenant,
+        )
+        const request = await endpoint.read(call)
+        // Only the body says that it opens a stream.
+        if (request.method === LISTEN_METHOD) {
+          counted.release()
+          counted.release = () => undefined
+          counted.release = tenantStreamLimit.acquire(tenant)
+        }
+        return request
       },
     })
     call.set(reachedAt, () => publicUrl.of(message))

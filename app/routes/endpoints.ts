@@ -38,6 +38,8 @@ export interface Endpoint {
   prepare?(call: Call): void
   /** Where the body is a batch, its other messages, each a call of its own; known once the request was read. */
   batch?(): Batch | undefined
+  /** Whether the request opens a stream of notifications, as far as its head says so. */
+  isStream?(): boolean
   /** Whether a caller that disconnects before the answer begins wants the call to stop. */
   disconnectCancels?(): boolean
 }
@@ -135,6 +137,7 @@ export class Endpoints {
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
       answer: (outcome, call) => answerOf(exchange, outcome, call.trace.traceId),
       prepare: (call) => call.set(mcpExchange, exchange),
+      isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
     }
   }

@@ -7,6 +7,8 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array
+  /** Whether an answer of events may be silent for as long as it takes. */
+  readonly eventsMayPause?: boolean
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */
   readonly signal: Abortable
 }

@@ -14,8 +14,9 @@ export async function withGateway(
   answer: Answer,
   use: (setting: Setting) => Promise<void>,
   options: Partial<GatewayOptions> = {},
+  sessionId?: string,
 ): Promise<void> {
-  const { upstream } = await serverOf(answer)
+  const { upstream } = await serverOf(answer, sessionId)
   const gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })
   const post: Setting['post'] = (body, headers = {}, signal) =>
     fetch(`${gateway.url}/mcp/files`, {

@@ -65,6 +65,7 @@ export class TestProxy implements AsyncDisposable {
       clock,
       annotations: new AnnotationCache(clock),
       limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
+      streams: { keepAliveMs: 15_000, abandonedMs: 30_000, abandonedBytes: 1_000_000 },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,
       passParams,

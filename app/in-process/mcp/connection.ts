@@ -142,7 +142,7 @@ export class Connection implements Interceptor {
     const id: unknown = Reflect.get(params, 'requestId')
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
-    waiting?.call.abort('UPSTREAM_UNREACHABLE', 'The caller cancelled the request.')
+    waiting?.call.abort('CANCELLED', 'The caller cancelled the request.')
   }
 
   async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {

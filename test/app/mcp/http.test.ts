@@ -198,7 +198,7 @@ describe('the MCP endpoint over HTTP', () => {
           await answered
           await left.happened
           await gateway.handle.close()
-          expect(gateway.records()[0]).to.include({ tool: 'echo@2.0.0', error: 'UPSTREAM_UNREACHABLE' })
+          expect(gateway.records()[0]).to.include({ tool: 'echo@2.0.0', error: 'CANCELLED' })
         },
       )
     })
