@@ -5,9 +5,11 @@ export type { OIDCConfig, PlanConfig, TenantEntitlement } from './contract-types
 export {
   type GatewayHandle,
   type GatewayOptions,
+  type GatewaySettings,
   type HostConfig,
   type Listening,
   type MiddlewareConfig,
+  type PipelineOptions,
   PolicyError,
   startGatewayServer,
 } from './gateway/index.js'

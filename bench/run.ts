@@ -8,6 +8,7 @@ import { measureAppending } from './audit.js'
 import { measureColdStart } from './cold-start.js'
 import { compareGateway } from './gateway/comparison.js'
 import { measureImportTime } from './import-time.js'
+import { measureInProcess } from './in-process.js'
 import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
 import { print } from './measure/report.js'
@@ -23,6 +24,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   tamper: measureTamperEvidence,
   upload: measureUpload,
   gateway: compareGateway,
+  inprocess: measureInProcess,
   steps: measureSteps,
   policy: measurePolicy,
   cold: measureColdStart,

@@ -1,5 +1,6 @@
 // Run by npm before and after it packs `app/`: copies the documentation and the examples that it cites into the
-// package. Links to what is not in the package become links to the repository. `--remove` deletes the copies.
+// package. Links to what is not in the package become links to the repository, and each example gets what it needs to
+// be built outside this workspace. `--remove` deletes the copies.
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,6 +19,29 @@ if (!process.argv.includes('--remove')) {
     })
     pagesIn(join(app, folder)).forEach(linkToRepository)
   }
+  for (const name of readdirSync(join(root, 'examples'))) standAlone(join('examples', name))
+}
+
+/** Writes a manifest and a compiler configuration that do not need the workspace around the example. */
+function standAlone(folder) {
+  const { devDependencies: tools } = readJson('package.json')
+  // What this workspace's own tests import is no export of the copy.
+  const { exports: _exports, devDependencies: owned, ...rest } = readJson(join(folder, 'package.json'))
+  const needed = Object.fromEntries(['@types/node', 'typescript'].map((name) => [name, tools[name]]))
+  const manifest = { ...rest, devDependencies: { ...owned, ...needed } }
+  const { compilerOptions } = readJson('tsconfig.base.json')
+  const { extends: _base, references: _references, ...own } = readJson(join(folder, 'tsconfig.json'))
+  const compiler = { ...own, compilerOptions: { ...compilerOptions, ...own.compilerOptions } }
+  writeJson(join(folder, 'package.json'), manifest)
+  writeJson(join(folder, 'tsconfig.json'), compiler)
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(join(root, path), 'utf8'))
+}
+
+function writeJson(path, value) {
+  writeFileSync(join(app, path), `${JSON.stringify(value, null, 2)}\n`)
 }
 
 function pagesIn(folder) {

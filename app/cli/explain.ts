@@ -26,6 +26,7 @@ export interface ExplainedCall {
   readonly roles: readonly string[]
   /** The arguments, as JSON. */
   readonly args: string
+  readonly idempotencyKey?: string
 }
 
 type Policy = EffectivePolicy<HostConfig>
@@ -41,7 +42,10 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
     told.place(plugin, plugin.create(policy.sections.get(plugin.name), context)),
   )
   const { reference } = await call.request()
-  lines.unshift(`call: ${reference} for ${describeCaller(asked)}`)
+  lines.unshift(
+    `call: ${reference} for ${describeCaller(asked)}`,
+    `plugins: ${policy.plugins.map((plugin) => describePlugin(plugin, policy)).join(', ')}`,
+  )
   const unknown = unknownServer(asked.server, policy.host)
   // As in a gateway, where such a call comes to no stage that judges it.
   const outcome = unknown ?? (await compose(stages, wouldBeSent)(call))
@@ -128,11 +132,11 @@ function callFor(asked: ExplainedCall): Call {
     version,
     args: parseJson(bytes),
     bytes: bytes.byteLength,
-    idempotencyKey: null,
+    idempotencyKey: asked.idempotencyKey ?? null,
   })
   return new Call({
     protocol: 'invoke',
-    headers: {},
+    headers: asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
     trace: {
       traceId: '0'.repeat(31).concat('1'),
       spanId: '0'.repeat(15).concat('1'),
@@ -161,6 +165,11 @@ function identityOf({ tenant, user, roles }: ExplainedCall) {
     roles,
     ...(user === undefined ? {} : { user }),
   }
+}
+
+/** The section, the version of the plugin that owns it, and where that comes from. */
+function describePlugin({ name, version }: Plugin, { modules }: Policy): string {
+  return `${name} ${version} (${modules.get(name) ?? 'built in'})`
 }
 
 function describeCaller({ tenant, user, roles }: ExplainedCall): string {

@@ -3,6 +3,7 @@ import { messageOf } from '@svc/core/json'
 import { type Diagnostic, formatDiagnostic, policySchema } from '@svc/core/policy'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { builtinPlugins } from '../gateway/plugins.js'
+import { isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { hostSchema } from '../policy/config.js'
 import { type ExplainedCall, explainCall } from './explain.js'
 import { baseDirOf, diagnosticsOf, loadPolicyFile } from './policy-file.js'
@@ -35,6 +36,7 @@ interface ExplainOptions {
   user?: string
   role?: string[]
   args: string
+  idempotencyKey?: string
 }
 
 /** `svc policy check | explain | schema`. Diagnostics are the output, so they go to standard output. */
@@ -63,6 +65,7 @@ export function policyCommand(io: PolicyConsole = processConsole): Command {
             .default('{}')
             .argParser(jsonText),
         )
+        .addOption(new Option('--idempotency-key <key>', "the call's idempotency key").argParser(keyText))
         .action((file: string, options: ExplainOptions) => explain(file, options, io)),
     )
     .addCommand(
@@ -114,6 +117,7 @@ async function explain(file: string, options: ExplainOptions, io: PolicyConsole)
     roles: options.role ?? [],
     args: options.args,
     ...(options.user === undefined ? {} : { user: options.user }),
+    ...(options.idempotencyKey === undefined ? {} : { idempotencyKey: options.idempotencyKey }),
   }
   for (const line of await explainCall(result.policy, call, baseDirOf(file))) io.print(line)
 }
@@ -129,6 +133,11 @@ function jsonOf({ severity, ...rest }: Diagnostic) {
 
 function collected(role: string, roles: string[] | undefined): string[] {
   return [...(roles ?? []), role]
+}
+
+function keyText(key: string): string {
+  if (isIdempotencyKey(key)) return key
+  throw new InvalidArgumentError(`idempotency-key: ${keyExpected}`)
 }
 
 function jsonText(text: string): string {

@@ -31,7 +31,7 @@ import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
-import { bindGiven, type GatewayOptions, layersOf } from './options.js'
+import { bindGiven, type GatewaySettings, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
@@ -41,14 +41,14 @@ export class GatewayBuilder {
   readonly #bindings: DependencyContainer = createContainer()
   readonly #running = new RunningContainer(this.#bindings)
   readonly #plugins: readonly Plugin[]
-  #options: GatewayOptions
+  #options: GatewaySettings
   #resources = new Resources()
   #layers: readonly PolicyLayer[]
   #first: Policy
   #webhooks: WebhookNotices
 
   /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
-  constructor(options: GatewayOptions) {
+  constructor(options: GatewaySettings) {
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
     options.configure?.(this.#bindings)
     this.#plugins = registeredPlugins(this.#bindings)

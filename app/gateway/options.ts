@@ -1,5 +1,5 @@
 // What code may say to start a gateway: everything a policy file can, and more.
-import { bind, type Plugin } from '@svc/core'
+import { bind, type Plugin, type SectionsOf } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
@@ -7,7 +7,8 @@ import type { MiddlewareConfig } from './plugins.js'
 
 export type { MiddlewareConfig }
 
-export interface GatewayOptions extends Partial<MiddlewareConfig> {
+/** Each part of the options by itself; the parts that a policy leaves out come from here. */
+export interface GatewaySettings extends Partial<MiddlewareConfig> {
   /** HTTP listen port; 0 picks a free one. */
   port?: number
   /** Tenant of calls that no token attributes. */
@@ -38,16 +39,48 @@ export interface GatewayOptions extends Partial<MiddlewareConfig> {
   env?: Readonly<Record<string, string | undefined>>
 }
 
+type RequiredKey = 'port' | 'tenant' | 'targets' | 'audit' | 'quotas'
+
+/** Without a policy, code gives what is required; with one, the policy may have it. */
+type Source<Key extends RequiredKey> =
+  | (Required<Pick<GatewaySettings, Key>> & { policyYaml?: undefined; policyObject?: undefined })
+  | { policyYaml: string }
+  | { policyObject: Record<string, unknown> }
+
+/** The sections of plugins from code, where they are a tuple: then their names are known. */
+type OwnSections<Plugins extends readonly Plugin[]> = number extends Plugins['length']
+  ? unknown
+  : Partial<SectionsOf<Plugins>>
+
+/** `Plugins`: those from code; their sections stand beside the built-in ones, or replace them. */
+export type OptionsRequiring<Key extends RequiredKey, Plugins extends readonly Plugin[]> = Omit<
+  GatewaySettings,
+  'plugins' | keyof OwnSections<Plugins>
+> & { plugins?: Plugins } & OwnSections<Plugins> &
+  Source<Key>
+
+/** Of a gateway that listens. */
+export type GatewayOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
+  RequiredKey,
+  Plugins
+>
+
+/** Of a pipeline in process: it has no port, and its targets have no meaning. */
+export type PipelineOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = OptionsRequiring<
+  'tenant' | 'audit' | 'quotas',
+  Plugins
+>
+
 /**
  * Binds the implementations that code passes within a section, such as `quotas.adapter`, so that a policy's section
  * does not replace them; returns the options without these. One that is bound already stays where it is: that is a
  * mistake, which loading the policy reports.
  */
 export function bindGiven(
-  options: GatewayOptions,
+  options: GatewaySettings,
   plugins: readonly Plugin[],
   container: DependencyContainer,
-): GatewayOptions {
+): GatewaySettings {
   const rest: Record<string, unknown> = { ...options }
   for (const { name, owns = [] } of plugins) {
     for (const { token, given } of owns) {
@@ -63,7 +96,7 @@ export function bindGiven(
 }
 
 /** Sections from code below the policy's; port, tenant and state directory from code above them. */
-export function layersOf(options: GatewayOptions): PolicyLayer[] {
+export function layersOf(options: GatewaySettings): PolicyLayer[] {
   const { policyYaml, policyObject, policyFile, port, tenant, sec0Dir } = options
   if (policyYaml !== undefined && policyObject !== undefined) {
     throw new TypeError('policyYaml and policyObject are both given; give one')

@@ -1,4 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
+import type { Plugin } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
@@ -8,7 +9,7 @@ import { settingsRequiringRestart } from '../policy/restart-required.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { GatewayBuilder } from './builder.js'
 import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
-import type { GatewayOptions } from './options.js'
+import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
 
@@ -23,6 +24,7 @@ export interface Listening {
   readonly adminUrl?: string
 }
 
+/** A running gateway. */
 export interface GatewayHandle {
   /** Resolves when the gateway listens; rejects when it cannot. */
   ready(): Promise<Listening>
@@ -40,7 +42,10 @@ export interface GatewayHandle {
  * Starts a gateway. Throws at once when the configuration of a built-in section is wrong (`PolicyError`
  * lists every mistake); errors of modules, keys and stores reject `ready()`.
  */
-export function startGatewayServer(options: GatewayOptions): GatewayHandle {
+export function startGatewayServer<const Plugins extends readonly Plugin[] = readonly []>(
+  options: GatewayOptions<Plugins>,
+): GatewayHandle
+export function startGatewayServer(options: GatewaySettings): GatewayHandle {
   return new Gateway(new GatewayBuilder(options))
 }
 

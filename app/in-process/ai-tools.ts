@@ -8,6 +8,7 @@ interface Executable {
   readonly execute?: (input: never, options: never) => unknown
 }
 
+/** Options of `govern`. */
 export interface GovernOptions {
   /** The server under which the tools are known to the policy. */
   readonly server: string

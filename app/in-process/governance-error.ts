@@ -1,6 +1,6 @@
-// The error of a tool call that a stage refused or that could not be finished.
 import { brand, type Denial, type ErrorCode, hasBrand, type Outcome, type Sent } from '@svc/core'
 
+/** The error of a tool call that a stage refused or that could not be finished. */
 export class GovernanceError extends Error {
   readonly [brand] = 'GovernanceError'
   override readonly name = 'GovernanceError'

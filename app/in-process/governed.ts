@@ -1,5 +1,15 @@
 // Puts the pipeline in front of a function: it runs only when every stage lets the call pass.
-import { type Call, type Completed, isRefusal, isStream, type Outcome, resolve, tokens } from '@svc/core'
+import {
+  type Call,
+  type Clock,
+  type Completed,
+  type Ids,
+  isRefusal,
+  isStream,
+  type Outcome,
+  resolve,
+  tokens,
+} from '@svc/core'
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import { traceparentOf } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
@@ -38,6 +48,7 @@ export interface RunningCall {
   readonly traceparent: string
 }
 
+/** A function behind the pipeline. */
 export type Governed<Args extends object, Result> = (args: Args, context?: CallContext) => Promise<Result>
 
 /**
@@ -53,15 +64,17 @@ export function governed<Args extends object, Result>(
   fn: (args: Args, call: RunningCall) => Promise<Result> | Result,
   context: () => CallContext = () => ({}),
 ): Governed<Args, Result> {
-  return async (args, more = {}) => {
-    const given = { ...context(), ...more }
-    await pipeline.ready()
-    const { container } = pipeline
-    const call = callOf(
-      { ...namesOf(tool), args: jsonOf(args), headers: headersOf(given), ...identityOf(given) },
-      resolve(container, tokens.Ids),
-      resolve(container, tokens.Clock),
-    )
+  const { server, name, version = 'unversioned' } = tool
+  const { container } = pipeline
+  let ids: Ids | undefined
+  let clock: Clock | undefined
+  return async (args, more) => {
+    const given = more === undefined ? context() : { ...context(), ...more }
+    ids ??= resolve(container, tokens.Ids)
+    clock ??= resolve(container, tokens.Clock)
+    const { identity } = given
+    const named = { server, tool: name, version, args: jsonOf(args), headers: headersOf(given) }
+    const call = callOf(identity === undefined ? named : { ...named, identity }, ids, clock)
     const cancel = (): void => call.abort('UPSTREAM_UNREACHABLE', 'The call was cancelled.')
     given.signal?.addEventListener('abort', cancel, { once: true })
     const execution = new Execution(fn)
@@ -92,7 +105,8 @@ class Execution<Args, Result> {
     if (call.abortState.aborted) return outcomeOfFault(call, call.abortState.reason)
     call.sent = 'yes'
     try {
-      const result = await unlessAborted(call, () => this.#fn(copyOf(args) as Args, runningCall(call)))
+      const running = this.#fn(copyOf(args) as Args, new CallInProgress(call))
+      const result = running instanceof Promise ? await unlessAborted(call, running) : running
       const body = Buffer.from(canonicalize(result ?? null))
       this.#own = { result, body }
       return completed(200, body)
@@ -116,35 +130,39 @@ class Execution<Args, Result> {
 }
 
 /** Rejects with the reason when the call is aborted, without waiting for a function that goes on. */
-async function unlessAborted<T>(call: Call, run: () => Promise<T> | T): Promise<T> {
-  const { abortState } = call
+async function unlessAborted<T>({ abortState }: Call, running: Promise<T>): Promise<T> {
   let stop = (): void => undefined
   const aborted = new Promise<never>((_, reject) => {
     stop = () => reject(abortState.reason)
-    abortState.addEventListener('abort', stop)
+    if (abortState.aborted) stop()
+    else abortState.addEventListener('abort', stop)
   })
   try {
-    return await Promise.race([run(), aborted])
+    return await Promise.race([running, aborted])
   } finally {
     abortState.removeEventListener('abort', stop)
   }
 }
 
-function runningCall(call: Call): RunningCall {
-  return {
-    get signal() {
-      return call.signal
-    },
-    traceparent: traceparentOf(call),
+/** The signal and the trace are made only where the function asks for them. */
+class CallInProgress implements RunningCall {
+  #call: Call
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  get signal(): AbortSignal {
+    return this.#call.signal
+  }
+
+  get traceparent(): string {
+    return traceparentOf(this.#call)
   }
 }
 
 function completed(status: number, body: Uint8Array): Completed {
   return { kind: 'completed', sent: 'yes', status, headers: { 'content-type': 'application/json' }, body }
-}
-
-function namesOf({ server, name, version }: GovernedTool) {
-  return { server, tool: name, ...(version === undefined ? {} : { version }) }
 }
 
 /**
@@ -174,8 +192,4 @@ function headersOf({
     ...(escalationId === undefined ? {} : { 'x-escalation-id': escalationId }),
     ...(waitSec === undefined ? {} : { 'x-escalation-wait': String(waitSec) }),
   }
-}
-
-function identityOf({ identity }: CallContext) {
-  return identity === undefined ? {} : { identity }
 }

@@ -1,23 +1,27 @@
 // A gateway inside an HTTP server of one's own: it shares the listener and leaves other paths to the server.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { denied, resolve, tokens } from '@svc/core'
+import { denied, type Plugin, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
 import { type CallListenerParts, createRouter, type Front } from '../gateway/call-listener.js'
-import type { GatewayOptions } from '../gateway/options.js'
+import type { GatewaySettings, OptionsRequiring } from '../gateway/options.js'
 import { Gateway } from '../gateway/start.js'
 import { writeRefusal } from '../http/answer.js'
 import { refusalOf } from '../http/request-errors.js'
 import type { HostConfig } from '../policy/config.js'
 
-export interface MountOptions extends GatewayOptions {
+interface Mount {
   /**
    * The path below which the gateway answers, such as `/agents`; other requests are for `next`. Leave it out where the
    * framework strips its own prefix, as Express does. Default: every path.
    */
   readonly prefix?: string
 }
+
+/** Those of a gateway without a port, as it shares that of the server. */
+export type MountOptions<Plugins extends readonly Plugin[] = readonly Plugin[]> = Mount &
+  OptionsRequiring<'tenant' | 'targets' | 'audit' | 'quotas', Plugins>
 
 /** Connect's signature, as Express has it; in Fastify, call it with `request.raw` and `reply.raw`. */
 export type NodeHandler = (
@@ -26,11 +30,13 @@ export type NodeHandler = (
   next?: (error?: unknown) => void,
 ) => void
 
+/** A gateway in a server of the program. */
 export interface MountedGateway {
   /** To be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
   readonly handler: NodeHandler
   /** Rejects when the gateway cannot start; its requests are then answered with 503. */
   ready(): Promise<void>
+  /** Rejects with `PolicyError`, and the old policy stays. */
   reload(policy: string | Record<string, unknown>): Promise<void>
   /** Refuses new calls, waits for those in flight, and closes the log. Does not close the server. */
   close(): Promise<void>
@@ -41,7 +47,10 @@ export interface MountedGateway {
  * Throws `PolicyError` like `startGatewayServer`. TLS, time-outs and limits of connections and headers are the server's
  * own; limits of bodies, answers, calls and tenants hold as in a gateway with a listener.
  */
-export function mountGateway({ prefix = '', ...options }: MountOptions): MountedGateway {
+export function mountGateway<const Plugins extends readonly Plugin[] = readonly []>(
+  options: MountOptions<Plugins>,
+): MountedGateway
+export function mountGateway({ prefix = '', ...options }: Mount & GatewaySettings): MountedGateway {
   if (prefix !== '' && !/^(?:\/[A-Za-z0-9._~-]+)+$/.test(prefix)) {
     throw new TypeError('prefix: expected a path like /agents, without a slash at its end')
   }

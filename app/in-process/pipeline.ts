@@ -1,13 +1,14 @@
 // The pipeline without the HTTP server, for programs that call tools themselves.
-import { type Call, type Outcome, resolve, tokens } from '@svc/core'
+import { type Call, type Outcome, type Plugin, resolve, tokens } from '@svc/core'
 import type { Dispatch } from '@svc/core/pipeline'
 import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
-import type { GatewayOptions } from '../gateway/options.js'
+import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { callOf, type ToolCall } from './tool-call.js'
 
+/** A pipeline without a server. */
 export interface EmbeddedPipeline {
   /** Opens keys, logs and stores. Rejects when one cannot be opened. May be called more than once. */
   ready(): Promise<void>
@@ -32,7 +33,10 @@ export interface EmbeddedPipeline {
  * Throws `PolicyError` like `startGatewayServer`; custom plugin modules are imported by `ready()`. `port` and `targets`
  * have no meaning here and may be left out.
  */
-export function createPipeline(config: GatewayOptions): EmbeddedPipeline {
+export function createPipeline<const Plugins extends readonly Plugin[] = readonly []>(
+  config: PipelineOptions<Plugins>,
+): EmbeddedPipeline
+export function createPipeline(config: GatewaySettings): EmbeddedPipeline {
   return new InProcessPipeline(config)
 }
 
@@ -44,7 +48,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
   #reloading: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | undefined
 
-  constructor(config: GatewayOptions) {
+  constructor(config: GatewaySettings) {
     this.builder = new GatewayBuilder({ port: 0, targets: {}, ...config })
     this.container = this.builder.container
   }

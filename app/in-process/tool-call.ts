@@ -1,5 +1,15 @@
 // A tool call of a program's own, as a call of the pipeline.
-import { Call, type Clock, callRequest, type Identity, type Ids, isCall, trustedCaller } from '@svc/core'
+import {
+  Call,
+  type Clock,
+  callRequest,
+  type Identity,
+  type Ids,
+  isCall,
+  isRefusal,
+  type Refusal,
+  trustedCaller,
+} from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import { agentOf, idempotencyKeyOf, traceOf } from '../http/call-headers.js'
 
@@ -27,9 +37,17 @@ export interface ToolCall {
 export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call {
   if (isCall(toolCall)) return toolCall
   const { server, tool, version = 'unversioned', args, headers = {}, identity } = toolCall
-  const named = { kind: 'tool', method: null, server, name: tool, version } as const
-  const request = callRequest({ ...named, args, idempotencyKey: null })
-  const { agent, refusal } = agentOf(headers)
+  const { agent, refusal: agentRefusal } = agentOf(headers)
+  const { key: idempotencyKey, refusal = agentRefusal } = keyOf(headers)
+  const request = callRequest({
+    kind: 'tool',
+    method: null,
+    server,
+    name: tool,
+    version,
+    args,
+    idempotencyKey,
+  })
   const call = new Call({
     protocol: 'invoke',
     headers,
@@ -39,11 +57,21 @@ export function callOf(toolCall: Call | ToolCall, ids: Ids, clock: Clock): Call 
     receivedAt: clock.now(),
     read: () => {
       if (refusal !== undefined) throw refusal
-      return { ...request, idempotencyKey: idempotencyKeyOf(headers) }
+      return request
     },
   })
   if (identity !== undefined) trustCaller(call, identity)
   return call
+}
+
+/** The idempotency key, or the refusal where the headers hold no usable one. */
+function keyOf(headers: Record<string, string>): { key: string | null; refusal?: Refusal } {
+  try {
+    return { key: idempotencyKeyOf(headers) }
+  } catch (fault) {
+    if (isRefusal(fault)) return { key: null, refusal: fault }
+    throw fault
+  }
 }
 
 /** Has authn take the caller in place of a token. */

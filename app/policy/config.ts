@@ -153,6 +153,7 @@ export const hostSchema = z.strictObject({
     .describe('The stages by section name, outermost first; absent: the default order.'),
 })
 
+/** The host's part of a policy: listener, targets, limits, admin. */
 export type HostConfig = z.output<typeof hostSchema>
 /** The host part as options may have it. */
 export type HostOptions = z.input<typeof hostSchema>

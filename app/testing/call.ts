@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { Call, type CallAgent, type CallProtocol, type CallRequest, type CallTrace } from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 
+/** The parts of a call that a test chooses. */
 export interface FakeCall {
   readonly protocol?: CallProtocol
   readonly headers?: IncomingHttpHeaders

@@ -1,6 +1,6 @@
-// A clock that stands still until it is told to move.
 import type { Clock } from '@svc/core'
 
+/** A clock that stands still until it is told to move. */
 export class FakeClock implements Clock {
   #now: number
   #monotonic = 0

@@ -10,20 +10,24 @@ import {
   limits,
   type Outcome,
   type Plugin,
+  type Slot,
   type Stage,
   verdict,
 } from '@svc/core'
+import { slotsSetBy } from '@svc/core/policy'
 import { satisfies, valid, validRange } from 'semver'
 import { fakeCall } from './call.js'
 import { type FakeContext, fakeContext } from './context.js'
 import { createStage, parseSection } from './stage.js'
 
+/** A test for any framework. */
 export interface ConformanceTest {
   readonly title: string
   /** Rejects when the plugin does not keep the promise. */
   readonly run: () => Promise<void>
 }
 
+/** Options of `conformance`. */
 export interface ConformanceOptions {
   /**
    * The section as an author would write it, before defaults; `{}` where not given. A function is told a
@@ -54,7 +58,7 @@ export function conformance(plugin: Plugin, options: ConformanceOptions = {}): C
 const sectionName = /^[a-z][a-z0-9_]*$/
 
 function metadata(plugin: Plugin): ConformanceTest[] {
-  const { name, version, core, before, requires = [], uses = [], provides = [], metrics = {} } = plugin
+  const { name, version, core, before, requires = [], uses = [], metrics = {} } = plugin
   return [
     test('is named like a section: lower-case letters, digits and underscores', () => {
       assert.match(name, sectionName)
@@ -67,7 +71,7 @@ function metadata(plugin: Plugin): ConformanceTest[] {
       assert.ok(satisfies(CORE_VERSION, core), `${core} does not hold ${CORE_VERSION}`)
     }),
     test('names the slots it reads and fills once each, and reads none that it fills', () => {
-      const slots = [...requires, ...uses, ...provides].map(({ index }) => index)
+      const slots = [...requires, ...uses, ...slotsSetBy(plugin)].map(({ index }) => index)
       assert.equal(new Set(slots).size, slots.length, 'a slot is named twice')
     }),
     test('names its metrics as operators expect them: counters, and only they, end in _total', () => {
@@ -166,7 +170,69 @@ function calls(plugin: Plugin, options: ConformanceOptions): ConformanceTest[] {
         assert.ok(['completed', 'denied', 'failed'].includes(outcome.kind), 'what it returned is no outcome')
         assert.equal(outcome.sent, asked === 0 ? 'no' : 'yes')
       })),
+    test('sets every slot in `provides` before it calls next, and none that it does not declare', () =>
+      withStage(plugin, options, async (stage) => {
+        await start(stage)
+        for (const call of everyKindOfCall()) {
+          const set = recordSlots(fillSlots(plugin, options, call))
+          const outcome = await stage.handle(call, async () => {
+            const missing = (plugin.provides ?? []).filter((slot) => call.get(slot) === undefined)
+            assert.deepEqual(
+              namesOf(missing),
+              [],
+              'empty for the stages after it; mayProvide is for such slots',
+            )
+            return served
+          })
+          await call.settle({ outcome, status: 200, sent: outcome.sent, bytes: 2, digest: null, error: null })
+          assert.deepEqual(undeclared(plugin, set), [], 'set, and neither in provides nor in mayProvide')
+        }
+      })),
+    test('explains a call without having been started, without an error', () =>
+      withStage(plugin, options, async (stage) => {
+        for (const call of everyKindOfCall()) {
+          const set = recordSlots(fillSlots(plugin, options, call))
+          let asked = 0
+          const next = async () => {
+            asked++
+            return served
+          }
+          await stage.explain?.(call, next, (line) => assert.equal(typeof line, 'string'))
+          assert.ok(asked <= 1, `next() was called ${asked} times`)
+          assert.deepEqual(undeclared(plugin, set), [], 'set, and neither in provides nor in mayProvide')
+        }
+      })),
   ]
+}
+
+/** Over both protocols, with and without an idempotency key, and one that names nothing. */
+function everyKindOfCall(): Call[] {
+  return [
+    fakeCall(),
+    fakeCall({ headers: { 'idempotency-key': 'key-1' }, request: { idempotencyKey: 'key-1' } }),
+    fakeCall({ protocol: 'mcp', tool: 'delete_invoice' }),
+    fakeCall({ protocol: 'mcp', request: { kind: 'protocol', method: 'ping' } }),
+  ]
+}
+
+/** The slots that are set from now on. */
+function recordSlots(call: Call): readonly Slot<unknown>[] {
+  const set: Slot<unknown>[] = []
+  const original = call.set.bind(call)
+  call.set = (slot, value) => {
+    set.push(slot)
+    original(slot, value)
+  }
+  return set
+}
+
+function undeclared(plugin: Plugin, set: readonly Slot<unknown>[]): string[] {
+  const declared = new Set(slotsSetBy(plugin).map(({ index }) => index))
+  return namesOf(set.filter(({ index }) => !declared.has(index)))
+}
+
+function namesOf(slots: readonly Slot<unknown>[]): string[] {
+  return slots.map(({ name }) => name)
 }
 
 const served: Outcome = {
@@ -218,7 +284,7 @@ function written({ validConfig = {} }: ConformanceOptions, directory: string): u
 
 /** What earlier stages would have left on the call, where this one does not leave it itself. */
 function fillSlots(plugin: Plugin, { fill }: ConformanceOptions, call: Call): Call {
-  const own = new Set((plugin.provides ?? []).map(({ index }) => index))
+  const own = new Set(slotsSetBy(plugin).map(({ index }) => index))
   if (!own.has(identity.index)) {
     call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: [] })
   }

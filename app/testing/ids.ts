@@ -1,6 +1,6 @@
-// Ids that count up, so that a test can name the one it expects.
 import type { Ids } from '@svc/core'
 
+/** Ids that count up, so that a test can name the one it expects. */
 export class FakeIds implements Ids {
   #traces = 0
   #spans = 0

@@ -1,6 +1,7 @@
 // Requests to an upstream and its answers, as HTTP.
 import { type Abortable, type AnswerHeaders, brand, hasBrand, type Sent } from '@svc/core'
 
+/** A request to an upstream. */
 export interface UpstreamRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   /** Path and query below the origin of the target. */
@@ -13,6 +14,7 @@ export interface UpstreamRequest {
   readonly signal: Abortable
 }
 
+/** The answer of an upstream. */
 export interface UpstreamAnswer {
   readonly status: number
   /** Names in lower case. */

@@ -2,13 +2,16 @@
 import { type Token, token } from '@svc/core'
 import type { UpstreamAnswer, UpstreamRequest } from './answer.js'
 
+/** Sends requests to upstreams. */
 export interface UpstreamDispatcher {
   /**
    * Sends one request to the origin of `target`, never twice. Rejects with `UpstreamError`, or with the
    * reason of the signal. `onSent` runs directly before the first byte may leave.
    */
   send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer>
+  /** Closes all connections. */
   close(): Promise<void>
 }
 
+/** The token of the dispatcher. */
 export const upstreamDispatcher: Token<UpstreamDispatcher> = token('UpstreamDispatcher')

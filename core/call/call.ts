@@ -193,7 +193,7 @@ export class Call {
     return value === empty ? undefined : (value as T | undefined)
   }
 
-  /** Throws where the slot is empty. For slots in `requires` whose stage always sets them. */
+  /** Throws where the slot is empty. For slots in `requires`. */
   need<T>(slot: Slot<T>): T {
     const value = this.get(slot)
     if (value === undefined) throw new Error(`slot ${slot.name} is empty`)

@@ -84,12 +84,14 @@ export interface Plugin<Config = unknown> {
   readonly before?: string
   /** A section inside which this one may be written as well: `security` for `security.ap2`. */
   readonly nestedIn?: string
-  /** Slots that an earlier stage must set. */
+  /** Slots that an earlier stage must have in `provides`. */
   readonly requires?: readonly Slot<unknown>[]
-  /** Optional slots: a stage that sets one must be earlier. */
+  /** Optional slots: a stage that sets or may set one must be earlier. */
   readonly uses?: readonly Slot<unknown>[]
-  /** Slots that only this stage sets. */
+  /** Slots that only this stage sets, before it calls `next`, for every call. */
   readonly provides?: readonly Slot<unknown>[]
+  /** Slots that only this stage sets, and that stay empty for some calls or settings. */
+  readonly mayProvide?: readonly Slot<unknown>[]
   /** A warning for the operator when the policy has no such section. */
   readonly absent?: string
   /** Reason tokens of its stage's findings, where they are not core's: a policy's `deny_on` may name them. */

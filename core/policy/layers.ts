@@ -61,7 +61,8 @@ export class Sections {
       sections.set(name, { ...inner, key })
     }
     const { entries, origin } = outer.node
-    const rest = entries.filter((entry) => entry !== inner)
+    // By key: an object's entries are made anew at each access.
+    const rest = entries.filter((entry) => entry.key !== name)
     sections.set(nestedIn, { ...outer, node: { kind: 'map', origin, entries: rest } })
   }
 }

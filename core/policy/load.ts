@@ -90,6 +90,7 @@ class PolicyLoader<Host> {
       host: host.value,
       uses: this.#uses.map(useOf),
       plugins,
+      modules: this.#modules(),
       sections: values,
       facts,
       sha256: policyDigest(this.#input.layers),
@@ -149,6 +150,14 @@ class PolicyLoader<Host> {
   #pluginOf(use: string): Plugin | undefined {
     const imported = this.#input.custom?.get(use)
     return imported === undefined || isFault(imported) ? this.#plugins.get(use) : imported
+  }
+
+  #modules(): Map<string, string> {
+    const modules = new Map<string, string>()
+    for (const [use, imported] of this.#input.custom ?? []) {
+      if (!isFault(imported)) modules.set(imported.name, use)
+    }
+    return modules
   }
 
   #validateHost(): Validated<Host> {

@@ -1,5 +1,5 @@
 // Orders the stages, and reports mistakes of the order at the wrong entry of `pipeline`.
-import { checkOrder, defaultOrder } from '../plugin/order.js'
+import { checkOrder, defaultOrder, slotsSetBy } from '../plugin/order.js'
 import type { Plugin } from '../plugin/plugin.js'
 import { mistakeAt } from './diagnostic.js'
 import { withoutSecrets } from './environment.js'
@@ -42,7 +42,7 @@ export function orderStages({ sections, plugins, env, isPending }: OrderInput): 
 }
 
 function withoutUnfilled(plugins: readonly Plugin[]): Plugin[] {
-  const filled = new Set(plugins.flatMap(({ provides }) => (provides ?? []).map(({ index }) => index)))
+  const filled = new Set(plugins.flatMap((plugin) => slotsSetBy(plugin).map(({ index }) => index)))
   return plugins.map((plugin): Plugin => {
     const requires = (plugin.requires ?? []).filter(({ index }) => filled.has(index))
     return Object.create(plugin, { requires: { value: requires } })

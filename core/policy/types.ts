@@ -62,6 +62,8 @@ export interface EffectivePolicy<Host> {
   readonly uses: readonly PluginUse[]
   /** The plugins that run, outermost first. */
   readonly plugins: readonly Plugin[]
+  /** Section name → the `use` in `plugins` from which its plugin was imported. */
+  readonly modules: ReadonlyMap<string, string>
   /** Section name → the parsed section, for every plugin in `plugins`. */
   readonly sections: ReadonlyMap<string, unknown>
   /** The facts of the plugins and of the host. */

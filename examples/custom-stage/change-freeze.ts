@@ -1,4 +1,4 @@
-// A stage of your own, whole: while a change freeze is on, the tools it names are not to be used.
+// A complete custom stage: during a change freeze, calls of the tools that it names are findings.
 // The policy loads it with `plugins: [{ use: ./dist/change-freeze.js, version: ^1 }]`.
 import {
   type Call,
@@ -15,7 +15,7 @@ import { messageOf } from 'svc-sdk/core/json'
 import { compilePatternSet, type PatternSet } from 'svc-sdk/core/match'
 import { z } from 'zod'
 
-// A pattern that cannot match is told with the line of the policy it stands on.
+// An invalid pattern is reported with its line in the policy.
 const pattern = z.string().superRefine((text, context) => {
   try {
     compilePatternSet([text])
@@ -24,10 +24,10 @@ const pattern = z.string().superRefine((text, context) => {
   }
 })
 
-// 1. The section of the policy. Strict, so that a slip of the pen is told and not ignored.
+// 1. The section of the policy. A strict object, so that a misspelt key is reported.
 const schema = z
   .strictObject({
-    /** When the freeze begins and ends, ISO 8601 with a zone; the end is the first instant without it. */
+    /** When the freeze begins and ends, ISO 8601 with a zone. The end is exclusive. */
     from: z.iso.datetime({ offset: true }),
     until: z.iso.datetime({ offset: true }),
     /** Patterns over `mcp://<server>/<tool>@<version>`, as in an allowlist. */
@@ -40,8 +40,8 @@ const schema = z
 
 type ChangeFreezeConfig = z.infer<typeof schema>
 
-// 2. The stage. It accuses, it does not judge: what becomes of a finding is `enforcement`'s to say, so
-//    `mode: observe` and `deny_on` work for it as they do for the built-in stages.
+// 2. The stage. It only adds findings; `enforcement` decides what they mean, so `mode: observe` and `deny_on` apply to it
+//    as to the built-in stages.
 class ChangeFreeze implements Stage {
   #from: number
   #until: number
@@ -57,14 +57,14 @@ class ChangeFreeze implements Stage {
       reason: 'change_freeze',
       stage: 'change_freeze',
       level: 'gateway',
-      detail: `nothing is changed before ${config.until}`,
+      detail: `no changes before ${config.until}`,
     }
     this.#clock = clock
   }
 
   async handle(call: Call, next: Next): Promise<Outcome> {
     if (!this.#isOn()) return next()
-    // Lists of tools are filtered by the same rule, so a client is not offered what it cannot use.
+    // The same rule filters lists of tools, so a client does not see a tool that it cannot use.
     call.addReferenceRule((reference) => this.#judge(reference))
     const { kind, reference } = await call.request()
     const finding = kind === 'tool' ? this.#judge(reference) : undefined
@@ -73,7 +73,7 @@ class ChangeFreeze implements Stage {
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
-    say(this.#isOn() ? 'the freeze is on' : 'no freeze now')
+    say(this.#isOn() ? 'the freeze applies now' : 'there is no freeze now')
     return this.handle(call, next)
   }
 
@@ -87,7 +87,7 @@ class ChangeFreeze implements Stage {
   }
 }
 
-// 3. The plugin: the name of its section, its own version, the contract it was written for.
+// 3. The plugin: the name of its section, its version, and the version of the contract that it supports.
 export default definePlugin({
   name: 'change_freeze',
   version: '1.0.0',

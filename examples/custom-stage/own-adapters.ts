@@ -1,18 +1,18 @@
-// Swapping parts through the container: a signer whose key never touches this disk, and a quota adapter of
-// your own. Everything that a token names can be swapped so; the gateway asks only for the interface.
+// Replaces parts through the container: a signer with a remote key, and a quota adapter. Any token can be bound this way;
+// the gateway requires only the interface.
 import { bind, type QuotaAdapter, type Signer, tokens } from 'svc-sdk/core'
 import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk/gateway'
 
-/** What a KMS client offers: it signs where the key lives, over the network. */
+/** As a KMS client offers it: signs over the network. */
 export interface RemoteKey {
   readonly keyId: string
-  /** 32 bytes. With it the log seals its records, so that missing ones are found. */
+  /** 32 bytes. The log needs it to seal its records, which makes missing ones detectable. */
   readonly publicKey: Uint8Array
   sign(data: Uint8Array): Promise<Uint8Array>
   verify(data: Uint8Array, signature: Uint8Array): boolean
 }
 
-/** A signer over such a key. The gateway uses `signAsync` where there is one and never blocks on `sign`. */
+/** A signer with such a key. The gateway prefers `signAsync` to `sign`, which blocks. */
 export function remoteSigner(key: RemoteKey): Signer {
   return {
     keyId: key.keyId,
@@ -27,7 +27,7 @@ export function remoteSigner(key: RemoteKey): Signer {
 
 const DAY_MS = 86_400_000
 
-/** Counts in this process: the smallest adapter that keeps the contract. Yours would ask a shared store. */
+/** Counts in this process: a minimal adapter. A real one uses a shared store. */
 export class CountingQuotas implements QuotaAdapter {
   #counts = new Map<string, number>()
   #day = 0
@@ -44,7 +44,7 @@ export class CountingQuotas implements QuotaAdapter {
     this.#day = day
     const key = JSON.stringify([tenant, tool])
     const count = (this.#counts.get(key) ?? 0) + 1
-    // A refused call is not counted: a `count` past the limit says so, and the stored one stays.
+    // A refused call is not counted: the result is over the limit, and the stored count stays.
     if (count <= limit) this.#counts.set(key, count)
     return { count, resetAt: (day + 1) * DAY_MS }
   }
@@ -60,14 +60,14 @@ export class CountingQuotas implements QuotaAdapter {
     const { tokens, at } = this.#buckets.get(key) ?? { tokens: burst, at: now }
     const filled = Math.min(burst, tokens + ((now - at) / 1000) * ratePerSec)
     const left = filled - 1
-    // Below zero none is taken: the bucket stays as it was, and its time with it.
+    // Below zero no token is taken: the bucket and its time stay as they were.
     if (left >= 0) this.#buckets.set(key, { tokens: left, at: now })
     const missing = Math.max(0, 1 - (left >= 0 ? left : filled))
     return { tokens: left, resetAt: now + (missing / ratePerSec) * 1000 }
   }
 }
 
-/** A gateway like any other, but for two of its parts. */
+/** A gateway with these two parts in place of its own. */
 export function startWithOwnParts(
   options: GatewayOptions,
   parts: { readonly signer: Signer; readonly quotas: QuotaAdapter },

@@ -1,5 +1,5 @@
-// The billing desk behind the gateway: three customers, four invoices, and four things an agent can ask for.
-// Two of them only read. The other two move money or destroy records, which is why a policy stands in front.
+// The billing service behind the gateway: three customers, four invoices and four tools. Two tools only read; the other
+// two move money or delete records, so a policy controls them.
 import { z } from 'zod'
 
 export interface Invoice {
@@ -17,7 +17,7 @@ export interface Tool {
   readonly description: string
   readonly input: z.ZodObject
   readonly readOnly: boolean
-  /** Throws `z.ZodError` for arguments of the wrong shape and `UnknownRecord` for what is not on the books. */
+  /** Throws `z.ZodError` for arguments of the wrong shape and `UnknownRecord` for an invoice or customer that does not exist. */
   run(args: unknown): Record<string, unknown>
 }
 
@@ -28,11 +28,14 @@ export class UnknownRecord extends Error {
 export const refundRules = [
   'A refund needs the invoice number and a reason.',
   'Only a paid invoice can be refunded, once, and in full.',
-  'A person at the desk decides; an agent may look invoices up and prepare the case.',
+  'A reviewer approves each refund; an agent may look up invoices and request a refund.',
 ].join('\n')
 
-/** A desk with its own books: nothing is shared between two of them, nothing is kept on disk. */
-export function openBillingDesk(): { readonly tools: readonly Tool[]; readonly refunds: readonly string[] } {
+/** Each service has its own invoices, in memory. */
+export function createBillingService(): {
+  readonly tools: readonly Tool[]
+  readonly refunds: readonly string[]
+} {
   const invoices = new Map<string, Invoice>(firstInvoices.map((invoice) => [invoice.id, invoice]))
   const refunds: string[] = []
 
@@ -46,7 +49,7 @@ export function openBillingDesk(): { readonly tools: readonly Tool[]; readonly r
     tool({
       name: 'list_invoices',
       title: 'List invoices',
-      description: 'Every invoice on the books, or those of one status.',
+      description: 'All invoices, or those of one status.',
       input: z.strictObject({ status: z.enum(['open', 'paid', 'refunded']).optional() }),
       readOnly: true,
       run: ({ status }) => ({
@@ -66,7 +69,7 @@ export function openBillingDesk(): { readonly tools: readonly Tool[]; readonly r
     tool({
       name: 'refund_payment',
       title: 'Refund a payment',
-      description: 'Pays the whole amount of a paid invoice back to the customer.',
+      description: 'Refunds the whole amount of a paid invoice.',
       input: z.strictObject({ invoice: z.string(), reason: z.string() }),
       readOnly: false,
       run: ({ invoice: id }) => {
@@ -82,7 +85,7 @@ export function openBillingDesk(): { readonly tools: readonly Tool[]; readonly r
     tool({
       name: 'delete_customer',
       title: 'Delete a customer',
-      description: 'Removes a customer and every invoice of theirs. There is no way back.',
+      description: 'Deletes a customer and all their invoices. This cannot be undone.',
       input: z.strictObject({ customer: z.string() }),
       readOnly: false,
       run: ({ customer }) => {

@@ -1,5 +1,5 @@
-// `npm run demo`: the whole tour with nobody at the keyboard. Real parts on free ports in a temporary directory;
-// exit 0 only when every step went as it should.
+// `npm run demo`: the tour, unattended, with real parts on free ports in a temporary directory. Exits with 0 only when
+// every step passes.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,11 +20,11 @@ try {
   failures += await walk(await setUp(), tour)
 } catch (fault) {
   failures++
-  console.log(`✗ The tour could not be set up: ${messageOf(fault)}`)
+  console.log(`✗ The set-up failed: ${messageOf(fault)}`)
 }
 failures += await closeAll()
 
-console.log(failures === 0 ? '\nEvery step behaved.' : '\nThe tour did not go as it should.')
+console.log(failures === 0 ? '\nAll steps passed.' : '\nA step failed.')
 process.exitCode = failures === 0 ? 0 : 1
 
 async function setUp(): Promise<Tour> {
@@ -47,7 +47,7 @@ async function setUp(): Promise<Tour> {
     client: await connect(`${url}/mcp/billing`),
     direct: await connect(tools.url),
     gatewayUrl: url,
-    atDesk: (...args) =>
+    escalations: (...args) =>
       svc('escalations', ...args, '--admin', adminUrl, '--token-ref', `file://${tokenFile}`),
     tools,
     auditDir,

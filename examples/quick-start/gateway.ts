@@ -1,4 +1,4 @@
-// The example gateway: this directory's policy, in front of a tool server that may be elsewhere than it says.
+// The example gateway: this directory's policy, with the real address of the tool server.
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -12,7 +12,7 @@ const usualTarget = 'http://127.0.0.1:8788/billing'
 export const usualToolPort = Number(new URL(usualTarget).port)
 export const usualAdminPort = 8789
 
-/** The example's policy with the address the tool server really has, and a port for operators: the usual ones may be taken. */
+/** The policy with the real address of the tool server and an admin port: the default ports may be in use. */
 export function policyFor(target: string, adminPort: number): string {
   const changes = [
     [usualTarget, target],
@@ -20,7 +20,7 @@ export function policyFor(target: string, adminPort: number): string {
   ] as const
   return changes.reduce(
     (text, [usual, actual]) => {
-      if (!text.includes(usual)) throw new Error(`${examplePolicy} does not say ${usual} any more`)
+      if (!text.includes(usual)) throw new Error(`${examplePolicy} does not contain ${usual}`)
       return text.replace(usual, actual)
     },
     readFileSync(examplePolicy, 'utf8'),
@@ -30,21 +30,21 @@ export function policyFor(target: string, adminPort: number): string {
 export interface ExampleGateway {
   readonly handle: GatewayHandle
   readonly url: string
-  /** Where a person decides of calls that wait. */
+  /** The admin listener, where reviewers approve calls. */
   readonly adminUrl: string
-  /** What opens that. */
+  /** File with the bearer token of the admin listener. */
   readonly tokenFile: string
-  /** Where its log is. */
+  /** Directory of the audit log. */
   readonly auditDir: string
-  /** The key that signs it, as `keyRef` of the policy has it. */
+  /** The signing key, as in `keyRef` of the policy. */
   readonly keyFile: string
-  /** What `svc keys generate` said, on the first run. */
+  /** Output of `svc keys generate`, on the first run. */
   readonly newKey?: string
 }
 
 /**
- * Starts on the policy as it would stand in `policyFile`, with a key and an admin token of its own made beside it on
- * the first run.
+ * Starts a gateway on the policy; its relative paths start from the directory of `policyFile`. The first run creates a
+ * signing key and an admin token there.
  */
 export async function startExampleGateway(
   policyYaml: string,
@@ -71,16 +71,16 @@ export async function startExampleGateway(
 
 async function makeKey(file: string): Promise<string> {
   const { exit, output } = await svc('keys', 'generate', '--out', file)
-  if (exit !== 0) throw new Error(`no key could be made: ${output}`)
+  if (exit !== 0) throw new Error(`the key could not be created: ${output}`)
   return output
 }
 
-/** For its owner alone, in the directory that the key has made. */
+/** Readable by its owner only. The directory exists since the key was created. */
 function makeToken(file: string): void {
   writeFileSync(file, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
 }
 
-/** A path as one would type it here. */
+/** The path relative to the working directory. */
 export function here(path: string): string {
   return relative(process.cwd(), path) || '.'
 }

@@ -1,8 +1,8 @@
-// Ports: the one asked for, else a free one, so that a port in use never stops a first try.
+// Listens on a fixed port, or on a free one where that is in use, so that the first start does not fail.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Listens on loopback and returns the port; where `port` is taken, on a free one. */
+/** Listens on loopback, on a free port where `port` is in use, and returns the port. */
 export async function listen(server: Server, port: number): Promise<number> {
   try {
     await listenOn(server, port)
@@ -13,7 +13,7 @@ export async function listen(server: Server, port: number): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Whether somebody already listens on the port, on loopback. */
+/** Whether the port is in use on loopback. */
 export async function isPortTaken(port: number): Promise<boolean> {
   const probe = createServer()
   try {

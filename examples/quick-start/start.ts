@@ -1,4 +1,4 @@
-// `npm start`: the billing desk, the gateway in front of it, and lines to paste into another terminal.
+// `npm start`: the billing service, the gateway in front of it, and commands to paste into another terminal.
 import { messageOf } from 'svc-sdk/core/json'
 import {
   type ExampleGateway,
@@ -28,7 +28,7 @@ async function start(): Promise<void> {
     const adminPort = (await isPortTaken(usualAdminPort)) ? 0 : usualAdminPort
     const gateway = await startExampleGateway(policyFor(tools.url, adminPort), examplePolicy, port)
     if (gateway.newKey !== undefined)
-      console.log(`First run, so a signing key was made.\n${gateway.newKey}\n`)
+      console.log(`First run: a signing key was created.\n${gateway.newKey}\n`)
     stopOnSignal(async () => {
       await gateway.handle.close()
       await tools.close()
@@ -44,17 +44,17 @@ async function portToUse(): Promise<number> {
   const { PORT } = process.env
   const port = Number(PORT ?? usualPort)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw new Error(`PORT is ${JSON.stringify(PORT)}; it has to be a number from 0 to 65535`)
+    throw new Error(`PORT is ${JSON.stringify(PORT)}; expected 0 to 65535`)
   }
   if (port === 0 || !(await isPortTaken(port))) return port
-  console.log(`Port ${port} is in use, so the gateway takes a free one. (PORT=… asks for another.)\n`)
+  console.log(`Port ${port} is in use, so the gateway listens on a free one. Set PORT to choose another.\n`)
   return 0
 }
 
 function instructions(gateway: ExampleGateway, tools: string): string {
   const { url, adminUrl, tokenFile, auditDir, keyFile } = gateway
   const log = here(auditDir)
-  const desk = `--admin ${adminUrl} --token-ref file://${here(tokenFile)}`
+  const admin = `--admin ${adminUrl} --token-ref file://${here(tokenFile)}`
   const call = (tool: string, args: object): string =>
     [
       `  curl -s ${url}/mcp/billing/${tool}@${VERSION} \\`,
@@ -63,27 +63,27 @@ function instructions(gateway: ExampleGateway, tools: string): string {
   return [
     `The gateway listens on ${url}`,
     `  in front of  ${tools}, the example's tool server`,
-    `  by the rules of  ${here(examplePolicy)}`,
+    `  with the policy  ${here(examplePolicy)}`,
     '',
     'In another terminal, in this directory:',
     '',
     '  # a call that the policy allows',
     call('get_invoice', { invoice: 'INV-1001' }),
     '',
-    '  # one that it denies: the tool server is not asked',
+    '  # one that it denies: nothing is sent to the tool server',
     call('delete_customer', { customer: 'Harbour Bakery' }),
     '',
-    '  # one that a person has to approve; send it again with the id it names: -H "x-escalation-id: ID"',
-    call('refund_payment', { invoice: 'INV-1001', reason: 'the customer asked nicely' }),
-    `  npx svc-sdk escalations list ${desk}`,
-    `  npx svc-sdk escalations approve ID ${desk}`,
+    '  # one that a reviewer has to approve; then send it again with -H "x-escalation-id: ID"',
+    call('refund_payment', { invoice: 'INV-1001', reason: 'charged twice' }),
+    `  npx svc-sdk escalations list ${admin}`,
+    `  npx svc-sdk escalations approve ID ${admin}`,
     '',
-    '  # all of it is on record, and nobody has touched the log since',
+    '  # the records of these calls, and the proof that the log is intact',
     `  npx svc-sdk audit show ${log} --format table`,
     `  npx svc-sdk audit verify ${log} --keys ${here(keyFile)}`,
     '',
     `An MCP client connects to ${url}/mcp/billing`,
-    'Ctrl-C stops everything.',
+    'Ctrl-C stops the gateway and the tool server.',
   ].join('\n')
 }
 
@@ -93,7 +93,7 @@ function stopOnSignal(close: () => Promise<void>): void {
   const stop = (): void => {
     if (stopping) return
     stopping = true
-    console.log('\nStopping: calls in flight are answered and recorded.')
+    console.log('\nStopping: calls in flight are answered and recorded first.')
     close().then(
       () => console.log('Stopped.'),
       (fault: unknown) => {

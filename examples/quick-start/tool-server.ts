@@ -1,12 +1,11 @@
-// The tool server that the example gateway protects. It knows nothing of the gateway: it is an ordinary MCP
-// server over Streamable HTTP, and it answers plain `POST …/invoke/<tool>@<version>` as well, so that one
-// `curl` line is enough to try it.
+// The tool server that the example gateway protects: an ordinary MCP server over Streamable HTTP, which does not know
+// the gateway. It also answers plain `POST …/invoke/<tool>@<version>`, so that one `curl` line is enough to try it.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { z } from 'zod'
-import { openBillingDesk, refundRules, type Tool, UnknownRecord } from './billing.js'
+import { createBillingService, refundRules, type Tool, UnknownRecord } from './billing.js'
 import { listen } from './listen.js'
 
 export const VERSION = '1.0.0'
@@ -16,23 +15,23 @@ const MAX_BODY_BYTES = 1_048_576
 export interface ToolServer {
   /** What goes into `targets` of the policy. */
   readonly url: string
-  /** Numbers of the invoices that were refunded: what must stay empty while the policy holds. */
+  /** Numbers of the invoices that were refunded. */
   readonly refunds: readonly string[]
   close(): Promise<void>
 }
 
-/** Listens on loopback, on `port` or, where that is taken, on a free one; 0 asks for a free one. */
+/** Listens on loopback, on `port`; on a free port where that one is in use or 0. */
 export async function startToolServer(port = 0): Promise<ToolServer> {
-  const desk = openBillingDesk()
+  const billing = createBillingService()
   const sessions = new Map<string, StreamableHTTPServerTransport>()
 
   const http = createServer((request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname
     const answered =
       path === PATH
-        ? serveMcp(request, response, sessions, desk.tools)
+        ? serveMcp(request, response, sessions, billing.tools)
         : path.startsWith(`${PATH}/invoke/`)
-          ? serveInvoke(request, response, path.slice(`${PATH}/invoke/`.length), desk.tools)
+          ? serveInvoke(request, response, path.slice(`${PATH}/invoke/`.length), billing.tools)
           : Promise.resolve(answer(response, 404, { error: `Nothing at ${path}.` }))
     answered.catch((fault: unknown) => {
       console.error('tool server:', fault)
@@ -44,7 +43,7 @@ export async function startToolServer(port = 0): Promise<ToolServer> {
   const bound = await listen(http, port)
   return {
     url: `http://127.0.0.1:${bound}${PATH}`,
-    refunds: desk.refunds,
+    refunds: billing.refunds,
     close: async () => {
       await Promise.all([...sessions.values()].map((session) => session.close()))
       const closed = new Promise((resolve) => http.close(resolve))
@@ -54,7 +53,7 @@ export async function startToolServer(port = 0): Promise<ToolServer> {
   }
 }
 
-/** One MCP server object per session, as the SDK wants it; all of them work on the same books. */
+/** One MCP server object per session, as the SDK requires; all share the same invoices. */
 async function serveMcp(
   request: IncomingMessage,
   response: ServerResponse,
@@ -64,7 +63,7 @@ async function serveMcp(
   const id = request.headers['mcp-session-id']
   if (id !== undefined) {
     const session = sessions.get(String(id))
-    if (session === undefined) return answer(response, 404, { error: 'No such session; initialize anew.' })
+    if (session === undefined) return answer(response, 404, { error: 'No such session; send initialize.' })
     return session.handleRequest(request, response)
   }
   const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
@@ -79,7 +78,7 @@ async function serveMcp(
   const server = mcpServer(tools)
   await server.connect(transport)
   await transport.handleRequest(request, response)
-  // A request that was no `initialize` was refused by the transport, and nobody will come back for it.
+  // The transport refuses a request other than `initialize`, so no later request will use this server.
   if (transport.sessionId === undefined) await server.close()
 }
 
@@ -103,14 +102,18 @@ function mcpServer(tools: readonly Tool[]): McpServer {
   server.registerResource(
     'refund_rules',
     'billing://refund-rules',
-    { title: 'Refund rules', description: 'Who may refund what.', mimeType: 'text/plain' },
+    {
+      title: 'Refund rules',
+      description: 'Which invoices can be refunded, and who approves it.',
+      mimeType: 'text/plain',
+    },
     (uri) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: refundRules }] }),
   )
   server.registerPrompt(
     'explain_invoice',
     {
       title: 'Explain an invoice',
-      description: 'Asks for an explanation that a customer understands.',
+      description: 'Explains an invoice to a customer.',
       argsSchema: { invoice: z.string() },
     },
     ({ invoice }) => ({

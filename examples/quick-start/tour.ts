@@ -1,5 +1,5 @@
-// The steps of the tour: what an agent meets at the gateway, and what its operator finds in the log afterwards.
-// Each step asserts what it shows; what it returns is printed.
+// The steps of the tour: how the gateway answers an agent, and what its operator finds in the log. Each step asserts what
+// it shows, and returns the lines to print.
 import { strict as assert } from 'node:assert'
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,31 +11,31 @@ import type { ToolServer } from './tool-server.js'
 export interface Tour {
   /** An MCP client of the gateway. */
   readonly client: Client
-  /** An MCP client of the tool server itself, past the gateway. */
+  /** An MCP client of the tool server itself, without the gateway. */
   readonly direct: Client
   readonly gatewayUrl: string
-  /** `svc escalations …` in a process of its own: somebody at another terminal. */
-  atDesk(...args: string[]): Promise<{ exit: number; output: string }>
+  /** Runs `svc escalations …` in a process of its own, as a reviewer does. */
+  escalations(...args: string[]): Promise<{ exit: number; output: string }>
   readonly tools: ToolServer
   readonly auditDir: string
   readonly keyFile: string
-  /** Temporary, gone after the tour. */
+  /** Temporary: removed after the tour. */
   readonly directory: string
   stopGateway(): Promise<void>
 }
 
 export interface Step {
   readonly title: string
-  /** Resolves to lines to show; rejects when something did not behave. */
+  /** Resolves to lines to print; rejects when the step fails. */
   readonly run: (tour: Tour) => Promise<string[]>
 }
 
-/** How many calls the tour makes before it says that no rate limit holds. */
-const patience = 20
+/** How many calls the tour makes before it reports that no rate limit applies. */
+const maxCalls = 20
 
 export const tour: readonly Step[] = [
   {
-    title: 'An MCP client asks which tools there are. It is shown those it may use, or may ask a person for.',
+    title: 'An MCP client lists the tools: those that it may use, and those that a reviewer can approve.',
     run: async ({ client, direct }) => {
       const offered = await toolNames(direct)
       const listed = await toolNames(client)
@@ -45,7 +45,7 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'It looks up an invoice, which the policy allows.',
+    title: 'It calls get_invoice, which the policy allows.',
     run: async ({ client }) => {
       const { structuredContent } = await client.callTool({
         name: 'get_invoice',
@@ -62,20 +62,20 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'It reads the refund rules and fetches a prompt: resources and prompts have their rules too.',
+    title: 'It reads a resource and gets a prompt, which the policy also controls.',
     run: async ({ client }) => {
       const { contents } = await client.readResource({ uri: 'billing://refund-rules' })
       const { messages } = await client.getPrompt({
         name: 'explain_invoice',
         arguments: { invoice: 'INV-1001' },
       })
-      assert.match(JSON.stringify(contents), /A person at the desk decides/)
+      assert.match(JSON.stringify(contents), /A reviewer approves each refund/)
       assert.match(JSON.stringify(messages), /Look up invoice INV-1001/)
       return ['resource billing://refund-rules, prompt explain_invoice']
     },
   },
   {
-    title: 'It tries a refund. The call is held, and the tool server never hears of it.',
+    title: 'It calls refund_payment. The call is escalated, and nothing is sent to the tool server.',
     run: async ({ client, tools }) => {
       const refusal = await refusalOf(client.callTool(refund('INV-1001')))
       assert.equal(refusal.status, 403)
@@ -87,13 +87,13 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'At another terminal, somebody at the desk finds it and approves it.',
-    run: async ({ client, atDesk }) => {
-      const id = await heldIdOf(client, 'INV-1001')
-      const listed = await atDesk('list')
+    title: 'A reviewer lists the pending escalations and approves it.',
+    run: async ({ client, escalations }) => {
+      const id = await escalatedIdOf(client, 'INV-1001')
+      const listed = await escalations('list')
       assert.equal(listed.exit, 0, listed.output)
       assert.ok(listed.output.includes(id), `${id} is not listed:\n${listed.output}`)
-      const approved = await atDesk('approve', id, '--comment', 'seen the invoice')
+      const approved = await escalations('approve', id, '--comment', 'invoice checked')
       assert.equal(approved.exit, 0, approved.output)
       assert.match(approved.output, /^status +approved by votes/m)
       return [
@@ -105,27 +105,27 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'The client repeats the call with the id of its approval. It is served, and only once.',
-    run: async ({ client, atDesk, tools }) => {
-      const id = await idAtDesk(atDesk, 'approved')
+    title: 'The client repeats the call with the id of the approval, which is valid for one call.',
+    run: async ({ client, escalations, tools }) => {
+      const id = await idOfOnly(escalations, 'approved')
       const { structuredContent } = await client.callTool(refund('INV-1001', id))
       assert.deepEqual(tools.refunds, ['INV-1001'])
       const refusal = await refusalOf(client.callTool(refund('INV-1001', id)))
       assert.equal(refusal.error, 'ESCALATION_REJECTED')
       assert.deepEqual(tools.refunds, ['INV-1001'])
-      return [JSON.stringify(structuredContent), 'and once more:', refusal.text]
+      return [JSON.stringify(structuredContent), 'a second time:', refusal.text]
     },
   },
   {
-    title: 'Another refund waits on the line for the answer, and is turned down.',
-    run: async ({ client, gatewayUrl, atDesk, tools }) => {
-      const id = await heldIdOf(client, 'INV-1003')
+    title: 'Another refund waits for the decision with x-escalation-wait, and is rejected.',
+    run: async ({ client, gatewayUrl, escalations, tools }) => {
+      const id = await escalatedIdOf(client, 'INV-1003')
       const waiting = fetch(`${gatewayUrl}/mcp/billing/refund_payment@1.0.0`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'x-escalation-wait': '30' },
         body: JSON.stringify(refund('INV-1003').arguments),
       })
-      const { exit, output } = await atDesk('reject', id, '--comment', 'not ours')
+      const { exit, output } = await escalations('reject', id, '--comment', 'not our invoice')
       assert.equal(exit, 0, output)
       const refusal = await (await waiting).text()
       assert.match(refusal, /"ESCALATION_REJECTED"/)
@@ -134,7 +134,7 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'It tries to delete a customer, who is on the allowlist and on the denylist. Deny beats allow.',
+    title: 'It calls delete_customer, which is on the allowlist and on the denylist. The denylist wins.',
     run: async ({ client }) => {
       const refusal = await refusalOf(
         client.callTool({ name: 'delete_customer', arguments: { customer: 'Harbour Bakery' } }),
@@ -145,21 +145,21 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'It asks for the list over and over, until the rate limit holds it back.',
+    title: 'It calls list_invoices until the rate limit applies.',
     run: async ({ client }) => {
       let served = 0
-      while (served < patience) {
+      while (served < maxCalls) {
         const answer = client.callTool({ name: 'list_invoices', arguments: {} })
         const limited = await answer.then(() => undefined, refusalFrom)
         if (limited !== undefined) {
           assert.equal(limited.status, 429)
           assert.equal(limited.error, 'RATE_LIMITED')
-          assert.ok(served >= 3, `the bucket holds three calls, and only ${served} were served`)
+          assert.ok(served >= 3, `the burst is three calls, and only ${served} were served`)
           return [`${served} calls served, then:`, limited.text]
         }
         served++
       }
-      throw new Error(`${patience} calls were served, and no limit held`)
+      throw new Error(`${maxCalls} calls were served, and no limit applied`)
     },
   },
   {
@@ -175,7 +175,7 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'The same policy holds for plain HTTP, here for a version that nobody has approved.',
+    title: 'The same policy applies to plain HTTP: here, to a version that allow_versions does not allow.',
     run: async ({ gatewayUrl }) => {
       const invoke = (version: string): Promise<Response> =>
         fetch(`${gatewayUrl}/mcp/billing/get_invoice@${version}`, {
@@ -194,7 +194,7 @@ export const tour: readonly Step[] = [
     },
   },
   {
-    title: 'The gateway stops. Its log holds every call, and every signature is good.',
+    title: 'The gateway stops. Its log has a record of every call, and every signature is valid.',
     run: async ({ stopGateway, auditDir, keyFile }) => {
       await stopGateway()
       const lines = await Promise.all((await logFiles(auditDir)).map(linesOf))
@@ -202,14 +202,14 @@ export const tour: readonly Step[] = [
         .flat()
         .filter((line) => /"decision":"deny"/.test(line))
         .map((line) => /"tool":"([a-z_]+)@/.exec(line)?.[1])
-      assert.ok(refusedTools.includes('refund_payment'), 'the denied refund is not on record')
+      assert.ok(refusedTools.includes('refund_payment'), 'the denied refund has no record')
       const { exit, output } = await svc('audit', 'verify', auditDir, '--keys', keyFile)
       assert.equal(exit, 0, output)
       return [`$ npx svc-sdk audit verify ${auditDir} --keys ${keyFile}`, output]
     },
   },
   {
-    title: 'Somebody changes one byte of a copy of that log. It shows, and where.',
+    title: 'One byte of a copy of that log is changed. The verification reports the line.',
     run: async ({ auditDir, keyFile, directory }) => {
       const copy = join(directory, 'tampered')
       await cp(auditDir, copy, { recursive: true })
@@ -224,23 +224,23 @@ export const tour: readonly Step[] = [
 
 function refund(invoice: string, escalationId?: string) {
   const more = escalationId === undefined ? {} : { _meta: { 'svc/escalation-id': escalationId } }
-  return { name: 'refund_payment', arguments: { invoice, reason: 'the customer asked nicely' }, ...more }
+  return { name: 'refund_payment', arguments: { invoice, reason: 'charged twice' }, ...more }
 }
 
-/** Tries the refund and gives the id under which it is held: the same one while it waits. */
-async function heldIdOf(client: Client, invoice: string): Promise<string> {
+/** Calls refund_payment and returns the id of the escalation, which stays the same while it is pending. */
+async function escalatedIdOf(client: Client, invoice: string): Promise<string> {
   const { escalationId } = await refusalOf(client.callTool(refund(invoice)))
-  assert.equal(typeof escalationId, 'string', 'the refund is not held')
+  assert.equal(typeof escalationId, 'string', 'the refund is not escalated')
   return String(escalationId)
 }
 
-/** The id of the one escalation of that status. */
-async function idAtDesk(atDesk: Tour['atDesk'], status: string): Promise<string> {
-  const { exit, output } = await atDesk('list', '--status', status, '--json')
+/** The id of the only escalation with that status. */
+async function idOfOnly(escalations: Tour['escalations'], status: string): Promise<string> {
+  const { exit, output } = await escalations('list', '--status', status, '--json')
   assert.equal(exit, 0, output)
-  const { escalations } = JSON.parse(output) as { escalations: { id: string }[] }
-  assert.equal(escalations.length, 1)
-  return escalations[0]?.id ?? ''
+  const listed = JSON.parse(output) as { escalations: { id: string }[] }
+  assert.equal(listed.escalations.length, 1)
+  return listed.escalations[0]?.id ?? ''
 }
 
 async function toolNames(client: Client): Promise<string[]> {
@@ -249,7 +249,7 @@ async function toolNames(client: Client): Promise<string[]> {
 }
 
 interface Refused {
-  /** The HTTP status it would have over the invoke protocol. */
+  /** The HTTP status that the invoke protocol would answer with. */
   readonly status: number
   readonly error: unknown
   readonly reason: unknown
@@ -264,7 +264,7 @@ async function refusalOf(call: Promise<unknown>): Promise<Refused> {
   return answer
 }
 
-/** A refusal is a JSON-RPC error; whatever else was thrown is not one. */
+/** A refusal is a JSON-RPC error; other errors are thrown again. */
 function refusalFrom(thrown: unknown): Refused {
   if (!(thrown instanceof McpError) || typeof thrown.data !== 'object' || thrown.data === null) throw thrown
   const data: Record<string, unknown> = { ...thrown.data }
@@ -278,7 +278,7 @@ function refusalFrom(thrown: unknown): Refused {
   }
 }
 
-/** One for each day, oldest first: there are two where the tour crosses midnight. */
+/** One for each day, the oldest first. */
 async function logFiles(auditDir: string): Promise<string[]> {
   const logs = (await readdir(auditDir)).filter((name) => /^audit-.*\.ndjson$/.test(name)).sort()
   return logs.map((name) => join(auditDir, name))
@@ -294,7 +294,7 @@ async function linesOf(file: string): Promise<string[]> {
   return (await readFile(file, 'utf8')).trimEnd().split('\n')
 }
 
-/** Turns one letter of the middle record's tool name into a capital; its line number. */
+/** Changes a letter of the tool name in the middle record to upper case, and returns its line number. */
 async function changeOneByte(file: string): Promise<number> {
   const lines = await linesOf(file)
   const at = Math.floor(lines.length / 2)

@@ -11,15 +11,15 @@ export interface EvaluatorOptions {
   /** 0 picks a free one. */
   readonly port?: number
   readonly rules?: readonly Rule[]
-  /** What gateways must show; absent: nothing. */
+  /** The bearer token that gateways must send; without it, none is required. */
   readonly apiKey?: string
 }
 
 export interface Evaluator {
   /** What goes into `runtime.enforcement.remote.endpoint` of the policy. */
   readonly url: string
-  /** What was asked, the oldest first. */
-  readonly asked: readonly EvaluateRequest[]
+  /** The requests, the oldest first. */
+  readonly requests: readonly EvaluateRequest[]
   close(): Promise<void>
 }
 
@@ -28,12 +28,12 @@ export async function startEvaluator({
   rules = [],
   apiKey,
 }: EvaluatorOptions = {}): Promise<Evaluator> {
-  const asked: EvaluateRequest[] = []
+  const requests: EvaluateRequest[] = []
 
   async function serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     if (message.method !== 'POST' || message.url !== '/evaluate')
-      return answer(response, 404, { error: 'not here' })
-    if (!isKnown(message, apiKey)) return answer(response, 401, { error: 'no such key' })
+      return answer(response, 404, { error: 'not found' })
+    if (!isKnown(message, apiKey)) return answer(response, 401, { error: 'unknown API key' })
     const text = await bodyOf(message)
     const request = text === undefined ? undefined : requestIn(text)
     if (request === undefined) {
@@ -41,7 +41,7 @@ export async function startEvaluator({
         error: `expected a request in the protocol version ${PROTOCOL_VERSION}`,
       })
     }
-    asked.push(request)
+    requests.push(request)
     answer(response, 200, { protocolVersion: PROTOCOL_VERSION, decision: decide(request, rules) })
   }
 
@@ -57,7 +57,7 @@ export async function startEvaluator({
   })
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/evaluate`,
-    asked,
+    requests,
     async close() {
       const closed = new Promise((resolve) => http.close(resolve))
       http.closeAllConnections()

@@ -1,4 +1,4 @@
-// The two messages, as docs/runtime.openapi.yaml describes them, and no more of them than this example uses.
+// The members of the two messages that this example uses, as in docs/runtime.openapi.yaml.
 
 export const PROTOCOL_VERSION = '2026-02-01'
 
@@ -23,7 +23,7 @@ export interface Decision {
   }[]
 }
 
-/** Undefined for what is no request in this version. */
+/** Undefined for a text that is not a request of this version. */
 export function requestIn(text: string): EvaluateRequest | undefined {
   const value = parsed(text)
   if (!isObject(value) || value['protocolVersion'] !== PROTOCOL_VERSION) return undefined

@@ -1,9 +1,8 @@
-// The judge of this example: the first rule that fits decides, and what no rule speaks of is judged as the gateway's
-// own policy would.
+// The first matching rule decides; without one, `deny_on` of the gateway decides, as it would without a runtime.
 import type { Decision, EvaluateRequest } from './protocol.js'
 
 export interface Rule {
-  /** All that are given must fit; `*` at the end of a tool stands for the rest. */
+  /** All given conditions must match; `*` at the end of a tool matches any rest. */
   readonly when: {
     readonly tenants?: readonly string[]
     readonly tools?: readonly string[]
@@ -18,7 +17,7 @@ export function decide({ context, enforcement, input }: EvaluateRequest, rules: 
     const { tenants = [context.tenant], tools = [context.tool], roles: wanted = [] } = when
     const isRole =
       wanted.length === 0 || (Array.isArray(roles) && wanted.some((role) => roles.includes(role)))
-    return tenants.includes(context.tenant) && tools.some((tool) => fits(tool, context.tool)) && isRole
+    return tenants.includes(context.tenant) && tools.some((tool) => matches(tool, context.tool)) && isRole
   })
   if (rule !== undefined) return rule.decision
   const denying = input.reasons.filter((reason) => enforcement.denyOn.includes(reason))
@@ -27,6 +26,6 @@ export function decide({ context, enforcement, input }: EvaluateRequest, rules: 
     : { action: 'deny', reason: `found: ${denying.join(', ')}`, reasons: denying }
 }
 
-function fits(pattern: string, tool: string): boolean {
+function matches(pattern: string, tool: string): boolean {
   return pattern.endsWith('*') ? tool.startsWith(pattern.slice(0, -1)) : tool === pattern
 }

@@ -29,7 +29,7 @@ export const brokersPlugin = definePlugin({
   phase: 'credential',
   metrics,
   uses: [identity],
-  provides: [credential],
+  mayProvide: [credential],
 
   check: (config, facts, isBound) =>
     Object.entries(config).flatMap(([server, broker]) =>

@@ -1,6 +1,7 @@
 // Lets one call run for each idempotency key.
 import {
   type DedupeStore,
+  dedupe,
   definePlugin,
   identity,
   type PluginContext,
@@ -30,6 +31,7 @@ export const dedupePlugin = definePlugin({
   phase: 'idempotency',
   metrics,
   uses: [identity],
+  mayProvide: [dedupe],
   owns: [{ token: tokens.DedupeStore, chosenBy: [['redisUrl'], ['dir']] }],
 
   register(config, context) {

@@ -36,7 +36,8 @@ export const enforcementPlugin = definePlugin({
   presence: 'always',
   metrics,
   uses: [externalDecision, identity, sideEffects, redactor],
-  provides: [verdict, escalation],
+  provides: [verdict],
+  mayProvide: [escalation],
   check: (config, facts) => [
     ...unknownReasons(config, facts.reasons ?? []),
     ...checkTogether(config, facts),

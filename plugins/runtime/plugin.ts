@@ -38,7 +38,7 @@ export const runtimePlugin = definePlugin({
     },
   ],
   uses: [identity, redactor, sideEffects],
-  provides: [externalDecision],
+  mayProvide: [externalDecision],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check({ enforcement: { mode, remote } }, { place }) {
     const path = ['runtime', 'enforcement', 'remote']

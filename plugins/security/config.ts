@@ -38,7 +38,7 @@ const fsRoot = z
   .superRefine((path, context) => addIssues(context, [], [path], parseRoot, true))
   .describe('Absolute base directory of relative paths and patterns.')
 
-const sideEffects = z
+const sideEffectsSchema = z
   .strictObject({
     require_idempotency_key: z
       .boolean()
@@ -68,6 +68,14 @@ const sideEffects = z
     human_escalation: humanEscalationSchema.optional(),
   })
   .describe('Which calls have side effects, and what is required of them.')
+
+type SideEffects = z.input<typeof sideEffectsSchema>
+
+/** Code may spell `human_escalation` as `humanEscalation`, as the policy's reader does. */
+const sideEffects: z.ZodType<
+  z.output<typeof sideEffectsSchema>,
+  SideEffects & { humanEscalation?: SideEffects['human_escalation'] }
+> = sideEffectsSchema
 
 export const securitySchema = z
   .strictObject({

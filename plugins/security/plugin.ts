@@ -29,7 +29,7 @@ export const securityPlugin = definePlugin({
   schema: securitySchema,
   phase: 'inspection',
   uses: [identity],
-  provides: [sideEffects],
+  mayProvide: [sideEffects],
   facts: (config) => {
     const escalation = escalationRule(config.side_effects)
     const rules = rulesOf(config)

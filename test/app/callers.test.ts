@@ -1,6 +1,6 @@
 // Who a caller is: the person, who may not approve their own call, and the principal, to whom things belong.
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { TestIssuer } from '../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
@@ -27,7 +27,7 @@ describe('a caller', () => {
       } else response.end(JSON.stringify({ run: upstream.calls.length }))
     })
     gateway = await startTestGateway(
-      (home): GatewayOptions => ({
+      (home): GatewaySettings => ({
         sec0Dir: home,
         targets: { files: upstream.url },
         authn: { oidc: issuer.oidc },

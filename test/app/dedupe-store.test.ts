@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { recordingTo, startTestGateway, type TestGateway } from '../support/gateway.js'
 import { type RedisServer, startRedis, until } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
@@ -27,7 +27,7 @@ describe('idempotency keys in Redis', () => {
     await upstream[Symbol.asyncDispose]()
   })
 
-  const start = (dedupe: GatewayOptions['dedupe'] = {}): Promise<TestGateway> =>
+  const start = (dedupe: GatewaySettings['dedupe'] = {}): Promise<TestGateway> =>
     startTestGateway({ targets: { shop: upstream.url }, dedupe: { redisUrl, ...dedupe } })
 
   const markOf = (response: Response) => response.headers.get('x-dedupe')

@@ -1,6 +1,6 @@
 import { request, type ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { until } from '../support/redis.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../support/upstream.js'
@@ -22,7 +22,7 @@ describe('calls with an idempotency key', () => {
 
   afterEach(() => upstream[Symbol.asyncDispose]())
 
-  const start = (dedupe: object = {}, more: Partial<GatewayOptions> = {}): Promise<TestGateway> =>
+  const start = (dedupe: object = {}, more: Partial<GatewaySettings> = {}): Promise<TestGateway> =>
     startTestGateway((home) => ({
       sec0Dir: home,
       targets: { files: upstream.url },

@@ -1,20 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
+import { docsPolicy } from '../support/docs-policy.js'
 import { startTestGateway } from '../support/gateway.js'
 import { startUpstream } from '../support/upstream.js'
 
-const page = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8')
-
 describe('docs/limits.md', () => {
   it('describes its policy', async () => {
-    const [, policy = ''] = /```yaml\n(tenant:[\s\S]*?)```/.exec(page) ?? []
     await using upstream = await startUpstream()
-    await using gateway = await startTestGateway((home) => ({
-      policyYaml: policy
-        .replace('http://127.0.0.1:9000', upstream.url)
-        .replace('port: 8787', `port: 0\nsec0Dir: ${home}`)
-        .replace('file://audit.key', `"file://${home}/key"`),
-    }))
+    await using gateway = await startTestGateway(docsPolicy('limits.md', upstream.url))
 
     const first = await gateway.invoke('/mcp/files/read@1.0.0')
     expect(Object.fromEntries(first.headers)).to.include({

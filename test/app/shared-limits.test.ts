@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { type GatewayOptions, startGatewayServer } from 'svc-sdk'
+import { type GatewaySettings, startGatewayServer } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { type RedisServer, startRedis, until } from '../support/redis.js'
 import { startUpstream, type TestUpstream } from '../support/upstream.js'
@@ -28,7 +28,7 @@ describe('gateways that share a Redis', () => {
     await upstream[Symbol.asyncDispose]()
   })
 
-  const options = (limits: object, quotas: object = {}): GatewayOptions => ({
+  const options = (limits: object, quotas: object = {}): GatewaySettings => ({
     port: 0,
     tenant: 'acme',
     targets: { files: upstream.url },
@@ -155,7 +155,8 @@ describe('gateways that share a Redis', () => {
   })
 
   it('refuse a bad address at once, without repeating it', () => {
-    expect(() => startGatewayServer(options({}, { redisUrl: `http://u:${PASSWORD}@h` }))).to.throw(
+    const policyObject = { ...options({}, { redisUrl: `http://u:${PASSWORD}@h` }) }
+    expect(() => startGatewayServer({ policyObject })).to.throw(
       /^(?!.*s3cret)[\s\S]*quotas\.redisUrl: must be redis:/,
     )
   })

@@ -1,13 +1,12 @@
 // examples/runtime-evaluator as its README shows it: its rules, and its policy.
-import { execFile } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { type Evaluator, startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { startTestGateway } from '../support/gateway.js'
-import { svc } from '../support/svc.js'
+import { runPolicy } from '../support/policy-command.js'
 import { startUpstream } from '../support/upstream.js'
 
 const home = new URL('../../../examples/runtime-evaluator/', import.meta.url)
@@ -26,25 +25,19 @@ describe('examples/runtime-evaluator', () => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-runtime-'))
     const policy = join(directory, 'policy.yaml')
     copyFileSync(new URL('policy.yaml', home), policy)
-    await promisify(execFile)(process.execPath, [
-      svc,
-      'keys',
-      'generate',
-      '--out',
-      join(directory, '.svc/signing.key'),
-    ])
-    const { stdout } = await promisify(execFile)(process.execPath, [svc, 'policy', 'check', policy])
-    expect(stdout).to.match(/policy\.yaml: OK, \d stages: .*runtime, enforcement/)
+    generateKeyFile(join(directory, '.svc/signing.key'))
+    const { lines } = await runPolicy(['check', policy])
+    expect(lines.at(-1)).to.match(/policy\.yaml: OK, \d stages: .*runtime, enforcement/)
     rmSync(directory, { recursive: true })
   })
 
   it('denies refunds and takes the customer out of invoices', async () => {
-    await using desk = await startUpstream((_call, response) => {
+    await using billing = await startUpstream((_call, response) => {
       response.setHeader('content-type', 'application/json')
       response.end('{"id":"INV-1001","customer":"Ada","note":"ada@example.com"}')
     })
     await using gateway = await startTestGateway({
-      targets: { billing: desk.url },
+      targets: { billing: billing.url },
       runtime: { enforcement: { mode: 'remote', remote: { endpoint: evaluator.url } } },
     })
     const refund = await gateway.invoke('/mcp/billing/refund_payment@1.0.0')
@@ -57,7 +50,7 @@ describe('examples/runtime-evaluator', () => {
     })
   })
 
-  it('refuses what is no request of the protocol, and whoever has no key', async () => {
+  it('refuses other requests than those of the protocol, and requests without its key', async () => {
     const post = (url: string, body: string, headers = {}) =>
       fetch(url, { method: 'POST', headers, body }).then(({ status }) => status)
     expect(await post(evaluator.url, '{')).to.equal(400)

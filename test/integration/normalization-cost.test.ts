@@ -8,6 +8,7 @@ import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
 import { checkMembers, memberNames, readMessage } from 'svc-sdk/internal/mcp/message'
 import { subjectOf } from 'svc-sdk/internal/mcp/subject'
 import { cpuTimeOf } from '../support/cpu-time.js'
+import { propertyRuns } from '../support/property-runs.js'
 
 const LENGTH = 2 ** 17
 /** Normalizing at quadratic cost takes several thousand times as long as ordinary text of this length. */
@@ -73,13 +74,14 @@ for (let code = 0x80; code < 0x110000; code++) {
 const marks = changing.filter((character) => /^[\p{M}]/u.test(character.normalize('NFKD')))
 
 describe('normalization', function () {
-  this.timeout(300_000)
+  this.timeout(propertyRuns(60_000))
 
   for (const [place, use] of Object.entries(places)) {
     it(`costs much the same for all characters, alone and in pairs: ${place}`, async () => {
       const plain = Math.max(await cpuTimeOf(() => use(repeated('ä中'))), MIN_TIME / MAX_RATIO)
       const character = fc.oneof(fc.constantFrom(...changing), fc.constantFrom(...marks))
-      const sample = fc.sample(fc.array(character, { minLength: 1, maxLength: 2 }), { numRuns: 40, seed: 10 })
+      const pair = fc.array(character, { minLength: 1, maxLength: 2 })
+      const sample = fc.sample(pair, { numRuns: propertyRuns(12), seed: 10 })
       const pieces = [...sample.map((pair) => pair.join('')), '\u0301\uff9e', '\u0301\u0323', 'e\u0301\u0323']
       for (const piece of pieces) {
         const text = repeated(piece)

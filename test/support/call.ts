@@ -1,9 +1,16 @@
 // The call of this project's tests of single stages: `echo@1.0.0` on server `files`.
-import type { Call } from '@svc/core'
+import { type Call, type Finding, type Identity, identity } from '@svc/core'
 import { type FakeCall, fakeCall } from 'svc-sdk/testing'
 
-export type CallOverrides = FakeCall
+export interface CallOverrides extends FakeCall {
+  /** Sets the identity: of tenant `acme`, authenticated and without roles, unless given. */
+  readonly caller?: Partial<Identity>
+  readonly findings?: readonly Finding[]
+}
 
-export function makeCall(overrides: CallOverrides = {}): Call {
-  return fakeCall({ server: 'files', tool: 'echo', ...overrides })
+export function makeCall({ caller, findings = [], ...overrides }: CallOverrides = {}): Call {
+  const call = fakeCall({ server: 'files', tool: 'echo', ...overrides })
+  if (caller !== undefined) call.set(identity, { tenant: 'acme', authenticated: true, roles: [], ...caller })
+  for (const finding of findings) call.addFinding(finding)
+  return call
 }

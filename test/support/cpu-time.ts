@@ -1,4 +1,4 @@
-// What work costs, told from how long it takes: other work on the machine leaves the processor's time alone.
+// Measures cost as processor time, which other work on the machine does not change.
 
 /** Milliseconds of processor time that this process spends until `work` is done, on all its threads. */
 export async function cpuTimeOf(work: () => unknown): Promise<number> {

@@ -1,4 +1,4 @@
-// `svc gateway` as a process of its own, for tests of how it lives and dies.
+// `svc gateway` as a process, for tests of its life cycle.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { leashed } from './leash.js'

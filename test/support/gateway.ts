@@ -1,11 +1,11 @@
-// A whole gateway for one test: a key, a log in a directory of its own, a free port.
+// A gateway for one test, with a key, a log in a temporary directory and a free port.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Appender, bind, tokens } from '@svc/core'
 import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
-import { type GatewayHandle, type GatewayOptions, startGatewayServer } from 'svc-sdk'
+import { type GatewayHandle, type GatewaySettings, startGatewayServer } from 'svc-sdk'
 import { type KeepingLogger, keepingLogger } from './logger.js'
 
 export interface TestGateway extends AsyncDisposable {
@@ -21,7 +21,7 @@ export interface TestGateway extends AsyncDisposable {
 }
 
 /** Options whose records go to `appender` in place of a log. */
-export function recordingTo(appender: Appender): Pick<GatewayOptions, 'audit' | 'configure'> {
+export function recordingTo(appender: Appender): Required<Pick<GatewaySettings, 'audit' | 'configure'>> {
   return {
     audit: { gatewayName: 'gw', gatewayVersion: '1.0.0' },
     configure: (container) => bind<Appender>(container, tokens.SvcAppender, { useValue: appender }),
@@ -33,7 +33,7 @@ export function recordingTo(appender: Appender): Pick<GatewayOptions, 'audit' | 
  * is told the directory that the gateway has to itself.
  */
 export async function startTestGateway(
-  given: GatewayOptions | ((home: string) => GatewayOptions),
+  given: GatewaySettings | ((home: string) => GatewaySettings),
 ): Promise<TestGateway> {
   const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
   const dir = join(home, 'audit')

@@ -8,7 +8,7 @@ export interface IssuerOptions {
   /** Signature algorithm of the keys; ES256 where not given. */
   readonly alg?: string
   readonly audience?: string
-  /** Milliseconds since the epoch: the clock that `iat` and `exp` are told by. */
+  /** Milliseconds since the epoch: the clock of `iat` and `exp`. */
   readonly now?: () => number
 }
 

@@ -1,5 +1,5 @@
-// A child must not outlive the tests, however those end: of a runner that was killed nobody is left to stop it. A shell
-// knows the children and reads from a pipe that the kernel closes when the runner is gone; then it kills them.
+// Child processes must end with the test runner, also when it is killed. A shell has the list of children and reads from a
+// pipe, which the kernel closes when the runner ends; then the shell kills them.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 
@@ -18,7 +18,7 @@ let told: Writable | undefined
 /** Ends with this process, at the latest. Returns the child. */
 export function leashed<C extends ChildProcess>(child: C): C {
   const { pid } = child
-  // It did not start, and says so by itself.
+  // It did not start; its `error` event says why.
   if (pid === undefined) return child
   told ??= startKeeper()
   const tell = told
@@ -27,7 +27,7 @@ export function leashed<C extends ChildProcess>(child: C): C {
   return child
 }
 
-/** A session of its own, as a signal to the runner's group must not end it first. Holds no event loop open. */
+/** Detached, as a signal to the process group of the runner must not end it first. Keeps no event loop alive. */
 function startKeeper(): Writable {
   const child = spawn('sh', ['-c', keeper], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
   child.unref()

@@ -3,7 +3,7 @@ import type { Logger } from '@svc/core'
 
 interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
-  readonly fields: object
+  readonly fields: Record<string, unknown>
   readonly message: string
 }
 
@@ -14,7 +14,7 @@ export interface KeepingLogger extends Logger {
 export function keepingLogger(): KeepingLogger {
   const lines: LogLine[] = []
   const at = (level: LogLine['level']) => (fields: object, message: string) => {
-    lines.push({ level, fields, message })
+    lines.push({ level, fields: fields as Record<string, unknown>, message })
   }
   return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }

@@ -1,5 +1,5 @@
 // A gateway in front of an MCP server of the test's.
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from './gateway.js'
 import { type Answer, serverOf } from './mcp-server.js'
 import type { UpstreamCall } from './upstream.js'
@@ -13,7 +13,7 @@ export interface Setting {
 export async function withGateway(
   answer: Answer,
   use: (setting: Setting) => Promise<void>,
-  options: Partial<GatewayOptions> = {},
+  options: Partial<GatewaySettings> = {},
   sessionId?: string,
 ): Promise<void> {
   const { upstream } = await serverOf(answer, sessionId)

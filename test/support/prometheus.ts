@@ -1,4 +1,4 @@
-// Reads the Prometheus text format (version 0.0.4) strictly: what is not in it is a fault of who wrote it.
+// A strict parser of the Prometheus text format (version 0.0.4), which throws for any deviation.
 
 interface Sample {
   readonly name: string
@@ -18,7 +18,7 @@ const typeLine = /^# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram|su
 const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\+Inf|-Inf|Nan)$/
 const label = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)/y
 
-/** By name. Throws for a line out of its place, a series told twice, buckets that do not add up. */
+/** By name. Throws for a misplaced line, a duplicate series, and inconsistent buckets. */
 export function parseMetrics(text: string): Map<string, Family> {
   if (!text.endsWith('\n')) throw new Error('the last line does not end')
   const families = new Map<string, { name: string; type: string; help: string; samples: Sample[] }>()
@@ -40,7 +40,7 @@ export function parseMetrics(text: string): Map<string, Family> {
       const sample = sampleOf(line)
       if (current === undefined || !belongs(sample.name, current)) throw new Error(`out of place: ${line}`)
       const key = `${sample.name} ${JSON.stringify(Object.entries(sample.labels).sort())}`
-      if (series.has(key)) throw new Error(`told twice: ${line}`)
+      if (series.has(key)) throw new Error(`duplicate series: ${line}`)
       series.add(key)
       current.samples.push(sample)
     }

@@ -1,10 +1,10 @@
-// A stranger at the gateway's port: sends bytes as they stand and hears all that comes back.
+// A raw TCP client: sends bytes unchanged and collects all bytes of the answer.
 import { connect, type Socket } from 'node:net'
 
 export interface Dialogue {
   /** Status of each answer, in order; informational ones included. */
   readonly statuses: readonly number[]
-  /** All that came, one byte a character. */
+  /** All received bytes, one character each. */
   readonly text: string
 }
 

@@ -1,4 +1,4 @@
-// Redis servers for one test: on free ports of loopback, in a directory of their own, killed in the end.
+// Redis servers for one test: on free loopback ports, each in a temporary directory, killed on disposal.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -163,7 +163,7 @@ export async function startSentinel(
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   const giveUp = performance.now() + 15_000
   while (!(await holds())) {
-    if (performance.now() > giveUp) throw new Error('it did not come about in time')
+    if (performance.now() > giveUp) throw new Error('the condition did not hold in time')
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
@@ -183,7 +183,7 @@ async function sendTo(url: string, command: string, ...args: (string | number)[]
 }
 
 async function spawnRedis(dir: string, port: number, args: readonly string[]): Promise<ChildProcess> {
-  // A primary waits five seconds for further replicas before it serves the first, if it is not told otherwise.
+  // By default, a primary waits five seconds for further replicas before it serves the first one.
   const always = ['--save', '', '--repl-diskless-sync-delay', '0']
   const child = leashed(
     spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, ...always, ...args], {
@@ -194,7 +194,7 @@ async function spawnRedis(dir: string, port: number, args: readonly string[]): P
   return child
 }
 
-/** Resolves when the server says that it is there. */
+/** Resolves when the server logs these words. */
 function saying(child: ChildProcess, words: string): Promise<void> {
   let said = ''
   return new Promise<void>((resolve, reject) => {

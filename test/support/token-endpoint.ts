@@ -1,4 +1,4 @@
-// A token endpoint on loopback that answers as the test tells it, and keeps what it was asked.
+// A token endpoint on loopback that keeps its requests, and answers with a function of the test.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

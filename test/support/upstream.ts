@@ -1,4 +1,4 @@
-// A plain tool server on loopback: keeps what it was asked and answers as told.
+// A plain tool server on loopback: keeps its requests, and answers with a function of the test.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Appender, bind, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
-import type { GatewayOptions } from '../../gateway/options.js'
+import type { PipelineOptions } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
 import { SessionBinding } from '../../mcp/session-binding.js'
 import type { CallContext } from '../governed.js'
@@ -11,6 +11,7 @@ import { Connection } from './connection.js'
 import { Deliveries } from './deliveries.js'
 import { interceptConnections, type McpServerLike, type MessageExtra, serverInfoOf } from './transport.js'
 
+/** Options of `governServer`. */
 export interface GovernServerOptions {
   /**
    * The caller of a message. By default the client that the transport has authenticated (`authInfo`), of the policy's
@@ -21,6 +22,7 @@ export interface GovernServerOptions {
   readonly name?: string
 }
 
+/** What `governServer` returns. */
 export interface GovernedServer {
   /** Opens keys, logs and stores. Rejects when one cannot be opened; messages then are not answered by the server. */
   ready(): Promise<void>
@@ -41,7 +43,7 @@ export interface GovernedServer {
  */
 export function governServer(
   server: McpServerLike,
-  config: GatewayOptions,
+  config: PipelineOptions,
   options: GovernServerOptions = {},
 ): GovernedServer {
   const info = serverInfoOf(server)
@@ -77,6 +79,7 @@ function authenticatedClient(extra: MessageExtra | undefined, tenant: string): C
   return { identity: { tenant, clientId, client: clientId, scopes } }
 }
 
+/** Options of `instrument`. */
 export interface InstrumentOptions extends Pick<GovernServerOptions, 'contextOf' | 'name'> {
   /** Where the records go: an `SvcAppender`. The caller closes it. */
   readonly appender: Appender
@@ -95,7 +98,7 @@ export function instrument(
   { appender, tenant, gatewayName, gatewayVersion, ...options }: InstrumentOptions,
 ): GovernedServer {
   const info = serverInfoOf(server)
-  const config: GatewayOptions = {
+  const config: PipelineOptions = {
     tenant,
     audit: {
       gatewayName: gatewayName ?? info.name ?? 'mcp-server',

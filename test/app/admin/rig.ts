@@ -1,6 +1,6 @@
 // A gateway with an admin listener, a service in memory behind it, and short ways to ask both ports.
 import { request } from 'node:http'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import type { TestIssuer } from '../../support/issuer.js'
 import { escalationServicePlugin, TestEscalationService } from './escalation-service.js'
@@ -33,7 +33,7 @@ export interface AdminRig extends AsyncDisposable {
   own(path: string, headers?: Record<string, string>): Promise<Answer>
 }
 
-export async function startAdminRig(given: Partial<GatewayOptions> = {}): Promise<AdminRig> {
+export async function startAdminRig(given: Partial<GatewaySettings> = {}): Promise<AdminRig> {
   const service = new TestEscalationService()
   const gateway = await startTestGateway({
     targets: { billing: 'http://127.0.0.1:1' },
@@ -62,7 +62,7 @@ export async function startAdminRig(given: Partial<GatewayOptions> = {}): Promis
 }
 
 /** `authn` that trusts the issuer. */
-export function trusting(issuer: TestIssuer): Partial<GatewayOptions> {
+export function trusting(issuer: TestIssuer): Partial<GatewaySettings> {
   return { authn: { oidc: issuer.oidc } }
 }
 

@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,30 +14,35 @@ describe('svc control-plane', () => {
   afterEach(() => rmSync(home, { recursive: true, force: true }))
 
   function run(program: string, ...args: string[]) {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [program, 'control-plane', ...args], {
-      encoding: 'utf8',
+    return new Promise<{ status: unknown; stdout: string; stderr: string }>((resolve) => {
+      execFile(process.execPath, [program, 'control-plane', ...args], (fault, stdout, stderr) =>
+        resolve({ status: fault?.code ?? 0, stdout, stderr }),
+      )
     })
-    return { status, stdout, stderr }
   }
 
-  it('runs the command of @svc/control-plane', () => {
+  it('runs the command of @svc/control-plane', async () => {
     const file = join(home, 'keys.json')
     const owner = '--tenant acme --environment prod --client-name edge --client-version 1'.split(' ')
-    expect(run(svc, 'add-key', '--keys', file, ...owner).stdout).to.match(/^svck_[\w-]{43}\n$/)
+    const [added, help] = await Promise.all([
+      run(svc, 'add-key', '--keys', file, ...owner),
+      run(svc, '--help'),
+    ])
+    expect(added.stdout).to.match(/^svck_[\w-]{43}\n$/)
     expect(JSON.parse(readFileSync(file, 'utf8')).keys[0]).to.include({ tenant: 'acme', clientVersion: '1' })
-    expect(run(svc, '--help').stdout).to.match(/^Usage: svc-sdk control-plane \[options\] \[command\]\n/)
+    expect(help.stdout).to.match(/^Usage: svc-sdk control-plane \[options\] \[command\]\n/)
   })
 
-  it('reports errors under its own name, with exit status 1', () => {
-    expect(run(svc)).to.deep.equal({
+  it('reports errors under its own name, with exit status 1', async () => {
+    expect(await run(svc)).to.deep.equal({
       status: 1,
       stdout: '',
       stderr: 'svc-sdk control-plane: --bucket <name> and --keys <file> are required\n',
     })
   })
 
-  it('says what to install where the package is missing', () => {
-    const said = run(
+  it('says what to install where the package is missing', async () => {
+    const said = await run(
       join(installRequired(home, 'svc-sdk'), 'bin/svc.js'),
       '--bucket',
       'audit-logs',

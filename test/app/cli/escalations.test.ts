@@ -5,37 +5,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
+import { runCommand } from '../../support/command.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 import { adminToken } from '../admin/rig.js'
 
-interface Run {
-  out: string
-  err: string
-  code: number
-}
-
 type Env = Record<string, string>
 
-async function run(args: readonly string[], env: Env = {}): Promise<Run> {
-  const seen: Run = { out: '', err: '', code: 0 }
-  const io = {
-    out: async (text: string) => {
-      seen.out += text
-    },
-    err: (text: string) => {
-      seen.err += text
-    },
-    exit: (code: number) => {
-      seen.code = code
-    },
-  }
-  await escalationsCommand(io, env).parseAsync([...args], { from: 'user' })
-  return seen
-}
+const run = (args: readonly string[], env: Env = {}) => runCommand((io) => escalationsCommand(io, env), args)
 
 /** What in a text could drive a terminal, line feeds apart. */
 function driving(text: string): string[] {
@@ -49,7 +29,7 @@ describe('svc escalations', () => {
   let gateway: TestGateway
   let env: Env
 
-  async function start(more: Partial<GatewayOptions> = {}): Promise<void> {
+  async function start(more: Partial<GatewaySettings> = {}): Promise<void> {
     gateway = await startTestGateway({
       targets: { billing: upstream.url },
       admin: { port: 0, tokenRef: 'env:SVC_ADMIN', reviewer_roles: ['approver'] },

@@ -104,43 +104,72 @@ describe('svc gateway', () => {
     expect((await invoke(url)).status).to.equal(200)
   })
 
-  it('names every mistake of a bad policy with its line and exits with 1', async () => {
-    writeFileSync(policy, `${policyOf('http://127.0.0.1:1')}bogus: 1\n`)
-    await using gateway = new Running(['--policy', policy])
-    expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain(`${policy}:8:1 bogus: `)
-  })
+  describe('exits with 1', () => {
+    const valid = policyOf('http://127.0.0.1:1')
+    const cases = [
+      [
+        'and names every mistake of a bad policy with its line',
+        `${valid}bogus: 1\n`,
+        ['--policy', 'policy.yaml'],
+        ['policy.yaml:8:1 bogus: '],
+      ],
+      [
+        'and names the help when an option is wrong',
+        valid,
+        [],
+        [
+          "required option '--policy <file>' not specified",
+          '(npx svc-sdk gateway --help tells what it takes)',
+        ],
+      ],
+      [
+        'and says why when the policy cannot be read',
+        valid,
+        ['--policy', 'nosuch.yaml'],
+        ['nosuch.yaml: the policy cannot be read'],
+      ],
+      [
+        'and says why when the key cannot be read',
+        valid.replace('./key', './nokey'),
+        ['--policy', 'policy.yaml', '--port', '0'],
+        ['audit.signer.keyRef', 'nokey'],
+      ],
+      [
+        'for --workers, which is not available yet',
+        valid,
+        ['--policy', 'policy.yaml', '--workers', '2'],
+        ['--workers: not available yet'],
+      ],
+      [
+        'for a port that is none',
+        valid,
+        ['--policy', 'policy.yaml', '--port', '99999'],
+        ['expected 0 to 65535'],
+      ],
+    ] as const
+    let results: { code: number | null; stderr: string }[]
 
-  it('names the help when an option is wrong', async () => {
-    await using gateway = new Running([])
-    expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain("required option '--policy <file>' not specified")
-    expect(gateway.stderr).to.contain('(npx svc-sdk gateway --help tells what it takes)')
-  })
+    // At the same time, as each process takes a second of one core.
+    before(async () => {
+      results = await Promise.all(
+        cases.map(async ([, text, args]) => {
+          const directory = mkdtempSync(join(tmpdir(), 'svc-test-'))
+          generateKeyFile(join(directory, 'key'))
+          writeFileSync(join(directory, 'policy.yaml'), text)
+          const own = args.map((arg) => (arg.endsWith('.yaml') ? join(directory, arg) : arg))
+          await using gateway = new Running(own)
+          const code = await gateway.exit
+          rmSync(directory, { recursive: true, force: true })
+          return { code, stderr: gateway.stderr }
+        }),
+      )
+    })
 
-  it('exits with 1 and says why when the policy cannot be read', async () => {
-    await using gateway = new Running(['--policy', join(home, 'nosuch.yaml')])
-    expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain('nosuch.yaml: the policy cannot be read')
-  })
-
-  it('exits with 1 and says why when the key cannot be read', async () => {
-    writeFileSync(policy, policyOf('http://127.0.0.1:1').replace('./key', './nokey'))
-    await using gateway = new Running(['--policy', policy, '--port', '0'])
-    expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain('audit.signer.keyRef').and.contain('nokey')
-  })
-
-  it('refuses --workers, which is not available yet', async () => {
-    writeFileSync(policy, policyOf('http://127.0.0.1:1'))
-    await using gateway = new Running(['--policy', policy, '--workers', '2'])
-    expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain('--workers: not available yet')
-  })
-
-  it('refuses a port that is none', async () => {
-    await using gateway = new Running(['--policy', policy, '--port', '99999'])
-    expect(await gateway.exit).to.equal(1)
-    expect(gateway.stderr).to.contain('expected 0 to 65535')
+    for (const [index, [title, , , messages]] of cases.entries()) {
+      it(title, () => {
+        expect(results[index]?.code).to.equal(1)
+        for (const message of messages) expect(results[index]?.stderr).to.contain(message)
+      })
+    }
   })
 })

@@ -1,11 +1,10 @@
-// Runs `svc policy` in process and keeps what it prints.
+// Runs `svc policy` on the policies of test/fixtures.
 import { randomBytes } from 'node:crypto'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-// Not among what `svc-sdk` exports to users: they have it as `svc`.
-import { policyCommand } from 'svc-sdk/internal/cli/policy'
+import { type Printed, runPolicy } from '../../support/policy-command.js'
 
 const source = fileURLToPath(new URL('../../../fixtures/policies/', import.meta.url))
 
@@ -33,22 +32,8 @@ const env = {
   SVC_TEST_OPEN: 'true',
 }
 
-export interface Printed {
-  /** With the directory of the fixtures cut away. */
-  readonly lines: readonly string[]
-  readonly exit: number
-}
-
+/** The lines are without the directory of the fixtures. */
 export async function policy(...args: string[]): Promise<Printed> {
-  const lines: string[] = []
-  let exit = 0
-  const command = policyCommand({
-    print: (line) => lines.push(line.replaceAll(fixtures, '')),
-    env,
-    exit: (code) => {
-      exit = code
-    },
-  })
-  await command.parseAsync(args, { from: 'user' })
-  return { lines, exit }
+  const { lines, exit } = await runPolicy(args, env)
+  return { lines: lines.map((line) => line.replaceAll(fixtures, '')), exit }
 }

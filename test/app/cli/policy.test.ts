@@ -1,6 +1,7 @@
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { auditPlugin } from '@svc/plugin-audit'
 import { expect } from 'chai'
 import { PolicyError, startGatewayServer } from 'svc-sdk'
 import { policyCommand } from 'svc-sdk/internal/cli/policy'
@@ -132,7 +133,7 @@ describe('svc policy explain', () => {
   it('says what every stage would do, in order, and that the call would be sent', async () => {
     const explained = await explain('read@1.2', '--user', 'bob@acme.example')
     const { exit } = explained
-    const lines = explained.lines.filter((line) => !line.startsWith('warning: '))
+    const lines = explained.lines.filter((line) => !/^(?:warning|plugins): /.test(line))
     expect(lines[0]).to.equal('call: mcp://files/read@1.2 for user "bob@acme.example" of tenant "acme"')
     const stages = lines.slice(1, -1).map((line) => line.slice(0, line.indexOf(':')))
     expect([...new Set(stages)]).to.deep.equal([
@@ -190,11 +191,53 @@ describe('svc policy explain', () => {
 
   it('says that no target has the name of the server, whatever the stages would decide', async () => {
     const asked = ['explain', file, '--tenant', 'acme', '--server', 'nope', '--tool', 'list@1.0']
-    const lines = (await policy(...asked)).lines.filter((line) => !line.startsWith('warning: '))
+    const lines = (await policy(...asked)).lines.filter((line) => !/^(?:warning|plugins): /.test(line))
     expect(lines).to.have.length(2)
     expect(lines.at(-1)).to.match(
       /^verdict: denied with TARGET_NOT_FOUND \(404\); .*; stage: gateway; rule: .*known: .*bills/,
     )
+  })
+
+  it('says which plugin, of which version, owns each section', async () => {
+    const custom = await policy(
+      ...['explain', `${fixtures}valid/custom-stage.yaml`, '--tenant', 'acme'],
+      ...['--server', 'files', '--tool', 'read'],
+    )
+    const line = custom.lines.find((one) => one.startsWith('plugins: '))
+    const plugins = line?.slice('plugins: '.length).split(', ')
+    expect(plugins).to.include.members([
+      `audit ${auditPlugin.version} (built in)`,
+      'slow 1.0.0 (../invalid/modules/slow.mjs)',
+    ])
+    expect(custom.lines.indexOf(line ?? '')).to.equal(
+      custom.lines.findIndex((one) => one.startsWith('call: ')) + 1,
+    )
+  })
+
+  it('judges the idempotency key', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-explain-'))
+    try {
+      const keyed = join(folder, 'policy.yaml')
+      writeFileSync(
+        keyed,
+        `tenant: acme
+port: 0
+targets: { files: http://127.0.0.1:9 }
+audit: { gatewayName: gw, gatewayVersion: 1.0.0, signer: { keyRef: file://key } }
+authn: { allowUnauthenticated: true }
+entitlements: open
+quotas: { adapter: memory }
+security: { side_effects: { require_idempotency_key: true } }
+`,
+      )
+      const asked = ['explain', keyed, '--tenant', 'acme', '--server', 'files', '--tool', 'delete_file@1']
+      const without = await policy(...asked)
+      expect(without.lines.at(-1)).to.include('reason: missing_idempotency_for_side_effect')
+      const given = await policy(...asked, '--idempotency-key', 'order-1')
+      expect(given.lines.at(-1)).to.equal('verdict: would be sent to server "files"')
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 
   it('judges the arguments', async () => {
@@ -228,18 +271,21 @@ describe('svc policy explain', () => {
     expect(lines.at(-1)).to.equal('verdict: would be sent to server "files"')
   })
 
-  it('refuses arguments that are no JSON object', async () => {
-    const wrong = ['[1]', '{"a"', 'null']
+  it('refuses arguments that are no JSON object, and keys that no header carries', async () => {
+    const wrong = [
+      ...['[1]', '{"a"', 'null'].map((args) => ['--args', args]),
+      ...['', ' k', 'k\n', 'é'].map((key) => ['--idempotency-key', key]),
+    ]
     for (const args of wrong) {
       const command = policyCommand({ print: () => undefined, env: {}, exit: () => undefined })
       const explain = command.commands.find((one) => one.name() === 'explain')
       explain?.exitOverride().configureOutput({ writeErr: () => undefined })
-      const given = ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', '--args', args]
+      const given = ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'a', ...args]
       const fault = await command.parseAsync(given, { from: 'user' }).then(
         () => undefined,
         (thrown: unknown) => thrown,
       )
-      expect(fault, args).to.have.property('code', 'commander.invalidArgument')
+      expect(fault, args.join(' ')).to.have.property('code', 'commander.invalidArgument')
     }
   })
 

@@ -13,7 +13,7 @@ import {
 import { MemoryDedupeStore } from '@svc/plugin-dedupe'
 import { MemoryQuotaAdapter, quotaAdapters } from '@svc/plugin-quotas'
 import { expect } from 'chai'
-import { type GatewayOptions, PolicyError, startGatewayServer } from 'svc-sdk'
+import { type GatewaySettings, PolicyError, startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
 import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { startUpstream } from '../../support/upstream.js'
@@ -111,10 +111,10 @@ describe('the container of a gateway', () => {
     expect(resolve(gateway.handle.container, tokens.QuotaAdapter)).to.equal(adapter)
   })
 
-  const bound = (token: symbol, value: unknown): GatewayOptions => ({
+  const bound = (token: symbol, value: unknown): GatewaySettings => ({
     configure: (container) => container.register(token, { useValue: value }),
   })
-  const conflicts: [what: string, key: string, token: string, options: GatewayOptions][] = [
+  const conflicts: [what: string, key: string, token: string, options: GatewaySettings][] = [
     [
       'an adapter',
       'quotas.adapter',
@@ -184,14 +184,14 @@ describe('the container of a gateway', () => {
   ]
   for (const [what, key, token, options] of conflicts) {
     it(`refuses a policy that chooses ${what} where code binds one: both are named`, () => {
-      const base: GatewayOptions = {
+      const base = {
         port: 0,
         tenant: 'acme',
         targets: {},
         audit: { gatewayName: 'gw', gatewayVersion: '1' },
         quotas: { adapter: 'memory' },
         entitlements: 'open',
-      }
+      } as const
       let fault: unknown
       try {
         startGatewayServer({ ...base, ...options })

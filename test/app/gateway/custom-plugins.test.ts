@@ -1,6 +1,9 @@
+import { definePlugin } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
+import { startGatewayServer } from 'svc-sdk'
 import { importPlugins } from 'svc-sdk/internal/gateway/custom-plugins'
+import { z } from 'zod'
 import { fixtures } from '../cli/policy-console.js'
 
 describe('the modules of a policy', () => {
@@ -27,5 +30,38 @@ describe('the modules of a policy', () => {
       'message',
       '"no-such-package" cannot be imported: Cannot find package \'no-such-package\'',
     )
+  })
+})
+
+describe('a plugin from code', () => {
+  it('gets its section from the options, as its schema parses it', async () => {
+    const configs: unknown[] = []
+    const freeze = definePlugin({
+      name: 'freeze',
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.strictObject({ from: z.string(), hours: z.number().default(24) }),
+      create(config) {
+        configs.push(config)
+        return { handle: (_call, next) => next() }
+      },
+    })
+    const gateway = startGatewayServer({
+      port: 0,
+      tenant: 'acme',
+      targets: {},
+      audit: { gatewayName: 'gw', gatewayVersion: '1', append: async () => undefined },
+      quotas: { adapter: 'memory' },
+      entitlements: 'open',
+      authn: { allowUnauthenticated: true },
+      plugins: [freeze],
+      freeze: { from: '2026-12-20' },
+    })
+    try {
+      await gateway.ready()
+      expect(configs).to.deep.equal([{ from: '2026-12-20', hours: 24 }])
+    } finally {
+      await gateway.close()
+    }
   })
 })

@@ -1,7 +1,7 @@
 // A call is held for people, decided by them, and served exactly once: through the ports of a whole gateway.
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { type GatewayOptions, startGatewayServer } from 'svc-sdk'
+import { type GatewaySettings, startGatewayServer } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
@@ -12,8 +12,8 @@ import { type Answer, ask } from '../admin/rig.js'
 const adminToken = 'a-token-of-the-tests-0123456789'
 const fetchEvil = ['/mcp/files/fetch@1.0.0', { url: 'https://evil.example/' }] as const
 
-function holding(more: Partial<GatewayOptions> = {}) {
-  return (home: string): GatewayOptions => ({
+function holding(more: Partial<GatewaySettings> = {}) {
+  return (home: string): GatewaySettings => ({
     sec0Dir: home,
     admin: { port: 0, tokenRef: 'env:SVC_ADMIN' },
     env: { SVC_ADMIN: adminToken },
@@ -69,7 +69,7 @@ describe('a call that needs approval', () => {
 
   afterEach(() => upstream[Symbol.asyncDispose]())
 
-  const start = (more: Partial<GatewayOptions> = {}) =>
+  const start = (more: Partial<GatewaySettings> = {}) =>
     startTestGateway(holding({ targets: { files: upstream.url }, ...more }))
 
   it('is held, approved on the admin listener, and served once', async () => {
@@ -285,12 +285,12 @@ describe('a call that needs approval', () => {
       tenant: 'acme',
       port: 0,
       audit: { gatewayName: 'gw', gatewayVersion: '1' },
-      quotas: { adapter: 'memory' },
+      quotas: { adapter: 'memory' as const },
       security: {
         side_effects: { approve_high_risk: true, humanEscalation: { min_approvals: 2 } },
       },
     }
-    expect(() => startGatewayServer(options as GatewayOptions)).to.throw(
+    expect(() => startGatewayServer(options)).to.throw(
       'security.side_effects.humanEscalation.min_approvals: never reached: without authn.oidc only the admin token votes',
     )
   })

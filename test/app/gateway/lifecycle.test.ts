@@ -35,11 +35,13 @@ const quiet = {
 describe('startGatewayServer', () => {
   it('throws at once without audit', () => {
     const { audit: _audit, ...rest } = minimal
+    // @ts-expect-error: the type requires it too.
     expect(() => startGatewayServer(rest)).to.throw(/audit/)
   })
 
   it('throws at once without quotas', () => {
     const { quotas: _quotas, ...rest } = minimal
+    // @ts-expect-error: the type requires it too.
     expect(() => startGatewayServer(rest)).to.throw(/quotas/)
   })
 

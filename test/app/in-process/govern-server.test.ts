@@ -9,7 +9,7 @@ import { ElicitRequestSchema, type McpError } from '@modelcontextprotocol/sdk/ty
 import { bind, tokens } from '@svc/core'
 import { generateKeyFile, LocalDevSigner, SvcAppender, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { type GovernedServer, type GovernServerOptions, governServer, instrument } from 'svc-sdk/mcp'
 import { z } from 'zod'
 import { keepingLogger } from '../../support/logger.js'
@@ -55,7 +55,7 @@ class ServerRig implements AsyncDisposable {
     return this
   }
 
-  govern(config: Partial<GatewayOptions> = {}, options: GovernServerOptions = {}): this {
+  govern(config: GatewaySettings = {}, options: GovernServerOptions = {}): this {
     generateKeyFile(join(this.home, 'key'))
     this.governed = governServer(
       this.server,

@@ -1,3 +1,5 @@
+import { bind } from '@svc/core'
+import { timer } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { type CallContext, type GovernanceError, governed, isGovernanceError } from 'svc-sdk'
 import { FunctionsRig } from './rig.js'
@@ -106,10 +108,23 @@ describe('a governed function', () => {
   })
 
   it('is stopped by a time limit of the policy, though the function goes on', async () => {
-    await using rig = new FunctionsRig({ security: { limits: { max_duration_ms: 20 } } })
+    let expire = (): void => undefined
+    await using rig = new FunctionsRig({
+      security: { limits: { max_duration_ms: 20 } },
+      configure: (container) =>
+        bind(container, timer, {
+          useValue: {
+            after: (_ms, run) => {
+              expire = run
+              return () => undefined
+            },
+          },
+        }),
+    })
     let signal: AbortSignal | undefined
     const run = governed(rig.pipeline, refund, (_args: object, call) => {
       signal = call.signal
+      expire()
       return new Promise<never>(() => undefined)
     })
     expect((await refusalOf(run({}))).code).to.equal('DURATION_EXCEEDED')
@@ -147,6 +162,7 @@ describe('a governed function', () => {
 
   it('refuses arguments and results that JSON does not carry', async () => {
     await using rig = new FunctionsRig()
+    await rig.pipeline.ready()
     const run = governed(rig.pipeline, refund, () => ({ amount: Number.NaN }))
     expect(await errorOf(run({ amount: Number.NaN }))).to.have.property('code', 'non_finite_number')
     expect(rig.records()).to.have.length(0)

@@ -10,6 +10,7 @@ import { bind, tokens } from '@svc/core'
 import { expect } from 'chai'
 import express from 'express'
 import fastify from 'fastify'
+import type { GatewaySettings } from 'svc-sdk'
 import { type MountedGateway, type MountOptions, mountGateway } from 'svc-sdk/node'
 import { recordingTo } from '../../support/gateway.js'
 import { keepingLogger } from '../../support/logger.js'
@@ -32,7 +33,7 @@ async function listening(server: Server): Promise<string> {
 async function mounted(
   upstream: TestUpstream,
   serve: (gateway: MountedGateway) => Promise<Server>,
-  options: MountOptions = {},
+  options: GatewaySettings & Pick<MountOptions, 'prefix'> = {},
 ): Promise<Mounted> {
   const home = mkdtempSync(join(tmpdir(), 'svc-test-'))
   const records: Record<string, unknown>[] = []
@@ -211,6 +212,6 @@ describe('a gateway mounted in', () => {
   })
 
   it('a server refuses a prefix that is no path', () => {
-    expect(() => mountGateway({ prefix: 'agents/' })).to.throw(TypeError, /prefix/)
+    expect(() => mountGateway({ prefix: 'agents/', policyObject: {} })).to.throw(TypeError, /prefix/)
   })
 })

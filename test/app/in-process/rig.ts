@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bind, tokens } from '@svc/core'
 import { generateKeyFile, type SignedEnvelope } from '@svc/plugin-audit/log'
-import { createPipeline, type EmbeddedPipeline, type GatewayOptions } from 'svc-sdk'
+import { createPipeline, type EmbeddedPipeline, type GatewaySettings } from 'svc-sdk'
 import { keepingLogger } from '../../support/logger.js'
 
 export class FunctionsRig implements AsyncDisposable {
@@ -13,7 +13,7 @@ export class FunctionsRig implements AsyncDisposable {
   readonly log = keepingLogger()
   readonly pipeline: EmbeddedPipeline
 
-  constructor(options: Partial<GatewayOptions> = {}) {
+  constructor(options: GatewaySettings = {}) {
     generateKeyFile(join(this.home, 'key'))
     this.pipeline = createPipeline({
       tenant: 'acme',
@@ -27,8 +27,11 @@ export class FunctionsRig implements AsyncDisposable {
       quotas: { adapter: 'memory' },
       entitlements: 'open',
       authn: { allowUnauthenticated: true },
-      configure: (container) => bind(container, tokens.Logger, { useValue: this.log }),
       ...options,
+      configure: (container) => {
+        bind(container, tokens.Logger, { useValue: this.log })
+        options.configure?.(container)
+      },
     })
   }
 

@@ -8,7 +8,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js'
 import { expect } from 'chai'
 import { decodeJwt } from 'jose'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import {
@@ -100,7 +100,7 @@ describe('a client of the MCP SDK that signs in', function () {
     await everything[Symbol.asyncDispose]()
   })
 
-  function policy(): GatewayOptions {
+  function policy(): GatewaySettings {
     const scopes = {
       required: ['tools'],
       servers: { everything: ['everything'] },

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { splitSessionId } from 'svc-sdk/internal/mcp/session-binding'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
@@ -57,7 +57,7 @@ describe('MCP sessions', function () {
     await issuer.stop()
   })
 
-  function options(more: GatewayOptions = {}): GatewayOptions {
+  function options(more: GatewaySettings = {}): GatewaySettings {
     return {
       targets: { everything: server.url, other: server.url },
       authn: { oidc: issuer.oidc, allowUnauthenticated: true },

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { type Answer, event, events, json, type Message, result, serverOf } from '../../support/mcp-server.js'
@@ -64,7 +64,7 @@ describe('MCP tasks', () => {
 
   afterEach(() => gateway[Symbol.asyncDispose]())
 
-  function options(more: GatewayOptions = {}): GatewayOptions {
+  function options(more: GatewaySettings = {}): GatewaySettings {
     return { targets: { files: `${upstream.url}/mcp` }, authn: { oidc: issuer.oidc }, ...more }
   }
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 
@@ -21,7 +21,7 @@ describe('the metadata of the gateway as a protected resource', () => {
     await issuer.stop()
   })
 
-  async function start(options: GatewayOptions = {}): Promise<TestGateway> {
+  async function start(options: GatewaySettings = {}): Promise<TestGateway> {
     const scopes = { required: ['tools'], servers: { files: ['files'] } }
     gateway = await startTestGateway({ targets, authn: { oidc: { ...issuer.oidc, scopes } }, ...options })
     return gateway

@@ -104,7 +104,62 @@ describe('the plugin conformance suite', () => {
 
   it('catches a slot that is both read and filled', async () => {
     const own = slot<string>('own')
-    expect(await failures({ ...sound, requires: [own], provides: [own] })).to.have.length(1)
+    expect((await failures({ ...sound, requires: [own], provides: [own] }))[0]).to.match(/once each/)
+  })
+
+  const setting = (slots: readonly string[]): Plugin['create'] => {
+    const own = slots.map((name) => slot<string>(name))
+    return () => ({
+      handle: (call, next) => {
+        for (const one of own) call.set(one, 'x')
+        return next()
+      },
+    })
+  }
+  const badge = slot<string>('test/badge')
+
+  it('accepts a slot that is set, and one that may stay empty', async () => {
+    expect(await failures({ ...sound, provides: [badge], create: setting(['test/badge']) })).to.deep.equal([])
+    expect(await failures({ ...sound, mayProvide: [badge], create: setting(['test/badge']) })).to.deep.equal(
+      [],
+    )
+    expect(await failures({ ...sound, mayProvide: [badge] })).to.deep.equal([])
+  })
+
+  it('catches a slot in `provides` that stays empty', async () => {
+    const failed = await failures({ ...sound, provides: [badge] })
+    expect(failed).to.deep.equal([
+      'sets every slot in `provides` before it calls next, and none that it does not declare',
+    ])
+  })
+
+  it('catches a slot in `provides` that is set only after next', async () => {
+    const create: Plugin['create'] = () => ({
+      handle: async (call, next) => {
+        const outcome = await next()
+        call.set(badge, 'x')
+        return outcome
+      },
+    })
+    expect(await failures({ ...sound, provides: [badge], create })).to.have.length(1)
+  })
+
+  it('catches a slot that is set and not declared, also by explain', async () => {
+    expect(await failures({ ...sound, create: setting(['test/badge']) })).to.have.length(1)
+    const explaining = living({
+      explain: (call, next) => {
+        call.set(badge, 'x')
+        return next()
+      },
+    })
+    expect(await failures({ ...sound, create: () => explaining })).to.have.length(1)
+  })
+
+  it('catches an explanation that throws', async () => {
+    const failing = living({ explain: () => Promise.reject(new Error('not started')) })
+    expect(await failures({ ...sound, create: () => failing })).to.deep.equal([
+      'explains a call without having been started, without an error',
+    ])
   })
 
   it('catches a stage that cannot be started again', async () => {
@@ -141,7 +196,7 @@ describe('the plugin conformance suite', () => {
         },
       }),
     }
-    expect(await failures(reader)).to.have.length(1)
+    expect(await failures(reader)).to.have.length(2)
     expect(await failures(reader, { fill: (call) => call.set(own, 'x') })).to.deep.equal([])
   })
 })

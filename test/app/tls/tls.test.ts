@@ -8,7 +8,7 @@ import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { Agent, fetch as undiciFetch } from 'undici'
 import { type Certificate, TestAuthority } from '../../support/certificates.js'
 import { startEverything } from '../../support/everything.js'
@@ -16,7 +16,7 @@ import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { hearOut } from '../../support/raw.js'
 import { startUpstream } from '../../support/upstream.js'
 
-type TlsOptions = NonNullable<NonNullable<GatewayOptions['server']>['tls']>
+type TlsOptions = NonNullable<NonNullable<GatewaySettings['server']>['tls']>
 
 interface Site {
   readonly gateway: TestGateway

@@ -10,43 +10,45 @@ import {
 } from '@svc/core/match'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { propertyRuns } from '../../support/property-runs.js'
 
 // The naive rule: one pattern, one reference, signs one by one. A raw "/" or "@" is structure and a sign of its own;
-// what stood percent-encoded is a letter.
-type Sign = { star: true } | { structure: string } | { letter: string }
+// what stood percent-encoded is a letter, and has a quote before it.
+type Sign = string
+const STAR: Sign = '*'
+const letters = (text: string): Sign[] => [...text].map((letter) => `'${letter}`)
 
 function signsOf(text: string): Sign[] {
   const signs: Sign[] = []
   for (const piece of text.match(/(?:%[0-9A-F]{2})+|[^%]/gu) ?? []) {
-    if (piece === '*') signs.push({ star: true })
-    else if (piece === '/' || piece === '@') signs.push({ structure: piece })
-    else for (const letter of decodeURIComponent(piece)) signs.push({ letter })
+    if (piece === STAR || piece === '/' || piece === '@') signs.push(piece)
+    else signs.push(...letters(decodeURIComponent(piece)))
   }
   return signs
 }
 
-function fits(pattern: readonly Sign[], subject: readonly Sign[]): boolean {
-  const [sign, ...rest] = pattern
-  if (sign === undefined) return subject.length === 0
-  if ('star' in sign) return fits(rest, subject) || (subject.length > 0 && fits(pattern, subject.slice(1)))
-  return (
-    subject.length > 0 && JSON.stringify(sign) === JSON.stringify(subject[0]) && fits(rest, subject.slice(1))
-  )
+function fits(pattern: readonly Sign[], subject: readonly Sign[], at = 0, from = 0): boolean {
+  const sign = pattern[at]
+  if (sign === undefined) return from === subject.length
+  if (sign === STAR)
+    return (
+      fits(pattern, subject, at + 1, from) || (from < subject.length && fits(pattern, subject, at, from + 1))
+    )
+  return sign === subject[from] && fits(pattern, subject, at + 1, from + 1)
 }
 
 function subjectOf(reference: ReferenceParts): { server: Sign[]; path: Sign[]; all: Sign[] } {
-  const letters = (text: string): Sign[] => [...text].map((letter) => ({ letter }))
   const server = letters(reference.server)
   const kind = 'prompt' in reference ? 'prompts' : 'resource' in reference ? 'resources' : undefined
   const name =
     'prompt' in reference ? reference.prompt : 'resource' in reference ? reference.resource : reference.tool
   const path: Sign[] = [
-    ...(kind === undefined ? [] : [...letters(kind), { structure: '/' }]),
+    ...(kind === undefined ? [] : [...letters(kind), '/']),
     ...letters(name),
-    { structure: '@' },
+    '@',
     ...letters(reference.version),
   ]
-  return { server, path, all: [...server, { structure: '/' }, ...path] }
+  return { server, path, all: [...server, '/', ...path] }
 }
 
 function naive(pattern: string, reference: ReferenceParts): boolean {
@@ -154,7 +156,7 @@ describe('a pattern set', () => {
             patterns.some((pattern) => naive(pattern, parts)),
           )
       }),
-      { numRuns: 3000 },
+      { numRuns: propertyRuns(1000) },
     )
   })
 
@@ -167,7 +169,7 @@ describe('a pattern set', () => {
           else expect(set.coversServer(parts.server)).to.equal(false)
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(500) },
     )
   })
 
@@ -300,7 +302,7 @@ describe('a pattern set', () => {
         fc.pre(!isValid(pattern) && !/[@].*[@]/.test(pattern))
         expect(naive(pattern, parts), pattern).to.equal(false)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(500) },
     )
   })
 
@@ -351,7 +353,7 @@ describe('a pattern map', () => {
           expect(found).to.deep.equal(expected)
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: propertyRuns(500) },
     )
   })
 

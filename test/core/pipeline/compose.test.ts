@@ -2,8 +2,7 @@ import { denied, type Outcome, Refusal, type Stage } from '@svc/core'
 import { compose, type Dispatch } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+import { served } from '../../support/stage-rig.js'
 
 function stage(handle: Stage['handle']): Stage {
   return { handle }

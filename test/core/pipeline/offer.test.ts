@@ -1,8 +1,8 @@
 import { definePlugin, type PluginContext, type Stage, token } from '@svc/core'
 import { buildPipeline, Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
+import { fakeContext } from 'svc-sdk/testing'
 import { z } from 'zod'
-import { makeContext } from '../../support/context.js'
 
 const service = token<string>('test service')
 const other = token<string>('another service')
@@ -42,8 +42,17 @@ describe('services of stages', () => {
         },
       })
     const plugins = [make('asking', passing), make('offering', offering('value'))]
-    const policy = { host: {}, uses: [], plugins, sections: new Map(), facts: {}, sha256: null, warnings: [] }
-    buildPipeline(policy, makeContext(), () => Promise.reject(new Error('nothing is sent')))
+    const policy = {
+      host: {},
+      uses: [],
+      plugins,
+      modules: new Map(),
+      sections: new Map(),
+      facts: {},
+      sha256: null,
+      warnings: [],
+    }
+    buildPipeline(policy, fakeContext('/'), () => Promise.reject(new Error('nothing is sent')))
     expect(contexts[0]?.service?.(service)).to.equal('value')
     expect(contexts[0]?.service?.(other)).to.equal(undefined)
   })

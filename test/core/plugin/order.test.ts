@@ -9,7 +9,7 @@ const audit = plugin('audit', { phase: 'record' })
 
 function plugin(
   name: string,
-  more: Partial<Pick<Plugin, 'requires' | 'uses' | 'provides' | 'phase' | 'before'>> = {},
+  more: Partial<Pick<Plugin, 'requires' | 'uses' | 'provides' | 'mayProvide' | 'phase' | 'before'>> = {},
 ): Plugin {
   return definePlugin({
     name,
@@ -59,6 +59,20 @@ describe('checkOrder', () => {
     const user = plugin('user', { uses: [who] })
     expect(messages(['user'], [user])).to.deep.equal([])
     expect(messages(['user', 'authn'], [user, plugin('authn', { provides: [who] })])).to.have.length(1)
+  })
+
+  it('refuses a required slot that its stage may leave empty; an optional one is fine', () => {
+    const authn = plugin('authn', { mayProvide: [who] })
+    expect(messages(['authn', 'rules'], [authn, plugin('rules', { requires: [who] })])).to.deep.equal([
+      'stage "rules" requires the slot "who", which "authn" may leave empty; its plugin has to list it in uses',
+    ])
+    const user = plugin('user', { uses: [who] })
+    expect(messages(['authn', 'user'], [authn, user])).to.deep.equal([])
+    expect(messages(['user', 'authn'], [authn, user])).to.have.length(1)
+    const second = plugin('second', { provides: [who] })
+    expect(messages(['authn', 'second'], [authn, second])).to.deep.equal([
+      'stages "authn" and "second" both fill the slot "who"',
+    ])
   })
 
   it('refuses two stages that set one slot', () => {

@@ -1,10 +1,9 @@
-import { bind, type PluginContext, type QuotaAdapter, tokens } from '@svc/core'
+import type { QuotaAdapter } from '@svc/core'
 import { type StoreEnvironment, type StoreOptions, StoreResource } from '@svc/core/store'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
 import { FakeClock } from 'svc-sdk/testing'
-import { makeContext } from '../../support/context.js'
-import { keepingLogger } from '../../support/logger.js'
+import { StageRig } from '../../support/stage-rig.js'
 
 const { signal } = new AbortController()
 const NOON = Date.UTC(2026, 5, 15, 12)
@@ -50,22 +49,13 @@ class FakeStore implements QuotaAdapter {
 
 describe('StoreResource', () => {
   let store: FakeStore
-  let clock: FakeClock
-  let context: PluginContext & { warnings: string[] }
+  let rig: StageRig
   let opened: StoreEnvironment[]
-  const log = keepingLogger()
-  const counted: string[] = []
 
   beforeEach(() => {
     store = new FakeStore()
-    clock = new FakeClock(NOON)
     opened = []
-    log.lines.length = 0
-    counted.length = 0
-    context = makeContext({ baseDir: '/policy', stateDir: '/state' })
-    bind(context.container, tokens.Clock, { useValue: clock })
-    bind(context.container, tokens.Logger, { useValue: log })
-    bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
+    rig = new StageRig({ baseDir: '/policy', stateDir: '/state' }, new FakeClock(NOON))
   })
 
   function resource(options: Partial<StoreOptions<QuotaAdapter>> = {}): StoreResource<QuotaAdapter> {
@@ -94,7 +84,7 @@ describe('StoreResource', () => {
         whileDown: 'calls are refused',
         ...options,
       },
-      context,
+      rig.context,
     )
   }
 
@@ -129,7 +119,7 @@ describe('StoreResource', () => {
       await started()
       await started({ settings: { timeoutMs: 200, dir: 'here' } })
       expect(opened.map(({ dir }) => dir)).to.deep.equal(['/state/quotas', '/policy/here'])
-      expect(opened[0]?.clock).to.equal(clock)
+      expect(opened[0]?.clock).to.equal(rig.clock)
     })
 
     it('opens a store in Redis with its settings, and a connection that outlives the deadline', async () => {
@@ -145,7 +135,7 @@ describe('StoreResource', () => {
       await made.stop()
       expect(opened).to.deep.equal([])
       expect(store.calls).to.deep.equal(['connect', 'incrDaily a 1'])
-      expect(context.resources.size).to.equal(0)
+      expect(rig.context.resources.size).to.equal(0)
     })
   })
 
@@ -159,7 +149,7 @@ describe('StoreResource', () => {
       expect((await next.running.incrDaily('t', 'a', 1)).count).to.equal(1)
       await next.stop()
       expect(store.calls.at(-1)).to.equal('close')
-      expect(context.resources.size).to.equal(0)
+      expect(rig.context.resources.size).to.equal(0)
     })
 
     it('is another store for any other configuration', async () => {
@@ -186,13 +176,13 @@ describe('StoreResource', () => {
       const made = resource({ kinds: broken })
       expect(await rejection(made.start(signal))).to.have.property('message', 'no directory')
       expect(made.ready()).to.equal('the test store is not open')
-      expect(context.resources.size).to.equal(0)
+      expect(rig.context.resources.size).to.equal(0)
     })
 
     it('starts with a warning where it is optional', async () => {
       store.mode = 'down'
       const made = await started({ isOptional: true })
-      expect(context.warnings).to.deep.equal([
+      expect(rig.context.warnings).to.deep.equal([
         'quotas: connection refused; the gateway keeps trying to connect',
       ])
       store.mode = 'up'
@@ -222,7 +212,7 @@ describe('StoreResource', () => {
     afterEach(() => timers.restore())
 
     async function pass(ms: number): Promise<void> {
-      clock.advance(ms)
+      rig.clock.advance(ms)
       await timers.tickAsync(ms)
     }
 
@@ -236,9 +226,9 @@ describe('StoreResource', () => {
       }
       await pass(10_000)
       await rejection(running.incrDaily('t', 'a', 1))
-      expect(counted).to.deep.equal(Array(4).fill('failures_total'))
+      expect(rig.meter.counted).to.deep.equal(Array(4).fill('failures_total'))
       const message = 'the test store fails: calls are refused'
-      expect(log.lines).to.deep.equal([
+      expect(rig.log.lines).to.deep.equal([
         { level: 'warn', fields: { fault: 'connection refused', failures: 1 }, message },
         { level: 'warn', fields: { fault: 'connection refused', failures: 3 }, message },
       ])
@@ -299,7 +289,7 @@ describe('StoreResource', () => {
       await late
       store.recover()
       await pass(0)
-      expect(counted).to.have.length(2)
+      expect(rig.meter.counted).to.have.length(2)
       expect((await running.takeToken('t', 'a', 1)).tokens).to.equal(0)
     })
 

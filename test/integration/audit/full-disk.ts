@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { bind, tokens } from '@svc/core'
 import { LocalDevSigner, type SignedEnvelope, SvcAppender } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { memoryLogger } from '../../plugins/audit/log/writer/records.js'
 import type { Chance } from '../../support/chance.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
@@ -79,7 +79,7 @@ async function round(chance: Chance, dir: string): Promise<Figures> {
 /** On a disk that is small itself the gateway makes its log; else it is given one. */
 function logOn({ fileSystem }: SmallDisk, dir: string) {
   let given: SvcAppender | undefined
-  const options = (home: string): Omit<GatewayOptions, 'targets'> => {
+  const options = (home: string): Omit<GatewaySettings, 'targets'> => {
     const keyRef = `file://${join(home, 'key')}`
     const identity = { gatewayName: 'gw', gatewayVersion: '1.0.0', minFreeMb: 0 }
     const base = {

@@ -1,14 +1,14 @@
-// `npm run chaos:dedupe`: the mishaps in full. Prints the seed, the rounds and what came of them.
+// `npm run chaos:dedupe`: many rounds of each fault. Prints the seed, the rounds and the results.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import type { StoreName } from './fleet.js'
-import { type Mishap, mishaps } from './mishaps.js'
+import { type Fault, GATEWAYS, injectFaults } from './faults.js'
+import { Fleet, type StoreName } from './fleet.js'
 
 const stores: readonly StoreName[] = ['redis', 'lmdb']
-const all: readonly Mishap[] = ['kill', 'pause', 'store']
+const all: readonly Fault[] = ['kill', 'pause', 'store']
 const { values } = parseArgs({
   options: {
-    mishap: { type: 'string' },
+    fault: { type: 'string' },
     store: { type: 'string' },
     seed: { type: 'string' },
     rounds: { type: 'string' },
@@ -16,38 +16,39 @@ const { values } = parseArgs({
   },
 })
 const isWrong =
-  (values.mishap !== undefined && !all.some((mishap) => mishap === values.mishap)) ||
+  (values.fault !== undefined && !all.some((fault) => fault === values.fault)) ||
   (values.store !== undefined && !stores.some((store) => store === values.store)) ||
   [values.seed, values.rounds].some((text) => text !== undefined && !/^\d{1,9}$/.test(text))
 
 if (values.help || isWrong) {
   say(
-    `npm run chaos:dedupe -- [--mishap ${all.join('|')}] [--store ${stores.join('|')}] [--seed NUMBER] [--rounds NUMBER]`,
+    `npm run chaos:dedupe -- [--fault ${all.join('|')}] [--store ${stores.join('|')}] [--seed NUMBER] [--rounds NUMBER]`,
   )
   process.exitCode = isWrong ? 1 : 0
 } else {
   const seed = Number(values.seed ?? randomInt(2 ** 30))
   const rounds = Number(values.rounds ?? 100)
-  for (const mishap of all.filter((one) => values.mishap === undefined || values.mishap === one)) {
+  for (const fault of all.filter((one) => values.fault === undefined || values.fault === one)) {
     for (const store of stores.filter((one) => values.store === undefined || values.store === one)) {
-      // There is no server of LMDB that could be killed.
-      if (mishap === 'store' && store === 'lmdb') continue
-      await run(mishap, store, rounds, seed)
+      // LMDB has no server.
+      if (fault === 'store' && store === 'lmdb') continue
+      await run(fault, store, rounds, seed)
     }
   }
 }
 
-async function run(mishap: Mishap, store: StoreName, rounds: number, seed: number): Promise<void> {
+async function run(fault: Fault, store: StoreName, rounds: number, seed: number): Promise<void> {
   const start = performance.now()
   const tell = (result: string) => {
     const seconds = ((performance.now() - start) / 1_000).toFixed(1)
-    say(`${mishap}, ${store}: seed ${seed}, ${rounds} rounds, ${seconds} s: ${result}`)
+    say(`${fault}, ${store}: seed ${seed}, ${rounds} rounds, ${seconds} s: ${result}`)
   }
   try {
-    const figures = Object.entries(await mishaps(mishap, rounds, seed, store))
+    await using fleet = await Fleet.start(GATEWAYS, store)
+    const figures = Object.entries(await injectFaults(fleet, fault, rounds, seed))
     tell(`passed (${figures.map(([what, figure]) => `${what} ${figure}`).join(', ')})`)
-  } catch (fault) {
-    tell(`FAILED: ${fault instanceof Error ? fault.message : String(fault)}`)
+  } catch (error) {
+    tell(`FAILED: ${error instanceof Error ? error.message : String(error)}`)
     process.exitCode = 1
   }
 }

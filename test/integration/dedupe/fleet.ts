@@ -1,4 +1,4 @@
-// Gateways as processes of their own that share a store, in front of an upstream that counts.
+// Gateway processes that share a store, in front of one upstream.
 import { writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
@@ -19,6 +19,8 @@ export interface Answer {
 
 export class Fleet implements AsyncDisposable {
   readonly upstream: TestUpstream
+  /** How long the upstream takes for a call, in milliseconds. */
+  upstreamMs: () => number = () => 0
   #home: string
   #redis: RedisServer | undefined
   #members: { readonly process: Running; readonly url: string }[] = []
@@ -30,14 +32,13 @@ export class Fleet implements AsyncDisposable {
     this.#redis = redis
   }
 
-  /** `upstreamMs` tells how long the upstream takes for a call. */
-  static async start(size: number, store: StoreName, upstreamMs: () => number): Promise<Fleet> {
+  static async start(size: number, store: StoreName): Promise<Fleet> {
     const home = await mkdtemp(join(tmpdir(), 'svc-fleet-'))
     const redis =
       store === 'redis' ? await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']) : undefined
     const upstream = await startUpstream((call, response) => {
       const run = fleet.runs(call.headers['idempotency-key'])
-      setTimeout(() => response.end(JSON.stringify({ run, args: JSON.parse(call.body) })), upstreamMs())
+      setTimeout(() => response.end(JSON.stringify({ run, args: JSON.parse(call.body) })), fleet.upstreamMs())
     })
     const fleet = new Fleet(home, upstream, redis)
     try {
@@ -55,7 +56,7 @@ export class Fleet implements AsyncDisposable {
     return this.#members.length
   }
 
-  /** How often the upstream was asked under a key. */
+  /** How many calls with this key the upstream received. */
   runs(key: string | string[] | undefined): number {
     return this.upstream.calls.filter(({ headers }) => headers['idempotency-key'] === key).length
   }
@@ -87,13 +88,13 @@ export class Fleet implements AsyncDisposable {
     })
   }
 
-  /** Kills a member in whatever it does, and starts another in its place. */
+  /** Kills a member and starts another in its place. */
   async replace(member: number): Promise<void> {
     await this.#member(member).process[Symbol.asyncDispose]()
     await this.#spawn(member)
   }
 
-  /** Stops a member where it is, for longer than its leases last. */
+  /** Suspends a member. */
   async pause(member: number, ms: number): Promise<void> {
     const { child } = this.#member(member).process
     child.kill('SIGSTOP')
@@ -101,7 +102,7 @@ export class Fleet implements AsyncDisposable {
     child.kill('SIGCONT')
   }
 
-  /** Kills Redis, which has everything on disk, and starts it again. */
+  /** Kills Redis, which persists every write, and starts it again. */
   async restartStore(): Promise<void> {
     await this.#redis?.kill('SIGKILL')
     await this.#redis?.restart()

@@ -1,19 +1,13 @@
 import {
   type Appender,
-  bind,
   type GatewayEvent,
   type RecordEvent,
   type Redactor,
   services,
   type Token,
-  tokens,
 } from '@svc/core'
-import { auditPlugin, auditSchema } from '@svc/plugin-audit'
-import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
-import { makeContext } from '../../support/context.js'
-import { keepingLogger } from '../../support/logger.js'
+import { AuditRig } from './rig.js'
 
 const event: GatewayEvent = {
   name: 'escalations/vote',
@@ -29,28 +23,14 @@ const event: GatewayEvent = {
   inputSha256: 'c'.repeat(64),
 }
 
-async function recorder(section: object = {}, append?: Appender['append'], redactor?: Redactor) {
-  const records: AuditEnvelope[] = []
-  const log = keepingLogger()
-  const counted: string[] = []
-  const context = makeContext({
-    policySha256: 'p'.repeat(64),
+function recorder(section: object = {}, writer: Partial<Appender> = {}, redactor?: Redactor) {
+  const rig = new AuditRig(writer, {
     service: <T>(service: Token<T>) => (service === services.redactor ? (redactor as T) : undefined),
   })
-  bind<Appender>(context.container, tokens.SvcAppender, {
-    useValue: { append: append ?? (async (record) => void records.push(record as AuditEnvelope)) },
-  })
-  bind(context.container, tokens.Clock, { useValue: { now: () => 0, monotonic: () => 0 } })
-  bind(context.container, tokens.Ids, {
-    useValue: { traceId: () => '1'.repeat(32), spanId: () => '2'.repeat(16) },
-  })
-  bind(context.container, tokens.Logger, { useValue: log })
-  bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
-  const config = auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '2.0.0', ...section })
-  const stage = createStage(auditPlugin, config, context)
+  const stage = rig.stage(section)
   const record: RecordEvent | undefined = stage.offer?.(services.record)
   if (record === undefined) throw new Error('audit records no events')
-  return { stage, record, records, log, counted }
+  return { stage, record, records: rig.records, counted: rig.meter.counted }
 }
 
 async function faultOf(promise: Promise<unknown>): Promise<unknown> {
@@ -62,9 +42,10 @@ async function faultOf(promise: Promise<unknown>): Promise<unknown> {
 
 describe('the record of a gateway event', () => {
   const { signal } = new AbortController()
+  const full = { append: () => Promise.reject(new Error('full')) }
 
   it('names the gateway as its server and the event as its tool', async () => {
-    const { stage, record, records } = await recorder()
+    const { stage, record, records } = recorder()
     await stage.start?.(signal)
     await record(event)
     await record({ ...event, error: 'DECIDED' })
@@ -72,7 +53,7 @@ describe('the record of a gateway event', () => {
     expect(records[0]).to.deep.equal({
       ts: '1970-01-01T00:00:00.000Z',
       trace_id: 'a'.repeat(32),
-      span_id: '2'.repeat(16),
+      span_id: '1'.padStart(16, '0'),
       cause_trace_id: 'a'.repeat(32),
       cause_span_id: 'b'.repeat(16),
       tenant: 'globex',
@@ -108,7 +89,7 @@ describe('the record of a gateway event', () => {
       pseudonym: () => 'somebody',
       text: (text) => text.replace(/\S+@\S+/g, 'somebody'),
     }
-    const { stage, record, records } = await recorder({}, undefined, redactor)
+    const { stage, record, records } = recorder({}, {}, redactor)
     await stage.start?.(signal)
     await record(event)
     await stage.stop?.()
@@ -118,7 +99,7 @@ describe('the record of a gateway event', () => {
   })
 
   it('must be written: the event is refused while the log is not open or fails', async () => {
-    const { stage, record, counted } = await recorder({}, () => Promise.reject(new Error('full')))
+    const { stage, record, counted } = recorder({}, full)
     expect(await faultOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
     await stage.start?.(signal)
     expect(await faultOf(record(event))).to.have.property('code', 'AUDIT_UNAVAILABLE')
@@ -127,9 +108,7 @@ describe('the record of a gateway event', () => {
   })
 
   it('is counted as lost with failure_mode continue', async () => {
-    const { stage, record, counted } = await recorder({ failure_mode: 'continue' }, () =>
-      Promise.reject(new Error('full')),
-    )
+    const { stage, record, counted } = recorder({ failure_mode: 'continue' }, full)
     await stage.start?.(signal)
     await record(event)
     expect(counted).to.deep.equal(['svc_audit_append_failures_total'])

@@ -1,21 +1,21 @@
-import { type Call, identity, type Outcome, type PluginContext, reachedAt, type Stage } from '@svc/core'
+import { type Call, identity, type PluginContext, reachedAt, type Stage } from '@svc/core'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
-import { Rig } from './rig.js'
+import { send, why } from '../../support/stage-rig.js'
+import { AuthnRig, present } from './rig.js'
 
 const publicUrl = 'https://gw.example'
 const targets = { files: 'http://127.0.0.1:1', 'my mail': 'http://127.0.0.1:2' }
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 
 describe('authn: the audience of a token', () => {
-  let rig: Rig
+  let rig: AuthnRig
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   const stage = (context: Partial<PluginContext> = { publicUrl }): Promise<Stage> =>
-    rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, targets, ...context })
+    rig.stage({}, {}, { targets, ...context })
 
   /** `passed`, or the refusal. */
   async function judged(
@@ -27,8 +27,8 @@ describe('authn: the audience of a token', () => {
     const authorization = `Bearer ${await rig.issuer.sign({ aud })}`
     const call = makeCall({ ...overrides, headers: { authorization } })
     prepare?.(call)
-    const outcome = await gate.handle(call, async () => served)
-    return outcome.kind === 'completed' ? 'passed' : `${outcome.code}: ${outcome.message}`
+    const answer = await send(gate, call)
+    return answer.outcome.kind === 'completed' ? 'passed' : why(answer)
   }
 
   it('may be the one in the policy, or the public URL: for every server', async () => {
@@ -53,15 +53,15 @@ describe('authn: the audience of a token', () => {
     const headers = { authorization: `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}` }
     const kinds = []
     for (const server of ['files', 'my mail', 'files']) {
-      kinds.push((await gate.handle(makeCall({ server, headers }), async () => served)).kind)
+      kinds.push((await send(gate, { server, headers })).outcome.kind)
     }
     expect(kinds).to.deep.equal(['completed', 'denied', 'completed'])
   })
 
   it('leaves the caller on record when it is used for another server', async () => {
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
-    const call = makeCall({ server: 'my mail', headers: { authorization } })
-    expect((await (await stage()).handle(call, async () => served)).kind).to.equal('denied')
+    const { call, outcome } = await send(await stage(), { server: 'my mail', headers: { authorization } })
+    expect(outcome.kind).to.equal('denied')
     expect(call.get(identity)?.user).to.equal('ada@example.com')
   })
 
@@ -88,12 +88,9 @@ describe('authn: the audience of a token', () => {
   })
 
   it('is not accepted any more when the public URL changes', async () => {
-    const authorization = `Bearer ${await rig.issuer.sign({ aud: publicUrl })}`
-    const before = await stage()
-    const known = await before.handle(makeCall({ headers: { authorization } }), async () => served)
-    expect(known.kind).to.equal('completed')
+    const token = await rig.issuer.sign({ aud: publicUrl })
+    expect((await present(await stage(), token)).outcome.kind).to.equal('completed')
     const after = await stage({ publicUrl: 'https://other.example' })
-    const outcome = await after.handle(makeCall({ headers: { authorization } }), async () => served)
-    expect(outcome.kind).to.equal('denied')
+    expect((await present(after, token)).outcome.kind).to.equal('denied')
   })
 })

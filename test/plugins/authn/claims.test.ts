@@ -1,16 +1,17 @@
 import type { Identity } from '@svc/core'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { present, Rig, why } from './rig.js'
+import { why } from '../../support/stage-rig.js'
+import { AuthnRig, present } from './rig.js'
 
 describe('authn: claims', () => {
-  let rig: Rig
+  let rig: AuthnRig
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   async function who(claims: Record<string, unknown>, oidc: object = {}): Promise<Identity | undefined> {
     return (await present(await rig.stage(oidc), await rig.issuer.sign(claims))).identity

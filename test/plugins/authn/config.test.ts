@@ -1,11 +1,10 @@
 import { readFile } from 'node:fs/promises'
-import { identity } from '@svc/core'
+import type { Identity } from '@svc/core'
 import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { parse } from 'yaml'
-import { makeCall } from '../../support/call.js'
-import { Rig } from './rig.js'
+import { explain as explainStage } from '../../support/stage-rig.js'
+import { AuthnRig } from './rig.js'
 
 const oidc = { issuer: 'https://id.example', audience: 'svc', jwks_uri: 'https://id.example/jwks' }
 
@@ -94,25 +93,18 @@ describe('authn: configuration', () => {
 })
 
 describe('authn: explain', () => {
-  let rig: Rig
+  let rig: AuthnRig
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
-  async function explain(section: object, who?: { tenant: string; user?: string; roles?: string[] }) {
-    const stage = createStage(authnPlugin, section, rig.context)
-    const call = makeCall()
-    if (who !== undefined) call.set(identity, { authenticated: true, roles: [], ...who })
-    const said: string[] = []
-    const outcome = await stage.explain?.(
-      call,
-      async () => ({ kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() }),
-      (line) => said.push(line),
-    )
-    return { said, code: outcome?.kind === 'completed' ? 'passed' : outcome?.code }
+  async function explain(section: object, caller?: Partial<Identity>) {
+    const stage = rig.create(authnPlugin, section)
+    const { lines, outcome } = await explainStage(stage, caller === undefined ? {} : { caller })
+    return { said: lines, code: outcome?.kind === 'completed' ? 'passed' : outcome?.code }
   }
 
   it('says which token it requires, without a request to the issuer', async () => {

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Identify, isRefusal, type Stage, services, token } from '@svc/core'
+import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { present, Rig } from './rig.js'
+import { AuthnRig, present } from './rig.js'
 
 function identifyOf(stage: Stage): Identify {
   return stage.offer?.(services.identify) ?? expect.fail('nothing is offered')
@@ -20,13 +21,13 @@ async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<
 }
 
 describe('authn: the identity of a request that is not a call', () => {
-  let rig: Rig
+  let rig: AuthnRig
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('is that of a call with the same token, verified once for both', async () => {
     const stage = await rig.stage()
@@ -62,7 +63,7 @@ describe('authn: the identity of a request that is not a call', () => {
   })
 
   it('has the tenant of the gateway without a token, where that is accepted', async () => {
-    const stage = await rig.start({ allowUnauthenticated: true })
+    const stage = await rig.start(authnPlugin, { allowUnauthenticated: true })
     expect(await identifyOf(stage)({})).to.include({ tenant: 'gateway-tenant', authenticated: false })
     expect(await whyNot(stage, { 'x-tenant': 'acme' })).to.match(/^UNAUTHORIZED_TENANT: /)
     expect(await whyNot(stage, { authorization: 'Bearer abc' })).to.match(/^UNAUTHENTICATED: No token can be/)
@@ -77,7 +78,7 @@ describe('authn: the identity of a request that is not a call', () => {
 
   it('is that of a token for a single server where the request concerns that server', async () => {
     const publicUrl = 'https://gw.example'
-    const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
+    const stage = await rig.stage({}, {}, { publicUrl })
     const authorization = `Bearer ${await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })}`
     const asked: string[][] = []
     const identify = (answer: boolean) =>
@@ -95,7 +96,7 @@ describe('authn: the identity of a request that is not a call', () => {
 
   it('is refused for a token for a single server elsewhere', async () => {
     const publicUrl = 'https://gw.example'
-    const stage = await rig.start({ oidc: rig.issuer.oidc }, { ...rig.context, publicUrl })
+    const stage = await rig.stage({}, {}, { publicUrl })
     const bearer = await rig.issuer.sign({ aud: `${publicUrl}/mcp/files` })
     expect(await whyNot(stage, { authorization: `Bearer ${bearer}` })).to.equal(
       'UNAUTHENTICATED: The token is for a single server of this gateway.',

@@ -1,27 +1,28 @@
 import { generateKeyPairSync } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import { Resources } from '@svc/core'
 import { expect } from 'chai'
 import { exportJWK, generateKeyPair, generateSecret, type JWK } from 'jose'
-import { makeContext } from '../../support/context.js'
-import { type Answer, present, Rig, refusal, send, why } from './rig.js'
+import { refusal, why } from '../../support/stage-rig.js'
+import { type Answer, AuthnRig, present, sendWith } from './rig.js'
 
 const fresh = { maxAgeSec: 600, staleSec: 3600, cooldownSec: 30, timeoutMs: 5000 }
 
 describe("authn: the issuer's keys", () => {
-  let rig: Rig
+  let rig: AuthnRig
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   async function user(answer: Promise<Answer>): Promise<string | undefined> {
     return (await answer).identity?.user
   }
 
   function warnings(): string[] {
-    return rig.log.filter(({ level }) => level === 'warn').map(({ message }) => message)
+    return rig.log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
   }
 
   it('are fetched once for many calls', async () => {
@@ -201,7 +202,7 @@ describe("authn: the issuer's keys", () => {
       rig.clock.advance(1000)
       expect(await user(present(stage, token))).to.equal('ada@example.com')
       expect(stage.ready?.()).to.equal(undefined)
-      expect(rig.log.map(({ message }) => message)).to.deep.equal([
+      expect(rig.log.lines.map(({ message }) => message)).to.deep.equal([
         'the key set could not be fetched',
         'the key set could be fetched again',
       ])
@@ -261,7 +262,7 @@ describe("authn: the issuer's keys", () => {
     it('do not affect calls without a token where those are accepted', async () => {
       await rig.issuer.down()
       const stage = await rig.stage({}, { allowUnauthenticated: true })
-      expect((await send(stage)).identity?.authenticated).to.equal(false)
+      expect((await sendWith(stage)).identity?.authenticated).to.equal(false)
     })
   })
 
@@ -356,16 +357,16 @@ describe("authn: the issuer's keys", () => {
       const jwk = { ...(await exportJWK(privateKey)), kid: 'leaked' }
       const token = await rig.issuer.sign({}, { key: privateKey, header: { kid: 'leaked' } })
       expect(await withKey(jwk, token)).to.match(/names the key "leaked", which the issuer does not have/)
-      expect(rig.log[0]?.fields['warnings']).to.deep.equal([
+      expect(rig.log.lines[0]?.fields['warnings']).to.deep.equal([
         'keys[1] (kid "leaked") is a private key and therefore compromised; it is not used and should be replaced',
       ])
-      expect(JSON.stringify(rig.log)).not.to.include(jwk.d)
+      expect(JSON.stringify(rig.log.lines)).not.to.include(jwk.d)
     })
 
     it('symmetric ones', async () => {
       const secret = await exportJWK(await generateSecret('HS256', { extractable: true }))
       await withKey({ ...secret, kid: 'shared' }, await rig.issuer.sign({}, { header: { kid: 'shared' } }))
-      expect(rig.log[0]?.fields['warnings']).to.deep.equal([
+      expect(rig.log.lines[0]?.fields['warnings']).to.deep.equal([
         'keys[1] (kid "shared") is a symmetric key; it is not used',
       ])
     })
@@ -374,7 +375,7 @@ describe("authn: the issuer's keys", () => {
       const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 })
       const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'short' } as JWK
       await withKey(jwk, await rig.issuer.sign({}, { header: { kid: 'short' } }))
-      expect(rig.log[0]?.fields['warnings']).to.deep.equal([
+      expect(rig.log.lines[0]?.fields['warnings']).to.deep.equal([
         'keys[1] (kid "short") is an RSA key of fewer than 2048 bits',
       ])
     })
@@ -384,7 +385,7 @@ describe("authn: the issuer's keys", () => {
       const token = await rig.issuer.sign({}, { key: privateKey, header: { kid: 'enc' } })
       const jwk = { ...(await exportJWK(publicKey)), kid: 'enc', use: 'enc' }
       expect(await withKey(jwk, token)).to.match(/which the issuer does not have for ES256/)
-      expect(rig.log).to.deep.equal([])
+      expect(rig.log.lines).to.deep.equal([])
     })
 
     it('keys for other operations', async () => {
@@ -453,15 +454,15 @@ describe("authn: the issuer's keys", () => {
     const waiting = present(stage, await rig.issuer.sign())
     await stage.stop?.()
     expect(refusal(await waiting).code).to.equal('STORE_UNAVAILABLE')
-    expect(rig.log).to.deep.equal([])
+    expect(rig.log.lines).to.deep.equal([])
   })
 
   it('are shared by two stages and not by two gateways', async () => {
     await present(await rig.stage(), await rig.issuer.sign())
     await present(await rig.stage(), await rig.issuer.sign())
     expect(rig.issuer.requests).to.equal(1)
-    const other = makeContext({ container: rig.context.container })
-    await present(await rig.start({ oidc: rig.issuer.oidc }, other), await rig.issuer.sign())
+    const other = await rig.stage({}, {}, { resources: new Resources() })
+    await present(other, await rig.issuer.sign())
     expect(rig.issuer.requests).to.equal(2)
   })
 })

@@ -1,20 +1,21 @@
 import { expect } from 'chai'
 import { generateKeyPair } from 'jose'
 import sinon from 'sinon'
-import { present, Rig, why } from './rig.js'
+import { why } from '../../support/stage-rig.js'
+import { AuthnRig, present } from './rig.js'
 
 describe('authn: cached tokens', () => {
-  let rig: Rig
+  let rig: AuthnRig
   let verify: sinon.SinonSpy
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
     verify = sinon.spy(crypto.subtle, 'verify')
   })
 
   afterEach(async () => {
     verify.restore()
-    await rig.stop()
+    await rig[Symbol.asyncDispose]()
   })
 
   it('are not verified again', async () => {

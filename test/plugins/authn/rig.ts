@@ -1,28 +1,10 @@
-// An authn stage with a real issuer, a fake clock and a captured log.
-
+// An authn stage that trusts a real issuer.
 import type { IncomingHttpHeaders } from 'node:http'
-import {
-  bind,
-  type Denied,
-  type Failed,
-  type Identity,
-  identity,
-  type Outcome,
-  type PluginContext,
-  type Stage,
-  tokens,
-} from '@svc/core'
+import { type Identity, identity, type Outcome, type PluginContext, type Stage } from '@svc/core'
 import { authnPlugin, type JwksSource, jwksSource } from '@svc/plugin-authn'
-import { createStage, FakeClock } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
-import { makeContext, type TestContext } from '../../support/context.js'
+import { FakeClock } from 'svc-sdk/testing'
 import { TestIssuer } from '../../support/issuer.js'
-
-export interface LogLine {
-  readonly level: string
-  readonly fields: Record<string, unknown>
-  readonly message: string
-}
+import { StageRig, send } from '../../support/stage-rig.js'
 
 export interface Answer {
   readonly outcome: Outcome
@@ -30,82 +12,39 @@ export interface Answer {
   readonly identity: Identity | undefined
 }
 
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
-
-export class Rig {
-  readonly clock = new FakeClock()
-  readonly log: LogLine[] = []
-  readonly context: TestContext
-  #issuer: TestIssuer | undefined
-  #stages: Stage[] = []
-
-  private constructor() {
-    this.context = makeContext({ tenant: 'gateway-tenant' })
-    const line = (level: string) => (fields: object, message: string) =>
-      void this.log.push({ level, fields: { ...fields }, message })
-    bind(this.context.container, tokens.Clock, { useValue: this.clock })
-    bind(this.context.container, tokens.Logger, {
-      useValue: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
-    })
+export class AuthnRig extends StageRig {
+  private constructor(
+    clock: FakeClock,
+    readonly issuer: TestIssuer,
+  ) {
+    super({ tenant: 'gateway-tenant' }, clock)
   }
 
-  static async start(options: { alg?: string } = {}): Promise<Rig> {
-    const rig = new Rig()
-    rig.#issuer = await TestIssuer.start({ ...options, now: rig.clock.now })
-    return rig
-  }
-
-  get issuer(): TestIssuer {
-    if (this.#issuer === undefined) throw new Error('the rig has no issuer')
-    return this.#issuer
+  static async start(options: { alg?: string } = {}): Promise<AuthnRig> {
+    const clock = new FakeClock()
+    return new AuthnRig(clock, await TestIssuer.start({ ...options, now: clock.now }))
   }
 
   useSource(source: JwksSource): void {
-    bind(this.context.container, jwksSource, { useValue: source })
+    this.bind(jwksSource, source)
   }
 
   /** A started stage that trusts the issuer; `oidc` and `section` override parts of its configuration. */
-  async stage(oidc: object = {}, section: object = {}): Promise<Stage> {
-    return this.start({ oidc: { ...this.issuer.oidc, ...oidc }, ...section })
+  async stage(oidc: object = {}, section: object = {}, context: Partial<PluginContext> = {}): Promise<Stage> {
+    return this.start(authnPlugin, { oidc: { ...this.issuer.oidc, ...oidc }, ...section }, context)
   }
 
-  async start(section: object, context: PluginContext = this.context): Promise<Stage> {
-    const stage = createStage(authnPlugin, section, context)
-    this.#stages.push(stage)
-    await stage.start?.(new AbortController().signal)
-    return stage
-  }
-
-  async stop(): Promise<void> {
-    for (const stage of this.#stages) await stage.stop?.()
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await super[Symbol.asyncDispose]()
     await this.issuer.stop()
   }
 }
 
-export async function send(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<Answer> {
-  const call = makeCall({ headers })
-  let asked = 0
-  const outcome = await stage.handle(call, async () => {
-    asked++
-    return served
-  })
-  if ((outcome === served) !== (asked === 1))
-    throw new Error('a refused call was passed on, or an admitted one was not')
+export async function sendWith(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<Answer> {
+  const { call, outcome } = await send(stage, { headers })
   return { outcome, identity: call.get(identity) }
 }
 
 export function present(stage: Stage, token: string, headers: IncomingHttpHeaders = {}): Promise<Answer> {
-  return send(stage, { authorization: `Bearer ${token}`, ...headers })
-}
-
-/** The refusal; throws when the call was accepted. */
-export function refusal({ outcome }: Answer): Denied | Failed {
-  if (outcome.kind === 'completed') throw new Error('the call was accepted')
-  return outcome
-}
-
-/** `CODE: message` of the refusal. */
-export function why(answer: Answer): string {
-  const { code, message } = refusal(answer)
-  return `${code}: ${message}`
+  return sendWith(stage, { authorization: `Bearer ${token}`, ...headers })
 }

@@ -3,9 +3,9 @@ import { authnPlugin, authnSchema } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { type CallOverrides, makeCall } from '../../support/call.js'
 import { checkSection } from '../../support/check.js'
-import { Rig } from './rig.js'
+import { explain, send, served } from '../../support/stage-rig.js'
+import { AuthnRig } from './rig.js'
 
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 const scopes = {
   required: ['tools'],
   servers: { files: ['files'] },
@@ -13,15 +13,15 @@ const scopes = {
 }
 
 describe('authn: scopes', () => {
-  let rig: Rig
+  let rig: AuthnRig
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   const targets = { files: 'http://127.0.0.1:1', mail: 'http://127.0.0.1:2' }
   const stage = (oidc: object = { scopes }, section: object = {}): Promise<Stage> =>
-    rig.start({ oidc: { ...rig.issuer.oidc, ...oidc }, ...section }, { ...rig.context, targets })
+    rig.stage(oidc, section, { targets })
 
   async function call(
     gate: Stage,
@@ -32,7 +32,7 @@ describe('authn: scopes', () => {
       claims === undefined ? {} : { authorization: `Bearer ${await rig.issuer.sign({ ...claims })}` }
     const made = makeCall({ ...overrides, headers })
     made.set(reachedAt, () => 'https://gw.example')
-    return gate.handle(made, async () => served)
+    return (await send(gate, made)).outcome
   }
 
   const challengeOf = (outcome: Outcome) => String(outcome.headers?.['www-authenticate'])
@@ -183,14 +183,7 @@ describe('authn: scopes', () => {
   })
 
   it('are shown by explain', async () => {
-    const said: string[] = []
-    const gate = await stage()
-    await gate.explain?.(
-      makeCall(),
-      async () => served,
-      (line) => said.push(line),
-    )
-    expect(said).to.include(
+    expect((await explain(await stage())).lines).to.include(
       'requires the scopes tools for every call, files for files, files.write for files/write_*, write for write_*',
     )
   })

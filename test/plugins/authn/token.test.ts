@@ -1,12 +1,12 @@
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, request, type ServerOptions } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { authnPlugin } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import { CompactEncrypt, CompactSign, exportSPKI, generateKeyPair } from 'jose'
-import { createStage } from 'svc-sdk/testing'
-import { makeContext } from '../../support/context.js'
 import type { SignOptions } from '../../support/issuer.js'
-import { present, Rig, refusal, send, why } from './rig.js'
+import { refusal, why } from '../../support/stage-rig.js'
+import { AuthnRig, present, sendWith } from './rig.js'
 
 function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -32,13 +32,13 @@ async function asReceived(options: ServerOptions, lines: string[]): Promise<Inco
 }
 
 describe('authn: tokens', () => {
-  let rig: Rig
+  let rig: AuthnRig
 
   beforeEach(async () => {
-    rig = await Rig.start()
+    rig = await AuthnRig.start()
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('accepts the caller that a valid token names', async () => {
     const stage = await rig.stage()
@@ -56,12 +56,12 @@ describe('authn: tokens', () => {
 
   for (const alg of ['RS256', 'PS384', 'ES512', 'EdDSA', 'Ed25519']) {
     it(`verifies ${alg}`, async () => {
-      const other = await Rig.start({ alg })
+      const other = await AuthnRig.start({ alg })
       try {
         const answer = await present(await other.stage(), await other.issuer.sign())
         expect(answer.identity?.user).to.equal('ada@example.com')
       } finally {
-        await other.stop()
+        await other[Symbol.asyncDispose]()
       }
     })
   }
@@ -254,7 +254,7 @@ describe('authn: tokens', () => {
     })
 
     it('names only the scheme to a caller without a token', async () => {
-      expect(refusal(await send(await rig.stage())).headers).to.deep.equal({
+      expect(refusal(await sendWith(await rig.stage())).headers).to.deep.equal({
         'www-authenticate': 'Bearer realm="svc"',
       })
     })
@@ -272,7 +272,7 @@ describe('authn: tokens', () => {
       'sekret-opaque-token',
     ]
     for (const token of tokens) {
-      const printed = JSON.stringify([refusal(await present(stage, token)), rig.log])
+      const printed = JSON.stringify([refusal(await present(stage, token)), rig.log.lines])
       for (const part of token.split('.')) if (part.length > 8) expect(printed).not.to.include(part)
     }
   })
@@ -282,7 +282,7 @@ describe('authn: tokens', () => {
       const stage = await rig.stage()
       const token = await rig.issuer.sign()
       for (const scheme of ['bearer', 'BEARER', 'Bearer ']) {
-        const { identity } = await send(stage, { authorization: `${scheme} ${token}` })
+        const { identity } = await sendWith(stage, { authorization: `${scheme} ${token}` })
         expect(identity?.user).to.equal('ada@example.com')
       }
     })
@@ -314,7 +314,9 @@ describe('authn: tokens', () => {
       it(`is refused when it ${title}, with or without allowUnauthenticated`, async () => {
         for (const allowUnauthenticated of [false, true]) {
           const stage = await rig.stage({}, { allowUnauthenticated })
-          expect(why(await send(stage, { authorization: header }))).to.equal(`UNAUTHENTICATED: ${message}`)
+          expect(why(await sendWith(stage, { authorization: header }))).to.equal(
+            `UNAUTHENTICATED: ${message}`,
+          )
         }
       })
     }
@@ -330,7 +332,7 @@ describe('authn: tokens', () => {
         'authorization',
         token,
       ])
-      expect(why(await send(stage, headers))).to.equal(
+      expect(why(await sendWith(stage, headers))).to.equal(
         'UNAUTHENTICATED: The Authorization header is malformed; send "Bearer <token>", once.',
       )
     })
@@ -339,7 +341,7 @@ describe('authn: tokens', () => {
       const stage = await rig.stage()
       const token = `Bearer ${await rig.issuer.sign()}`
       const headers = { authorization: [token, token] as unknown as string }
-      expect(why(await send(stage, headers))).to.equal(
+      expect(why(await sendWith(stage, headers))).to.equal(
         'UNAUTHENTICATED: There is more than one Authorization header; send one.',
       )
     })
@@ -373,19 +375,19 @@ describe('authn: tokens', () => {
       'set authn.oidc (issuer, audience, jwks_uri) to validate tokens, or authn.allowUnauthenticated: true to accept calls without a token'
 
     it('are refused', async () => {
-      expect(why(await send(await rig.stage()))).to.equal(
+      expect(why(await sendWith(await rig.stage()))).to.equal(
         `UNAUTHENTICATED: A bearer token of "${rig.issuer.issuer}" is required; send "Authorization: Bearer <token>".`,
       )
     })
 
     it('are refused without the section, saying what to set', async () => {
-      expect(why(await send(await rig.start({})))).to.equal(
+      expect(why(await sendWith(await rig.start(authnPlugin, {})))).to.equal(
         `UNAUTHENTICATED: This gateway accepts no calls: ${whatToSet}.`,
       )
     })
 
     it("are accepted with allowUnauthenticated, as the gateway's tenant", async () => {
-      expect((await send(await rig.stage({}, { allowUnauthenticated: true }))).identity).to.deep.equal({
+      expect((await sendWith(await rig.stage({}, { allowUnauthenticated: true }))).identity).to.deep.equal({
         tenant: 'gateway-tenant',
         authenticated: false,
         roles: [],
@@ -393,11 +395,11 @@ describe('authn: tokens', () => {
     })
 
     it('may not choose another tenant', async () => {
-      const stage = await rig.start({ allowUnauthenticated: true })
-      expect((await send(stage, { 'x-tenant': 'gateway-tenant' })).identity?.tenant).to.equal(
+      const stage = await rig.start(authnPlugin, { allowUnauthenticated: true })
+      expect((await sendWith(stage, { 'x-tenant': 'gateway-tenant' })).identity?.tenant).to.equal(
         'gateway-tenant',
       )
-      expect(why(await send(stage, { 'x-tenant': 'acme' }))).to.equal(
+      expect(why(await sendWith(stage, { 'x-tenant': 'acme' }))).to.equal(
         'UNAUTHORIZED_TENANT: x-tenant says "acme"; a call without a token has the tenant "gateway-tenant".',
       )
     })
@@ -416,23 +418,20 @@ describe('authn: tokens', () => {
   })
 
   it('refuses a token without oidc to check it', async () => {
-    expect(why(await present(await rig.start({}), await rig.issuer.sign()))).to.match(
+    expect(why(await present(await rig.start(authnPlugin, {}), await rig.issuer.sign()))).to.match(
       /^UNAUTHENTICATED: No token can be validated without authn.oidc: set authn.oidc/,
     )
   })
 
   it('says that the token can be left out where calls without one are accepted', async () => {
-    const stage = await rig.start({ allowUnauthenticated: true })
+    const stage = await rig.start(authnPlugin, { allowUnauthenticated: true })
     expect(why(await present(stage, await rig.issuer.sign()))).to.equal(
       'UNAUTHENTICATED: No token can be validated without authn.oidc: send none, as authn.allowUnauthenticated allows, or set authn.oidc (issuer, audience, jwks_uri).',
     )
   })
 
   it('fails closed when it was not started', async () => {
-    const context = makeContext({ container: rig.context.container })
-    const { authnPlugin } = await import('@svc/plugin-authn')
-    const stage = createStage(authnPlugin, { oidc: rig.issuer.oidc }, context)
+    const stage = rig.create(authnPlugin, { oidc: rig.issuer.oidc })
     expect(refusal(await present(stage, await rig.issuer.sign())).code).to.equal('UNAUTHENTICATED')
-    await stage.stop?.()
   })
 })

@@ -1,13 +1,13 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { callEcho, initialize, json, result, serverOf } from '../../support/mcp-server.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 
 const env = { A: 'key-a', B: 'key-b' }
-type Broker = NonNullable<GatewayOptions['brokers']>[string]
+type Broker = NonNullable<GatewaySettings['brokers']>[string]
 const inject = { header: 'x-api-key', format: 'raw' } as const
 const pool: Broker = { type: 'vendor_key_pool', key_refs: ['env:A', 'env:B'], inject }
 const fixed: Broker = { type: 'static', key_refs: ['env:A'], inject }
@@ -15,7 +15,7 @@ const fixed: Broker = { type: 'static', key_refs: ['env:A'], inject }
 async function gatewayTo(
   upstream: TestUpstream,
   broker: Broker,
-  more: Partial<GatewayOptions> = {},
+  more: Partial<GatewaySettings> = {},
 ): Promise<TestGateway> {
   return startTestGateway({ targets: { files: upstream.url }, brokers: { files: broker }, env, ...more })
 }

@@ -2,25 +2,26 @@ import { generateKeyPairSync } from 'node:crypto'
 import type { Stage } from '@svc/core'
 import { expect } from 'chai'
 import { exportJWK, jwtVerify } from 'jose'
+import { explain } from '../../support/stage-rig.js'
 import { json, startTokenEndpoint, type TestTokenEndpoint } from '../../support/token-endpoint.js'
-import { ada, answered, keyFor, Rig, send, why } from './rig.js'
+import { ada, answered, BrokersRig, keyFor, sendWith, why } from './rig.js'
 
 const bearer = (token = 'caller-token') => ({ authorization: `Bearer ${token}` })
 const grant = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const accessToken = 'urn:ietf:params:oauth:token-type:access_token'
 
 describe('brokers: token exchange on behalf of the caller', () => {
-  let rig: Rig
+  let rig: BrokersRig
   let endpoint: TestTokenEndpoint
 
   beforeEach(async () => {
-    rig = new Rig()
+    rig = new BrokersRig()
     rig.env['SECRET'] = 'a secret: with+signs'
     endpoint = await startTokenEndpoint()
   })
 
   afterEach(async () => {
-    await rig.stop()
+    await rig[Symbol.asyncDispose]()
     await endpoint[Symbol.asyncDispose]()
   })
 
@@ -111,7 +112,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
     ]) {
       rig.write('client.key', text)
       const stage = await onBehalf({ client_secret_ref: undefined, private_key_ref: 'file://client.key' })
-      const { said, logged } = why(await send(stage, bearer()))
+      const { said, logged } = why(await sendWith(stage, bearer()))
       expect(said).to.match(/no key is usable\.$/)
       expect(logged)
         .to.match(/^the private key /)
@@ -179,14 +180,14 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('exchanges again when the upstream refuses a cached token, at a limited rate', async () => {
     const stage = await onBehalf()
-    const fresh = await send(stage, bearer())
+    const fresh = await sendWith(stage, bearer())
     expect(await answered(fresh, 401)).to.equal(undefined)
     rig.clock.advance(10_000)
-    const kept = await send(stage, bearer())
+    const kept = await sendWith(stage, bearer())
     expect(await answered(kept, 403)).to.equal(undefined)
     const again = await answered(kept, 401)
     expect(again).to.include({ value: 'Bearer exchanged-2' })
-    expect(await answered(await send(stage, bearer()), 401)).to.equal(undefined)
+    expect(await answered(await sendWith(stage, bearer()), 401)).to.equal(undefined)
     expect(endpoint.exchanges).to.have.length(2)
   })
 
@@ -194,9 +195,9 @@ describe('brokers: token exchange on behalf of the caller', () => {
     const stage = await onBehalf()
     const anonymous = { tenant: 'acme', authenticated: false, roles: [] }
     for (const brokered of [
-      await send(stage, {}, anonymous),
-      await send(stage, bearer(), anonymous),
-      await send(stage, { authorization: 'Basic YTpi' }, ada),
+      await sendWith(stage, {}, anonymous),
+      await sendWith(stage, bearer(), anonymous),
+      await sendWith(stage, { authorization: 'Basic YTpi' }, ada),
     ]) {
       expect(why(brokered).said).to.equal(
         'BROKER_UNAVAILABLE: The credential for server "files" is not available: the call has no validated bearer token.',
@@ -215,7 +216,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
       [400, 'caller-token', 'no known reason'],
     ] as const) {
       endpoint.answer((_exchange, response) => json(response, status, body))
-      expect(why(await send(stage, bearer()))).to.deep.equal({
+      expect(why(await sendWith(stage, bearer()))).to.deep.equal({
         said: `BROKER_UNAVAILABLE: The credential for server "files" is not available: the token exchange was refused (${reason}).`,
         logged: `the token endpoint refused the exchange: ${status}, ${reason}`,
       })
@@ -256,7 +257,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
         endpoint.answer((_exchange, response) =>
           response.end(typeof answer === 'string' ? answer : JSON.stringify(answer)),
         )
-      expect(why(await send(await onBehalf(), bearer()))).to.deep.equal({
+      expect(why(await sendWith(await onBehalf(), bearer()))).to.deep.equal({
         said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: the token endpoint is not available.',
         logged: `the token endpoint ${logged}`,
       })
@@ -265,7 +266,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('accepts no token that is not a valid header value', async () => {
     endpoint.issue({ access_token: 'a\r\nx-admin: 1' })
-    expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
+    expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
       'the key contains characters that are not allowed in a header',
     )
   })
@@ -273,11 +274,11 @@ describe('brokers: token exchange on behalf of the caller', () => {
   it('times out when the endpoint hangs, before or during its answer', async () => {
     const stage = await onBehalf({ timeout_ms: 50 })
     endpoint.answer(() => undefined)
-    expect(why(await send(stage, bearer())).logged).to.equal(
+    expect(why(await sendWith(stage, bearer())).logged).to.equal(
       'the token endpoint sent no complete answer within 50 ms',
     )
     endpoint.answer((_exchange, response) => response.writeHead(200).write('{"access_token":'))
-    expect(why(await send(stage, bearer())).logged).to.equal(
+    expect(why(await sendWith(stage, bearer())).logged).to.equal(
       'the token endpoint sent no complete answer within 50 ms',
     )
   })
@@ -285,7 +286,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
   it('does not follow a redirect, and sends the token nowhere else', async () => {
     await using other = await startTokenEndpoint()
     endpoint.answer((_exchange, response) => response.writeHead(307, { location: other.url }).end())
-    expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
+    expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
       'the token endpoint answered with a redirect (307), which is not followed',
     )
     expect(other.exchanges).to.deep.equal([])
@@ -299,7 +300,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
       response.on('drain', more)
       more()
     })
-    expect(why(await send(await onBehalf(), bearer())).logged).to.equal(
+    expect(why(await sendWith(await onBehalf(), bearer())).logged).to.equal(
       'the token endpoint answered with more than 64 KiB',
     )
   })
@@ -307,7 +308,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
   it('reports an unreachable endpoint', async () => {
     const stage = await onBehalf()
     await endpoint[Symbol.asyncDispose]()
-    expect(why(await send(stage, bearer())).logged).to.equal(
+    expect(why(await sendWith(stage, bearer())).logged).to.equal(
       'the token endpoint cannot be reached (ECONNREFUSED)',
     )
   })
@@ -315,15 +316,15 @@ describe('brokers: token exchange on behalf of the caller', () => {
   it('backs off from an endpoint that keeps failing, and recovers when it is back', async () => {
     const stage = await onBehalf()
     endpoint.answer((_exchange, response) => json(response, 503, {}))
-    for (let n = 0; n < 3; n++) expect(why(await send(stage, bearer())).logged).to.match(/answered 503$/)
-    expect(why(await send(stage, bearer())).logged).to.equal(
+    for (let n = 0; n < 3; n++) expect(why(await sendWith(stage, bearer())).logged).to.match(/answered 503$/)
+    expect(why(await sendWith(stage, bearer())).logged).to.equal(
       'the token endpoint failed 3 times in a row and is not asked again for 1 s',
     )
     expect(endpoint.exchanges).to.have.length(3)
     rig.clock.advance(1000)
-    expect(why(await send(stage, bearer())).logged).to.match(/answered 503$/)
+    expect(why(await sendWith(stage, bearer())).logged).to.match(/answered 503$/)
     rig.clock.advance(1000)
-    expect(why(await send(stage, bearer())).logged).to.match(/for 1 s$/)
+    expect(why(await sendWith(stage, bearer())).logged).to.match(/for 1 s$/)
     rig.clock.advance(1000)
     endpoint.issue()
     expect(await keyFor(stage, bearer())).to.equal('Bearer exchanged-5')
@@ -332,7 +333,7 @@ describe('brokers: token exchange on behalf of the caller', () => {
   it('counts concurrent failures as one', async () => {
     const stage = await onBehalf()
     endpoint.answer((_exchange, response) => json(response, 500, {}))
-    await Promise.all(Array.from({ length: 40 }, (_, n) => send(stage, bearer(`caller-${n}`))))
+    await Promise.all(Array.from({ length: 40 }, (_, n) => sendWith(stage, bearer(`caller-${n}`))))
     rig.clock.advance(1000)
     endpoint.issue()
     expect(await keyFor(stage, bearer())).to.match(/^Bearer exchanged-/)
@@ -344,15 +345,9 @@ describe('brokers: token exchange on behalf of the caller', () => {
 
   it('explains itself without a request', async () => {
     const stage = await onBehalf({ audience: 'files', scope: 'read' })
-    const said: string[] = []
-    const { call } = await send(stage, bearer())
+    const { call } = await sendWith(stage, bearer())
     endpoint.exchanges.splice(0)
-    await stage.explain?.(
-      call,
-      async () => ({ kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() }),
-      (line) => said.push(line),
-    )
-    expect(said).to.deep.equal([
+    expect((await explain(stage, call)).lines).to.deep.equal([
       `exchanges the caller's token at ${endpoint.url} for the audience "files" with the scope "read", and puts the issued token into the header "authorization"`,
     ])
     expect(endpoint.exchanges).to.deep.equal([])

@@ -1,16 +1,17 @@
 import { expect } from 'chai'
-import { answered, held, keyFor, Rig, send, why } from './rig.js'
+import { explain } from '../../support/stage-rig.js'
+import { answered, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a pool of keys', () => {
-  let rig: Rig
+  let rig: BrokersRig
   const pool = { type: 'vendor_key_pool', key_refs: ['env:A', 'env:B', 'env:C'] }
 
   beforeEach(() => {
-    rig = new Rig()
+    rig = new BrokersRig()
     Object.assign(rig.env, { A: 'a', B: 'b', C: 'c' })
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('uses its keys round-robin', async () => {
     const stage = await rig.stage(pool)
@@ -22,7 +23,7 @@ describe('brokers: a pool of keys', () => {
   for (const status of [401, 403, 429]) {
     it(`puts a key into cooldown after ${status}, and offers the next for the same call`, async () => {
       const stage = await rig.stage(pool)
-      const next = await answered(await send(stage), status)
+      const next = await answered(await sendWith(stage), status)
       expect(next?.value).to.equal('b')
       const keys: string[] = []
       for (let n = 0; n < 4; n++) keys.push(await keyFor(stage))
@@ -36,7 +37,7 @@ describe('brokers: a pool of keys', () => {
   it('ignores every other status', async () => {
     const stage = await rig.stage(pool)
     for (const status of [200, 400, 404, 409, 500, 503]) {
-      expect(await answered(await send(stage), status, { 'retry-after': '60' })).to.equal(undefined)
+      expect(await answered(await sendWith(stage), status, { 'retry-after': '60' })).to.equal(undefined)
     }
     expect(await keyFor(stage)).to.equal('a')
   })
@@ -46,10 +47,10 @@ describe('brokers: a pool of keys', () => {
     const rests = async (header: string | undefined): Promise<number> => {
       const stage = await rig.stage({ ...single, key_dirs: [String(header)] })
       expect(
-        await answered(await send(stage), 429, header === undefined ? {} : { 'retry-after': header }),
+        await answered(await sendWith(stage), 429, header === undefined ? {} : { 'retry-after': header }),
       ).to.equal(undefined)
       for (let seconds = 0; seconds <= 200; seconds++) {
-        if ((await send(stage)).credential !== undefined) return seconds
+        if ((await sendWith(stage)).credential !== undefined) return seconds
         rig.clock.advance(1000)
       }
       return Number.POSITIVE_INFINITY
@@ -66,7 +67,7 @@ describe('brokers: a pool of keys', () => {
 
   it('offers a second key once, and puts it into cooldown too', async () => {
     const stage = await rig.stage(pool)
-    const second = await answered(await send(stage), 429)
+    const second = await answered(await sendWith(stage), 429)
     if (second === undefined) throw new Error('no second key was offered')
     expect(await answered(second, 429)).to.equal(undefined)
     expect(await keyFor(stage)).to.equal('c')
@@ -75,7 +76,7 @@ describe('brokers: a pool of keys', () => {
 
   it('puts neither key into cooldown after 403 with both: the call is refused, not the keys', async () => {
     const stage = await rig.stage(pool)
-    const second = await answered(await send(stage), 403)
+    const second = await answered(await sendWith(stage), 403)
     if (second === undefined) throw new Error('no second key was offered')
     await answered(second, 403)
     const keys = new Set<string>()
@@ -85,18 +86,18 @@ describe('brokers: a pool of keys', () => {
 
   it('repeats a call only after the statuses that the policy names', async () => {
     const stage = await rig.stage({ ...pool, retry_on: [429] })
-    expect(await answered(await send(stage), 403)).to.equal(undefined)
-    expect((await answered(await send(stage), 429))?.value).to.equal('c')
+    expect(await answered(await sendWith(stage), 403)).to.equal(undefined)
+    expect((await answered(await sendWith(stage), 429))?.value).to.equal('c')
   })
 
   it('refuses the call while every key is in cooldown, and logs for how long', async () => {
     const stage = await rig.stage(pool)
-    await answered(await send(stage), 429, { 'retry-after': '90' })
+    await answered(await sendWith(stage), 429, { 'retry-after': '90' })
     for (const wait of ['45', '60']) {
-      const second = await send(stage)
+      const second = await sendWith(stage)
       await answered(second, 429, { 'retry-after': wait })
     }
-    expect(why(await send(stage))).to.deep.equal({
+    expect(why(await sendWith(stage))).to.deep.equal({
       said: 'BROKER_UNAVAILABLE: The credential for server "files" is not available: no key is usable now.',
       logged: '3 of 3 keys are in cooldown, for 45 s or longer',
     })
@@ -110,7 +111,7 @@ describe('brokers: a pool of keys', () => {
 
   it('refuses the call when no key can be read', async () => {
     for (const name of ['A', 'B', 'C']) delete rig.env[name]
-    const { said, logged } = why(await send(await rig.stage(pool)))
+    const { said, logged } = why(await sendWith(await rig.stage(pool)))
     expect(said).to.match(/^BROKER_UNAVAILABLE: .*: no key is usable now\.$/)
     expect(logged).to.equal(
       'key_refs[0]: the environment variable A is not set; key_refs[1]: the environment variable B is not set; ' +
@@ -121,12 +122,12 @@ describe('brokers: a pool of keys', () => {
   it('does not repeat a call with the same key under another reference', async () => {
     rig.env['B'] = 'a'
     const stage = await rig.stage({ ...pool, key_refs: ['env:A', 'env:B'] })
-    expect(await answered(await send(stage), 401)).to.equal(undefined)
+    expect(await answered(await sendWith(stage), 401)).to.equal(undefined)
   })
 
   it('keeps its cooldowns across a reload', async () => {
     const before = await rig.stage(pool)
-    await answered(await send(before), 429)
+    await answered(await sendWith(before), 429)
     const after = await rig.stage(pool)
     await before.stop?.()
     expect([await keyFor(after), await keyFor(after)]).to.not.include('a')
@@ -134,13 +135,13 @@ describe('brokers: a pool of keys', () => {
 
   it('serves an MCP session with its first key until the cooldown of that key', async () => {
     const stage = await rig.stage(pool)
-    const begun = await send(stage)
+    const begun = await sendWith(stage)
     await answered(begun, 200, { 'mcp-session-id': 's-1' })
     const session = { 'mcp-session-id': 's-1' }
     expect(
       [await keyFor(stage, session), await keyFor(stage), await keyFor(stage, session)].join(''),
     ).to.equal('aba')
-    const moved = await answered(await send(stage, session), 429)
+    const moved = await answered(await sendWith(stage, session), 429)
     expect(moved?.value).to.equal('c')
     if (moved !== undefined) await answered(moved, 200)
     expect(await keyFor(stage, session)).to.equal('c')
@@ -148,7 +149,7 @@ describe('brokers: a pool of keys', () => {
 
   it('logs which key is in cooldown and why, by its path in the policy', async () => {
     const stage = await rig.stage(pool)
-    await answered(await send(stage), 429, { 'retry-after': '5' })
+    await answered(await sendWith(stage), 429, { 'retry-after': '5' })
     expect(rig.log.lines).to.deep.equal([
       {
         level: 'warn',
@@ -160,14 +161,9 @@ describe('brokers: a pool of keys', () => {
 
   it('explains itself without reading a key', async () => {
     const stage = await rig.stage(pool)
-    const said: string[] = []
-    const brokered = await send(stage)
-    const outcome = await stage.explain?.(
-      brokered.call,
-      async () => brokered.outcome,
-      (line) => said.push(line),
-    )
-    expect(said).to.deep.equal(['puts one of 3 keys, round-robin, into the header "x-api-key"'])
+    const brokered = await sendWith(stage)
+    const { lines, outcome } = await explain(stage, brokered.call)
+    expect(lines).to.deep.equal(['puts one of 3 keys, round-robin, into the header "x-api-key"'])
     expect(outcome).to.equal(brokered.outcome)
     expect(held(brokered).value).to.equal('a')
   })

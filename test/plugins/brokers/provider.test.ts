@@ -1,11 +1,10 @@
 // End to end with a real OpenID Connect provider: it issues the caller's token, the gateway validates it, authenticates
 // to the provider and exchanges it, and the upstream validates the issued token.
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
-import { createLocalJWKSet, exportJWK, generateKeyPair, importJWK, type JWK, jwtVerify, SignJWT } from 'jose'
-import { errors, Provider } from 'oidc-provider'
-import type { GatewayOptions } from 'svc-sdk'
+import { createLocalJWKSet, importJWK, type JWK, jwtVerify, SignJWT } from 'jose'
+import { errors, type Provider } from 'oidc-provider'
+import type { GatewaySettings } from 'svc-sdk'
+import { CredentialsProvider, privateJwk } from '../../support/credentials-provider.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { callEcho, json, result } from '../../support/mcp-server.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
@@ -14,17 +13,12 @@ const gatewayAudience = 'https://gateway.example/mcp'
 const filesAudience = 'https://files.example/'
 const exchange = 'urn:ietf:params:oauth:grant-type:token-exchange'
 
-async function privateJwk(kid: string, alg: string): Promise<JWK> {
-  const { privateKey } = await generateKeyPair(alg, { extractable: true })
-  return { ...(await exportJWK(privateKey)), kid, use: 'sig', alg }
-}
-
 function publicHalf({ d: _d, p: _p, q: _q, dp: _dp, dq: _dq, qi: _qi, ...rest }: JWK): JWK {
   return rest
 }
 
 describe('brokers: token exchange on behalf of the caller, with an OpenID Connect provider', () => {
-  let server: Server
+  let provider: CredentialsProvider
   let issuer: string
   let issuerKey: JWK
   let gatewayKey: JWK
@@ -32,13 +26,35 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
   /** The validated tokens that the upstream received. */
   let seen: Record<string, unknown>[]
 
-  beforeEach(async () => {
+  before(async () => {
     issuerKey = await privateJwk('issuer', 'RS256')
     gatewayKey = await privateJwk('gateway', 'ES256')
-    server = createServer()
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    server.on('request', provider().callback())
+    provider = await CredentialsProvider.start({
+      resource: gatewayAudience,
+      clientId: 'ada',
+      otherClients: [
+        {
+          client_id: 'gw-basic',
+          client_secret: 'a: secret+of 100% the/gateway',
+          grant_types: [exchange],
+        },
+        {
+          client_id: 'gw-jwt',
+          grant_types: [exchange],
+          token_endpoint_auth_method: 'private_key_jwt',
+          token_endpoint_auth_signing_alg: 'ES256',
+          jwks: { keys: [publicHalf(gatewayKey)] },
+        },
+      ],
+      claims: { org: 'acme', email: 'ada@example.com' },
+    })
+    issuer = provider.issuer
+    registerExchange(provider.provide([issuerKey]))
+  })
+
+  after(() => provider[Symbol.asyncDispose]())
+
+  beforeEach(async () => {
     seen = []
     upstream = await startUpstream((call, response) => {
       const message = JSON.parse(call.body || '{}') as Record<string, unknown>
@@ -52,11 +68,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
     })
   })
 
-  afterEach(async () => {
-    await upstream[Symbol.asyncDispose]()
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-  })
+  afterEach(() => upstream[Symbol.asyncDispose]())
 
   async function validated(authorization = ''): Promise<Record<string, unknown>> {
     const keys = createLocalJWKSet({ keys: [publicHalf(issuerKey)] })
@@ -67,51 +79,9 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
     return payload
   }
 
-  function provider(): Provider {
-    const client = { redirect_uris: [], response_types: [] }
-    const made = new Provider(issuer, {
-      clients: [
-        {
-          ...client,
-          client_id: 'ada',
-          client_secret: 'a secret of the test',
-          grant_types: ['client_credentials'],
-        },
-        {
-          ...client,
-          client_id: 'gw-basic',
-          client_secret: 'a: secret+of 100% the/gateway',
-          grant_types: [exchange],
-        },
-        {
-          ...client,
-          client_id: 'gw-jwt',
-          grant_types: [exchange],
-          token_endpoint_auth_method: 'private_key_jwt',
-          token_endpoint_auth_signing_alg: 'ES256',
-          jwks: { keys: [publicHalf(gatewayKey)] },
-        },
-      ],
-      jwks: { keys: [issuerKey] },
-      scopes: ['tools'],
-      features: {
-        devInteractions: { enabled: false },
-        clientCredentials: { enabled: true },
-        resourceIndicators: {
-          enabled: true,
-          defaultResource: () => gatewayAudience,
-          getResourceServerInfo: (_context, audience) => ({
-            scope: 'tools',
-            audience,
-            accessTokenFormat: 'jwt',
-            jwt: { sign: { alg: 'RS256' } },
-          }),
-        },
-      },
-      extraTokenClaims: () => ({ org: 'acme', email: 'ada@example.com' }),
-    })
-    // The provider checks the client; what an exchange issues is defined by each provider (RFC 8693 §2.2).
-    made.registerGrantType(
+  // The provider checks the client; what an exchange issues is defined by each provider (RFC 8693 §2.2).
+  function registerExchange(provider: Provider): void {
+    provider.registerGrantType(
       exchange,
       async (context) => {
         const { params, client: actor } = context.oidc
@@ -141,17 +111,6 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
       },
       ['subject_token', 'subject_token_type', 'audience', 'scope'],
     )
-    return made
-  }
-
-  async function callerToken(audience = gatewayAudience): Promise<string> {
-    const pair = Buffer.from('ada:a+secret+of+the+test').toString('base64')
-    const response = await fetch(`${issuer}/token`, {
-      method: 'POST',
-      headers: { authorization: `Basic ${pair}` },
-      body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'tools', resource: audience }),
-    })
-    return ((await response.json()) as { access_token: string }).access_token
   }
 
   function gateway(more: object): Promise<TestGateway> {
@@ -163,7 +122,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
       inject: { header: 'authorization', format: 'bearer' as const },
       ...more,
     }
-    const options: GatewayOptions = {
+    const options: GatewaySettings = {
       targets: { files: upstream.url },
       authn: { oidc: { issuer, audience: gatewayAudience, jwks_uri: `${issuer}/jwks` } },
       brokers: { files: broker },
@@ -184,7 +143,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
     it(`serves the call as the caller, with client authentication by ${how}, over both protocols`, async () => {
       const audience = how === 'a secret' ? {} : { assertion_audience: issuer }
       await using serving = await gateway({ ...more, ...audience })
-      const headers = { authorization: `Bearer ${await callerToken()}` }
+      const headers = { authorization: `Bearer ${await provider.accessToken()}` }
       expect((await serving.invoke('/mcp/files/read@1', {}, headers)).status).to.equal(200)
       const answer = await fetch(`${serving.url}/mcp/files`, {
         method: 'POST',
@@ -214,7 +173,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
     const answer = await serving.invoke(
       '/mcp/files/read@1',
       {},
-      { authorization: `Bearer ${await callerToken()}` },
+      { authorization: `Bearer ${await provider.accessToken()}` },
     )
     expect(answer.status).to.equal(502)
     expect(await answer.json()).to.include({
@@ -228,7 +187,7 @@ describe('brokers: token exchange on behalf of the caller, with an OpenID Connec
 
   it('does not exchange a token that was not issued for the gateway', async () => {
     await using serving = await gateway({ client_id: 'gw-basic', client_secret_ref: 'env:SECRET' })
-    const token = await callerToken('https://elsewhere.example/')
+    const token = await provider.accessToken('https://elsewhere.example/')
     const answer = await serving.invoke('/mcp/files/read@1', {}, { authorization: `Bearer ${token}` })
     expect(answer.status).to.equal(401)
     expect(upstream.calls).to.deep.equal([])

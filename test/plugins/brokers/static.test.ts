@@ -1,18 +1,18 @@
-import { bind, credential, failed } from '@svc/core'
+import { credential } from '@svc/core'
 import { brokersPlugin, type CredentialSource, credentialSource } from '@svc/plugin-brokers'
 import { expect } from 'chai'
-import { makeCall } from '../../support/call.js'
 import { checkSection } from '../../support/check.js'
-import { answered, held, keyFor, Rig, send, why } from './rig.js'
+import { send } from '../../support/stage-rig.js'
+import { answered, BrokersRig, held, keyFor, sendWith, why } from './rig.js'
 
 describe('brokers: a static key', () => {
-  let rig: Rig
+  let rig: BrokersRig
 
   beforeEach(() => {
-    rig = new Rig()
+    rig = new BrokersRig()
   })
 
-  afterEach(() => rig.stop())
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('is put into the header, raw, as a bearer token, or into a template', async () => {
     rig.env['KEY'] = 'k$&1'
@@ -32,7 +32,7 @@ describe('brokers: a static key', () => {
     ] as const
     for (const [inject, wanted] of forms) {
       const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'], inject })
-      expect(held(await send(stage))).to.include(wanted)
+      expect(held(await sendWith(stage))).to.include(wanted)
     }
   })
 
@@ -49,7 +49,7 @@ describe('brokers: a static key', () => {
 
   it('fails the call when its file is missing, and is neither sent nor shown', async () => {
     const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
-    const brokered = await send(stage)
+    const brokered = await sendWith(stage)
     expect(brokered.outcome).to.include({ kind: 'failed', sent: 'no' })
     expect(brokered.credential).to.equal(undefined)
     expect(why(brokered)).to.deep.equal({
@@ -64,7 +64,7 @@ describe('brokers: a static key', () => {
     for (const key of ['a\r\nx-admin: 1', 'a\nb', 'a\0b', 'schlüssel']) {
       rig.env['KEY'] = key
       const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'] })
-      expect(why(await send(stage)).logged).to.equal(
+      expect(why(await sendWith(stage)).logged).to.equal(
         'the key contains characters that are not allowed in a header',
       )
     }
@@ -73,7 +73,7 @@ describe('brokers: a static key', () => {
   it('is read again after a 401, and the call repeated when it has changed', async () => {
     rig.write('key', 'old')
     const stage = await rig.stage({ type: 'static', key_refs: ['file://key'] })
-    const first = await send(stage)
+    const first = await sendWith(stage)
     expect(await answered(first, 401)).to.equal(undefined)
     rig.write('key', 'new')
     expect(await answered(first, 403)).to.equal(undefined)
@@ -84,15 +84,13 @@ describe('brokers: a static key', () => {
   it('is not for calls to other servers', async () => {
     rig.env['KEY'] = 'k'
     const stage = await rig.stage({ type: 'static', key_refs: ['env:KEY'] })
-    const call = makeCall({ server: 'bills' })
-    await stage.handle(call, async () => failed('INTERNAL', 'passed on'))
+    const { call } = await send(stage, { server: 'bills' })
     expect(call.get(credential)).to.equal(undefined)
   })
 
   describe('from a bound CredentialSource', () => {
     const broker = { type: 'static', key_refs: ['vault:kv/billing#key'] }
-    const use = (load: CredentialSource['load']) =>
-      bind(rig.context.container, credentialSource, { useValue: { load } })
+    const use = (load: CredentialSource['load']) => rig.bind(credentialSource, { load })
 
     it('is loaded by its reference, once for many calls', async () => {
       const asked: string[] = []
@@ -119,7 +117,7 @@ describe('brokers: a static key', () => {
         async () => 'k'.repeat(16_385),
       ]) {
         use(load)
-        expect(why(await send(await rig.stage(broker))).said).to.match(/^BROKER_UNAVAILABLE/)
+        expect(why(await sendWith(await rig.stage(broker))).said).to.match(/^BROKER_UNAVAILABLE/)
       }
     })
   })
@@ -133,7 +131,7 @@ describe('brokers: a static key', () => {
       const key_refs = ['file:///etc/shadow', 'vault:kv/billing', 'file://none', 'env:NONE']
       const section = { files: { type: 'vendor_key_pool', key_refs, inject } }
       const missing = `mistake brokers.files.key_refs.2: there is no key file ${rig.home}/none`
-      const elsewhere = `mistake brokers.files.key_refs.0: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home})`
+      const elsewhere = `mistake brokers.files.key_refs.0: the key file /etc/shadow is outside the directories for keys (${rig.home}, ${rig.home}/state)`
       expect(check(section)).to.deep.equal([
         elsewhere,
         'mistake brokers.files.key_refs.1: is neither env:NAME nor file://PATH, and no CredentialSource is bound',

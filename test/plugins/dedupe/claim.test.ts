@@ -1,7 +1,6 @@
-import { type DedupeClaim, type Identity, identity } from '@svc/core'
-import { dedupePlugin } from '@svc/plugin-dedupe'
+import type { DedupeClaim } from '@svc/core'
 import { expect } from 'chai'
-import { createStage, type FakeCall, fakeContext } from 'svc-sdk/testing'
+import type { CallOverrides } from '../../support/call.js'
 import { DedupeRig, keyed } from './rig.js'
 
 describe('an idempotency key', () => {
@@ -13,19 +12,10 @@ describe('an idempotency key', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  const caller = (over: Partial<Identity>): Identity => ({
-    tenant: 'acme',
-    authenticated: true,
-    roles: [],
-    ...over,
-  })
-
-  async function claimed(over: FakeCall = {}, who?: Identity, section: object = {}): Promise<DedupeClaim> {
+  async function claimed(over: CallOverrides = {}, section: object = {}): Promise<DedupeClaim> {
     const running = await rig.pipeline(section)
-    const call = keyed(over)
-    if (who !== undefined) call.set(identity, who)
     rig.store.asked.length = 0
-    await running.run(call)
+    await running.run(keyed(over))
     return rig.store.asked[0]![1]
   }
 
@@ -39,25 +29,25 @@ describe('an idempotency key', () => {
   it('is that of one tenant, principal, server, tool, idempotency key, round and namespace', async () => {
     const keys = [
       await claimed(),
-      await claimed({}, caller({})),
-      await claimed({}, caller({ user: 'ann@acme.example', userId: 'u-1' })),
-      await claimed({}, caller({ tenant: 'other', user: 'ann@acme.example', userId: 'u-1' })),
-      await claimed({}, caller({ user: 'ann@acme.example', userId: 'u-2' })),
-      await claimed({}, caller({ userId: 'u-1', clientId: 'c-1' })),
-      await claimed({}, caller({ userId: 'u-1', clientId: 'c-2' })),
+      await claimed({ caller: {} }),
+      await claimed({ caller: { user: 'ann@acme.example', userId: 'u-1' } }),
+      await claimed({ caller: { tenant: 'other', user: 'ann@acme.example', userId: 'u-1' } }),
+      await claimed({ caller: { user: 'ann@acme.example', userId: 'u-2' } }),
+      await claimed({ caller: { userId: 'u-1', clientId: 'c-1' } }),
+      await claimed({ caller: { userId: 'u-1', clientId: 'c-2' } }),
       await claimed({ server: 'more' }),
       await claimed({ tool: 'more' }),
       await claimed({ request: { idempotencyKey: 'more' } }),
       await claimed({ protocol: 'mcp', request: { round: '{}' } }),
-      await claimed({}, undefined, { namespace: 'more' }),
+      await claimed({}, { namespace: 'more' }),
     ].map(({ key }) => key)
     expect(new Set(keys).size).to.equal(keys.length)
   })
 
   it('stays the same when the address of a person changes, and for other arguments and versions', async () => {
-    const ann = await claimed({}, caller({ user: 'ann@acme.example', userId: 'u-1' }))
-    const renamed = await claimed({}, caller({ user: 'ann.b@acme.example', userId: 'u-1' }))
-    const other = await claimed({ args: { a: 1 }, version: '2.0.0' }, caller({ user: 'ann', userId: 'u-1' }))
+    const ann = await claimed({ caller: { user: 'ann@acme.example', userId: 'u-1' } })
+    const renamed = await claimed({ caller: { user: 'ann.b@acme.example', userId: 'u-1' } })
+    const other = await claimed({ caller: { user: 'ann', userId: 'u-1' }, args: { a: 1 }, version: '2.0.0' })
     expect([renamed.key, other.key]).to.deep.equal([ann.key, ann.key])
     expect(renamed.fingerprint).to.equal(ann.fingerprint)
     expect(other.fingerprint).to.not.equal(ann.fingerprint)
@@ -86,10 +76,8 @@ describe('an idempotency key', () => {
     [2_592_001, 2_592_000_000, 1],
   ] as const) {
     it(`is remembered for ${ttlMs / 1000} s where ttlSec is ${ttlSec}`, async () => {
-      expect((await claimed({}, undefined, { ttlSec })).ttlMs).to.equal(ttlMs)
-      const context = fakeContext('/')
-      createStage(dedupePlugin, { ttlSec }, context)
-      expect(context.warnings).to.have.lengthOf(warned)
+      expect((await claimed({}, { ttlSec })).ttlMs).to.equal(ttlMs)
+      expect(rig.context.warnings).to.have.lengthOf(warned)
     })
   }
 })

@@ -1,6 +1,5 @@
 // The dedupe stage in a pipeline of its own, on a store that records its operations.
 import {
-  bind,
   type Call,
   type Completed,
   type DedupeClaim,
@@ -10,8 +9,8 @@ import {
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { dedupePlugin, MemoryDedupeStore } from '@svc/plugin-dedupe'
-import { createStage, type FakeCall, fakeContext } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
+import { type CallOverrides, makeCall } from '../../support/call.js'
+import { StageRig, served } from '../../support/stage-rig.js'
 
 /** Records its operations, and can do what a test wants in place of one. */
 class SpyStore extends MemoryDedupeStore {
@@ -47,20 +46,23 @@ class SpyStore extends MemoryDedupeStore {
   }
 }
 
-export class DedupeRig implements AsyncDisposable {
+export class DedupeRig extends StageRig {
   readonly store = new SpyStore()
   /** How many calls reached the upstream. */
   sent = 0
   #started: Pipeline[] = []
+
+  constructor() {
+    super()
+    this.bind(tokens.DedupeStore, this.store)
+  }
 
   /** A pipeline of the stage alone, in front of an upstream that answers so. */
   async pipeline(
     section: object = {},
     answer: (call: Call) => Outcome | Promise<Outcome> = () => answered(),
   ): Promise<Pipeline> {
-    const context = fakeContext('/')
-    bind<DedupeStore>(context.container, tokens.DedupeStore, { useValue: this.store })
-    const stage = createStage(dedupePlugin, section, context)
+    const stage = this.create(dedupePlugin, section)
     const whole = new Pipeline([{ name: 'dedupe', stage }], async (call) => {
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
@@ -73,21 +75,20 @@ export class DedupeRig implements AsyncDisposable {
     return whole
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  override async [Symbol.asyncDispose](): Promise<void> {
     for (const pipeline of this.#started.splice(0)) await pipeline.stop()
+    await super[Symbol.asyncDispose]()
   }
 }
 
 export const answered = (text = 'ran', over: Partial<Completed> = {}): Outcome => ({
-  kind: 'completed',
-  sent: 'yes',
-  status: 200,
+  ...served,
   headers: { 'content-type': 'text/plain' },
   body: Buffer.from(text),
   ...over,
 })
 
-export const keyed = (over: FakeCall = {}): Call =>
+export const keyed = (over: CallOverrides = {}): Call =>
   makeCall({ ...over, request: { idempotencyKey: 'order-7', ...over.request } })
 
 export const textOf = (outcome: Outcome) =>

@@ -1,8 +1,9 @@
-import { type Call, dedupe, type Outcome, Refusal } from '@svc/core'
+import { dedupe, type Outcome, Refusal } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
 import { makeCall } from '../../support/call.js'
+import { explain } from '../../support/stage-rig.js'
 import { answered, DedupeRig, keyed, textOf } from './rig.js'
 
 describe('the dedupe stage', () => {
@@ -14,7 +15,7 @@ describe('the dedupe stage', () => {
 
   afterEach(() => rig[Symbol.asyncDispose]())
 
-  it('asks the store nothing for a call without a key, or that is no call of a tool', async () => {
+  it('does not use the store for a call without a key, nor for other requests than tool calls', async () => {
     const running = await rig.pipeline()
     await running.run(makeCall())
     await running.run(keyed({ request: { kind: 'prompt' } }))
@@ -33,7 +34,7 @@ describe('the dedupe stage', () => {
     expect(rig.store.names).to.deep.equal(['claim', 'markSent', 'complete'])
   })
 
-  it('does not send a call of which the store cannot be asked', async () => {
+  it('does not send a call when the store fails', async () => {
     rig.store.instead.claim = () => Promise.reject(new Error('it is down'))
     const outcome = await (await rig.pipeline()).run(keyed())
     expect(outcome).to.deep.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
@@ -56,7 +57,7 @@ describe('the dedupe stage', () => {
     expect(rig.sent).to.equal(0)
   })
 
-  it('forgets nothing it was told of a call whose record could not be written', async () => {
+  it('marks the outcome unknown when the record of a call could not be written', async () => {
     const running = await rig.pipeline()
     const call = keyed()
     call.onSettle(() => {
@@ -68,7 +69,7 @@ describe('the dedupe stage', () => {
     expect(rig.sent).to.equal(1)
   })
 
-  it('keeps the answer when a rule further out holds it back, as that will hold back the replay', async () => {
+  it('stores the answer when an outer stage withholds it, as that stage also withholds the replay', async () => {
     const inner = await rig.pipeline()
     const { stage } = inner.stages[0]!
     const outer = new Pipeline(
@@ -104,7 +105,7 @@ describe('the dedupe stage', () => {
 
     afterEach(() => timers.restore())
 
-    it('repeats an end that the store did not take, until it does', async () => {
+    it('repeats the outcome until the store accepts it', async () => {
       rig.store.instead.complete = () => Promise.reject(new Error('it is down'))
       const running = await rig.pipeline({ leaseSec: 3 })
       expect(textOf(await running.run(keyed()))).to.equal('ran')
@@ -128,7 +129,7 @@ describe('the dedupe stage', () => {
     })
   })
 
-  it('marks what became of the key on the call', async () => {
+  it('sets the result of the key on the call', async () => {
     const running = await rig.pipeline({ maxAnswerKb: 1 }, () => answered('x'.repeat(2000)))
     const calls = [keyed(), keyed(), keyed({ args: { other: true } }), makeCall()]
     for (const call of calls) await running.run(call)
@@ -142,25 +143,18 @@ describe('the dedupe stage', () => {
 
   it('explains itself without claiming anything', async () => {
     const running = await rig.pipeline({ ttlSec: 60, duplicatePolicy: 'reject' })
-    const said: string[] = []
     const { stage } = running.stages[0]!
-    const explain = (call: Call) =>
-      stage.explain?.(
-        call,
-        async () => answered(),
-        (line) => said.push(line),
-      )
-    await explain(keyed())
-    await explain(keyed({ request: { kind: 'resource' } }))
-    expect(said).to.deep.equal([
+    expect((await explain(stage, keyed())).lines).to.deep.equal([
       'a call with an idempotency key runs once; a duplicate within 60 s is refused',
       'keys are kept by the bound DedupeStore; an explanation claims none',
+    ])
+    expect((await explain(stage, keyed({ request: { kind: 'resource' } }))).lines).to.deep.equal([
       'only calls of tools are looked at',
     ])
     expect(rig.store.asked).to.deep.equal([])
   })
 
-  it('does not close a store that it was handed', async () => {
+  it('does not close a bound store', async () => {
     let closed = 0
     Object.assign(rig.store, { close: async () => closed++ })
     const running = await rig.pipeline()

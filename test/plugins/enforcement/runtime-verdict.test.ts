@@ -1,41 +1,30 @@
-import {
-  type Call,
-  type ExternalDecision,
-  externalDecision,
-  type Finding,
-  type Outcome,
-  verdict,
-} from '@svc/core'
+import { type ExternalDecision, externalDecision, type Finding, verdict } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { StageRig, send, served } from '../../support/stage-rig.js'
 import { idOf, startRig } from './escalation/rig.js'
 
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
 const notListed: Finding = { reason: 'tool_not_in_allowlist', stage: 'entitlements', level: 'tenant' }
 
 async function handle(section: object, judged: ExternalDecision, ...findings: Finding[]) {
-  const stage = createStage(enforcementPlugin, section, makeContext())
-  const call: Call = makeCall()
-  for (const finding of findings) call.addFinding(finding)
+  const call = makeCall({ findings })
   call.set(externalDecision, judged)
-  const outcome = await stage.handle(call, async () => served)
+  const { outcome } = await send(new StageRig().create(enforcementPlugin, section), call)
   const effects = call.findings.map(({ reason }) => `${reason}: ${call.need(verdict).effectOf(reason)}`)
   return { call, outcome, effects }
 }
 
-describe('enforcement of a call that a runtime has judged', () => {
+describe('enforcement after a decision of a runtime', () => {
   const considered = ['tool_not_in_allowlist']
 
-  it('lets pass what the runtime allows, though deny_on would deny it, and reports the finding', async () => {
+  it('passes a call that the runtime allows, though deny_on denies the finding, and reports it', async () => {
     const { outcome, effects } = await handle({}, { action: 'allow', considered }, notListed)
     expect(outcome).to.equal(served)
     expect(effects).to.deep.equal(['tool_not_in_allowlist: reported'])
   })
 
-  it('denies what the runtime denies, though nothing was found', async () => {
+  it('denies a call that the runtime denies, without findings', async () => {
     const { outcome, effects } = await handle(
       { deny_on: [] },
       { action: 'deny', reason: 'outside office hours', reasons: ['late'], considered: [] },
@@ -50,20 +39,20 @@ describe('enforcement of a call that a runtime has judged', () => {
     expect(effects).to.deep.equal(['runtime_denied: deny'])
   })
 
-  it('reports beside a denial what the runtime was considered of', async () => {
+  it('reports the findings that the runtime considered beside its denial', async () => {
     const { outcome, effects } = await handle({}, { action: 'deny', considered }, notListed)
     expect(outcome).to.have.nested.property('denial.reason', 'runtime_denied')
     expect(outcome).to.have.property('message').that.does.not.include('tool_not_in_allowlist')
     expect(effects).to.deep.equal(['tool_not_in_allowlist: reported', 'runtime_denied: deny'])
   })
 
-  it('denies with runtime_clarify what the runtime wants to know more of', async () => {
+  it('denies with runtime_clarify when the runtime asks for clarification', async () => {
     const { outcome } = await handle({}, { action: 'clarify', considered: [] })
     expect(outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })
     expect(outcome).to.have.nested.property('denial.reason', 'runtime_clarify')
   })
 
-  it('judges by deny_on what the runtime was not considered of', async () => {
+  it('applies deny_on to findings that the runtime did not consider', async () => {
     const later: Finding = { reason: 'payload_too_large', stage: 'security' }
     const denied = await handle({}, { action: 'allow', considered }, notListed, later)
     expect(denied.outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE' })
@@ -80,7 +69,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     })
   }
 
-  it('says of findings in observe mode what the policy says of them, whatever the runtime was considered', async () => {
+  it('gives findings in observe mode the effect that the policy gives them', async () => {
     const observed = { mode: 'observe', deny_on: ['fs_violation'] }
     const found: Finding = { reason: 'fs_violation', stage: 'security' }
     const judged: ExternalDecision = {
@@ -93,7 +82,7 @@ describe('enforcement of a call that a runtime has judged', () => {
   })
 
   for (const mode of ['observe', 'enforce'] as const) {
-    it(`reports in ${mode} mode what the judge only notes`, async () => {
+    it(`reports a note of the runtime in ${mode} mode`, async () => {
       const note: Finding = { reason: 'output_redacted', stage: 'runtime' }
       const judged: ExternalDecision = { action: 'allow', considered: [], notes: ['output_redacted'] }
       const { outcome, effects } = await handle({ mode }, judged, note)
@@ -102,8 +91,8 @@ describe('enforcement of a call that a runtime has judged', () => {
     })
   }
 
-  describe('where people decide', () => {
-    it('would deny in observe mode what escalate_on names, though the runtime was considered of it', async () => {
+  describe('with escalations', () => {
+    it('would deny a finding in escalate_on in observe mode, though the runtime considered it', async () => {
       await using rig = await startRig({ section: { mode: 'observe' } })
       const call = rig.make()
       call.set(externalDecision, { action: 'allow', considered: ['egress_violation'] })
@@ -113,7 +102,7 @@ describe('enforcement of a call that a runtime has judged', () => {
 
     const escalate: ExternalDecision = { action: 'escalate', reason: 'unusual amount', considered }
 
-    it('puts to them what the runtime escalates, beside what it was considered of', async () => {
+    it('escalates when the runtime escalates, and reports the findings that it considered', async () => {
       await using rig = await startRig({ section: { escalate_on: [] } })
       const call = rig.make({ findings: [notListed] })
       call.set(externalDecision, escalate)
@@ -127,7 +116,7 @@ describe('enforcement of a call that a runtime has judged', () => {
       expect(call.need(verdict).effectOf('tool_not_in_allowlist')).to.equal('reported')
     })
 
-    it('denies what the runtime was not considered of, whatever it escalates', async () => {
+    it('denies a finding that the runtime did not consider, though it escalates', async () => {
       await using rig = await startRig()
       const call = rig.make({ findings: [{ reason: 'fs_violation', stage: 'security' }] })
       call.set(externalDecision, escalate)
@@ -135,7 +124,7 @@ describe('enforcement of a call that a runtime has judged', () => {
       expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     })
 
-    it('puts to them what escalate_on names, though the runtime allows it', async () => {
+    it('escalates a finding in escalate_on, though the runtime allows the call', async () => {
       await using rig = await startRig()
       const call = rig.make()
       call.set(externalDecision, { action: 'allow', considered: ['egress_violation'] })
@@ -143,7 +132,7 @@ describe('enforcement of a call that a runtime has judged', () => {
       expect(outcome).to.include({ code: 'ESCALATION_PENDING' })
     })
 
-    it('denies what the runtime denies, though escalate_on names what was found', async () => {
+    it('denies a call that the runtime denies, though the finding is in escalate_on', async () => {
       await using rig = await startRig()
       const call = rig.make()
       call.set(externalDecision, { action: 'deny', considered: ['egress_violation'] })
@@ -152,7 +141,7 @@ describe('enforcement of a call that a runtime has judged', () => {
     })
   })
 
-  it('denies what the runtime escalates where nothing escalates', async () => {
+  it('denies a call that the runtime escalates where the policy escalates nothing', async () => {
     const { outcome, effects } = await handle({}, { action: 'escalate', considered: [] })
     expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     expect(effects).to.deep.equal(['runtime_escalated: deny'])

@@ -1,25 +1,20 @@
-import { bind, type Call, denied, type Finding, type Outcome, services, tokens, verdict } from '@svc/core'
+import { type Call, denied, type Finding, type Outcome, services, verdict } from '@svc/core'
 import { enforcementPlugin, MemoryEscalationStore } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
-import { createStage, FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { explain as explainStage, StageRig, send, served } from '../../support/stage-rig.js'
 import { risky, rule, startRig } from './escalation/rig.js'
 
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
-
 function callWith(...findings: Finding[]): Call {
-  const call = makeCall()
-  for (const finding of findings) call.addFinding(finding)
-  return call
+  return makeCall({ findings })
 }
 
 function stageOf(section: object) {
-  return createStage(enforcementPlugin, section, makeContext())
+  return new StageRig().create(enforcementPlugin, section)
 }
 
 async function handle(section: object, call: Call): Promise<Outcome> {
-  return stageOf(section).handle(call, async () => served)
+  return (await send(stageOf(section), call)).outcome
 }
 
 const notListed: Finding = {
@@ -44,7 +39,7 @@ describe('enforcement', () => {
     )
   })
 
-  it('says why, whose rule it was, and that nothing was sent', async () => {
+  it('names the reason and the level of the rule, and says that nothing was sent', async () => {
     expect(await handle({ deny_on: ['tool_not_in_allowlist'] }, callWith(notListed))).to.deep.equal({
       kind: 'denied',
       sent: 'no',
@@ -85,7 +80,7 @@ describe('enforcement', () => {
     expect(outcome).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED' })
   })
 
-  it('leaves its rule for what is found after the send', async () => {
+  it('provides its verdict for findings after the send', async () => {
     const call = callWith()
     let seen: string | undefined
     await stageOf({ deny_on: ['payload_too_large'] }).handle(call, async () => {
@@ -108,17 +103,9 @@ describe('enforcement', () => {
   })
 
   describe('explain', () => {
-    async function explain(section: object, call: Call) {
-      const lines: string[] = []
-      const outcome = await stageOf(section).explain?.(
-        call,
-        async () => served,
-        (line) => lines.push(line),
-      )
-      return { lines, outcome }
-    }
+    const explain = (section: object, call: Call) => explainStage(stageOf(section), call)
 
-    it('names the rule and what it makes of each finding', async () => {
+    it('names the rule and its effect on each finding', async () => {
       const { lines, outcome } = await explain(
         { deny_on: ['payload_too_large'] },
         callWith(notListed, tooLarge),
@@ -140,27 +127,21 @@ describe('enforcement', () => {
       expect(outcome).to.equal(served)
     })
 
-    it('speaks of every finding where deny_on is absent', async () => {
+    it('says that every finding denies where deny_on is absent', async () => {
       const { lines } = await explain({}, callWith())
       expect(lines[0]).to.equal('mode enforce: every finding denies (deny_on is absent)')
     })
 
-    describe('of what people decide', () => {
+    describe('of escalations', () => {
       const explained = async (rule: object = {}, findings = [risky]) => {
         await using rig = await startRig({ rule })
-        const lines: string[] = []
-        const call = rig.make({ findings })
-        const outcome = await rig.stage.explain?.(
-          call,
-          async () => served,
-          (line) => lines.push(line),
-        )
+        const explanation = await explainStage(rig.stage, rig.make({ findings }))
         expect(await rig.service.list({ limit: 1 })).to.deep.equal([])
         expect(rig.events).to.deep.equal([])
-        return { lines, outcome }
+        return explanation
       }
 
-      it('says who would decide how, and opens nothing', async () => {
+      it('says who would decide and how, without opening an escalation', async () => {
         const rule = { minApprovals: 2, requiredRoles: ['legal'], vetoRoles: ['ops'] }
         const { lines, outcome } = await explained(rule)
         const words =
@@ -177,13 +158,13 @@ describe('enforcement', () => {
         })
       })
 
-      it('says that nobody would be asked', async () => {
+      it('says that auto_allow asks no reviewer', async () => {
         const { lines, outcome } = await explained({ strategy: 'auto_allow' })
         expect(lines.at(-1)).to.equal('would escalate: auto_allow, approved at once and recorded')
         expect(outcome).to.equal(served)
       })
 
-      it('says which set decides, and what the time does', async () => {
+      it('names the approval set and the timeout action', async () => {
         const rule = { strategy: 'single_approver', approvalSetId: 'sec', timeoutAction: 'auto_approve' }
         const { lines } = await explained(rule)
         expect(lines.at(-1)).to.equal(
@@ -191,7 +172,7 @@ describe('enforcement', () => {
         )
       })
 
-      it('lets another finding deny, and none pass', async () => {
+      it('is denied by another finding, and passes without findings', async () => {
         expect((await explained({}, [risky, tooLarge])).outcome).to.include({ code: 'PAYLOAD_TOO_LARGE' })
         expect((await explained({}, [])).outcome).to.equal(served)
       })
@@ -199,16 +180,14 @@ describe('enforcement', () => {
   })
 
   it('opens nothing and offers no service where nothing escalates', async () => {
-    const context = makeContext({ stateDir: '/nowhere/at/all' })
-    const stage = createStage(enforcementPlugin, { escalate_on: ['egress_violation'] }, context)
-    await stage.start?.(new AbortController().signal)
+    await using rig = new StageRig({ stateDir: '/nowhere/at/all' })
+    const stage = await rig.start(enforcementPlugin, { escalate_on: ['egress_violation'] })
     expect(stage.ready?.()).to.equal(undefined)
     expect(stage.offer?.(services.escalations)).to.equal(undefined)
-    expect(context.resources.size).to.equal(0)
-    await stage.stop?.()
+    expect(rig.context.resources.size).to.equal(0)
   })
 
-  it('is not ready, and lets nothing that escalates through, while its store cannot be asked', async () => {
+  it('is not ready and refuses calls that escalate while its store fails', async () => {
     const down = new Error('down')
     const store = Object.assign(new MemoryEscalationStore(), { latest: () => Promise.reject(down) })
     await using rig = await startRig({ store })
@@ -221,31 +200,25 @@ describe('enforcement', () => {
     expect(rig.stage.ready?.()).to.equal('the escalation store is not open')
   })
 
-  it('does not start where its Redis cannot be reached, and holds nothing of it', async () => {
+  it('does not start when its Redis cannot be reached, and releases its resources', async () => {
     const record: unknown = async () => undefined
-    const context = makeContext({
-      facts: { escalation: rule },
-      service: <T>() => record as T,
-    })
-    bind(context.container, tokens.Clock, { useValue: new FakeClock() })
+    await using rig = new StageRig({ facts: { escalation: rule }, service: <T>() => record as T })
     const escalations = {
       adapter: 'redis',
       redisUrl: 'redis://:secret-word@127.0.0.1:1',
       redis: { connectTimeoutMs: 200 },
     }
-    const stage = createStage(enforcementPlugin, { escalations }, context)
-    const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
+    const [start] = await Promise.allSettled([rig.start(enforcementPlugin, { escalations })])
     expect(start)
       .to.have.nested.property('reason.message')
       .that.matches(/^Redis cannot be reached/)
       .and.does.not.include('secret-word')
-    expect(context.resources.size).to.equal(0)
+    expect(rig.context.resources.size).to.equal(0)
   })
 
-  it('does not start where nobody records what people decide', async () => {
-    const context = makeContext({ facts: { escalation: rule } })
-    const stage = createStage(enforcementPlugin, {}, context)
-    const [start] = await Promise.allSettled([stage.start?.(new AbortController().signal)])
+  it('does not start when no stage records escalations', async () => {
+    await using rig = new StageRig({ facts: { escalation: rule } })
+    const [start] = await Promise.allSettled([rig.start(enforcementPlugin)])
     expect(start).to.have.nested.property(
       'reason.message',
       'escalations must be recorded, and no stage records them',

@@ -2,14 +2,10 @@ import { reasons, verdict } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { createStage } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { StageRig, send } from '../../support/stage-rig.js'
 
 async function effectOf(section: object, reason: string): Promise<string> {
-  const call = makeCall()
-  const stage = createStage(enforcementPlugin, section, makeContext())
-  await stage.handle(call, async () => ({ kind: 'failed', sent: 'no', code: 'INTERNAL', message: '' }))
+  const { call } = await send(new StageRig().create(enforcementPlugin, section))
   return call.need(verdict).effectOf(reason)
 }
 

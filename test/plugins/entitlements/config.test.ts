@@ -2,7 +2,7 @@ import { loadPolicy } from '@svc/core/policy'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { acme } from './stage.js'
+import { acme } from './rig.js'
 
 /** The loader's messages, without the name of the section. */
 function issues(section: unknown): string[] {

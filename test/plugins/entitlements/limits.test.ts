@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { acme, type Caller, run } from './stage.js'
+import { acme, type Caller, run } from './rig.js'
 
 const KEY = 'mcp://files/echo'
 

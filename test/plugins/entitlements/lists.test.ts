@@ -1,7 +1,8 @@
 import type { RequestKind } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { acme, type Caller, callOf, createEntitlements, reasonFor, run, served } from './stage.js'
+import { explain as explainStage, send, served } from '../../support/stage-rig.js'
+import { acme, type Caller, callBy, createEntitlements, reasonFor, run } from './rig.js'
 
 const NOT_LISTED = 'tool_not_in_allowlist'
 const DENIED = 'tool_in_denylist'
@@ -201,8 +202,7 @@ describe('entitlements: lists', () => {
   })
 
   it("are those of the gateway's tenant for calls without an identity", async () => {
-    const call = makeCall()
-    await createEntitlements(acme({ allowlist: ['echo'] })).handle(call, async () => served)
+    const { call } = await send(createEntitlements(acme({ allowlist: ['echo'] })))
     expect(call.findings).to.deep.equal([])
   })
 
@@ -215,13 +215,7 @@ describe('entitlements: lists', () => {
 
   describe('explain', () => {
     async function explain(section: object, caller: Caller = {}, what = {}): Promise<string[]> {
-      const lines: string[] = []
-      await createEntitlements(section).explain?.(
-        callOf(caller, what),
-        async () => served,
-        (line) => lines.push(line),
-      )
-      return lines
+      return (await explainStage(createEntitlements(section), callBy(caller, what))).lines
     }
 
     it('prints the grants, the allowing pattern and the limits', async () => {

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { acme, reasonFor } from './stage.js'
+import { propertyRuns } from '../../support/property-runs.js'
+import { acme, reasonFor } from './rig.js'
 
 interface Lists {
   allowlist?: string[]
@@ -80,7 +81,7 @@ describe('entitlements: decisions', () => {
           expect(await reasonFor(section, caller, { server, tool, version })).to.equal(expected)
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: propertyRuns(300) },
     )
   })
 })

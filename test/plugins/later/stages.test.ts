@@ -1,8 +1,7 @@
 import type { Plugin } from '@svc/core'
 import { ap2Plugin } from '@svc/plugin-ap2'
 import { expect } from 'chai'
-import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { explain, refusal, StageRig, send } from '../../support/stage-rig.js'
 
 /** Each with a section the contract allows, and with one it does not. */
 const later: readonly (readonly [Plugin, string, object, object])[] = [
@@ -23,22 +22,15 @@ for (const [plugin, code, section, wrong] of later) {
     })
 
     it(`answers every call with ${code}, and passes none on`, async () => {
-      const stage = plugin.create(plugin.schema.parse(section), makeContext())
-      const said: string[] = []
-      let passed = 0
-      const next = () => {
-        passed++
-        return Promise.reject(new Error('passed on'))
-      }
-      const handled = await stage.handle(makeCall(), next)
-      const explained = await stage.explain?.(makeCall(), next, (line) => said.push(line))
+      const stage = new StageRig().create(plugin, section)
+      const handled = refusal(await send(stage))
+      const explained = await explain(stage)
       expect(handled).to.include({ kind: 'failed', code, sent: 'no' })
       expect(handled)
         .to.have.property('message')
         .that.matches(/(is|are) not available yet\.$/)
-      expect(explained).to.deep.equal(handled)
-      expect(said).to.deep.equal(['not available yet: every call is refused'])
-      expect(passed).to.equal(0)
+      expect(explained.outcome).to.deep.equal(handled)
+      expect(explained.lines).to.deep.equal(['not available yet: every call is refused'])
     })
   })
 }

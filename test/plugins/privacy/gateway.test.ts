@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import type { QuotaAdapter } from '@svc/core'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { recordingTo, startTestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
@@ -34,7 +34,7 @@ describe('privacy: in a gateway', () => {
     rmSync(home, { recursive: true, force: true })
   })
 
-  const options = (more: Partial<GatewayOptions> = {}): GatewayOptions => ({
+  const options = (more: Partial<GatewaySettings> = {}): GatewaySettings => ({
     targets: { files: upstream.url },
     sec0Dir: home,
     privacy: { redact_identities: true },

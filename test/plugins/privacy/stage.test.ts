@@ -1,20 +1,9 @@
 import { createHmac } from 'node:crypto'
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Call,
   identity,
-  type Outcome,
   type Redactor,
   redactedFault,
   redactedValue,
@@ -24,33 +13,27 @@ import {
 import { privacyPlugin } from '@svc/plugin-privacy'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { createStage } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
 import { cpuTimeOf } from '../../support/cpu-time.js'
-
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+import { StageRig, send, served } from '../../support/stage-rig.js'
 
 describe('privacy', () => {
-  let home: string
+  let rig: StageRig
   let state: string
 
   beforeEach(() => {
-    home = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')))
-    state = join(home, 'state')
+    rig = new StageRig()
+    state = rig.context.stateDir
   })
 
-  afterEach(() => rmSync(home, { recursive: true, force: true }))
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   async function redactorFor(
     section: object = {},
     env: Record<string, string> = {},
   ): Promise<[Redactor, Call]> {
-    const context = makeContext({ baseDir: home, stateDir: state, env })
-    const stage = createStage(privacyPlugin, { redact_identities: true, ...section }, context)
-    await stage.start?.(new AbortController().signal)
-    const call = makeCall()
-    expect(await stage.handle(call, async () => served)).to.equal(served)
+    const stage = await rig.start(privacyPlugin, { redact_identities: true, ...section }, { env })
+    const { call, outcome } = await send(stage)
+    expect(outcome).to.equal(served)
     await stage.stop?.()
     return [call.need(redactor), call]
   }
@@ -83,7 +66,7 @@ describe('privacy', () => {
       const [one] = await redactorFor({ key_ref: 'env:KEY' }, { KEY: key })
       const wanted = createHmac('sha256', key).update('ada').digest('hex')
       expect(one.pseudonym('ada')).to.equal(`hmac-sha256:${wanted}`)
-      writeFileSync(join(home, 'shared'), `${key}\n`)
+      writeFileSync(join(rig.home, 'shared'), `${key}\n`)
       const [other] = await redactorFor({ key_ref: 'file://shared' })
       expect(other.pseudonym('ada')).to.equal(one.pseudonym('ada'))
       expect(() => statSync(state)).to.throw(/ENOENT/)
@@ -210,14 +193,13 @@ describe('privacy', () => {
   })
 
   it('offers the same pseudonyms outside calls', async () => {
-    const context = makeContext({ baseDir: home, stateDir: state })
-    const stageOf = (section: object) => createStage(privacyPlugin, section, context)
-    expect(stageOf({ redact_identities: false }).offer?.(services.redactor)).to.equal(undefined)
-    const stage = stageOf({ redact_identities: true })
+    expect(rig.create(privacyPlugin, { redact_identities: false }).offer?.(services.redactor)).to.equal(
+      undefined,
+    )
+    const stage = rig.create(privacyPlugin, { redact_identities: true })
     expect(() => stage.offer?.(services.redactor)).to.throw('the privacy stage has not started')
     await stage.start?.(new AbortController().signal)
-    const call = makeCall()
-    await stage.handle(call, async () => served)
+    const { call } = await send(stage)
     const offered = stage.offer?.(services.redactor)
     expect(offered?.pseudonym('ann')).to.equal(call.need(redactor).pseudonym('ann'))
     expect(offered?.text('of ann@acme.example')).to.match(/^of hmac-sha256:/)
@@ -225,10 +207,7 @@ describe('privacy', () => {
   })
 
   it('does nothing where it is disabled', async () => {
-    const stage = createStage(privacyPlugin, {}, makeContext({ stateDir: state }))
-    await stage.start?.(new AbortController().signal)
-    const call = makeCall()
-    await stage.handle(call, async () => served)
+    const { call } = await send(await rig.start(privacyPlugin))
     expect(call.get(redactor)).to.equal(undefined)
     expect(() => statSync(state)).to.throw(/ENOENT/)
   })

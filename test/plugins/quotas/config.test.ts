@@ -1,13 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bind, resolveOptional, tokens } from '@svc/core'
+import { resolveOptional, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotaAdapters, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { checkSection } from '../../support/check.js'
-import { makeContext } from '../../support/context.js'
+import { StageRig } from '../../support/stage-rig.js'
 import { countOne } from './rig.js'
 
 function mistakes(section: object): string[] {
@@ -21,7 +19,7 @@ describe('quotas: configuration', () => {
     expect(checkSection(quotasPlugin, {})[0]).to.match(/adapter: is missing; accepted is memory, lmdb, redis/)
   })
 
-  it('takes memory, a name, and in code an adapter', () => {
+  it('accepts memory, the name of a registered adapter, and an adapter object from code', () => {
     const adapter = new MemoryQuotaAdapter()
     expect(quotasPlugin.schema.parse({ adapter: 'memory' })).to.deep.equal({
       adapter: 'memory',
@@ -39,7 +37,7 @@ describe('quotas: configuration', () => {
   }
 
   for (const redisUrl of ['redis://h', 'rediss://u:p%40@h:6380/3', 'redis://[::1]:7000/']) {
-    it(`takes ${redisUrl} for redis`, () => {
+    it(`accepts ${redisUrl} for redis`, () => {
       expect(mistakes({ adapter: 'redis', redisUrl })).to.deep.equal([])
     })
   }
@@ -59,7 +57,7 @@ describe('quotas: configuration', () => {
     })
   }
 
-  it('wants the URL of redis where, and only where, redis is wanted', () => {
+  it('requires redisUrl for the adapter redis, and only for it', () => {
     expect(mistakes({ adapter: 'redis' })).to.deep.equal(['redisUrl: is required by the adapter redis'])
     expect(mistakes({ adapter: 'lmdb', redisUrl: 'redis://h', redis: {} })).to.deep.equal([
       'redisUrl: is for the adapter redis only',
@@ -67,7 +65,7 @@ describe('quotas: configuration', () => {
     ])
   })
 
-  it('takes a cluster or a sentinel, and further nodes of them', () => {
+  it('accepts a cluster or a sentinel, with further nodes', () => {
     const at = { adapter: 'redis', redisUrl: 'redis://h' }
     expect(mistakes({ ...at, redis: { cluster: true, nodes: ['a:7000', '[::1]:7001'] } })).to.deep.equal([])
     expect(mistakes({ ...at, redis: { sentinel: 'main', nodes: ['b:26379'] } })).to.deep.equal([])
@@ -84,7 +82,7 @@ describe('quotas: configuration', () => {
     ])
   })
 
-  it('takes a directory for lmdb alone', () => {
+  it('accepts a directory for lmdb only', () => {
     expect(mistakes({ adapter: 'lmdb', dir: 'counts' })).to.deep.equal([])
     expect(mistakes({ adapter: 'memory', dir: 'counts' })).to.deep.equal([
       'dir: is for the adapter lmdb only',
@@ -92,12 +90,12 @@ describe('quotas: configuration', () => {
   })
 
   for (const timeoutMs of [0, -1, 1.5, 60_001, '1000']) {
-    it(`refuses ${JSON.stringify(timeoutMs)} as a time to wait for the store`, () => {
+    it(`refuses ${JSON.stringify(timeoutMs)} as timeoutMs`, () => {
       expect(mistakes({ adapter: 'memory', timeoutMs })).to.have.lengthOf(1)
     })
   }
 
-  it('refuses a failure mode that there will never be, and unknown keys', () => {
+  it('refuses an unknown failure mode, and unknown keys', () => {
     expect(mistakes({ adapter: 'memory', failure_mode: 'maybe' })).to.have.lengthOf(1)
     expect(mistakes({ adapter: 'memory', redis_uri: '' })).to.have.lengthOf(1)
   })
@@ -117,44 +115,48 @@ describe('quotas: choice of the adapter', () => {
     }
   }
 
-  async function use(section: object, context = makeContext()) {
-    const stage = createStage(quotasPlugin, section, context)
-    await stage.start?.(new AbortController().signal)
+  let rig: StageRig
+
+  beforeEach(() => {
+    rig = new StageRig()
+  })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
+
+  async function use(section: object) {
+    const stage = await rig.start(quotasPlugin, section)
     await countOne(stage)
     await stage.stop?.()
   }
 
-  it('takes an adapter that is given in the section', async () => {
+  it('uses an adapter in the section', async () => {
     const adapter = new Named()
     await use({ adapter })
     expect(adapter.asked).to.equal(1)
   })
 
-  it('takes what is bound, and leaves it open', async () => {
+  it('uses a bound adapter, and does not close it', async () => {
     const bound = new Named()
-    const context = makeContext()
-    bind(context.container, tokens.QuotaAdapter, { useValue: bound })
-    await use({}, context)
+    rig.bind(tokens.QuotaAdapter, bound)
+    await use({})
     expect(bound).to.include({ asked: 1, closed: 0 })
   })
 
-  it('takes what is registered under the name, and closes what it made', async () => {
+  it('creates the adapter that is registered under the name, and closes it', async () => {
     const made = new Named()
-    const context = makeContext()
-    bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => made]]) })
-    await use({ adapter: 'ours' }, context)
+    rig.bind(quotaAdapters, new Map([['ours', () => made]]))
+    await use({ adapter: 'ours' })
     expect(made).to.include({ asked: 1, closed: 1 })
   })
 
-  it('fails at load for a name that nobody registered, naming those it knows', () => {
-    const context = makeContext()
-    bind(context.container, quotaAdapters, { useValue: new Map([['ours', () => new Named()]]) })
+  it('fails at load for an unregistered name, and lists the registered ones', () => {
+    rig.bind(quotaAdapters, new Map([['ours', () => new Named()]]))
     const check = (adapter: string) =>
       checkSection(
         quotasPlugin,
         { adapter },
         {},
-        { bindingOf: (token) => resolveOptional(context.container, token) },
+        { bindingOf: (token) => resolveOptional(rig.context.container, token) },
       )
     expect(check('ours')).to.deep.equal([])
     expect(check('theirs')).to.deep.equal([
@@ -163,30 +165,24 @@ describe('quotas: choice of the adapter', () => {
     expect(check('rediss')[0]).to.include('did you mean "redis"?')
   })
 
-  it('opens nothing before the start, and lets go once on stop', async () => {
-    const context = makeContext()
-    const stage = createStage(quotasPlugin, { adapter: 'memory' }, context)
+  it('opens nothing before the start, and releases its resource once on stop', async () => {
+    const { resources } = rig.context
+    const stage = rig.create(quotasPlugin, { adapter: 'memory' })
     await stage.stop?.()
-    expect(context.resources.size).to.equal(0)
+    expect(resources.size).to.equal(0)
     await stage.start?.(new AbortController().signal)
-    expect(context.resources.size).to.equal(1)
+    expect(resources.size).to.equal(1)
     await stage.stop?.()
     await stage.stop?.()
-    expect(context.resources.size).to.equal(0)
+    expect(resources.size).to.equal(0)
   })
 
-  it('keeps lmdb in the directory that the policy names, from the policy on, else below the state', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
-    try {
-      const context = makeContext({ baseDir: home, stateDir: join(home, 'state') })
-      await use({ adapter: 'lmdb' }, context)
-      await use({ adapter: 'lmdb', dir: 'counts' }, context)
-      expect(existsSync(join(home, 'state', 'quotas', 'data.mdb'))).to.equal(true)
-      expect(existsSync(join(home, 'counts', 'data.mdb'))).to.equal(true)
-      expect(context.resources.size).to.equal(0)
-    } finally {
-      rmSync(home, { recursive: true })
-    }
+  it('stores lmdb below the state directory, or in a directory relative to the policy', async () => {
+    await use({ adapter: 'lmdb' })
+    await use({ adapter: 'lmdb', dir: 'counts' })
+    expect(existsSync(join(rig.home, 'state', 'quotas', 'data.mdb'))).to.equal(true)
+    expect(existsSync(join(rig.home, 'counts', 'data.mdb'))).to.equal(true)
+    expect(rig.context.resources.size).to.equal(0)
   })
 
   it('loads no store that the policy does not use', () => {
@@ -205,29 +201,18 @@ describe('quotas: choice of the adapter', () => {
   })
 
   it('does not start with a directory that cannot be opened', async () => {
-    const home = mkdtempSync(join(tmpdir(), 'svc-quotas-'))
-    try {
-      writeFileSync(join(home, 'quotas'), '')
-      const context = makeContext({ stateDir: home })
-      const [start] = await Promise.allSettled([use({ adapter: 'lmdb' }, context)])
-      expect(start).to.have.nested.property('reason.message').that.includes('cannot be opened')
-      expect(context.resources.size).to.equal(0)
-    } finally {
-      rmSync(home, { recursive: true })
-    }
+    mkdirSync(rig.context.stateDir)
+    writeFileSync(join(rig.context.stateDir, 'quotas'), '')
+    const [start] = await Promise.allSettled([use({ adapter: 'lmdb' })])
+    expect(start).to.have.nested.property('reason.message').that.includes('cannot be opened')
+    expect(rig.context.resources.size).to.equal(0)
   })
 
   it('keeps the counts of the memory adapter across a reload', async () => {
-    const context = makeContext()
-    const section = quotasPlugin.schema.parse({ adapter: 'memory' })
-    const { signal } = new AbortController()
-    const old = createStage(quotasPlugin, section, context)
-    await old.start?.(signal)
+    const old = await rig.start(quotasPlugin, { adapter: 'memory' })
     expect(await countOne(old, { callsPerDay: 1 })).to.have.property('kind', 'completed')
-    const next = createStage(quotasPlugin, section, context)
-    await next.start?.(signal)
+    const next = await rig.start(quotasPlugin, { adapter: 'memory' })
     await old.stop?.()
     expect(await countOne(next, { callsPerDay: 1 })).to.have.property('code', 'QUOTA_EXCEEDED')
-    await next.stop?.()
   })
 })

@@ -1,25 +1,9 @@
-import {
-  bind,
-  failed,
-  type Limit,
-  limits,
-  type Outcome,
-  type QuotaAdapter,
-  type Stage,
-  tokens,
-} from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
+import { failed, type Limit, type Outcome, type QuotaAdapter, type Stage, tokens } from '@svc/core'
 import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import sinon, { type SinonFakeTimers } from 'sinon'
-import { createStage } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
-import { keepingLogger } from '../../support/logger.js'
-import { countOne } from './rig.js'
-
-const NOON = Date.UTC(2026, 5, 15, 12)
-const KEY = 'mcp://files/echo'
+import { StageRig, sendWithHolds } from '../../support/stage-rig.js'
+import { countOne, KEY, limited, NOON } from './rig.js'
 
 /** A memory adapter that can be told to fail, or to keep its answers to itself. */
 class Faulty implements QuotaAdapter {
@@ -53,30 +37,22 @@ class Faulty implements QuotaAdapter {
 describe('quotas: while the store is down', () => {
   let timers: SinonFakeTimers
   let store: Faulty
-  const log = keepingLogger()
-  const counted = new Map<string, number>()
+  let rig: StageRig
 
   beforeEach(() => {
     timers = sinon.useFakeTimers({ now: NOON, toFake: ['setTimeout', 'clearTimeout', 'Date'] })
     store = new Faulty()
-    log.lines.length = 0
-    counted.clear()
+    rig = new StageRig()
+    rig.bind(tokens.Clock, { now: () => Date.now(), monotonic: () => Date.now() - NOON })
   })
 
-  afterEach(() => timers.restore())
+  afterEach(async () => {
+    await rig[Symbol.asyncDispose]()
+    timers.restore()
+  })
 
-  async function started(failure_mode: string, context = makeContext()): Promise<Stage> {
-    const clock = { now: () => Date.now(), monotonic: () => Date.now() - NOON }
-    bind(context.container, tokens.Clock, { useValue: clock })
-    bind(context.container, tokens.Logger, { useValue: log })
-    bind(context.container, tokens.Meter, {
-      useValue: { count: (name: string, by = 1) => counted.set(name, (counted.get(name) ?? 0) + by) },
-    })
-    const section = quotasPlugin.schema.parse({ adapter: store, failure_mode, timeoutMs: 200 })
-    const stage = createStage(quotasPlugin, section, context)
-    await stage.start?.(new AbortController().signal)
-    return stage
-  }
+  const started = (failure_mode: string): Promise<Stage> =>
+    rig.start(quotasPlugin, { adapter: store, failure_mode, timeoutMs: 200 })
 
   /** A call, and the time that its store has to answer. */
   async function countSilently(stage: Stage, limit?: Partial<Limit>): Promise<Outcome> {
@@ -92,7 +68,7 @@ describe('quotas: while the store is down', () => {
   }
 
   describe('closed', () => {
-    it('refuses limited calls, lets unlimited ones through, and serves again as soon as it is back', async () => {
+    it('refuses limited calls, allows unlimited ones, and allows all as soon as the store is back', async () => {
       const stage = await started('closed')
       store.mode = 'down'
       expect(await countOne(stage)).to.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
@@ -102,14 +78,14 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage)).to.have.property('kind', 'completed')
     })
 
-    it('refuses a call that the store keeps waiting', async () => {
+    it('refuses a call when the store does not answer in time', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       expect(await countSilently(stage)).to.include({ code: 'STORE_UNAVAILABLE', sent: 'no' })
       expect(await countSilently(stage, { ratePerSec: 1 })).to.include({ code: 'STORE_UNAVAILABLE' })
     })
 
-    it('asks again as soon as a late answer comes, and gives back what that had counted', async () => {
+    it('uses the store again after a late answer, and refunds the count of that answer', async () => {
       const stage = await started('closed')
       store.mode = 'silent'
       await countSilently(stage)
@@ -122,7 +98,7 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage)).to.have.property('kind', 'completed')
     })
 
-    it('gives nothing back for a late refusal', async () => {
+    it('refunds nothing for a late refusal', async () => {
       const stage = await started('closed')
       await countOne(stage, { callsPerDay: 1 })
       store.mode = 'silent'
@@ -132,11 +108,11 @@ describe('quotas: while the store is down', () => {
       expect(await left()).to.equal(999)
     })
 
-    it('tells the log and counts the failures', async () => {
+    it('logs and counts the failures', async () => {
       const stage = await started('closed')
       store.mode = 'down'
       for (let call = 0; call < 3; call++) await countOne(stage)
-      expect(log.lines).to.deep.equal([
+      expect(rig.log.lines).to.deep.equal([
         {
           level: 'warn',
           fields: { fault: 'connection refused', failures: 1 },
@@ -145,13 +121,13 @@ describe('quotas: while the store is down', () => {
       ])
       await timers.tickAsync(10_000)
       await countOne(stage)
-      expect(log.lines[1]?.fields).to.deep.equal({ fault: 'connection refused', failures: 3 })
-      expect(counted.get('svc_quota_store_failures_total')).to.equal(4)
+      expect(rig.log.lines[1]?.fields).to.deep.equal({ fault: 'connection refused', failures: 3 })
+      expect(rig.meter.values.get('svc_quota_store_failures_total')).to.equal(4)
     })
   })
 
   describe('open', () => {
-    it('lets calls through uncounted, and tells no figures it does not have', async () => {
+    it('allows calls uncounted, without headers about limits', async () => {
       const stage = await started('open')
       store.mode = 'down'
       const outcome = await countOne(stage, { callsPerDay: 0, ratePerSec: 1 })
@@ -160,7 +136,7 @@ describe('quotas: while the store is down', () => {
       expect(stage.ready?.()).to.equal(undefined)
     })
 
-    it('lets a call through after the time that the store has', async () => {
+    it('allows a call when the store does not answer in time', async () => {
       const stage = await started('open')
       store.mode = 'silent'
       expect(await countSilently(stage)).to.have.property('kind', 'completed')
@@ -170,28 +146,26 @@ describe('quotas: while the store is down', () => {
       expect(await left()).to.equal(999)
     })
 
-    it('refuses what is over the limit as long as the store is up', async () => {
+    it('refuses calls over the limit while the store is up', async () => {
       expect(await countOne(await started('open'), { callsPerDay: 0 })).to.have.property(
         'code',
         'QUOTA_EXCEEDED',
       )
     })
 
-    it('serves a call whose count cannot be given back as it would have been', async () => {
+    it('does not change the outcome of a call whose count cannot be refunded', async () => {
       const stage = await started('open')
-      const call = makeCall()
-      call.set(limits, [{ key: KEY, level: 'tenant', callsPerDay: 5 }])
-      const outcome = await new Pipeline([{ name: 'quotas', stage }], async () => {
+      const outcome = await sendWithHolds('quotas', stage, limited({ callsPerDay: 5 }), async () => {
         store.mode = 'down'
         return failed('BROKER_UNAVAILABLE', 'no key')
-      }).run(call)
+      })
       expect(outcome).to.have.property('code', 'BROKER_UNAVAILABLE')
-      expect(log.lines).to.have.lengthOf(1)
+      expect(rig.log.lines).to.have.lengthOf(1)
     })
   })
 
   describe('local', () => {
-    it('counts on in this process from the last count it knows of', async () => {
+    it('continues in this process from the last known count', async () => {
       const stage = await started('local')
       for (let call = 0; call < 3; call++) await countOne(stage, { callsPerDay: 5 })
       store.mode = 'down'
@@ -201,7 +175,7 @@ describe('quotas: while the store is down', () => {
       expect(outcomes[1]?.headers).to.have.property('x-quota-remaining', '0')
     })
 
-    it('keeps the rate with buckets of its own', async () => {
+    it('limits the rate with its own buckets', async () => {
       const stage = await started('local')
       store.mode = 'down'
       const limit = { ratePerSec: 1, burst: 2 }
@@ -212,7 +186,7 @@ describe('quotas: while the store is down', () => {
       expect(await countOne(stage, limit)).to.have.property('kind', 'completed')
     })
 
-    it('asks the store again when it is back', async () => {
+    it('uses the store again when it is back', async () => {
       const stage = await started('local')
       store.mode = 'down'
       await countOne(stage, { callsPerDay: 5 })
@@ -222,25 +196,21 @@ describe('quotas: while the store is down', () => {
     })
 
     it('keeps its counts across a reload', async () => {
-      const context = makeContext()
       store.mode = 'down'
-      const old = await started('local', context)
+      const old = await started('local')
       await countOne(old, { callsPerDay: 1 })
-      const next = await started('local', context)
+      const next = await started('local')
       await old.stop?.()
       expect(await countOne(next, { callsPerDay: 1 })).to.have.property('code', 'QUOTA_EXCEEDED')
       await next.stop?.()
-      expect(context.resources.size).to.equal(0)
+      expect(rig.context.resources.size).to.equal(0)
     })
 
-    it('gives back in this process what was counted there', async () => {
+    it('refunds in this process what it counted in this process', async () => {
       const stage = await started('local')
       store.mode = 'down'
-      const call = makeCall()
-      call.set(limits, [{ key: KEY, level: 'tenant', callsPerDay: 1 }])
-      await new Pipeline([{ name: 'quotas', stage }], async () => failed('BROKER_UNAVAILABLE', 'no key')).run(
-        call,
-      )
+      const refused = failed('BROKER_UNAVAILABLE', 'no key')
+      await sendWithHolds('quotas', stage, limited({ callsPerDay: 1 }), async () => refused)
       expect(await countOne(stage, { callsPerDay: 1 })).to.have.property('kind', 'completed')
     })
   })

@@ -1,41 +1,22 @@
-// The quotas stage on a clock that stands still, and calls with limits for it.
-import {
-  bind,
-  type Call,
-  type Limit,
-  limits,
-  type Outcome,
-  type QuotaAdapter,
-  type Stage,
-  tokens,
-} from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
+// The quotas stage at noon, and calls with limits for it.
+import { type Call, type Limit, limits, type Outcome, type QuotaAdapter, type Stage } from '@svc/core'
 import { MemoryQuotaAdapter, quotasPlugin } from '@svc/plugin-quotas'
-import { createStage } from 'svc-sdk/testing'
+import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { StageRig, send, sendWithHolds, served } from '../../support/stage-rig.js'
 
 export const NOON = Date.UTC(2026, 5, 15, 12)
 export const KEY = 'mcp://files/echo'
 
-export const served: Outcome = {
-  kind: 'completed',
-  sent: 'yes',
-  status: 200,
-  headers: { 'content-type': 'application/json' },
-  body: new Uint8Array(),
-}
+export class QuotasRig extends StageRig {
+  readonly memory = new MemoryQuotaAdapter(this.clock)
 
-export class QuotasRig {
-  now = NOON
-  readonly memory = new MemoryQuotaAdapter({ now: () => this.now })
+  constructor() {
+    super({}, new FakeClock(NOON))
+  }
 
-  async started(adapter: QuotaAdapter = this.memory): Promise<Stage> {
-    const context = makeContext()
-    bind(context.container, tokens.Clock, { useValue: { now: () => this.now, monotonic: () => this.now } })
-    const stage = createStage(quotasPlugin, { adapter }, context)
-    await stage.start?.(new AbortController().signal)
-    return stage
+  started(adapter: QuotaAdapter = this.memory): Promise<Stage> {
+    return this.start(quotasPlugin, { adapter })
   }
 
   /** How many calls of a day's 100 are left. */
@@ -57,11 +38,11 @@ export function limited(...apply: Partial<Limit>[]): Call {
 }
 
 /** As the gateway runs it: with holds released. */
-export async function run(stage: Stage, call: Call, upstream: Outcome = served): Promise<Outcome> {
-  return new Pipeline([{ name: 'quotas', stage }], async () => upstream).run(call)
+export function run(stage: Stage, call: Call, upstream: Outcome = served): Promise<Outcome> {
+  return sendWithHolds('quotas', stage, call, async () => upstream)
 }
 
 /** One call with one limit through a started stage. */
 export async function countOne(stage: Stage, limit: Partial<Limit> = { callsPerDay: 10 }): Promise<Outcome> {
-  return stage.handle(limited(limit), async () => served)
+  return (await send(stage, limited(limit))).outcome
 }

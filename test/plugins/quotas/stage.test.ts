@@ -12,10 +12,9 @@ import { Pipeline } from '@svc/core/pipeline'
 import { quotasPlugin } from '@svc/plugin-quotas'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
-import { KEY, limited, QuotasRig, run, served } from './rig.js'
+import { explain, sendWithHolds, served } from '../../support/stage-rig.js'
+import { KEY, limited, QuotasRig, run } from './rig.js'
 
 describe('quotas', () => {
   let rig: QuotasRig
@@ -23,6 +22,8 @@ describe('quotas', () => {
   beforeEach(() => {
     rig = new QuotasRig()
   })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   it('returns the outcome untouched when no limit applies', async () => {
     const stage = await rig.started()
@@ -55,7 +56,7 @@ describe('quotas', () => {
         },
       ),
     )
-    rig.now = Date.UTC(2026, 5, 16)
+    rig.clock.set(Date.UTC(2026, 5, 16))
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.have.property('kind', 'completed')
   })
 
@@ -78,19 +79,19 @@ describe('quotas', () => {
         },
       ),
     )
-    rig.now += 2000
+    rig.clock.advance(2000)
     expect(await run(stage, limited(limit))).to.have.property('kind', 'completed')
   })
 
-  it('tells at least one second to wait', async () => {
+  it('sends a Retry-After of at least one second', async () => {
     const stage = await rig.started()
     await run(stage, limited({ ratePerSec: 100, burst: 1 }))
     const outcome = await run(stage, limited({ ratePerSec: 100, burst: 1 }))
     expect(outcome.headers).to.have.property('retry-after', '1')
   })
 
-  it('tells what is left on an answer, and leaves the answer itself alone', async () => {
-    const answer: Completed = { ...(served as Completed), headers: { 'x-own': '1' } }
+  it('adds headers about the limits to a copy of the answer', async () => {
+    const answer: Completed = { ...served, headers: { 'x-own': '1' } }
     const outcome = await run(
       await rig.started(),
       limited(
@@ -111,7 +112,7 @@ describe('quotas', () => {
     expect(outcome).to.have.property('body', answer.body)
   })
 
-  it('tells limits of one level apart', async () => {
+  it('gives limits of one level different names', async () => {
     const outcome = await run(
       await rig.started(),
       limited(
@@ -122,7 +123,7 @@ describe('quotas', () => {
     expect(outcome.headers).to.have.property('ratelimit', '"role-day";r=2;t=43200, "role-day-2";r=3;t=43200')
   })
 
-  it('asks the bucket before it counts', async () => {
+  it('takes a token before it counts', async () => {
     const stage = await rig.started()
     await run(stage, limited({ callsPerDay: 100, ratePerSec: 1, burst: 1 }))
     const outcome = await run(stage, limited({ callsPerDay: 100, ratePerSec: 1, burst: 1 }))
@@ -130,7 +131,7 @@ describe('quotas', () => {
     expect(await rig.remaining(KEY)).to.equal(99)
   })
 
-  it('tells of the part of a limit that is used up', async () => {
+  it('names the part of a limit that is used up', async () => {
     const outcome = await run(await rig.started(), limited({ callsPerDay: 0, ratePerSec: 5 }))
     expect(outcome).to.have.property(
       'message',
@@ -151,7 +152,7 @@ describe('quotas', () => {
     expect(await rig.remaining(KEY)).to.equal(100)
   })
 
-  it('counts no call that was not sent, and does not tell it as used', async () => {
+  it('does not count a call that was not sent, nor report it as used', async () => {
     const outcome = await run(
       await rig.started(),
       limited({ callsPerDay: 100 }),
@@ -164,10 +165,10 @@ describe('quotas', () => {
 
   it('counts no call whose holds were committed and that still was not sent', async () => {
     const stage = await rig.started()
-    await new Pipeline([{ name: 'quotas', stage }], async (call) => {
+    await sendWithHolds('quotas', stage, limited({ callsPerDay: 100 }), async (call) => {
       await call.commitHolds()
       return failed('UPSTREAM_UNREACHABLE', 'connection refused')
-    }).run(limited({ callsPerDay: 100 }))
+    })
     expect(await rig.remaining(KEY)).to.equal(100)
   })
 
@@ -180,12 +181,12 @@ describe('quotas', () => {
     expect(await rig.remaining(KEY)).to.equal(99)
   })
 
-  it('gives a call back to the day it was counted in', async () => {
+  it('refunds a call to the day in which it was counted', async () => {
     const stage = await rig.started()
-    rig.now = Date.UTC(2026, 5, 16) - 1
+    rig.clock.set(Date.UTC(2026, 5, 16) - 1)
     const overMidnight: Stage = {
       handle: async (_call, next) => {
-        rig.now += 2
+        rig.clock.advance(2)
         return next()
       },
     }
@@ -199,7 +200,7 @@ describe('quotas', () => {
     expect((await rig.memory.incrDaily('acme', KEY, 1, Date.UTC(2026, 5, 16) - 1)).count).to.equal(1)
   })
 
-  it('works with an adapter that cannot give back', async () => {
+  it('works with an adapter without refundDaily', async () => {
     const adapter: QuotaAdapter = {
       incrDaily: (...args) => rig.memory.incrDaily(...args),
       takeToken: (...args) => rig.memory.takeToken(...args),
@@ -254,27 +255,20 @@ describe('quotas', () => {
     )
   })
 
-  it('is a fault, not an open door, without a start', async () => {
-    const stage = createStage(quotasPlugin, { adapter: rig.memory }, makeContext())
+  it('fails every limited call before the start', async () => {
+    const stage = rig.create(quotasPlugin, { adapter: rig.memory })
     expect(await run(stage, limited({ callsPerDay: 1 }))).to.include({ kind: 'failed', code: 'INTERNAL' })
   })
 
   describe('explain', () => {
-    async function explain(call: Call): Promise<string[]> {
-      const lines: string[] = []
-      const stage = await rig.started()
-      expect(
-        await stage.explain?.(
-          call,
-          async () => served,
-          (line) => lines.push(line),
-        ),
-      ).to.equal(served)
+    async function explained(call: Call): Promise<string[]> {
+      const { lines, outcome } = await explain(await rig.started(), call)
+      expect(outcome).to.equal(served)
       return lines
     }
 
     it('names every limit and counts nothing', async () => {
-      const lines = await explain(
+      const lines = await explained(
         limited({ callsPerDay: 7, ratePerSec: 2 }, { key: `${KEY}#user:ada`, level: 'user', callsPerDay: 3 }),
       )
       expect(lines).to.deep.equal([
@@ -285,9 +279,9 @@ describe('quotas', () => {
       expect(rig.memory.size).to.equal(0)
     })
 
-    it('says that no limit applies, or that none would', async () => {
-      expect(await explain(limited())).to.deep.equal(['no limit applies'])
-      expect(await explain(makeCall({ request: { kind: 'protocol' } }))).to.deep.equal([
+    it('says that no limit applies, or that protocol requests are not counted', async () => {
+      expect(await explained(limited())).to.deep.equal(['no limit applies'])
+      expect(await explained(makeCall({ request: { kind: 'protocol' } }))).to.deep.equal([
         'protocol requests are not counted',
       ])
     })

@@ -2,7 +2,8 @@ import { failed, type QuotaAdapter } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { KEY, limited, NOON, QuotasRig, run, served } from './rig.js'
+import { served } from '../../support/stage-rig.js'
+import { KEY, limited, NOON, QuotasRig, run } from './rig.js'
 
 describe('quotas: when the store fails', () => {
   let rig: QuotasRig
@@ -10,6 +11,8 @@ describe('quotas: when the store fails', () => {
   beforeEach(() => {
     rig = new QuotasRig()
   })
+
+  afterEach(() => rig[Symbol.asyncDispose]())
 
   const answers = {
     'incrDaily rejects': { incrDaily: sinon.stub().rejects(new Error('disk gone')) },
@@ -67,7 +70,7 @@ describe('quotas: when the store fails', () => {
     })
   }
 
-  it('says so when a count cannot be given back', async () => {
+  it('logs that a count could not be refunded', async () => {
     const adapter: QuotaAdapter = {
       incrDaily: (...args) => rig.memory.incrDaily(...args),
       takeToken: (...args) => rig.memory.takeToken(...args),
@@ -81,7 +84,7 @@ describe('quotas: when the store fails', () => {
     expect(outcome).to.include({ kind: 'failed', code: 'STORE_UNAVAILABLE', sent: 'no' })
   })
 
-  it('gives back the counts of the limits before the one that failed', async () => {
+  it('refunds the counts of the limits before the one that failed', async () => {
     const incrDaily = sinon.stub().callsFake((...args: Parameters<QuotaAdapter['incrDaily']>) => {
       if (args[1] !== KEY) throw new Error('disk gone')
       return rig.memory.incrDaily(...args)

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { decide, type RuntimeHandler, startSetup } from './gateway.js'
 import { answer, invoice } from './redact/support.js'
 
@@ -34,7 +34,10 @@ describe('a runtime that escalates', () => {
     })
 
   it('leaves the call pending', async () => {
-    await using setup = await startSetup({ runtime, gateway: approvals('single_approver') as GatewayOptions })
+    await using setup = await startSetup({
+      runtime,
+      gateway: approvals('single_approver') as GatewaySettings,
+    })
     const response = await setup.call()
     expect(response.status).to.equal(403)
     const body = (await response.json()) as object
@@ -47,7 +50,7 @@ describe('a runtime that escalates', () => {
     await using setup = await startSetup({
       runtime,
       tool: answer(invoice),
-      gateway: approvals('auto_allow') as GatewayOptions,
+      gateway: approvals('auto_allow') as GatewaySettings,
     })
     expect(await (await setup.call()).json()).to.include({ id: 'INV-1', customer: '[redacted]' })
     expect(setup.lastRecord().findings?.map(({ reason, effect }) => [reason, effect])).to.deep.equal([

@@ -1,42 +1,30 @@
-import { bind, type Call, type DecisionEvaluator, type Outcome, type Stage, tokens } from '@svc/core'
+import { type Call, type DecisionEvaluator, type Outcome, type Stage, tokens } from '@svc/core'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { FakeClock } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { keepingLogger } from '../../support/logger.js'
-import { decide, RecordingMeter, respond, startSetup } from './gateway.js'
-
-const served: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+import { StageRig, send, served } from '../../support/stage-rig.js'
+import { decide, respond, startSetup } from './gateway.js'
 
 /** A stage whose evaluator fails until `recover()`. */
-class Trial {
-  readonly context: FakeContext = fakeContext('/')
-  readonly meter = new RecordingMeter()
-  readonly log = keepingLogger()
+class Trial extends StageRig {
   evaluations = 0
   evaluate: DecisionEvaluator['evaluate'] = () => Promise.reject(new Error('connection lost'))
   readonly stage: Stage
 
   constructor() {
-    const { container } = this.context
-    const evaluator: DecisionEvaluator = {
+    super()
+    this.bind(tokens.DecisionEvaluator, {
       evaluate: (request, signal) => {
         this.evaluations++
         return this.evaluate(request, signal)
       },
-    }
-    bind(container, tokens.DecisionEvaluator, { useValue: evaluator })
-    bind(container, tokens.Meter, { useValue: this.meter })
-    bind(container, tokens.Logger, { useValue: this.log })
-    this.stage = this.create()
-  }
-
-  create(): Stage {
-    return createStage(runtimePlugin, {}, this.context)
+    })
+    this.stage = this.create(runtimePlugin, {})
   }
 
   async call(call: Call = makeCall()): Promise<Outcome> {
-    return this.stage.handle(call, async () => served)
+    return (await send(this.stage, call)).outcome
   }
 
   recover(): void {
@@ -60,7 +48,10 @@ describe('the circuit breaker of a runtime', () => {
     await trial.stage.start?.(new AbortController().signal)
   })
 
-  afterEach(() => trial.stage.stop?.())
+  afterEach(async () => {
+    await trial.stage.stop?.()
+    await trial[Symbol.asyncDispose]()
+  })
 
   it('opens after five consecutive failures and then refuses calls without a request', async () => {
     await trial.fail(5)
@@ -83,10 +74,10 @@ describe('the circuit breaker of a runtime', () => {
 
   it('probes after one second and closes on success', async () => {
     await trial.fail(5)
-    trial.context.clock.advance(999)
+    trial.clock.advance(999)
     await trial.fail(1)
     expect(trial.evaluations).to.equal(5)
-    trial.context.clock.advance(1)
+    trial.clock.advance(1)
     trial.recover()
     expect(await trial.call()).to.equal(served)
     expect(trial.isOpen).to.equal(0)
@@ -95,7 +86,7 @@ describe('the circuit breaker of a runtime', () => {
 
   it('allows one probe at a time and refuses other calls meanwhile', async () => {
     await trial.fail(5)
-    trial.context.clock.advance(1000)
+    trial.clock.advance(1000)
     let answer = (): void => undefined
     trial.evaluate = () =>
       new Promise((resolve) => {
@@ -114,13 +105,13 @@ describe('the circuit breaker of a runtime', () => {
   it('doubles the cooldown after each failed probe up to 30 seconds and reports it in Retry-After', async () => {
     await trial.fail(5)
     for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
-      trial.context.clock.advance(0)
+      trial.clock.advance(0)
       expect(await trial.call()).to.have.deep.property('headers', { 'retry-after': String(seconds) })
-      trial.context.clock.advance(seconds * 1000)
+      trial.clock.advance(seconds * 1000)
       await trial.fail(1)
     }
     expect(trial.evaluations).to.equal(5 + 7)
-    trial.context.clock.advance(30_000)
+    trial.clock.advance(30_000)
     trial.recover()
     await trial.call()
     trial.evaluate = () => Promise.reject(new Error('once more'))
@@ -137,7 +128,7 @@ describe('the circuit breaker of a runtime', () => {
 
   it('allows another probe when the caller of a probe leaves', async () => {
     await trial.fail(5)
-    trial.context.clock.advance(1000)
+    trial.clock.advance(1000)
     trial.evaluate = () => new Promise(() => undefined)
     const call = makeCall()
     const probe = trial.call(call).then(
@@ -153,19 +144,14 @@ describe('the circuit breaker of a runtime', () => {
 
   it('survives a reload', async () => {
     await trial.fail(5)
-    const next = trial.create()
-    await next.start?.(new AbortController().signal)
-    try {
-      expect(await next.handle(makeCall(), async () => served)).to.include({ code: 'RUNTIME_UNAVAILABLE' })
-      expect(trial.evaluations).to.equal(5)
-    } finally {
-      await next.stop?.()
-    }
+    const { outcome } = await send(await trial.start(runtimePlugin))
+    expect(outcome).to.include({ code: 'RUNTIME_UNAVAILABLE' })
+    expect(trial.evaluations).to.equal(5)
   })
 
   it('logs when it opens and closes, not for every call', async () => {
     await trial.fail(12)
-    trial.context.clock.advance(1000)
+    trial.clock.advance(1000)
     trial.recover()
     for (let i = 0; i < 3; i++) await trial.call()
     expect(trial.log.lines.map(({ level, message }) => `${level}: ${message}`)).to.deep.equal([

@@ -1,7 +1,7 @@
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { createStage, fakeContext } from 'svc-sdk/testing'
 import { checkSection } from '../../support/check.js'
+import { StageRig } from '../../support/stage-rig.js'
 
 const parse = (enforcement: object) => runtimePlugin.schema.safeParse({ enforcement })
 const remote = (over: object) =>
@@ -56,9 +56,9 @@ describe('the runtime section', () => {
     const section = runtimePlugin.schema.parse({
       enforcement: { mode: 'remote', remote: { endpoint: 'http://runtime/', allowInsecureHttp: true } },
     })
-    const context = fakeContext('/')
-    createStage(runtimePlugin, section, context)
-    expect(context.warnings).to.deep.equal([
+    const rig = new StageRig()
+    rig.create(runtimePlugin, section)
+    expect(rig.context.warnings).to.deep.equal([
       'runtime.enforcement.remote.endpoint: over plain http, decisions can be forged in transit',
     ])
   })
@@ -80,13 +80,10 @@ describe('the runtime section', () => {
         remote: { endpoint: 'https://runtime.example.com/', apiKeyRef: 'file:///etc/shadow' },
       },
     })
-    const stage = createStage(runtimePlugin, section, fakeContext('/srv'))
-    let thrown: unknown
-    await stage.start?.(new AbortController().signal).catch((error: unknown) => {
-      thrown = error
-    })
-    expect(thrown)
-      .to.have.property('message')
+    await using rig = new StageRig()
+    const [start] = await Promise.allSettled([rig.start(runtimePlugin, section)])
+    expect(start)
+      .to.have.nested.property('reason.message')
       .that.includes('runtime.enforcement.remote.apiKeyRef: the key file')
   })
 })

@@ -1,9 +1,10 @@
 // A gateway with a remote runtime and a tool server, for tests.
 import type { ServerResponse } from 'node:http'
-import { bind, type Clock, type Meter, tokens } from '@svc/core'
+import { bind, type Clock, tokens } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { RecordingMeter } from '../../support/stage-rig.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 
 const VERSION = '2026-02-01'
@@ -34,7 +35,7 @@ export interface SetupOptions {
   readonly clock?: Clock
   /** Default: echoes. */
   readonly tool?: (call: UpstreamCall, response: ServerResponse) => void
-  readonly gateway?: GatewayOptions
+  readonly gateway?: GatewaySettings
 }
 
 export interface Setup extends AsyncDisposable {
@@ -46,18 +47,6 @@ export interface Setup extends AsyncDisposable {
   /** POSTs `echo@1.0.0` on server `files`. */
   call(args?: unknown, headers?: Record<string, string>): Promise<Response>
   lastRecord(): SignedEnvelope
-}
-
-export class RecordingMeter implements Meter {
-  readonly values = new Map<string, number>()
-
-  count(name: string, by = 1): void {
-    this.values.set(name, (this.values.get(name) ?? 0) + by)
-  }
-
-  gauge(name: string, value: number): void {
-    this.values.set(name, value)
-  }
 }
 
 export async function startSetup(options: SetupOptions = {}): Promise<Setup> {
@@ -112,7 +101,7 @@ export async function startSetup(options: SetupOptions = {}): Promise<Setup> {
 }
 
 /** Every call has the finding `tool_not_in_allowlist`. */
-export const nothingAllowed: GatewayOptions = {
+export const nothingAllowed: GatewaySettings = {
   entitlements: {
     default_plan: 'p',
     plans: { p: {} },

@@ -1,11 +1,10 @@
 // The runtime's API key and header values must reach the runtime and nothing else.
-import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { inspect, promisify } from 'node:util'
+import { inspect } from 'node:util'
 import { expect } from 'chai'
-import { svc } from '../../support/svc.js'
+import { runPolicy } from '../../support/policy-command.js'
 import { decide, type RuntimeHandler, respond, startSetup } from './gateway.js'
 
 const key = 'runtime-key-5b81c0'
@@ -111,13 +110,7 @@ runtime: { enforcement: { mode: remote, remote: { ${remote} } } }
         ['check', file],
         ['explain', file, '--tenant', 'acme', '--server', 'files', '--tool', 'echo@1.0.0'],
       ]) {
-        const run = promisify(execFile)(process.execPath, [svc, 'policy', ...args])
-        outputs.push(
-          await run.then(
-            ({ stdout }) => stdout,
-            ({ stdout }: { stdout: string }) => stdout,
-          ),
-        )
+        outputs.push((await runPolicy(args)).lines.join('\n'))
       }
     }
     expect(outputs[1]).to.include('runtime: would ask the runtime at https://runtime.example.com/evaluate;')

@@ -1,18 +1,10 @@
-import {
-  bind,
-  type DecisionEvaluator,
-  denied,
-  type EvaluationRequest,
-  identity,
-  redactor,
-  tokens,
-} from '@svc/core'
+import { bind, type DecisionEvaluator, type EvaluationRequest, redactor, tokens } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { startEvaluator } from '@svc/example-runtime-evaluator/evaluator'
 import { runtimePlugin } from '@svc/plugin-runtime'
 import { expect } from 'chai'
-import { createStage, fakeContext } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
+import { StageRig, send } from '../../support/stage-rig.js'
 import { startUpstream } from '../../support/upstream.js'
 import { decide, nothingAllowed, startSetup } from './gateway.js'
 
@@ -246,27 +238,21 @@ describe('a remote runtime', () => {
 
   it('receives pseudonyms of people where the policy redacts identities, and names elsewhere', async () => {
     const requests: EvaluationRequest[] = []
-    const context = fakeContext('/')
-    bind(context.container, tokens.DecisionEvaluator, {
-      useValue: {
-        async evaluate(request) {
-          requests.push(request)
-          return { action: 'allow' }
-        },
+    await using rig = new StageRig()
+    rig.bind(tokens.DecisionEvaluator, {
+      async evaluate(request) {
+        requests.push(request)
+        return { action: 'allow' }
       },
     })
-    const stage = createStage(runtimePlugin, {}, context)
-    await stage.start?.(new AbortController().signal)
-    try {
-      for (const redacts of [undefined, { pseudonym: () => 'hmac:1', text: () => 'redacted text' }]) {
-        const call = makeCall()
-        call.set(identity, { tenant: 'acme', authenticated: true, user: 'ada@example.com', roles: ['desk'] })
-        if (redacts !== undefined) call.set(redactor, redacts)
-        call.addFinding({ reason: 'fs_violation', stage: 'security', detail: '/home/ada' })
-        await stage.handle(call, async () => denied('INTERNAL', 'not sent in this test'))
-      }
-    } finally {
-      await stage.stop?.()
+    const stage = await rig.start(runtimePlugin)
+    for (const redacts of [undefined, { pseudonym: () => 'hmac:1', text: () => 'redacted text' }]) {
+      const call = makeCall({
+        caller: { user: 'ada@example.com' },
+        findings: [{ reason: 'fs_violation', stage: 'security', detail: '/home/ada' }],
+      })
+      if (redacts !== undefined) call.set(redactor, redacts)
+      await send(stage, call)
     }
     expect(requests.map(({ attributes }) => [attributes['user'], attributes['findings']])).to.deep.equal([
       ['ada@example.com', [{ reason: 'fs_violation', stage: 'security', detail: '/home/ada' }]],
@@ -299,7 +285,10 @@ describe('a remote runtime', () => {
         message:
           'Denied: runtime_denied (runtime, gateway): found: tool_not_in_allowlist (tool_not_in_allowlist).',
       })
-      expect(evaluator.asked.map(({ context }) => context.tool)).to.deep.equal(['echo@1.0.0', 'read@1.0.0'])
+      expect(evaluator.requests.map(({ context }) => context.tool)).to.deep.equal([
+        'echo@1.0.0',
+        'read@1.0.0',
+      ])
     } finally {
       await evaluator.close()
     }

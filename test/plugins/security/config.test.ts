@@ -2,7 +2,8 @@ import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
 import { checkSection } from '../../support/check.js'
-import { explain, securityStage, served } from './stage.js'
+import { explain, served } from '../../support/stage-rig.js'
+import { answerOf, securityStage } from './rig.js'
 
 function issues(section: object): string[] {
   const { error } = securityPlugin.schema.safeParse(section)
@@ -45,7 +46,7 @@ describe('security: configuration', () => {
 
   it('does nothing without rules', async () => {
     const call = makeCall({ request: { bytes: 1e9 } })
-    const answer = served(new Uint8Array(10))
+    const answer = answerOf(new Uint8Array(10))
     expect(await securityStage({}).handle(call, async () => answer)).to.equal(answer)
     expect(call.findings).to.deep.equal([])
   })
@@ -54,7 +55,7 @@ describe('security: configuration', () => {
     for (const limits of [{}, { max_payload_kb: 1, max_duration_ms: 1000 }]) {
       const call = makeCall({ request: { bytes: 2000 } })
       await call.request()
-      const answer = served()
+      const answer = served
       expect(securityStage({ limits }).handle(call, () => answer)).to.equal(answer)
       expect(call.findings).to.have.lengthOf('max_payload_kb' in limits ? 1 : 0)
     }
@@ -66,7 +67,7 @@ describe('security: configuration', () => {
         allow_versions: { files: ['2.*'] },
         limits: { max_payload_kb: 1, max_duration_ms: 50 },
       }
-      expect(await explain(section, makeCall({ request: { bytes: 2000 } }))).to.deep.equal([
+      expect((await explain(securityStage(section), { request: { bytes: 2000 } })).lines).to.deep.equal([
         'version_unpinned: mcp://files/echo@1.0.0 has version 1.0.0; allowed are 2.*',
         'payload_too_large: the request has 2000 bytes, more than 1024',
         'allow_versions: 2.*',
@@ -76,7 +77,7 @@ describe('security: configuration', () => {
     })
 
     it('prints when no rule applies', async () => {
-      expect(await explain({})).to.deep.equal([
+      expect((await explain(securityStage({}))).lines).to.deep.equal([
         'no findings before the call is sent',
         'allow_versions: does not apply',
       ])

@@ -3,11 +3,11 @@ import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { explain, run, securityStage, served } from './stage.js'
+import { explain, send, served } from '../../support/stage-rig.js'
+import { run, securityStage } from './rig.js'
 
 export async function detailsOf(security: object, args: JsonValue): Promise<(string | undefined)[]> {
-  const call = makeCall({ args })
-  await securityStage(security).handle(call, async () => served())
+  const { call } = await send(securityStage(security), { args })
   return call.findings.map(({ detail }) => detail)
 }
 
@@ -43,12 +43,12 @@ export function testContentRule(suite: ContentRuleSuite): void {
   const security = { [key]: suite.allowlist }
   const violating = { [violation.argument]: violation.value }
 
-  async function send(args: JsonValue, enforcement: object = {}) {
+  async function sendArgs(args: JsonValue, enforcement: object = {}) {
     const call = makeCall({ args })
     let isSent = false
     const outcome = await run({ security, enforcement }, call, async () => {
       isSent = true
-      return served()
+      return served
     })
     return { outcome, isSent, reasons: call.findings.map((finding) => finding.reason) }
   }
@@ -63,7 +63,7 @@ export function testContentRule(suite: ContentRuleSuite): void {
   })
 
   it('denies a violation, and nothing is sent', async () => {
-    const { outcome, isSent } = await send(violating)
+    const { outcome, isSent } = await sendArgs(violating)
     expect(isSent).to.equal(false)
     expect(outcome).to.deep.include({
       kind: 'denied',
@@ -75,13 +75,13 @@ export function testContentRule(suite: ContentRuleSuite): void {
   })
 
   it('allows what is listed', async () => {
-    const { outcome, isSent, reasons } = await send(suite.allowed)
+    const { outcome, isSent, reasons } = await sendArgs(suite.allowed)
     expect([outcome.kind, isSent, reasons]).to.deep.equal(['completed', true, []])
   })
 
   it('only records in observe mode, and where deny_on does not name it', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: [suite.otherReason] }]) {
-      const { outcome, reasons } = await send(violating, enforcement)
+      const { outcome, reasons } = await sendArgs(violating, enforcement)
       expect([outcome.kind, reasons]).to.deep.equal(['completed', [reason]])
     }
   })
@@ -108,7 +108,7 @@ export function testContentRule(suite: ContentRuleSuite): void {
   })
 
   it('explains its list and its findings', async () => {
-    const lines = await explain(security, makeCall({ args: violating }))
+    const lines = (await explain(securityStage(security), { args: violating })).lines
     expect(lines).to.include(`${reason}: $.${violation.argument} ${violation.detail}`)
     expect(lines).to.include(`${key}: ${suite.allowlist.join(', ')}`)
   })

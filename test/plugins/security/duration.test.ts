@@ -1,8 +1,10 @@
 import { type Call, failed, isRefusal, type Outcome, Refusal } from '@svc/core'
+import { securityPlugin, timer } from '@svc/plugin-security'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { makeCall } from '../../support/call.js'
-import { bytesOf, run, securityStage, served, streamOf } from './stage.js'
+import { StageRig, send, served } from '../../support/stage-rig.js'
+import { answerOf, bytesOf, run, streamOf } from './rig.js'
 
 const security = { limits: { max_duration_ms: 1000 } }
 
@@ -16,7 +18,7 @@ describe('security: duration', () => {
   afterEach(() => clock.restore())
 
   /** An upstream that answers after `ms` milliseconds, or fails when the call is aborted. */
-  function upstreamTaking(ms: number, answer: Outcome = served()) {
+  function upstreamTaking(ms: number, answer: Outcome = served) {
     return async (call: Call): Promise<Outcome> => {
       call.sent = 'yes'
       await clock.tickAsync(ms)
@@ -86,7 +88,7 @@ describe('security: duration', () => {
   it('refuses an answer that arrives after the call was aborted', async () => {
     const late = async (): Promise<Outcome> => {
       await clock.tickAsync(1000)
-      return served(new Uint8Array(5))
+      return answerOf(new Uint8Array(5))
     }
     expect(await run({ security }, makeCall(), late)).to.deep.include({
       kind: 'denied',
@@ -106,7 +108,7 @@ describe('security: duration', () => {
         },
       },
     }
-    const upstream = sinon.fake.resolves(served())
+    const upstream = sinon.fake.resolves(served)
     const denied = await run({ security, between: slow }, makeCall(), upstream)
     expect(denied).to.include({ kind: 'denied', code: 'DURATION_EXCEEDED', sent: 'no' })
     expect(upstream.called).to.equal(false)
@@ -118,7 +120,7 @@ describe('security: duration', () => {
 
   it('counts until the last byte of a streamed answer', async () => {
     const call = makeCall()
-    const outcome = await run({ security }, call, async () => served(streamOf(1, 1)))
+    const outcome = await run({ security }, call, async () => answerOf(streamOf(1, 1)))
     expect(clock.countTimers()).to.equal(1)
     await clock.tickAsync(1000)
     expect(call.signal.reason).to.be.instanceOf(Refusal).and.to.have.property('code', 'DURATION_EXCEEDED')
@@ -126,34 +128,36 @@ describe('security: duration', () => {
   })
 
   it('clears its timer at the end of a streamed answer', async () => {
-    await bytesOf(await run({ security }, makeCall(), async () => served(streamOf(1, 1))))
+    await bytesOf(await run({ security }, makeCall(), async () => answerOf(streamOf(1, 1))))
     expect(clock.countTimers()).to.equal(0)
   })
 
   it('does not limit the stream of an MCP session', async () => {
     const request = { kind: 'protocol', reference: 'mcp://files/' } as const
     const call = makeCall({ request })
-    await run({ security }, call, async () => served(streamOf(1)))
+    await run({ security }, call, async () => answerOf(streamOf(1)))
     await clock.tickAsync(5000)
     expect(call.signal.aborted).to.equal(false)
   })
 
   it('clears the timer of a call that is refused or cannot be parsed', async () => {
-    await run({ security: { ...security, allow_versions: { files: [] } } }, makeCall(), async () => served())
+    await run({ security: { ...security, allow_versions: { files: [] } } }, makeCall())
     expect(clock.countTimers()).to.equal(0)
     const unreadable = makeCall({
       read: () => {
         throw new Refusal('BAD_REQUEST', 'not JSON')
       },
     })
-    const outcome = await run({ security }, unreadable, async () => served())
+    const outcome = await run({ security }, unreadable)
     expect(outcome).to.include({ kind: 'denied', code: 'BAD_REQUEST' })
     expect(clock.countTimers()).to.equal(0)
   })
 
   it('uses the bound timer', async () => {
     const after = sinon.fake.returns(() => undefined)
-    await securityStage(security, { after }).handle(makeCall(), async () => served())
+    const rig = new StageRig()
+    rig.bind(timer, { after })
+    await send(rig.create(securityPlugin, security))
     expect(after.calledOnce).to.equal(true)
     expect(after.firstCall.args[0]).to.equal(1000)
   })

@@ -1,7 +1,8 @@
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
+import { send } from '../../support/stage-rig.js'
 import { detailsOf, isAllowed, stringTests, testContentRule } from './content-rule.js'
-import { securityStage, served } from './stage.js'
+import { securityStage } from './rig.js'
 
 const egress_allowlist = [
   'good.com',
@@ -260,7 +261,7 @@ describe('security: egress', () => {
       ['protocol', null, 1],
     ] as const) {
       const call = makeCall({ args: { uri: 'http://evil.com' }, request: { kind, method } })
-      await securityStage(security).handle(call, async () => served())
+      await send(securityStage(security), call)
       expect(call.findings, kind).to.have.lengthOf(count)
     }
   })

@@ -1,7 +1,7 @@
 import { type AnswerStream, type Failed, Refusal, type Settlement } from '@svc/core'
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { bytesOf, run, served, streamOf } from './stage.js'
+import { answerOf, bytesOf, run, streamOf } from './rig.js'
 
 const security = { limits: { max_payload_kb: 1 } }
 const LENIENT: [name: string, enforcement: object][] = [
@@ -15,7 +15,7 @@ describe('security: payload size', () => {
 
     it('is allowed up to 1024 bytes per kilobyte', async () => {
       const call = sending(1024)
-      expect((await run({ security }, call, async () => served())).kind).to.equal('completed')
+      expect((await run({ security }, call)).kind).to.equal('completed')
       expect(call.findings).to.deep.equal([])
     })
 
@@ -34,14 +34,14 @@ describe('security: payload size', () => {
 
     it('may be a fraction of a kilobyte', async () => {
       const half = { limits: { max_payload_kb: 0.5 } }
-      expect((await run({ security: half }, sending(512), async () => served())).kind).to.equal('completed')
-      expect((await run({ security: half }, sending(513), async () => served())).kind).to.equal('denied')
+      expect((await run({ security: half }, sending(512))).kind).to.equal('completed')
+      expect((await run({ security: half }, sending(513))).kind).to.equal('denied')
     })
 
     for (const [when, enforcement] of LENIENT) {
       it(`is only recorded ${when}`, async () => {
         const call = sending(2000)
-        expect((await run({ security, enforcement }, call, async () => served())).kind).to.equal('completed')
+        expect((await run({ security, enforcement }, call)).kind).to.equal('completed')
         expect(call.findings.map(({ reason }) => reason)).to.deep.equal(['payload_too_large'])
       })
     }
@@ -50,12 +50,12 @@ describe('security: payload size', () => {
   describe('of a whole answer', () => {
     it('may be the limit', async () => {
       expect(
-        await bytesOf(await run({ security }, makeCall(), async () => served(new Uint8Array(1024)))),
+        await bytesOf(await run({ security }, makeCall(), async () => answerOf(new Uint8Array(1024)))),
       ).to.equal(1024)
     })
 
     it('is refused with one byte more, after the call was sent', async () => {
-      const outcome = await run({ security }, makeCall(), async () => served(new Uint8Array(1025)))
+      const outcome = await run({ security }, makeCall(), async () => answerOf(new Uint8Array(1025)))
       expect(outcome).to.deep.include({
         kind: 'denied',
         sent: 'yes',
@@ -68,7 +68,7 @@ describe('security: payload size', () => {
     for (const [when, enforcement] of LENIENT) {
       it(`is only recorded ${when}`, async () => {
         const call = makeCall()
-        const outcome = await run({ security, enforcement }, call, async () => served(new Uint8Array(2000)))
+        const outcome = await run({ security, enforcement }, call, async () => answerOf(new Uint8Array(2000)))
         expect(await bytesOf(outcome)).to.equal(2000)
         expect(call.findings.map(({ reason }) => reason)).to.deep.equal(['payload_too_large'])
       })
@@ -78,7 +78,7 @@ describe('security: payload size', () => {
   describe('of a streamed answer', () => {
     it('is allowed up to the limit', async () => {
       const body = streamOf(500, 524)
-      expect(await bytesOf(await run({ security }, makeCall(), async () => served(body)))).to.equal(1024)
+      expect(await bytesOf(await run({ security }, makeCall(), async () => answerOf(body)))).to.equal(1024)
     })
 
     it('is terminated over the limit, closes the upstream, and settles as too large', async () => {
@@ -88,7 +88,7 @@ describe('security: payload size', () => {
       call.onSettle((settlement) => {
         settlements.push(settlement)
       })
-      const outcome = await run({ security }, call, async () => served(body))
+      const outcome = await run({ security }, call, async () => answerOf(body))
       const fault = await bytesOf(outcome).catch((thrown: unknown) => thrown)
       expect(fault).to.be.instanceOf(Refusal).and.to.have.property('code', 'PAYLOAD_TOO_LARGE')
       expect(body).to.include({ closed: true, read: 2 })
@@ -99,7 +99,7 @@ describe('security: payload size', () => {
     it('does not start with a content-length over the limit', async () => {
       const body = streamOf(1025)
       const call = makeCall()
-      const outcome = await run({ security }, call, async () => served(body, { 'content-length': '1025' }))
+      const outcome = await run({ security }, call, async () => answerOf(body, { 'content-length': '1025' }))
       expect(outcome).to.include({ kind: 'denied', code: 'PAYLOAD_TOO_LARGE', sent: 'yes' })
       expect(body.read).to.equal(0)
       expect(call.signal.aborted).to.equal(true)
@@ -110,7 +110,7 @@ describe('security: payload size', () => {
         for (const headers of [{}, { 'content-length': '3000' }]) {
           const call = makeCall()
           const outcome = await run({ security, enforcement }, call, async () =>
-            served(streamOf(1000, 1000, 1000), headers),
+            answerOf(streamOf(1000, 1000, 1000), headers),
           )
           expect(await bytesOf(outcome)).to.equal(3000)
           expect(call.findings).to.have.lengthOf(1)
@@ -134,7 +134,7 @@ describe('security: payload size', () => {
       call.onSettle((settlement) => {
         settlements.push(settlement)
       })
-      const outcome = await run({ security }, call, async () => served(body))
+      const outcome = await run({ security }, call, async () => answerOf(body))
       expect(await bytesOf(outcome)).to.equal(10 + 'PAYLOAD_TOO_LARGE'.length)
       expect(settlements[0]).to.include({ error: 'PAYLOAD_TOO_LARGE', digest: null })
     })
@@ -142,10 +142,10 @@ describe('security: payload size', () => {
     it("has a separate limit for each chunk of an MCP session's stream", async () => {
       const request = { kind: 'protocol', reference: 'mcp://files/' } as const
       const long = await run({ security }, makeCall({ request }), async () =>
-        served(streamOf(1000, 1000, 1000)),
+        answerOf(streamOf(1000, 1000, 1000)),
       )
       expect(await bytesOf(long)).to.equal(3000)
-      const large = await run({ security }, makeCall({ request }), async () => served(streamOf(1000, 1025)))
+      const large = await run({ security }, makeCall({ request }), async () => answerOf(streamOf(1000, 1025)))
       expect(await bytesOf(large).catch((thrown: unknown) => thrown)).to.be.instanceOf(Refusal)
     })
   })

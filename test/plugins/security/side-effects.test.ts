@@ -1,12 +1,11 @@
-import { bind, isSideEffecting, sideEffects, tokens } from '@svc/core'
+import { isSideEffecting, sideEffects, tokens } from '@svc/core'
 import type { JsonValue } from '@svc/core/json'
 import { securityPlugin } from '@svc/plugin-security'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
-import { explain, run, securityStage, served } from './stage.js'
+import { explain, StageRig, send, served } from '../../support/stage-rig.js'
+import { run, securityStage } from './rig.js'
 
 interface CallOptions {
   readonly args?: JsonValue
@@ -15,20 +14,23 @@ interface CallOptions {
   readonly enforcement?: object
 }
 
-async function send(tool: string, { args = {}, key = null, rules = {}, enforcement = {} }: CallOptions = {}) {
+async function sendTool(
+  tool: string,
+  { args = {}, key = null, rules = {}, enforcement = {} }: CallOptions = {},
+) {
   const call = makeCall({ tool, args, request: { idempotencyKey: key } })
   const security = { side_effects: { require_idempotency_key: true, ...rules } }
   let isSent = false
   const outcome = await run({ security, enforcement }, call, async () => {
     isSent = true
-    return served()
+    return served
   })
   return { call, outcome, isSent, reasons: call.findings.map(({ reason }) => reason) }
 }
 
 describe('security: side effects', () => {
   it('without an idempotency key are denied, and nothing is sent', async () => {
-    const { outcome, isSent, call } = await send('delete_file')
+    const { outcome, isSent, call } = await sendTool('delete_file')
     expect(isSent).to.equal(false)
     expect(outcome).to.deep.include({
       kind: 'denied',
@@ -42,56 +44,55 @@ describe('security: side effects', () => {
   })
 
   it('with an idempotency key are allowed, and so are calls without side effects', async () => {
-    expect((await send('delete_file', { key: 'k1' })).reasons).to.deep.equal([])
-    expect((await send('read_file')).isSent).to.equal(true)
+    expect((await sendTool('delete_file', { key: 'k1' })).reasons).to.deep.equal([])
+    expect((await sendTool('read_file')).isSent).to.equal(true)
   })
 
   it('are also recognized by the argument method', async () => {
-    expect((await send('fetch', { args: { method: 'POST' } })).isSent).to.equal(false)
-    expect((await send('fetch', { args: { method: 'GET' } })).isSent).to.equal(true)
+    expect((await sendTool('fetch', { args: { method: 'POST' } })).isSent).to.equal(false)
+    expect((await sendTool('fetch', { args: { method: 'GET' } })).isSent).to.equal(true)
   })
 
   it('are only recorded in observe mode, and where deny_on does not name them', async () => {
     for (const enforcement of [{ mode: 'observe' }, { deny_on: ['fs_violation'] }]) {
-      const { isSent, reasons } = await send('send_mail', { enforcement })
+      const { isSent, reasons } = await sendTool('send_mail', { enforcement })
       expect([isSent, reasons]).to.deep.equal([true, ['missing_idempotency_for_side_effect']])
     }
   })
 
   it('are denied under the alias idempotency_missing', async () => {
-    expect((await send('send_mail', { enforcement: { deny_on: ['idempotency_missing'] } })).isSent).to.equal(
-      false,
-    )
+    expect(
+      (await sendTool('send_mail', { enforcement: { deny_on: ['idempotency_missing'] } })).isSent,
+    ).to.equal(false)
   })
 
   it('need no key unless it is required', async () => {
-    expect((await send('delete_file', { rules: { require_idempotency_key: false } })).reasons).to.deep.equal(
-      [],
-    )
-    const call = makeCall({ tool: 'delete_file' })
-    await securityStage({}).handle(call, async () => served())
+    expect(
+      (await sendTool('delete_file', { rules: { require_idempotency_key: false } })).reasons,
+    ).to.deep.equal([])
+    const { call } = await send(securityStage({}), { tool: 'delete_file' })
     expect(call.findings).to.deep.equal([])
   })
 
   describe('with side_effects.tools', () => {
     it('follow the policy before the name and the method', async () => {
-      expect((await send('delete_draft', { rules: { tools: { delete_draft: false } } })).isSent).to.equal(
+      expect((await sendTool('delete_draft', { rules: { tools: { delete_draft: false } } })).isSent).to.equal(
         true,
       )
-      expect((await send('echo', { rules: { tools: { 'files/*': true } } })).isSent).to.equal(false)
+      expect((await sendTool('echo', { rules: { tools: { 'files/*': true } } })).isSent).to.equal(false)
       const policy = { tools: { 'files/fetch': false } }
-      expect((await send('fetch', { args: { method: 'POST' }, rules: policy })).isSent).to.equal(true)
+      expect((await sendTool('fetch', { args: { method: 'POST' }, rules: policy })).isSent).to.equal(true)
     })
 
     it('follow the most specific pattern, and true between equally specific ones', async () => {
       const tools = { '*': true, 'files/*': false, 'files/wipe': true }
-      expect((await send('wipe', { rules: { tools } })).isSent).to.equal(false)
-      expect((await send('send', { rules: { tools } })).isSent).to.equal(true)
-      expect((await send('ab', { rules: { tools: { 'a*': false, '*b': true } } })).isSent).to.equal(false)
+      expect((await sendTool('wipe', { rules: { tools } })).isSent).to.equal(false)
+      expect((await sendTool('send', { rules: { tools } })).isSent).to.equal(true)
+      expect((await sendTool('ab', { rules: { tools: { 'a*': false, '*b': true } } })).isSent).to.equal(false)
     })
 
     it('follow the name where no pattern matches', async () => {
-      expect((await send('send', { rules: { tools: { wipe: true } } })).isSent).to.equal(false)
+      expect((await sendTool('send', { rules: { tools: { wipe: true } } })).isSent).to.equal(false)
     })
 
     it('agree with a naive implementation', async () => {
@@ -120,7 +121,7 @@ describe('security: side effects', () => {
           const most = Math.max(...matching.map(([name]) => literals[name] ?? 0))
           const isYes =
             matching.length === 0 || matching.some(([name, yes]) => yes && literals[name] === most)
-          expect((await send('send', { rules: { tools } })).isSent).to.equal(!isYes)
+          expect((await sendTool('send', { rules: { tools } })).isSent).to.equal(!isYes)
         }),
       )
     })
@@ -132,33 +133,27 @@ describe('security: side effects', () => {
   })
 
   it('are recognized by later stages with the same rule', async () => {
-    const { call } = await send('echo', { key: 'k', rules: { tools: { echo: true } } })
+    const { call } = await sendTool('echo', { key: 'k', rules: { tools: { echo: true } } })
     expect(isSideEffecting(await call.request(), call.get(sideEffects))).to.equal(true)
     expect(isSideEffecting(await call.request())).to.equal(false)
   })
 
   it('do not exist for prompts and resources', async () => {
-    const call = makeCall({
+    const { call } = await send(securityStage({ side_effects: { require_idempotency_key: true } }), {
       request: { kind: 'prompt', name: 'send', reference: 'mcp://files/prompts/send@1' },
     })
-    await securityStage({ side_effects: { require_idempotency_key: true } }).handle(call, async () =>
-      served(),
-    )
     expect(call.findings).to.deep.equal([])
   })
 
   it('follow trusted annotations where no pattern matches', async () => {
-    const context = makeContext()
+    const rig = new StageRig()
     const annotations: Readonly<Record<string, boolean>> = {
       'mcp://files/send@1.0.0': false,
       'mcp://files/echo@1.0.0': true,
     }
-    bind(context.container, tokens.ToolAnnotations, {
-      useValue: { among: () => (tool) => annotations[tool] },
-    })
+    rig.bind(tokens.ToolAnnotations, { among: () => (tool) => annotations[tool] })
     const knowledgeOf = async (section: object) => {
-      const call = makeCall()
-      await createStage(securityPlugin, { side_effects: section }, context).handle(call, async () => served())
+      const { call } = await send(rig.create(securityPlugin, { side_effects: section }))
       return ['send', 'echo', 'delete'].map((name) =>
         isSideEffecting(
           { kind: 'tool', name, reference: `mcp://files/${name}@1.0.0`, args: {} },
@@ -177,7 +172,7 @@ describe('security: side effects', () => {
 
   it('are explained', async () => {
     const explained = async (tool: string, section: object) =>
-      (await explain({ side_effects: section }, makeCall({ tool }))).filter((line) =>
+      (await explain(securityStage({ side_effects: section }), { tool })).lines.filter((line) =>
         line.startsWith('side_effects'),
       )
     expect(await explained('send', { require_idempotency_key: true })).to.deep.equal([

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import { makeCall } from '../../support/call.js'
-import { run, securityStage, served } from './stage.js'
+import { send } from '../../support/stage-rig.js'
+import { run, securityStage } from './rig.js'
 
 async function outcomeOf(
   allow_versions: object,
@@ -9,7 +10,7 @@ async function outcomeOf(
   server = 'files',
 ) {
   const call = makeCall({ version, server, request: { reference: `mcp://${server}/echo@${version}` } })
-  const outcome = await run({ security: { allow_versions }, enforcement }, call, async () => served())
+  const outcome = await run({ security: { allow_versions }, enforcement }, call)
   return { call, outcome }
 }
 
@@ -83,8 +84,7 @@ describe('security: versions', () => {
   }
 
   it('apply to prompts and resources, not to protocol requests', async () => {
-    const call = makeCall()
-    await securityStage({ allow_versions: { files: ['1'] } }).handle(call, async () => served())
+    const { call } = await send(securityStage({ allow_versions: { files: ['1'] } }))
     expect(call.mayUse('mcp://files/prompts/greet@1', 'prompt')).to.equal(true)
     expect(call.mayUse('mcp://files/prompts/greet@2', 'prompt')).to.equal(false)
     expect(call.mayUse('mcp://files/resources/file:%2F%2Fx@1', 'resource')).to.equal(true)

@@ -1,30 +1,16 @@
-// Requests of which two servers on the way may see different ends (request smuggling), sent byte by byte.
+// Request smuggling: requests whose end two servers may see at different places, sent as raw bytes.
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { sendRaw } from '../../../support/raw.js'
-import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
+import { AttackedGateway } from './rig.js'
 
 const start = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n'
 const chunked = 'transfer-encoding: chunked\r\n'
 const body = '2\r\n{}\r\n0\r\n\r\n'
-/** What an attacker wants to be taken for the next request. */
+/** The request that an attacker tries to smuggle. */
 const smuggled = 'POST /mcp/files/smuggled@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 2\r\n\r\n{}'
 
 describe('framing', () => {
-  let upstream: TestUpstream
-  let gateway: TestGateway
-
-  before(async () => {
-    upstream = await startUpstream()
-    gateway = await startTestGateway({ targets: { files: upstream.url } })
-  })
-
-  beforeEach(() => upstream.calls.splice(0))
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+  const at = new AttackedGateway()
 
   const refused: readonly (readonly [title: string, request: string])[] = [
     ['both length headers', `${start}content-length: 2\r\n${chunked}\r\n${body}`],
@@ -76,15 +62,15 @@ describe('framing', () => {
   ]
   for (const [title, request] of refused) {
     it(`refuses ${title}, and closes the connection`, async () => {
-      const { statuses, text } = await sendRaw(gateway.url, request)
+      const { statuses, text } = await sendRaw(at.gateway.url, request)
       expect(statuses).to.deep.equal([400])
       expect(text).to.contain('"error":"BAD_REQUEST"').and.to.contain('"sent":false')
-      expect(upstream.calls).to.have.length(0)
+      expect(at.upstream.calls).to.have.length(0)
     })
   }
 
-  it('has a trace id in the refusal of what the parser cannot read', async () => {
-    const { text } = await sendRaw(gateway.url, `${start}content-length: +2\r\n\r\n{}`)
+  it('sends a trace id when the parser refuses a request', async () => {
+    const { text } = await sendRaw(at.gateway.url, `${start}content-length: +2\r\n\r\n{}`)
     const [, inHeader] = /\r\nx-trace-id: ([0-9a-f]{32})\r\n/.exec(text) ?? []
     const [, inBody] = /"trace_id":"([0-9a-f]{32})"/.exec(text) ?? []
     expect(inHeader).to.equal(inBody).and.not.to.equal(undefined)
@@ -95,7 +81,7 @@ describe('framing', () => {
     ['a chunk extension', `${start}connection: close\r\n${chunked}\r\n2;a=b\r\n{}\r\n0\r\n\r\n`],
     ['empty lines before the request', `\r\n\r\n${start}connection: close\r\ncontent-length: 2\r\n\r\n{}`],
     [
-      'a name with an underscore for what it is, another header',
+      'a name with an underscore as another header',
       `${start}connection: close\r\ntransfer_encoding: chunked\r\ncontent_length: 7\r\ncontent-length: 2\r\n\r\n{}`,
     ],
     [
@@ -105,30 +91,30 @@ describe('framing', () => {
   ]
   for (const [title, request] of accepted) {
     it(`takes ${title}`, async () => {
-      expect((await sendRaw(gateway.url, request)).statuses).to.deep.equal([200])
-      expect(upstream.calls.map(({ body }) => body)).to.deep.equal(['{}'])
+      expect((await sendRaw(at.gateway.url, request)).statuses).to.deep.equal([200])
+      expect(at.upstream.calls.map(({ body }) => body)).to.deep.equal(['{}'])
     })
   }
 
-  it('takes the body of a GET for a body, and not for the next request', async () => {
+  it('reads the body of a GET as its body, not as the next request', async () => {
     const get = `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: ${smuggled.length}\r\n\r\n${smuggled}`
-    expect((await sendRaw(gateway.url, get)).statuses).to.deep.equal([200])
-    expect(upstream.calls).to.have.length(0)
+    expect((await sendRaw(at.gateway.url, get)).statuses).to.deep.equal([200])
+    expect(at.upstream.calls).to.have.length(0)
   })
 
-  it('serves nothing that follows a request which it has refused', async () => {
+  it('serves no request after one that it refused', async () => {
     const { statuses } = await sendRaw(
-      gateway.url,
+      at.gateway.url,
       `${start}transfer-encoding: gzip, chunked\r\n\r\n${body}${smuggled}`,
     )
     expect(statuses).to.deep.equal([400])
-    expect(upstream.calls).to.have.length(0)
+    expect(at.upstream.calls).to.have.length(0)
   })
 
-  it('sends a body that it serialises anew, with one length', async () => {
-    await sendRaw(gateway.url, `${start}connection: close\r\n${chunked}\r\n9\r\n{ "a": 1}\r\n0\r\n\r\n`)
-    expect(upstream.calls[0]?.body).to.equal('{"a":1}')
-    expect(upstream.calls[0]?.headers).to.include({ 'content-length': '7' })
-    expect(upstream.calls[0]?.headers).not.to.have.any.keys('transfer-encoding', 'trailer', 'te')
+  it('sends a body that it serializes again, with one length', async () => {
+    await sendRaw(at.gateway.url, `${start}connection: close\r\n${chunked}\r\n9\r\n{ "a": 1}\r\n0\r\n\r\n`)
+    expect(at.upstream.calls[0]?.body).to.equal('{"a":1}')
+    expect(at.upstream.calls[0]?.headers).to.include({ 'content-length': '7' })
+    expect(at.upstream.calls[0]?.headers).not.to.have.any.keys('transfer-encoding', 'trailer', 'te')
   })
 })

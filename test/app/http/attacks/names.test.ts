@@ -1,11 +1,11 @@
 // Web pages as attackers: names bound to the gateway's address (DNS rebinding), requests from other origins.
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { dial, hearOut } from '../../../support/raw.js'
 import { startUpstream } from '../../../support/upstream.js'
 
-type ServerOptions = NonNullable<GatewayOptions['server']>
+type ServerOptions = NonNullable<GatewaySettings['server']>
 
 async function withGateway(server: ServerOptions, body: (gateway: TestGateway) => Promise<void>) {
   await using upstream = await startUpstream()

@@ -1,29 +1,15 @@
-// Requests that are whole and strange: targets, methods, versions, headers.
+// Complete but unusual requests: targets, methods, versions, headers.
 import { expect } from 'chai'
-import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { dial, hearOut, sendRaw } from '../../../support/raw.js'
-import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
+import { AttackedGateway } from './rig.js'
 
 const host = 'host: 127.0.0.1\r\nconnection: close\r\n'
 const json = 'content-type: application/json\r\ncontent-length: 2\r\n\r\n{}'
 const post = (target: string, headers = '') => `POST ${target} HTTP/1.1\r\n${host}${headers}${json}`
 const here = '/mcp/files/read@1'
 
-describe('strange requests', () => {
-  let upstream: TestUpstream
-  let gateway: TestGateway
-
-  before(async () => {
-    upstream = await startUpstream()
-    gateway = await startTestGateway({ targets: { files: upstream.url } })
-  })
-
-  beforeEach(() => upstream.calls.splice(0))
-
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await upstream[Symbol.asyncDispose]()
-  })
+describe('unusual requests', () => {
+  const at = new AttackedGateway()
 
   const answers: readonly (readonly [title: string, request: string, status: number, calls: number])[] = [
     ['the absolute form of a target', post('http://127.0.0.1/mcp/files/read@1'), 200, 1],
@@ -55,7 +41,7 @@ describe('strange requests', () => {
     ['OPTIONS for all', `OPTIONS * HTTP/1.1\r\n${host}\r\n`, 404, 0],
     ['an asterisk with another method', `GET * HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['CONNECT', `CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\n\r\n`, 400, 0],
-    ['a method nobody knows', `FETCH ${here} HTTP/1.1\r\n${host}\r\n`, 400, 0],
+    ['an unknown method', `FETCH ${here} HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['a method in small letters', `get /healthz HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['HTTP/0.9', 'GET /healthz\r\n\r\n', 400, 0],
     ['HTTP/1.0 without Host', 'GET /healthz HTTP/1.0\r\n\r\n', 200, 0],
@@ -96,26 +82,26 @@ describe('strange requests', () => {
   ]
   for (const [title, request, status, calls] of answers) {
     it(`answers ${title} with ${status}`, async () => {
-      const { statuses, text } = await sendRaw(gateway.url, request)
+      const { statuses, text } = await sendRaw(at.gateway.url, request)
       expect(statuses).to.deep.equal([status])
       if (status >= 400) expect(text).to.match(/\r\nx-trace-id: [0-9a-f]{32}\r\n/i)
       expect(text).not.to.contain('secret')
-      expect(upstream.calls).to.have.length(calls)
+      expect(at.upstream.calls).to.have.length(calls)
     })
   }
 
   it('does not change the protocol of a connection', async () => {
     for (const protocol of ['websocket', 'h2c', 'TLS/1.0']) {
       const head = `GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade, close\r\nupgrade: ${protocol}\r\n\r\n`
-      const { statuses, text } = await sendRaw(gateway.url, head)
+      const { statuses, text } = await sendRaw(at.gateway.url, head)
       expect(statuses).to.deep.equal([200])
       expect(text.toLowerCase()).not.to.contain('upgrade')
     }
   })
 
   it('records the refusal of a header that is given twice', async () => {
-    await sendRaw(gateway.url, post(here, 'idempotency-key: twice\r\nidempotency-key: twice\r\n'))
-    expect(gateway.records().at(-1)).to.include({ error: 'BAD_REQUEST', tool: 'read@1' })
+    await sendRaw(at.gateway.url, post(here, 'idempotency-key: twice\r\nidempotency-key: twice\r\n'))
+    expect(at.gateway.records().at(-1)).to.include({ error: 'BAD_REQUEST', tool: 'read@1' })
   })
 
   const keys = [
@@ -132,14 +118,14 @@ describe('strange requests', () => {
     it(`refuses in a message what cannot be an idempotency key: ${JSON.stringify(key).slice(0, 30)}`, async () => {
       const params = { name: 'read', arguments: {}, _meta: { 'svc/idempotency-key': key } }
       const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
-      const response = await gateway.invoke('/mcp/files', message)
+      const response = await at.gateway.invoke('/mcp/files', message)
       expect(await response.json()).to.have.nested.property('error.data.error', 'BAD_REQUEST')
-      expect(upstream.calls).to.have.length(0)
+      expect(at.upstream.calls).to.have.length(0)
     })
   }
 
   it('has a trace id for what it does not find', async () => {
-    const response = await fetch(`${gateway.url}/nosuch`)
+    const response = await fetch(`${at.gateway.url}/nosuch`)
     expect(response.status).to.equal(404)
     const { trace_id } = (await response.json()) as { trace_id: string }
     expect(response.headers.get('x-trace-id'))
@@ -147,14 +133,14 @@ describe('strange requests', () => {
       .and.to.match(/^[0-9a-f]{32}$/)
   })
 
-  it('asks for a body only when it is wanted', async () => {
+  it('sends 100 Continue only for a body that it reads', async () => {
     const expecting = 'expect: 100-continue\r\ncontent-length: 99999999\r\n\r\n'
-    const { statuses } = await sendRaw(gateway.url, `POST ${here} HTTP/1.1\r\n${host}${expecting}`)
+    const { statuses } = await sendRaw(at.gateway.url, `POST ${here} HTTP/1.1\r\n${host}${expecting}`)
     expect(statuses).to.deep.equal([413])
   })
 
-  it('asks for a body that it reads', async () => {
-    const socket = await dial(gateway.url)
+  it('sends 100 Continue for a body that it reads', async () => {
+    const socket = await dial(at.gateway.url)
     const answering = hearOut(socket)
     socket.write(`POST ${here} HTTP/1.1\r\n${host}expect: 100-continue\r\ncontent-length: 2\r\n\r\n`)
     await new Promise((resolve) => socket.once('data', resolve))

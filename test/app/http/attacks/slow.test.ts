@@ -1,8 +1,8 @@
-// Clients that take their time: that send slowly, do not read, do not close, or do not wait.
+// Slow clients, and clients that do not read, do not close or do not wait.
 import { connect, type Socket } from 'node:net'
 import { bind, type Logger, tokens } from '@svc/core'
 import { expect } from 'chai'
-import type { GatewayOptions } from 'svc-sdk'
+import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js'
 import { dial, hearOut, sendRaw } from '../../../support/raw.js'
 import { startUpstream, type TestUpstream } from '../../../support/upstream.js'
@@ -11,7 +11,7 @@ const head = 'POST /mcp/files/read@1 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type
 const call = `${head}content-length: 2\r\n\r\n{}`
 
 async function withGateway(
-  server: NonNullable<GatewayOptions['server']>,
+  server: NonNullable<GatewaySettings['server']>,
   body: (gateway: TestGateway, upstream: TestUpstream) => Promise<void>,
   answer?: Parameters<typeof startUpstream>[0],
 ): Promise<void> {
@@ -22,11 +22,11 @@ async function withGateway(
 
 describe('slow clients', () => {
   for (const [title, sent] of [
-    ['says nothing', ''],
+    ['sends nothing', ''],
     ['stops in the request line', 'POST /mcp'],
     ['stops in the headers', head],
   ] as const) {
-    it(`closes the connection of one that ${title}`, () =>
+    it(`closes the connection of a client that ${title}`, () =>
       withGateway({ headersTimeoutMs: 100 }, async (gateway, upstream) => {
         const { statuses, text } = await sendRaw(gateway.url, sent)
         expect(statuses).to.deep.equal([400])
@@ -35,7 +35,7 @@ describe('slow clients', () => {
       }))
   }
 
-  it('closes the connection of one that stops in the body, and records the call', () =>
+  it('closes the connection of a client that stops in the body, and records the call', () =>
     withGateway({ requestTimeoutMs: 100 }, async (gateway, upstream) => {
       const { statuses } = await sendRaw(gateway.url, `${head}content-length: 50\r\n\r\n{"a":`)
       expect(statuses).to.deep.equal([400])
@@ -48,7 +48,7 @@ describe('slow clients', () => {
     ['header', head],
     ['body', `${head}content-length: 1000000\r\n\r\n{"a":"`],
   ] as const) {
-    it(`closes the connection of one that sends a ${title} byte by byte`, () =>
+    it(`closes the connection of a client that sends a ${title} byte by byte`, () =>
       withGateway({ headersTimeoutMs: 100, requestTimeoutMs: 200 }, async (gateway) => {
         const socket = await dial(gateway.url)
         socket.write(start)
@@ -65,7 +65,7 @@ describe('slow clients', () => {
       expect(statuses).to.deep.equal([200])
     }))
 
-  it('does not wait for one that was refused to close its half', () =>
+  it('does not wait until a refused client closes its half', () =>
     withGateway({}, async (gateway) => {
       const socket = connect({ port: Number(new URL(gateway.url).port), allowHalfOpen: true })
       const hearing = new Promise((resolve) => socket.once('end', resolve))
@@ -76,7 +76,7 @@ describe('slow clients', () => {
       socket.resume()
       socket.write('no request\r\n\r\n')
       await hearing
-      // What is written to a connection that is gone comes back as a reset.
+      // A write to a closed connection causes a reset.
       const writing = setInterval(() => socket.write('x'), 20)
       await gone
       clearInterval(writing)
@@ -84,7 +84,7 @@ describe('slow clients', () => {
     }))
 })
 
-/** Resolves when the gateway has told why it closed a connection. */
+/** `closed` resolves with the reason why the gateway closed a connection. */
 function closingLogger(): { logger: Logger; closed: Promise<string> } {
   let tell = (_reason: string): void => undefined
   const closed = new Promise<string>((resolve) => {
@@ -146,7 +146,7 @@ describe('a client that never reads its answer', () => {
     socket.destroy()
   })
 
-  it('is not one that waits for a slow tool, or for a silent stream', () =>
+  it('keeps its connection while it waits for a slow tool or a silent stream', () =>
     withGateway(
       // Enough for a request to come over a connection just made, and less than its answer takes.
       { writeTimeoutMs: 500, keepAliveTimeoutMs: 500 },
@@ -184,7 +184,7 @@ describe('a client that is refused while it sends', () => {
       expect((await hearOut(socket)).statuses).to.deep.equal([200])
     }))
 
-  it('is answered all the same when it stops, or sends without end, and loses its connection', () =>
+  it('is answered when it stops or sends without end, and loses its connection', () =>
     withGateway({}, async (gateway) => {
       const endless = start.replace('content-length: 500000', 'transfer-encoding: chunked')
       const chunk = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
@@ -200,7 +200,7 @@ describe('a client that is refused while it sends', () => {
     }))
 })
 
-describe('a client that asks for much', () => {
+describe('a client with many requests', () => {
   it('loses its connection when it sends hundreds of requests and waits for no answer', () =>
     withGateway(
       { drainMs: 0 },
@@ -212,7 +212,7 @@ describe('a client that asks for much', () => {
       () => undefined,
     ))
 
-  it('may have several requests on their way, which are answered in order', () =>
+  it('may send several requests at once, which are answered in order', () =>
     withGateway({}, async (gateway) => {
       const numbered = Array.from({ length: 16 }, (_, i) => {
         const body = `{"n":${i}}`
@@ -232,7 +232,7 @@ describe('a client that asks for much', () => {
       expect(upstream.calls).to.have.length(2)
     }))
 
-  it('gets no connection beyond the cap, and one again when another has closed', () =>
+  it('gets no connection beyond the cap until another has closed', () =>
     withGateway({ maxConnections: 1 }, async (gateway) => {
       const first = await dial(gateway.url)
       first.write('GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
@@ -262,8 +262,8 @@ async function statusOnceFree(url: string): Promise<number> {
   }
 }
 
-describe('what a gateway counts of clients that it gives no call', () => {
-  it('is each malformed request, and each connection that it closes', async () => {
+describe('metrics of requests that are not calls', () => {
+  it('count each malformed request and each connection that is closed', async () => {
     const counts = new Map<string, number>()
     const count = (name: string): void => void counts.set(name, (counts.get(name) ?? 0) + 1)
     await using upstream = await startUpstream(() => undefined)

@@ -1,17 +1,12 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Appender, bind, type Call, type Outcome, sideEffects, tokens } from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
-import { auditPlugin, auditSchema } from '@svc/plugin-audit'
+import { type Appender, type Call, type Outcome, sideEffects } from '@svc/core'
 import type { AuditEnvelope } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { type CallOverrides, makeCall } from '../../../support/call.js'
-import { makeContext } from '../../../support/context.js'
-import { keepingLogger } from '../../../support/logger.js'
+import { served } from '../../../support/stage-rig.js'
+import { AuditRig } from '../rig.js'
 import { temporaryDir } from '../temporary.js'
-
-const ok: Outcome = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: Buffer.from('{}') }
 
 describe('the intent of a call', () => {
   const dir = temporaryDir()
@@ -25,47 +20,22 @@ describe('the intent of a call', () => {
       .map((line) => JSON.parse(line))
   }
 
-  interface Scene extends AsyncDisposable {
-    readonly records: AuditEnvelope[]
+  class Scene extends AuditRig {
     /** Intents on disk at the moment of the send; undefined when it was not sent. */
     atSend: string[] | undefined
-    readonly counts: Map<string, number>
-    run(call: Call): Promise<Outcome>
+    run: (call: Call) => Promise<Outcome> = () => Promise.reject(new Error('not started'))
   }
 
   async function scene(settings: object, append?: Appender['append']): Promise<Scene> {
-    const config = auditSchema.parse({ gatewayName: 'gw', gatewayVersion: '1', dir: dir.path, ...settings })
-    const context = makeContext()
-    const records: AuditEnvelope[] = []
-    const counts = new Map<string, number>()
-    const useValue = { append: append ?? (async (record) => void records.push(record as AuditEnvelope)) }
-    bind<Appender>(context.container, tokens.SvcAppender, { useValue })
-    bind(context.container, tokens.Clock, { useValue: { now: () => 0, monotonic: () => 0 } })
-    bind(context.container, tokens.Ids, { useValue: { traceId: () => '1', spanId: () => '2' } })
-    bind(context.container, tokens.Logger, { useValue: keepingLogger() })
-    bind(context.container, tokens.Meter, {
-      useValue: { count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1) },
+    const made = new Scene(append === undefined ? {} : { append })
+    made.run = await made.pipeline({ dir: dir.path, ...settings }, async (call) => {
+      const refused = await call.commitHolds()
+      if (refused !== undefined) return refused
+      made.atSend = noted().flatMap(({ record }) =>
+        record === undefined ? [] : [(record as AuditEnvelope).tool],
+      )
+      return served
     })
-    const pipeline = new Pipeline(
-      [{ name: 'audit', stage: createStage(auditPlugin, config, context) }],
-      async (call) => {
-        await call.request()
-        const refused = await call.commitHolds()
-        if (refused !== undefined) return refused
-        made.atSend = noted().flatMap(({ record }) =>
-          record === undefined ? [] : [(record as AuditEnvelope).tool],
-        )
-        return ok
-      },
-    )
-    const made: Scene = {
-      records,
-      counts,
-      atSend: undefined,
-      run: (call) => pipeline.run(call),
-      [Symbol.asyncDispose]: () => pipeline.stop(),
-    }
-    await pipeline.start()
     return made
   }
 
@@ -133,14 +103,14 @@ describe('the intent of a call', () => {
     })
     expect(gateway.atSend).to.equal(undefined)
     expect(gateway.records.map(({ error }) => error)).to.deep.equal(['AUDIT_UNAVAILABLE'])
-    expect(gateway.counts.get('svc_audit_intent_failures_total')).to.equal(1)
+    expect(gateway.meter.values.get('svc_audit_intent_failures_total')).to.equal(1)
   })
 
   it('is counted where it cannot be written, and the call is served, with failure_mode continue', async () => {
     writeFileSync(join(dir.path, 'intents'), 'a file where the folder should be')
     await using gateway = await scene({ failure_mode: 'continue' })
     expect(await gateway.run(makeCall(remove))).to.include({ kind: 'completed' })
-    expect(gateway.counts.get('svc_audit_intent_failures_total')).to.equal(1)
+    expect(gateway.meter.values.get('svc_audit_intent_failures_total')).to.equal(1)
   })
 
   it('stays for recovery where the record of a completed call could not be written', async () => {

@@ -1,95 +1,24 @@
-import {
-  type AnswerChunk,
-  type Appender,
-  bind,
-  type Call,
-  denied,
-  identity,
-  type Outcome,
-  tokens,
-} from '@svc/core'
-import { Pipeline } from '@svc/core/pipeline'
-import { auditPlugin, auditSchema } from '@svc/plugin-audit'
-import type { RawPayloadRecord } from '@svc/plugin-audit/log'
+import { type AnswerChunk, type Appender, denied, type Outcome } from '@svc/core'
 import { expect } from 'chai'
-import { createStage } from 'svc-sdk/testing'
 import { makeCall } from '../../../support/call.js'
-import { makeContext } from '../../../support/context.js'
+import { served } from '../../../support/stage-rig.js'
+import { AuditRig } from '../rig.js'
 
-const config = (changes: object = {}) =>
-  auditSchema.parse({
-    gatewayName: 'gw',
-    gatewayVersion: '2.0.0',
+async function start(changes: object = {}, writer: Partial<Appender> = {}) {
+  const rig = new AuditRig(writer, {}, Date.UTC(2026, 0, 1, 0, 0, 5))
+  const run = await rig.runner({
     presign: { apiBaseUrl: 'http://127.0.0.1:9', auditKey: 'Bearer k' },
     raw_payloads: true,
     ...changes,
   })
-
-interface Rig {
-  readonly payloads: RawPayloadRecord[]
-  readonly counts: string[]
-  readonly logged: string[]
-  /** Everything that leaves, and what was recorded by then. */
-  run(call: Call, outcome: Outcome): Promise<Outcome>
-  stop(): Promise<void>
+  return { rig, payloads: rig.payloads, run, stop: () => rig[Symbol.asyncDispose]() }
 }
 
-async function rig(changes: object = {}, writer: Partial<Appender> = {}): Promise<Rig> {
-  const payloads: RawPayloadRecord[] = []
-  const counts: string[] = []
-  const logged: string[] = []
-  const context = makeContext()
-  bind<Appender>(context.container, tokens.SvcAppender, {
-    useValue: {
-      append: () => Promise.resolve(),
-      appendRawPayload: async (record) => void payloads.push(record as RawPayloadRecord),
-      ...writer,
-    },
-  })
-  const log = (_: object, message: string) => void logged.push(message)
-  bind(context.container, tokens.Logger, { useValue: { debug: log, info: log, warn: log, error: log } })
-  bind(context.container, tokens.Meter, { useValue: { count: (name) => counts.push(name) } })
-  bind(context.container, tokens.Clock, {
-    useValue: { now: () => Date.UTC(2026, 0, 1, 0, 0, 5), monotonic: () => 0 },
-  })
-  bind(context.container, tokens.Ids, {
-    useValue: { traceId: () => '1'.repeat(32), spanId: () => '2'.repeat(16) },
-  })
-  let outcome: Outcome = denied('INTERNAL', 'not set')
-  const pipeline = new Pipeline(
-    [{ name: 'audit', stage: createStage(auditPlugin, config(changes), context) }],
-    async (call) => {
-      await call.request()
-      return outcome
-    },
-  )
-  await pipeline.start()
-  return {
-    payloads,
-    counts,
-    logged,
-    run(call, answer) {
-      outcome = answer
-      return pipeline.run(call)
-    },
-    stop: () => pipeline.stop(),
-  }
-}
-
-const answered = (body: string): Outcome => ({
-  kind: 'completed',
-  sent: 'yes',
-  status: 200,
-  headers: {},
-  body: Buffer.from(body),
-})
+const answered = (body: string): Outcome => ({ ...served, body: Buffer.from(body) })
 
 function streamed(...chunks: AnswerChunk[]): Outcome {
   return {
-    kind: 'completed',
-    sent: 'yes',
-    status: 200,
-    headers: {},
+    ...served,
     body: {
       async *[Symbol.asyncIterator]() {
         yield* chunks
@@ -107,12 +36,12 @@ async function drain(outcome: Outcome): Promise<string> {
 
 describe('raw payloads', () => {
   it('are kept in both directions, redacted, with size and origin', async () => {
-    const { payloads, run, stop } = await rig()
+    const { payloads, run, stop } = await start()
     const call = makeCall({
+      caller: { tenant: 'globex', user: 'ann' },
       args: { password: 'hunter2', to: 'ann@example.com' },
       agent: { nodeId: 'n', agentRef: 'run-7' },
     })
-    call.set(identity, { tenant: 'globex', authenticated: true, user: 'ann', roles: [] })
     await run(call, answered('{"token":"abc","n":1}'))
     await stop()
     const common = {
@@ -141,7 +70,7 @@ describe('raw payloads', () => {
   })
 
   it('are cut to rawPreviewBytes, and say so', async () => {
-    const { payloads, run, stop } = await rig({ rawPreviewBytes: 20 })
+    const { payloads, run, stop } = await start({ rawPreviewBytes: 20 })
     await run(makeCall({ args: { text: 'é'.repeat(5_000) } }), answered('x'.repeat(21)))
     await stop()
     expect(
@@ -157,9 +86,8 @@ describe('raw payloads', () => {
   })
 
   it('have the trace as their run without an agent, and no output without an answer', async () => {
-    const { payloads, run, stop } = await rig()
-    const call = makeCall()
-    call.set(identity, { tenant: 'acme', authenticated: true, roles: [] })
+    const { payloads, run, stop } = await start()
+    const call = makeCall({ caller: {} })
     await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
     await stop()
     expect(payloads.map(({ runId, tenant, direction }) => [runId, tenant, direction])).to.deep.equal([
@@ -168,7 +96,7 @@ describe('raw payloads', () => {
   })
 
   it('observe a stream without changing it', async () => {
-    const { payloads, run, stop } = await rig()
+    const { payloads, run, stop } = await start()
     const outcome = await run(
       makeCall(),
       streamed({ bytes: Buffer.from('one ') }, { bytes: Buffer.from('two') }),
@@ -179,7 +107,7 @@ describe('raw payloads', () => {
   })
 
   it('of an MCP stream contain the answer, not the messages around it', async () => {
-    const { payloads, run, stop } = await rig()
+    const { payloads, run, stop } = await start()
     const answer = { digest: null, instead: () => Buffer.from('') }
     const outcome = await run(
       makeCall(),
@@ -196,7 +124,7 @@ describe('raw payloads', () => {
 
   it('delay no answer, and their loss is counted and logged', async () => {
     let fail: (error: Error) => void = () => undefined
-    const { counts, logged, run, stop } = await rig(
+    const { rig, run, stop } = await start(
       {},
       {
         appendRawPayload: () =>
@@ -205,20 +133,19 @@ describe('raw payloads', () => {
           }),
       },
     )
-    const call = makeCall()
-    call.set(identity, { tenant: 'acme', authenticated: true, roles: [] })
+    const call = makeCall({ caller: {} })
     const outcome = await run(call, denied('TOOL_NOT_ALLOWED', 'no'))
     expect(outcome).to.include({ code: 'TOOL_NOT_ALLOWED' })
     const stopped = stop()
     await new Promise((resolve) => setImmediate(resolve))
     fail(new Error('disk'))
     await stopped
-    expect(counts).to.deep.equal(['svc_audit_raw_payload_failures_total'])
-    expect(logged).to.deep.equal(['a raw payload could not be written'])
+    expect(rig.meter.counted).to.deep.equal(['svc_audit_raw_payload_failures_total'])
+    expect(rig.log.lines.map(({ message }) => message)).to.deep.equal(['a raw payload could not be written'])
   })
 
   it('are not kept unless asked for', async () => {
-    const { payloads, run, stop } = await rig({ raw_payloads: false })
+    const { payloads, run, stop } = await start({ raw_payloads: false })
     await run(makeCall({ args: { a: 1 } }), answered('{}'))
     await stop()
     expect(payloads).to.deep.equal([])
@@ -226,7 +153,7 @@ describe('raw payloads', () => {
 
   it('need a writer that supports them', async () => {
     let fault = ''
-    await rig({}, { appendRawPayload: undefined as never }).catch((error: Error) => {
+    await start({}, { appendRawPayload: undefined as never }).catch((error: Error) => {
       fault = error.message
     })
     expect(fault).to.include('the writer in use has no appendRawPayload')

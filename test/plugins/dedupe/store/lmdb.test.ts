@@ -59,7 +59,7 @@ describe('lmdb dedupe store', () => {
     await after.close()
   })
 
-  it('takes leases for lapsed when its clock is set back, and never frees what was sent', async () => {
+  it('treats leases as lapsed when its clock is set back, and never frees a sent call', async () => {
     let now = 1_000_000_000
     const store = new LmdbDedupeStore({ dir, now: () => now })
     const waiting = claimOf({ key: 'waiting' })
@@ -75,7 +75,7 @@ describe('lmdb dedupe store', () => {
     await store.close()
   })
 
-  it('never frees what was sent when its clock is set forward, within the time to live', async () => {
+  it('never frees a sent call within the time to live when its clock is set forward', async () => {
     let now = 1_000_000_000
     const store = new LmdbDedupeStore({ dir, now: () => now })
     const running = claimOf()
@@ -86,7 +86,7 @@ describe('lmdb dedupe store', () => {
     await store.close()
   })
 
-  it('clears away what it has forgotten as new keys come', async () => {
+  it('deletes expired keys when new keys are added', async () => {
     let now = 1_000_000_000
     const store = new LmdbDedupeStore({ dir, now: () => now })
     for (let i = 0; i < 50; i++) {

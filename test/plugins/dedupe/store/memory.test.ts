@@ -14,7 +14,7 @@ dedupeStoreSuite('memory', async () => {
 })
 
 describe('memory dedupe store', () => {
-  it('refuses new keys when it is full, and takes them when old ones are forgotten', async () => {
+  it('refuses new keys when it is full, and accepts them when old ones have expired', async () => {
     let now = 1_000_000
     const store = new MemoryDedupeStore({ now: () => now, maxKeys: 2 })
     const first = claimOf({ key: 'a' })

@@ -59,7 +59,7 @@ describe('redis', () => {
       expect(await server.send('KEYS', '*')).to.deep.equal([at('k')])
     })
 
-    it('takes a lease for lapsed that its clock, set back, has made too long', async () => {
+    it('treats a lease as lapsed that is too long after its clock was set back', async () => {
       const claim = claimOf({ key: 'k' })
       await store.claim(claim)
       await store.markSent(claim)
@@ -84,7 +84,7 @@ describe('redis', () => {
       })
     }
 
-    it('passes on an error of the server without what it was asked', async () => {
+    it('reports an error of the server without its arguments', async () => {
       await server.send('ACL', 'SETUSER', 'clerk', 'on', '>s3cret', '~*', '+@all', '-evalsha', '-eval')
       const url = server.url.replace('//', '//clerk:s3cret@')
       const clerk = new RedisDedupeStore({ url, namespace: NAMESPACE, waitReplicas: 1 })
@@ -102,7 +102,7 @@ describe('redis', () => {
       await clerk.close()
     })
 
-    it('needs no more rights than it says', async () => {
+    it('needs only the documented rights', async () => {
       const commands = [
         'evalsha',
         'eval',
@@ -179,7 +179,7 @@ describe('redis with replicas', () => {
     await store.close()
   })
 
-  it('knows a call again on the replica that takes the place of its primary', async () => {
+  it('knows a call on the replica that replaces its primary', async () => {
     const before = waiting(UNLIMITED)
     await before.connect(signal)
     const claim = claimOf()

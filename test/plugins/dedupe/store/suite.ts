@@ -54,29 +54,29 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       return claim
     }
 
-    it('gives a free key to the first, and tells the others that it is in flight', async () => {
+    it('gives a free key to the first, and answers in_flight to others', async () => {
       await claimedBy()
       expect(await stateOf()).to.equal('in_flight')
       expect(await stateOf({ key: 'another' })).to.equal('claimed')
     })
 
-    it('gives one of many who ask at once the key', async () => {
+    it('gives the key to one of many concurrent claims', async () => {
       const states = await Promise.all(Array.from({ length: 200 }, () => stateOf()))
       expect(states.filter((state) => state === 'claimed')).to.have.lengthOf(1)
       expect(states.filter((state) => state === 'in_flight')).to.have.lengthOf(199)
     })
 
-    it('gives its owner a claim again that it did not hear of', async () => {
+    it('repeats a claim to its owner', async () => {
       const claim = await claimedBy()
       expect(await store.claim(claim)).to.deep.equal({ state: 'claimed' })
     })
 
-    it('does not give its owner a call again that was sent', async () => {
+    it('does not repeat a claim to its owner after the call was sent', async () => {
       const claim = await sentBy()
       expect(await store.claim(claim)).to.deep.equal({ state: 'in_flight' })
     })
 
-    it('tells another request under the same key from a repeat, in every phase', async () => {
+    it('distinguishes another request under the same key from a repeat, in every phase', async () => {
       const claim = await claimedBy()
       expect(await stateOf({ fingerprint: 'g' })).to.equal('reused')
       await store.markSent(claim)
@@ -93,7 +93,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('claimed')
     })
 
-    it('gives back the answer that was kept, byte for byte', async () => {
+    it('returns the stored answer byte for byte', async () => {
       const answer = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
       expect(await store.complete(await sentBy(), answer)).to.equal(true)
       const found = await store.claim(claimOf())
@@ -101,14 +101,14 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(Buffer.from(answerOf(found) ?? [])).to.deep.equal(answer)
     })
 
-    it('tells an answer without bytes from one that was not kept', async () => {
+    it('distinguishes an empty answer from one that was not stored', async () => {
       await store.complete(await sentBy(), Buffer.alloc(0))
       await store.complete(await sentBy({ key: 'not kept' }), null)
       expect(answerOf(await store.claim(claimOf()))).to.have.lengthOf(0)
       expect(answerOf(await store.claim(claimOf({ key: 'not kept' })))).to.equal(null)
     })
 
-    it('keeps an answer of a megabyte', async () => {
+    it('stores an answer of a megabyte', async () => {
       const answer = Buffer.alloc(1024 * 1024, 'answer')
       await store.complete(await sentBy(), answer)
       expect(Buffer.from(answerOf(await store.claim(claimOf())) ?? []).equals(answer)).to.equal(true)
@@ -143,7 +143,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('claimed')
     })
 
-    it('lets the owner of a lapsed call tell its outcome all the same', async () => {
+    it('accepts the outcome of a lapsed call from its owner', async () => {
       const claim = await sentBy()
       await opened.advance(LEASE + 1)
       expect(await stateOf()).to.equal('unknown')
@@ -163,7 +163,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf({ key: 'running' })).to.equal('in_flight')
     })
 
-    it('counts the life of an outcome from when it was known, and forgets it then', async () => {
+    it('deletes an outcome when its time to live, counted from the outcome, is over', async () => {
       const claim = await sentBy()
       await opened.advance(LEASE - 1_000)
       await store.complete(claim, Buffer.from('x'))
@@ -173,7 +173,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('claimed')
     })
 
-    it('lets nobody but the owner mark, renew, free or end a call', async () => {
+    it('lets only the owner mark, renew, release or end a call', async () => {
       await claimedBy()
       const other = claimOf()
       expect(await store.markSent(other)).to.equal(false)
@@ -184,12 +184,12 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('in_flight')
     })
 
-    it('marks nothing that it has forgotten', async () => {
+    it('marks no deleted claim', async () => {
       expect(await store.markSent(claimOf())).to.equal(false)
       expect(await store.renew(claimOf())).to.equal(false)
     })
 
-    it('takes the outcome of a call that it has forgotten', async () => {
+    it('accepts the outcome of a deleted claim', async () => {
       expect(await store.complete(claimOf(), Buffer.from('x'))).to.equal(true)
       expect(await store.markUnknown(claimOf({ key: 'another' }))).to.equal(true)
       expect(await stateOf()).to.equal('answered')
@@ -205,7 +205,7 @@ export function dedupeStoreSuite(name: string, open: () => Promise<OpenStore>, r
       expect(await stateOf()).to.equal('answered')
     })
 
-    it('lets no key be sent twice in its time, whatever three owners do and however long they take', async () => {
+    it('never lets a key be sent twice within its time to live, for any operations of three owners at any time', async () => {
       const act = fc.constantFrom('claim', 'send', 'renew', 'release', 'complete', 'markUnknown')
       const step = fc.record({
         owner: fc.nat({ max: 2 }),

@@ -1,16 +1,13 @@
-// Enforcement with people to decide: a stage in front of an upstream, on a clock that stands still.
+// An enforcement stage that escalates, in front of an upstream.
 import { randomBytes } from 'node:crypto'
 import {
-  bind,
   type Call,
-  type CallRequest,
   type EscalationRule,
   type EscalationService,
   type EscalationStore,
   type Finding,
   type GatewayEvent,
   type Identity,
-  identity,
   type Outcome,
   type PluginContext,
   type PolicyFacts,
@@ -23,8 +20,9 @@ import {
   tokens,
 } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
-import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
-import { makeCall } from '../../../support/call.js'
+import type { FakeClock } from 'svc-sdk/testing'
+import { type CallOverrides, makeCall } from '../../../support/call.js'
+import { StageRig, served } from '../../../support/stage-rig.js'
 
 export const MINUTE = 60_000
 export const TTL = 15 * MINUTE
@@ -72,13 +70,7 @@ export interface RigOptions {
   readonly redactor?: Redactor
 }
 
-interface CallOptions {
-  readonly caller?: Identity
-  readonly args?: CallRequest['args']
-  readonly findings?: readonly Finding[]
-  readonly headers?: Record<string, string>
-  readonly request?: Partial<CallRequest>
-  readonly tool?: string
+interface CallOptions extends CallOverrides {
   readonly redactor?: Redactor
 }
 
@@ -86,9 +78,8 @@ export interface EscalationRig extends AsyncDisposable {
   readonly stage: Stage
   readonly service: EscalationService
   readonly clock: FakeClock
-  readonly context: FakeContext
   readonly events: GatewayEvent[]
-  /** What was counted. */
+  /** The counters that were incremented, in order. */
   readonly counted: string[]
   /** The calls that reached the upstream. */
   readonly sent: Call[]
@@ -99,7 +90,6 @@ export interface EscalationRig extends AsyncDisposable {
 }
 
 export async function startRig(options: RigOptions = {}): Promise<EscalationRig> {
-  const clock = options.clock ?? new FakeClock()
   const events: GatewayEvent[] = []
   const sent: Call[] = []
   const provided = new Map<symbol, unknown>([
@@ -112,7 +102,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     ],
     [services.redactor, options.redactor],
   ])
-  const context = fakeContext('/nowhere', {
+  const context: Partial<PluginContext> = {
     facts: {
       escalation: { ...rule, ...options.rule },
       reviewers: { roles: ['reviewer'], approvalSets: {} },
@@ -121,35 +111,23 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     },
     service: <T>(service: Token<T>) => provided.get(service) as T | undefined,
     ...options.context,
-  })
-  bind(context.container, tokens.Clock, { useValue: clock })
-  const counted: string[] = []
-  bind(context.container, tokens.Meter, { useValue: { count: (name) => void counted.push(name) } })
+  }
+  const rig = new StageRig(context, options.clock)
   // Those of two rigs must differ.
   const hex = (bytes: number) => randomBytes(bytes).toString('hex')
-  bind(context.container, tokens.Ids, { useValue: { traceId: () => hex(16), spanId: () => hex(8) } })
-  if (options.store !== undefined)
-    bind(context.container, tokens.EscalationStore, { useValue: options.store })
-  const section = {
+  rig.bind(tokens.Ids, { traceId: () => hex(16), spanId: () => hex(8) })
+  if (options.store !== undefined) rig.bind(tokens.EscalationStore, options.store)
+  const stage = await rig.start(enforcementPlugin, {
     escalate_on: [risky.reason],
     escalations: options.context?.stateDir === undefined ? { adapter: 'memory' } : {},
     ...options.section,
-  }
-  const stage = createStage(enforcementPlugin, section, context)
-  await stage.start?.(new AbortController().signal)
+  })
   const service = stage.offer?.(services.escalations)
   if (service === undefined) throw new Error('enforcement offers no service')
 
-  const make = ({
-    caller: by = caller,
-    findings = [risky],
-    redactor: redacts,
-    ...given
-  }: CallOptions = {}) => {
-    const call = makeCall({ trace: { spanId: spanOf(++calls) }, ...given })
-    call.set(identity, by)
+  const make = ({ redactor: redacts, ...given }: CallOptions = {}) => {
+    const call = makeCall({ caller, findings: [risky], trace: { spanId: spanOf(++calls) }, ...given })
     if (redacts !== undefined) call.set(redactor, redacts)
-    for (const finding of findings) call.addFinding(finding)
     return call
   }
   const through = async (call: Call, next: () => Promise<Outcome>): Promise<Outcome> => {
@@ -160,10 +138,9 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
   return {
     stage,
     service,
-    clock,
-    context,
+    clock: rig.clock,
     events,
-    counted,
+    counted: rig.meter.counted,
     sent,
     make,
     through,
@@ -173,12 +150,10 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
         const refused = await call.commitHolds()
         if (refused !== undefined) return refused
         sent.push(call)
-        return { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: new Uint8Array() }
+        return served
       })
     },
-    async [Symbol.asyncDispose]() {
-      await stage.stop?.()
-    },
+    [Symbol.asyncDispose]: () => rig[Symbol.asyncDispose](),
   }
 }
 

@@ -8,7 +8,7 @@ quotaAdapterSuite('memory', async () => ({
 }))
 
 describe('memory quota adapter', () => {
-  it('asks its clock when it is told no time', async () => {
+  it('uses its clock when no time is given', async () => {
     let now = Date.UTC(2026, 0, 1)
     const adapter = new MemoryQuotaAdapter({ now: () => now })
     await adapter.takeToken('t', 'a', 1, 1)
@@ -20,7 +20,7 @@ describe('memory quota adapter', () => {
     expect((await adapter.incrDaily('t', 'a', 1)).count).to.equal(1)
   })
 
-  it('forgets buckets that are full again', async () => {
+  it('deletes full buckets', async () => {
     const adapter = new MemoryQuotaAdapter()
     for (let tenant = 0; tenant < 10_000; tenant++) await adapter.takeToken(`t${tenant}`, 'a', 1, 1, 0)
     expect(adapter.size).to.equal(10_000)
@@ -28,7 +28,7 @@ describe('memory quota adapter', () => {
     expect(adapter.size).to.equal(1)
   })
 
-  it('stays small while ever new tenants come and go', async () => {
+  it('stays small with an unlimited number of tenants', async () => {
     const adapter = new MemoryQuotaAdapter()
     let largest = 0
     for (let call = 0; call < 50_000; call++) {
@@ -39,14 +39,14 @@ describe('memory quota adapter', () => {
     expect(largest).to.be.lessThan(4_000)
   })
 
-  it('keeps a bucket that is not full, however long the sweeper goes round', async () => {
+  it('keeps a bucket that is not full', async () => {
     const adapter = new MemoryQuotaAdapter()
     await adapter.takeToken('slow', 'a', 0.001, 1, 0)
     for (let call = 0; call < 1000; call++) await adapter.takeToken(`t${call}`, 'a', 1, 1, call)
     expect((await adapter.takeToken('slow', 'a', 0.001, 1, 1000)).tokens).to.be.lessThan(0)
   })
 
-  it('forgets days that are past', async () => {
+  it('deletes past days', async () => {
     const adapter = new MemoryQuotaAdapter()
     const day = 86_400_000
     for (let tenant = 0; tenant < 1000; tenant++) await adapter.incrDaily(`t${tenant}`, 'a', 5, 0)
@@ -56,7 +56,7 @@ describe('memory quota adapter', () => {
     expect(adapter.size).to.equal(2)
   })
 
-  it('refuses new keys when it is full, and goes on counting those it has', async () => {
+  it('refuses new keys when it is full, and counts the others', async () => {
     const adapter = new MemoryQuotaAdapter({ maxKeys: 2 })
     for (const tenant of ['a', 'b']) {
       await adapter.takeToken(tenant, 'x', 1, 5, 0)
@@ -93,7 +93,7 @@ describe('memory quota adapter', () => {
     expect((await adapter.takeToken('a', 'y', 1, 1, 5000)).tokens).to.equal(0)
   })
 
-  it('rejects a burst without end', async () => {
+  it('rejects an infinite burst', async () => {
     const [fault] = await Promise.allSettled([
       new MemoryQuotaAdapter().takeToken('t', 'a', 1, Number.POSITIVE_INFINITY, 0),
     ])

@@ -49,7 +49,7 @@ describe('redis leases', () => {
     return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
   }
 
-  it('ask the store once for a batch, and count as if they asked each time', async () => {
+  it('call the store once per batch, with the counts of single calls', async () => {
     const adapter = await open(10)
     await server.send('CONFIG', 'RESETSTAT')
     const counts: number[] = []
@@ -59,7 +59,7 @@ describe('redis leases', () => {
     expect(await counted()).to.equal(10)
   })
 
-  it('let no more through than the limit, ten of them together', async () => {
+  it('never exceed the limit together, ten of them', async () => {
     const ten = await Promise.all(Array.from({ length: 10 }, () => open(50)))
     const answers = await Promise.all(
       Array.from({ length: 3000 }, (_, i) => ten[i % 10]!.incrDaily('t', 'a', 1234)),
@@ -70,7 +70,7 @@ describe('redis leases', () => {
     expect(await counted()).to.be.at.most(1234)
   })
 
-  it('take the last ones one by one, so that nobody holds what another needs', async () => {
+  it('take the last calls one by one, so that all are usable', async () => {
     const [one, two] = [await open(50), await open(50)]
     let through = 0
     for (let call = 0; call < 24; call++) {
@@ -79,14 +79,14 @@ describe('redis leases', () => {
     expect(through).to.equal(12)
   })
 
-  it('let no more through at once than the burst, and over time no more than rate and batches allow', async () => {
+  it('never exceed the burst at once, nor rate and batches over time', async () => {
     const five = await Promise.all(Array.from({ length: 5 }, () => open(20)))
     const take = (i: number) => five[i % 5]!.takeToken('t', 'a', 0.001, 100)
     const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => take(i)))
     expect(answers.filter(({ tokens }) => tokens >= 0).length).to.be.within(90, 100)
   })
 
-  it('give back the counts that they did not use when their time is over', async () => {
+  it('refund unused counts when they expire', async () => {
     const adapter = await open(10)
     await adapter.incrDaily('t', 'a', 1000)
     expect(await counted()).to.equal(10)
@@ -98,13 +98,13 @@ describe('redis leases', () => {
     expect(await counted()).to.equal(1)
   })
 
-  it('give back the counts that they did not use when they are closed', async () => {
+  it('refund unused counts when they are closed', async () => {
     await (await open(10)).incrDaily('t', 'a', 1000)
     await opened.pop()?.close()
     expect(await counted()).to.equal(1)
   })
 
-  it('use no batch beyond its time', async () => {
+  it('use no expired batch', async () => {
     const adapter = await open(10)
     await adapter.incrDaily('t', 'a', 1000)
     clock.advance(60_000)
@@ -123,14 +123,14 @@ describe('redis leases', () => {
     expect(await scriptsRun()).to.equal(1)
   })
 
-  it('give back a call that was not sent', async () => {
+  it('refund a call that was not sent', async () => {
     const adapter = await open(10)
     const { resetAt } = await adapter.incrDaily('t', 'a', 1000)
     await adapter.refundDaily('t', 'a', resetAt - 1)
     expect(await counted()).to.equal(9)
   })
 
-  it('go to the store when they are told the time', async () => {
+  it('call the store when a time is given', async () => {
     const adapter = await open(10)
     const noon = Date.UTC(2026, 5, 15, 12)
     expect((await adapter.incrDaily('t', 'a', 1000, noon)).count).to.equal(1)
@@ -138,7 +138,7 @@ describe('redis leases', () => {
     expect((await adapter.takeToken('t', 'a', 1, 5, noon)).tokens).to.equal(4)
   })
 
-  it('hold nothing when the store refuses or fails', async () => {
+  it('have no batch when the store refuses or fails', async () => {
     const adapter = await open(10)
     expect((await adapter.incrDaily('t', 'a', 0)).count).to.equal(1)
     await server.send('SET', COUNT, 'x')

@@ -48,7 +48,7 @@ describe('redis', () => {
 
     afterEach(() => adapter.close())
 
-    it("goes by the server's clock when it is told no time", async () => {
+    it("uses the server's clock when no time is given", async () => {
       const [seconds = 0] = ((await server.send('TIME')) as string[]).map(Number)
       const { resetAt } = await adapter.incrDaily('t', 'a', 5)
       expect([Math.floor(seconds / 86_400), Math.floor((seconds + 1) / 86_400)]).to.include(resetAt / DAY - 1)
@@ -68,7 +68,7 @@ describe('redis', () => {
       expect(await server.send('PTTL', 'svc:quotas:{1:t:a}:count')).to.be.within(2 * DAY, 3 * DAY)
     })
 
-    it('keeps no more days than the one asked for and its neighbours', async () => {
+    it('keeps only the given day and its neighbours', async () => {
       for (let day = 0; day < 5; day++) await adapter.incrDaily('t', 'a', 5, NOON + day * DAY)
       expect(await server.send('HLEN', 'svc:quotas:{1:t:a}:count')).to.equal(2)
     })

@@ -40,20 +40,20 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await adapter.incrDaily('t', 'a', 1, NOON)).count).to.equal(1)
       })
 
-      it('begin anew at midnight UTC', async () => {
+      it('start at zero at midnight UTC', async () => {
         const last = await adapter.incrDaily('t', 'a', 1, MIDNIGHT - 1)
         const first = await adapter.incrDaily('t', 'a', 1, MIDNIGHT)
         expect(last).to.deep.equal({ count: 1, resetAt: MIDNIGHT })
         expect(first).to.deep.equal({ count: 1, resetAt: MIDNIGHT + DAY })
       })
 
-      it('remember the day before midnight for a call that is late', async () => {
+      it('include the day before midnight for a late call', async () => {
         await adapter.incrDaily('t', 'a', 1, MIDNIGHT - 1)
         await adapter.incrDaily('t', 'a', 1, MIDNIGHT)
         expect((await adapter.incrDaily('t', 'a', 1, MIDNIGHT - 1)).count).to.be.greaterThan(1)
       })
 
-      it('are kept apart by tenant and by tool, wherever the boundary between them lies', async () => {
+      it('are separate for each pair of tenant and tool', async () => {
         for (const [tenant, tool] of [
           ['t', 'a'],
           ['u', 'a'],
@@ -68,7 +68,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         }
       })
 
-      it('are exact when many ask at once', async () => {
+      it('are exact for concurrent calls', async () => {
         const answers = await Promise.all(
           Array.from({ length: 200 }, () => adapter.incrDaily('t', 'a', 50, NOON)),
         )
@@ -81,7 +81,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await adapter.incrDaily('t', 'a', 1, NOON)).count).to.equal(1)
       })
 
-      it('never go below none', async () => {
+      it('never fall below zero', async () => {
         await adapter.refundDaily?.('t', 'a', NOON)
         await adapter.incrDaily('t', 'a', 1, NOON)
         expect((await adapter.incrDaily('t', 'a', 1, NOON)).count).to.be.greaterThan(1)
@@ -95,7 +95,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await adapter.incrDaily('t', 'a', 1, MIDNIGHT - 1)).count).to.equal(1)
       })
 
-      it('never let more through than the limit, less what was given back, in any order of calls', async () => {
+      it('never exceed the limit plus refunds, in any order of calls', async () => {
         const step = fc.record({
           tool: fc.constantFrom('a', 'b'),
           refund: fc.boolean(),
@@ -144,7 +144,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await take(NOON, 1, 3)).tokens).to.be.lessThan(0)
       })
 
-      it('are as large as the rate where no burst is given', async () => {
+      it('have the rate as the default burst', async () => {
         for (let call = 0; call < 5; call++) expect((await take(NOON, 5)).tokens).to.be.at.least(0)
         expect((await take(NOON, 5)).tokens).to.be.lessThan(0)
       })
@@ -175,7 +175,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await take(NOON + DAY, 1, 2)).tokens).to.be.lessThan(0)
       })
 
-      it('lose nothing by refusing', async () => {
+      it('keep their tokens after a refusal', async () => {
         await take(NOON, 1, 1)
         for (let asks = 1; asks < 1000; asks++) await take(NOON + asks, 1, 1)
         expect((await take(NOON + 1000, 1, 1)).tokens).to.be.at.least(0)
@@ -202,7 +202,7 @@ export function quotaAdapterSuite(name: string, open: () => Promise<OpenAdapter>
         expect((await adapter.takeToken('t', 'b', 1, 1, NOON)).tokens).to.equal(0)
       })
 
-      it('are exact when many ask at once', async () => {
+      it('are exact for concurrent calls', async () => {
         const answers = await Promise.all(Array.from({ length: 200 }, () => take(NOON, 1, 20)))
         expect(answers.filter(({ tokens }) => tokens >= 0)).to.have.lengthOf(20)
       })

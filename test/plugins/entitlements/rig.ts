@@ -1,17 +1,8 @@
-// Runs calls through an entitlements stage.
-import { type Call, type Finding, type Identity, identity, type Limit, limits, type Outcome } from '@svc/core'
+// Sends calls through an entitlements stage.
+import { type Call, type Finding, type Identity, type Limit, limits, type Stage } from '@svc/core'
 import { entitlementsPlugin } from '@svc/plugin-entitlements'
-import { createStage } from 'svc-sdk/testing'
-import { type CallOverrides, makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
-
-export const served: Outcome = {
-  kind: 'completed',
-  sent: 'yes',
-  status: 200,
-  headers: {},
-  body: new Uint8Array(),
-}
+import type { CallOverrides } from '../../support/call.js'
+import { StageRig, send } from '../../support/stage-rig.js'
 
 export interface Caller extends Partial<Identity> {
   /** The header `x-node-id`. */
@@ -24,19 +15,16 @@ export interface Result {
   readonly limits: readonly Limit[]
 }
 
-export function createEntitlements(section: unknown) {
-  return createStage(entitlementsPlugin, section, makeContext())
+export function createEntitlements(section: unknown): Stage {
+  return new StageRig().create(entitlementsPlugin, section)
 }
 
-export function callOf({ claimedNode, ...caller }: Caller = {}, what: CallOverrides = {}): Call {
-  const call = makeCall({ ...what, ...(claimedNode === undefined ? {} : { agent: { nodeId: claimedNode } }) })
-  call.set(identity, { tenant: 'acme', authenticated: true, roles: [], ...caller })
-  return call
+export function callBy({ claimedNode, ...caller }: Caller = {}, what: CallOverrides = {}): CallOverrides {
+  return { ...what, caller, ...(claimedNode === undefined ? {} : { agent: { nodeId: claimedNode } }) }
 }
 
 export async function run(section: unknown, caller: Caller = {}, what: CallOverrides = {}): Promise<Result> {
-  const call = callOf(caller, what)
-  await createEntitlements(section).handle(call, async () => served)
+  const { call } = await send(createEntitlements(section), callBy(caller, what))
   return { call, findings: call.findings, limits: call.need(limits) }
 }
 

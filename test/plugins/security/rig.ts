@@ -1,35 +1,16 @@
-// Runs calls through the security stage, alone or with the enforcement stage.
-
-import { type AnswerStream, bind, type Call, type Completed, type Outcome } from '@svc/core'
+// Sends calls through the security stage, alone or with the enforcement stage.
+import type { AnswerStream, Call, Completed, Outcome, Stage } from '@svc/core'
 import { type Dispatch, Pipeline, type PlacedStage } from '@svc/core/pipeline'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
-import { securityPlugin, type Timer, timer } from '@svc/plugin-security'
-import { createStage } from 'svc-sdk/testing'
-import { makeCall } from '../../support/call.js'
-import { makeContext } from '../../support/context.js'
+import { securityPlugin } from '@svc/plugin-security'
+import { StageRig, served } from '../../support/stage-rig.js'
 
-export function served(
-  body: Completed['body'] = new Uint8Array(),
-  headers: Completed['headers'] = {},
-): Completed {
-  return { kind: 'completed', sent: 'yes', status: 200, headers, body }
+export function answerOf(body: Completed['body'], headers: Completed['headers'] = {}): Completed {
+  return { ...served, headers, body }
 }
 
-export function securityStage(section: object, ownTimer?: Timer) {
-  const context = makeContext()
-  if (ownTimer !== undefined) bind(context.container, timer, { useValue: ownTimer })
-  return createStage(securityPlugin, section, context)
-}
-
-/** The lines that `svc policy explain` prints for the stage. */
-export async function explain(section: object, call = makeCall()): Promise<string[]> {
-  const lines: string[] = []
-  await securityStage(section).explain?.(
-    call,
-    async () => served(),
-    (line) => lines.push(line),
-  )
-  return lines
+export function securityStage(section: object): Stage {
+  return new StageRig().create(securityPlugin, section)
 }
 
 export interface Sections {
@@ -43,15 +24,12 @@ export interface Sections {
 export function run(
   { security, enforcement = {}, between }: Sections,
   call: Call,
-  upstream: Dispatch,
+  upstream: Dispatch = async () => served,
 ): Promise<Outcome> {
   const stages: PlacedStage[] = [
     { name: 'security', stage: securityStage(security) },
     ...(between === undefined ? [] : [between]),
-    {
-      name: 'enforcement',
-      stage: createStage(enforcementPlugin, enforcement, makeContext()),
-    },
+    { name: 'enforcement', stage: new StageRig().create(enforcementPlugin, enforcement) },
   ]
   return new Pipeline(stages, upstream).run(call)
 }

@@ -1,0 +1,27 @@
+// Runs `svc policy` in process and keeps what it prints.
+
+// Not among what `svc-sdk` exports to users: they have it as `svc`.
+import { policyCommand } from 'svc-sdk/internal/cli/policy'
+
+export interface Printed {
+  readonly lines: readonly string[]
+  readonly exit: number
+}
+
+/** `args` are those after `svc policy`; `env` is the environment of the policy. */
+export async function runPolicy(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Printed> {
+  const lines: string[] = []
+  let exit = 0
+  const command = policyCommand({
+    print: (line) => lines.push(line),
+    env,
+    exit: (code) => {
+      exit = code
+    },
+  })
+  await command.parseAsync(args, { from: 'user' })
+  return { lines, exit }
+}

@@ -1,0 +1,164 @@
+// Runs stages by themselves: a fake clock, a captured log, counted metrics, an environment and a home directory.
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  bind,
+  Call,
+  type Completed,
+  type Denied,
+  type Failed,
+  type Meter,
+  type Outcome,
+  type Plugin,
+  type PluginContext,
+  type Stage,
+  type Token,
+  tokens,
+} from '@svc/core'
+import { type Dispatch, Pipeline } from '@svc/core/pipeline'
+import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { type CallOverrides, makeCall } from './call.js'
+import { keepingLogger } from './logger.js'
+
+/** The answer of the upstream, unless a test sends another one. */
+export const served: Completed = {
+  kind: 'completed',
+  sent: 'yes',
+  status: 200,
+  headers: {},
+  body: new Uint8Array(),
+}
+
+export class RecordingMeter implements Meter {
+  /** The sum of each counter, and the last value of each gauge. */
+  readonly values = new Map<string, number>()
+  /** The name of a counter for each time it was incremented. */
+  readonly counted: string[] = []
+
+  count(name: string, by = 1): void {
+    this.counted.push(name)
+    this.values.set(name, (this.values.get(name) ?? 0) + by)
+  }
+
+  gauge(name: string, value: number): void {
+    this.values.set(name, value)
+  }
+}
+
+export class StageRig implements AsyncDisposable {
+  readonly log = keepingLogger()
+  readonly meter = new RecordingMeter()
+  readonly env: Record<string, string> = {}
+  readonly context: FakeContext
+  #home: string | undefined
+  readonly #stages: Stage[] = []
+
+  constructor(
+    overrides: Partial<PluginContext> = {},
+    readonly clock = new FakeClock(),
+  ) {
+    const homeOf = () => this.home
+    const targets = { files: 'http://127.0.0.1:1' }
+    this.context = {
+      ...fakeContext('/', { targets, env: this.env, ...overrides }),
+      clock,
+      get baseDir() {
+        return overrides.baseDir ?? homeOf()
+      },
+      get stateDir() {
+        return overrides.stateDir ?? join(homeOf(), 'state')
+      },
+    }
+    this.bind(tokens.Clock, clock)
+    this.bind(tokens.Logger, this.log)
+    this.bind(tokens.Meter, this.meter)
+  }
+
+  /** Directory of the policy, created on first use. The state of the gateway is in `state` below it. */
+  get home(): string {
+    this.#home ??= realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')))
+    return this.#home
+  }
+
+  bind<T>(token: Token<T>, value: T): void {
+    bind(this.context.container, token, { useValue: value })
+  }
+
+  /** Not started; for stages that need no start, and for tests of stages that were not started. */
+  create(plugin: Plugin, section: unknown, context: Partial<PluginContext> = {}): Stage {
+    return createStage(
+      plugin,
+      section,
+      Object.keys(context).length === 0 ? this.context : { ...this.context, ...context },
+    )
+  }
+
+  /** `context` overrides parts of the context of the rig. */
+  async start(plugin: Plugin, section: unknown = {}, context: Partial<PluginContext> = {}): Promise<Stage> {
+    const stage = this.create(plugin, section, context)
+    this.#stages.push(stage)
+    await stage.start?.(new AbortController().signal)
+    return stage
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const stage of this.#stages.splice(0)) await stage.stop?.()
+    if (this.#home !== undefined) rmSync(this.#home, { recursive: true, force: true })
+  }
+}
+
+export interface Sent {
+  /** Has the slots that the stage filled, and its findings. */
+  readonly call: Call
+  readonly outcome: Outcome
+}
+
+/** Sends a call through the stage to an upstream, and checks that the outcome tells whether it was reached. */
+export async function send(
+  stage: Stage,
+  given: CallOverrides | Call = {},
+  answer: Outcome = served,
+): Promise<Sent> {
+  const call = given instanceof Call ? given : makeCall(given)
+  let isReached = false
+  const outcome = await stage.handle(call, async () => {
+    isReached = true
+    return answer
+  })
+  const expected = isReached ? answer.sent : 'no'
+  if (outcome.sent !== expected) throw new Error(`the outcome says sent: ${outcome.sent}, not ${expected}`)
+  return { call, outcome }
+}
+
+/** Sends a call through the stage with its holds, as the gateway does. */
+export function sendWithHolds(name: string, stage: Stage, call: Call, upstream: Dispatch): Promise<Outcome> {
+  return new Pipeline([{ name, stage }], upstream).run(call)
+}
+
+/** The lines that `svc policy explain` prints for the stage. */
+export async function explain(
+  stage: Stage,
+  given: CallOverrides | Call = {},
+): Promise<{ lines: string[]; outcome: Outcome | undefined }> {
+  const lines: string[] = []
+  const call = given instanceof Call ? given : makeCall(given)
+  const outcome = await stage.explain?.(
+    call,
+    async () => served,
+    (line) => lines.push(line),
+  )
+  return { lines, outcome }
+}
+
+/** Throws when the call was accepted. */
+export function refusal({ outcome }: { readonly outcome: Outcome }): Denied | Failed {
+  if (outcome.kind === 'completed') throw new Error('the call was accepted')
+  return outcome
+}
+
+/** `CODE: message` of the refusal. */
+export function why(answer: { readonly outcome: Outcome }): string {
+  const { code, message } = refusal(answer)
+  return `${code}: ${message}`
+}
