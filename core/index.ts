@@ -71,6 +71,8 @@ export {
   identity,
   type Limit,
   limits,
+  type McpFacts,
+  mcpFacts,
   reachedAt,
   redactor,
   sideEffects,

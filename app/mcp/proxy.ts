@@ -134,7 +134,7 @@ export class McpProxy {
       if (message !== undefined) this.#running.cancel(exchange, message, this.#parts.streams.abandonedMs)
       if (outcome.kind === 'completed' && isStream(outcome.body))
         call.set(eventStreamRules, this.#parts.streams)
-      return await this.#withBoundSession(call, outcome)
+      return await this.#withBoundSession(call, exchange, outcome)
     } catch (fault) {
       return outcomeOfFault(call, fault)
     }
@@ -210,12 +210,14 @@ export class McpProxy {
     return undefined
   }
 
-  async #withBoundSession(call: Call, outcome: Outcome): Promise<Outcome> {
+  async #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): Promise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
     const id = outcome.headers['mcp-session-id']
     if (typeof id !== 'string') return outcome
     const sessions = await this.#parts.sessions()
-    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': sessions.bind(call, id) } }
+    const bound = sessions.bind(call, id)
+    exchange.learned.sessionId = bound
+    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': bound } }
   }
 
   /** A `subscriptions/listen` may name only resources that the caller may use. */

@@ -38,6 +38,11 @@ export interface BoundTask {
   readonly id: string
 }
 
+/** The id of a task for the client: a tag as of sessions, the tool in base64url, the server's id. */
+export function clientTaskId({ tag, tool, id }: BoundTask): string {
+  return `${tag}.${Buffer.from(tool).toString('base64url')}.${id}`
+}
+
 export class SessionBinding {
   #key: string
 

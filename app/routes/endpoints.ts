@@ -14,7 +14,7 @@ import {
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import { readBody } from '../http/body.js'
 import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
-import { disconnectCancels, type McpExchange, mcpExchange, openExchange } from '../mcp/exchange.js'
+import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
 import { keepProtocolError } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
@@ -136,7 +136,7 @@ export class Endpoints {
       dispatch: (call) => mcp.dispatch(call),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
       answer: (outcome, call) => answerOf(exchange, outcome, call.trace.traceId),
-      prepare: (call) => call.set(mcpExchange, exchange),
+      prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
     }

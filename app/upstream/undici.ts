@@ -34,7 +34,7 @@ export class UndiciDispatcher implements UpstreamDispatcher {
       const exchange = new Exchange(
         request.signal,
         { wholeUpTo: wholeUpToBytes, idleMs: mayPause ? idleTimeoutMs : undefined },
-        { onSent, resolve, reject },
+        { onSent, onHead: request.onHead, resolve, reject },
       )
       this.#pool(target.origin).dispatch(
         {
@@ -78,6 +78,7 @@ interface ExchangeLimits {
 
 interface Listener {
   onSent(): void
+  readonly onHead: (() => void) | undefined
   resolve(answer: UpstreamAnswer): void
   reject(reason: unknown): void
 }
@@ -120,6 +121,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status < 200) return
+    this.#listener.onHead?.()
     this.#status = status
     this.#headers = headers as AnswerHeaders
     const type = headers['content-type']

@@ -78,6 +78,7 @@ export class Call {
   #pauseListeners: ((isPaused: boolean) => void)[] | undefined
   #isDraining = false
   #isSettled = false
+  #firstByteListener: (() => void) | undefined
   #abort = new CallAbort()
 
   constructor(init: CallInit) {
@@ -180,6 +181,17 @@ export class Call {
   #setTimeoutPaused(isPaused: boolean): void {
     this.#isTimeoutPaused = isPaused
     for (const listener of this.#pauseListeners ?? []) listener(isPaused)
+  }
+
+  /** Runs `listener` once, when the upstream begins to answer. */
+  onFirstByte(listener: () => void): void {
+    this.#firstByteListener = listener
+  }
+
+  /** For the dispatcher: the upstream has begun to answer. */
+  firstByte(): void {
+    this.#firstByteListener?.()
+    this.#firstByteListener = undefined
   }
 
   /** For a gateway that shuts down: aborts the call if it waits for a person, now or later. */

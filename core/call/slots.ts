@@ -71,3 +71,13 @@ export const dedupe = slot<Dedupe>('dedupe')
 export const externalDecision = slot<ExternalDecision>('externalDecision')
 /** The escalation that the call opened or refers to, for its record and its answer. */
 export const escalation = slot<{ readonly id: string; readonly status: EscalationStatus }>('escalation')
+
+/** What the record has of an exchange over MCP, as the client knows it. */
+export interface McpFacts {
+  readonly revision?: string | undefined
+  readonly sessionId?: string | undefined
+  readonly taskId?: string | undefined
+}
+
+/** Set by the transport; called when the call settles. */
+export const mcpFacts = slot<() => McpFacts>('mcpFacts')

@@ -86,6 +86,7 @@ export class TestProxy implements AsyncDisposable {
       protocolError: undefined,
       sessionTag: undefined,
       isForeignSession: false,
+      learned: {},
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null

@@ -3,7 +3,7 @@
 import { Call, type Clock, type Ids, isStream, type Logger, type Outcome } from '@svc/core'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import { rpcError } from '../../mcp/encode-refusal.js'
-import { type McpExchange, mcpExchange, openExchange } from '../../mcp/exchange.js'
+import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
@@ -111,7 +111,7 @@ export class Connection implements Interceptor {
         return proxy.read(call, exchange, bytes)
       },
     })
-    call.set(mcpExchange, exchange)
+    attachExchange(call, exchange)
     if (context.identity !== undefined) trustCaller(call, context.identity)
     return { call, exchange }
   }

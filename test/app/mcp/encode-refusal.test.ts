@@ -18,6 +18,7 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
     protocolError: undefined,
     sessionTag: undefined,
     isForeignSession: false,
+    learned: {},
     ...over,
   }
 }
