@@ -93,7 +93,7 @@ const serverSchema = z
       .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
       .optional()
       .describe(
-        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default `mcp-sessions.key` in sec0Dir, made on first use. Gateways on several hosts need the same.',
+        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default one in the Redis of a section, else `mcp-sessions.key` in sec0Dir, made on first use. Gateways that serve the same sessions need the same.',
       ),
     mcp: z
       .strictObject({
