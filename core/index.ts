@@ -72,7 +72,9 @@ export {
   type Limit,
   limits,
   type MandateReport,
+  type McpFacts,
   mandates,
+  mcpFacts,
   reachedAt,
   redactor,
   sideEffects,
@@ -102,7 +104,13 @@ export {
 export type { QuotaAdapter, ResetAt } from './plugin/quota-adapter.js'
 export { registeredPlugins, registerPlugin } from './plugin/registration.js'
 export { type Lease, Resources } from './plugin/resources.js'
-export { type GatewayEvent, type Identify, type RecordEvent, services } from './plugin/services.js'
+export {
+  type GatewayEvent,
+  type Identify,
+  type RecordEvent,
+  type SharedSecret,
+  services,
+} from './plugin/services.js'
 export type { Signer } from './plugin/signer.js'
 export type { Next, Stage } from './plugin/stage.js'
 export type { StoreLifecycle } from './plugin/store-lifecycle.js'

@@ -7,11 +7,13 @@ import {
   type Notices,
   type Plugin,
   type PluginContext,
+  Refusal,
   Resources,
   registeredPlugins,
   registerPlugin,
   resolve,
   resolveOptional,
+  type SharedSecret,
   tokens,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -162,11 +164,13 @@ export class GatewayBuilder {
   }
 
   /**
-   * With the key that the policy names, else one kept in the gateway's directory; where that cannot be, sessions last
-   * as long as this process. Rejects when the named key cannot be had.
+   * With the key that the policy names, else the one in a store that all gateways share, else one kept in the gateway's
+   * directory; where that cannot be, sessions last as long as this process. Rejects when a key that others share cannot
+   * be had.
    */
-  async sessions(host: HostConfig): Promise<SessionBinding> {
+  async sessions(host: HostConfig, shared?: SharedSecret): Promise<SessionBinding> {
     const { sessionKeyRef: ref } = host.server
+    if (shared !== undefined) return new SessionBinding(await sharedKey(shared))
     const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
     try {
       return new SessionBinding(await loadOrCreateKey(key, this.#place(host)))
@@ -208,4 +212,12 @@ export interface BuiltPipeline {
   readonly pipeline: Pipeline
   /** From here on the gateway's container resolves what this pipeline runs. */
   takeOver(): void
+}
+
+async function sharedKey(shared: SharedSecret): Promise<string> {
+  try {
+    return await shared('mcp-sessions')
+  } catch (cause) {
+    throw new Refusal('STORE_UNAVAILABLE', 'The key of MCP sessions cannot be read.', { cause })
+  }
 }

@@ -1,5 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
-import type { Plugin } from '@svc/core'
+import { type Plugin, services } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
@@ -142,8 +142,17 @@ export class Gateway implements GatewayHandle {
 
   /** One key for the gateway's life, created when the first session begins. */
   #sessionBinding(host: HostConfig): Promise<SessionBinding> {
-    this.#sessions ??= this.#builder.sessions(host)
+    this.#sessions ??= this.#openSessions(host).catch((fault: unknown) => {
+      // The next session tries again.
+      this.#sessions = undefined
+      throw fault
+    })
     return this.#sessions
+  }
+
+  #openSessions(host: HostConfig): Promise<SessionBinding> {
+    if (host.server.sessionKeyRef !== undefined) return this.#builder.sessions(host)
+    return this.#builder.sessions(host, started(this.#policies).current.pipeline.offer(services.sharedSecret))
   }
 
   async #reload(source: string | Record<string, unknown>): Promise<void> {

@@ -47,6 +47,11 @@ export function createMcpProxy(
     clock,
     annotations,
     limits: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
+    streams: {
+      keepAliveMs: server.mcp.keep_alive_ms,
+      abandonedMs: server.mcp.abandoned_ms,
+      abandonedBytes: server.mcp.abandoned_bytes,
+    },
     client: mcpClient,
     probeTimeoutMs: server.upstreamTimeoutMs,
     passParams: server.mcp.pass_params,

@@ -15,6 +15,7 @@ import {
 } from '@svc/core'
 import { traceparentOf } from '../upstream/headers.js'
 import { isDisconnected, onDisconnect } from './disconnect.js'
+import { type EventStreamRules, eventStreamRules } from './event-stream-rules.js'
 
 /** An answer that is written in one go. */
 export interface WholeAnswer {
@@ -123,19 +124,25 @@ async function writeStream(
   // A call whose outcome must be recorded is read to its end, until it has settled.
   const mustDrain = (): boolean => body.drainWhenAbandoned === true && !call.isSettled
   // A stream may be silent for hours: a disconnect must end it without waiting for its next piece.
+  const rules = call.get(eventStreamRules)
+  const abandoned = new Abandoned(call, rules)
   const disconnect = (): void => {
     call.disconnect()
-    if (!mustDrain())
-      call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer was complete.')
+    if (mustDrain()) abandoned.begin()
+    else call.abort('CANCELLED', 'The caller disconnected before the answer was complete.')
   }
   const stopListening = onDisconnect(response, disconnect)
   if (isDisconnected(response)) disconnect()
+  const keepAlive =
+    rules === undefined ? undefined : setInterval(() => comment(response), rules.keepAliveMs).unref()
   try {
     for await (const chunk of body) {
       if (isDisconnected(response)) {
-        if (mustDrain()) continue
-        return
+        if (!mustDrain()) return
+        abandoned.read(chunk.bytes.byteLength)
+        continue
       }
+      keepAlive?.refresh()
       if (!response.write(chunk.bytes)) await drained(response)
     }
   } catch (fault) {
@@ -143,9 +150,47 @@ async function writeStream(
     // A stream that the drain ends is complete; the client opens a new one.
     if (!isDraining(call)) throw fault
   } finally {
+    clearInterval(keepAlive)
+    abandoned.end()
     stopListening()
   }
   response.end()
+}
+
+/** Limits what is read for the record alone once the caller has left. */
+class Abandoned {
+  #call: Call
+  #rules: EventStreamRules | undefined
+  #timer: NodeJS.Timeout | undefined
+  #bytes = 0
+
+  constructor(call: Call, rules: EventStreamRules | undefined) {
+    this.#call = call
+    this.#rules = rules
+  }
+
+  begin(): void {
+    if (this.#rules === undefined) return
+    this.#timer = setTimeout(() => this.#cancel(), this.#rules.abandonedMs).unref()
+  }
+
+  read(bytes: number): void {
+    this.#bytes += bytes
+    if (this.#rules !== undefined && this.#bytes > this.#rules.abandonedBytes) this.#cancel()
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #cancel(): void {
+    this.#call.abort('CANCELLED', 'The caller left, and the answer did not come in time.')
+  }
+}
+
+/** Keeps the connection in use for whatever is between the gateway and the caller. */
+function comment(response: ServerResponse): void {
+  if (!response.writableNeedDrain && !isDisconnected(response)) response.write(':\n\n')
 }
 
 function isDraining({ abortState }: Call): boolean {

@@ -37,6 +37,8 @@ export interface StreamParts {
   readonly drainWhenAbandoned: boolean
   readonly maxEventBytes: number
   readonly review: ResponseFilter
+  /** Whether the client has cancelled the request, which then needs no response. */
+  isCancelled(): boolean
   /** A JSON-RPC error in place of the response. */
   encodeError(outcome: Denied | Failed): string
   /** The response is withheld, also from a client that resumes the stream. */
@@ -133,10 +135,10 @@ export class McpAnswerStream implements AnswerStream {
 
   /** The last chunk of a stream that ends without its response. */
   #unanswered(): AnswerChunk {
-    const outcome = failed('UPSTREAM_UNREACHABLE', 'The upstream ended its stream without an answer.', {
-      sent: 'yes',
-    })
-    if (!this.#isResumable) return this.#inPlace(outcome)
+    const isCancelled = this.#parts.isCancelled()
+    const code = isCancelled ? 'CANCELLED' : 'UPSTREAM_UNREACHABLE'
+    const outcome = failed(code, 'The upstream ended its stream without an answer.', { sent: 'yes' })
+    if (!isCancelled && !this.#isResumable) return this.#inPlace(outcome)
     // 2025-11-25: a server may close a stream that the client then resumes. An error from here would end the request.
     const instead = (unrecorded: Failed): Uint8Array => eventOf(this.#parts.encodeError(unrecorded))
     return { bytes: new Uint8Array(), answer: { digest: null, error: outcome.code, instead } }
@@ -150,7 +152,7 @@ export class McpAnswerStream implements AnswerStream {
   }
 }
 
-const interruptions: ReadonlySet<string> = new Set(['UPSTREAM_UNREACHABLE', 'DRAINING'])
+const interruptions: ReadonlySet<string> = new Set(['UPSTREAM_UNREACHABLE', 'DRAINING', 'CANCELLED'])
 
 function read(bytes: Uint8Array): SseEvent {
   try {

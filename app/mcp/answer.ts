@@ -35,6 +35,7 @@ export interface ResponseContext {
   readonly isStanding: boolean
   readonly drainWhenAbandoned: boolean
   readonly review: ResponseFilter
+  isCancelled(): boolean
   encodeError(outcome: Denied | Failed): string
   withhold(): void
   replacementFor(response: Fields): string | undefined
@@ -139,6 +140,7 @@ function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: Answ
     drainWhenAbandoned,
     review,
     maxEventBytes: limits.maxEventBytes,
+    isCancelled: () => context.isCancelled(),
     encodeError: (outcome) => context.encodeError(outcome),
     withhold: () => context.withhold(),
     replacementFor: (response) => context.replacementFor(response),

@@ -2,18 +2,19 @@
 // caller waits for a response.
 import { type Denied, type Failed, statusOf } from '@svc/core'
 import { errorObject, refusalAnswer, type WholeAnswer } from '../http/answer.js'
-import type { McpExchange } from './exchange.js'
+import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
-import { isStateless, type RpcCode, rpcCodes } from './protocol.js'
+import { type ProtocolError, rpcCodes } from './protocol.js'
 
 export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
   const { protocolError, id } = exchange
   const plain = refusalAnswer(outcome, traceId)
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
     const status = statusOfProtocolError(protocolError, exchange)
-    return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError) }
+    return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError.code) }
   }
-  if (id === undefined || exchange.isForeignSession || isForTransport(outcome)) return plain
+  if (exchange.isForeignSession) return { ...plain, body: rpcError(id ?? null, outcome, traceId) }
+  if (id === undefined || isForTransport(outcome)) return plain
   return { ...plain, status: 200, body: rpcError(id, outcome, traceId) }
 }
 
@@ -38,10 +39,9 @@ function isForTransport(outcome: Denied | Failed): boolean {
 }
 
 /** Invalid params are answered to the call that waits; an invalid request is an HTTP error. */
-function statusOfProtocolError(code: RpcCode, exchange: McpExchange): number {
+function statusOfProtocolError({ code, status }: ProtocolError, exchange: McpExchange): number {
+  if (status !== undefined) return status
   if (exchange.id === undefined || code === rpcCodes.headerMismatch || code === rpcCodes.invalidRequest)
     return 400
-  const version = exchange.headers['mcp-protocol-version']
-  if (code === rpcCodes.methodNotFound) return typeof version === 'string' && isStateless(version) ? 404 : 200
-  return 200
+  return code === rpcCodes.methodNotFound && isStatelessExchange(exchange) ? 404 : 200
 }

@@ -1,9 +1,15 @@
 // One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Credential, slot } from '@svc/core'
-import type { Message, RequestId } from './message.js'
-import { isStateless, type RpcCode } from './protocol.js'
-import type { BoundTask } from './session-binding.js'
+import { type Call, type Credential, type McpFacts, mcpFacts, slot } from '@svc/core'
+import { isObject, type Message, type RequestId } from './message.js'
+import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
+import { type BoundTask, clientTaskId } from './session-binding.js'
+
+interface Learned {
+  revision?: string
+  sessionId?: string
+  taskId?: string
+}
 
 export interface McpExchange {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -25,12 +31,42 @@ export interface McpExchange {
   /** The id of the JSON-RPC error in a refusal. */
   id: RequestId | undefined
   /** Set where the request breaks the protocol. */
-  protocolError: RpcCode | undefined
+  protocolError: ProtocolError | undefined
   /** Set where the session is another caller's: on HTTP 404 the client begins a new one. */
   isForeignSession: boolean
+  /** What the answer says, for the record: of a handshake, and of a tool call that begins a task. */
+  readonly learned: Learned
+  /** Set where the client has cancelled the request. */
+  isCancelled?: boolean
 }
 
 export const mcpExchange = slot<McpExchange>('svc-sdk/mcpExchange')
+
+/** For the stages of `call`. */
+export function attachExchange(call: Call, exchange: McpExchange): void {
+  call.set(mcpExchange, exchange)
+  call.set(mcpFacts, () => factsOf(exchange))
+}
+
+/** Revisions are dates; the header may be any text. */
+const revisionForm = /^\d{4}-\d{2}-\d{2}$/
+
+function factsOf(exchange: McpExchange): McpFacts {
+  const { headers, sessionTag, tasks, learned } = exchange
+  const revision = learned.revision ?? revisionOf(exchange)
+  const [task] = tasks
+  return {
+    revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
+    sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers['mcp-session-id'])),
+    taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
+  }
+}
+
+/** Without a tag the client sent `id` as it is. */
+function clientSessionId(tag: string | undefined, id: string): string | undefined {
+  if (tag === undefined) return undefined
+  return tag === '' ? id : `${tag}.${id}`
+}
 
 /** An exchange before its body is read. */
 export function openExchange(
@@ -41,6 +77,7 @@ export function openExchange(
 ): McpExchange {
   return {
     ...head,
+    learned: {},
     tasks: [],
     message: undefined,
     id: undefined,
@@ -53,7 +90,21 @@ export function openExchange(
  * Whether a disconnect ends the request. A GET ends in no other way. From 2026-07-28 on a client cancels a request by
  * closing its stream; before, a disconnect has no meaning.
  */
-export function disconnectCancels({ method, headers }: McpExchange): boolean {
-  const version = headers['mcp-protocol-version']
-  return method === 'GET' || (typeof version === 'string' && isStateless(version))
+export function disconnectCancels(exchange: McpExchange): boolean {
+  return exchange.method === 'GET' || isStatelessExchange(exchange)
+}
+
+/** Whether the request is of a revision without sessions. */
+export function isStatelessExchange(exchange: McpExchange): boolean {
+  const revision = revisionOf(exchange)
+  return revision !== undefined && isStateless(revision)
+}
+
+/** The revision that the request names, in its header or its `_meta`. */
+export function revisionOf({ headers, message }: McpExchange): string | undefined {
+  const header = headers['mcp-protocol-version']
+  if (typeof header === 'string') return header
+  const meta = message === undefined || message.type === 'response' ? undefined : message.params['_meta']
+  const inBody = isObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  return typeof inBody === 'string' ? inBody : undefined
 }

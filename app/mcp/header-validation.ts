@@ -2,9 +2,10 @@
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
 import { decoded, mismatch, single } from './header-text.js'
+import { McpRefusal } from './mcp-refusal.js'
 import { isObject, type Message } from './message.js'
 import { checkParamHeaders } from './param-headers.js'
-import { isStateless, META_PROTOCOL_VERSION } from './protocol.js'
+import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
 /** Which param `Mcp-Name` mirrors. */
 const nameSources: ReadonlyMap<string, string> = new Map([
@@ -52,6 +53,11 @@ function checkVersion(headers: IncomingHttpHeaders, message: Message): boolean {
   const meta = message.type === 'response' ? undefined : message.params['_meta']
   const inBody = isObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
   const stateless = inBody !== undefined || (header !== undefined && isStateless(header))
+  if (stateless && inBody === undefined && message.type === 'request' && message.method !== 'initialize') {
+    throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_PROTOCOL_VERSION}"] is missing.`, {
+      status: 400,
+    })
+  }
   if (
     stateless && message.type === 'request' ? header !== inBody : inBody !== undefined && header !== inBody
   ) {

@@ -43,6 +43,15 @@ export function filterListing(result: Fields, mayUse: MayUse): Fields {
   return filtered
 }
 
+/**
+ * A list without what its caller may not use must not reach another caller from a cache, nor outlive the policy
+ * (2026-07-28, "Caching"). The same object where its members say so already.
+ */
+export function forOneCaller(result: Fields, isFiltered: boolean): Fields {
+  if (isFiltered) return { ...result, ttlMs: 0, cacheScope: 'private' }
+  return result['cacheScope'] === 'public' ? { ...result, cacheScope: 'private' } : result
+}
+
 export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

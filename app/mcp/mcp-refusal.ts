@@ -1,16 +1,26 @@
 // A request that breaks the protocol itself, with the code that MCP gives it.
 import { type ErrorCode, Refusal } from '@svc/core'
-import { type RpcCode, rpcCodes } from './protocol.js'
+import type { RequestId } from './message.js'
+import { type ProtocolError, type RpcCode, rpcCodes } from './protocol.js'
 
 /** In records and metrics a `BAD_REQUEST`; on the wire the protocol's own error. */
 export class McpRefusal extends Refusal {
+  readonly protocolError: ProtocolError
+  /** The id of the request, where the message could not be read. */
+  readonly id: RequestId | undefined
+
   constructor(
     readonly rpcCode: RpcCode,
     message: string,
-    options?: ErrorOptions,
+    options: ErrorOptions & Pick<ProtocolError, 'status'> & { readonly id?: RequestId | undefined } = {},
   ) {
     const code: ErrorCode = 'BAD_REQUEST'
     super(code, message, options)
+    this.id = options.id
+    this.protocolError = {
+      code: rpcCode,
+      ...(options.status === undefined ? {} : { status: options.status }),
+    }
   }
 }
 

@@ -1,6 +1,12 @@
 // Parses one JSON-RPC message of a client. Servers decode JSON in different ways, some ignoring case; a message that two
 // servers could read differently is refused.
-import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
+import {
+  type JsonInputCode,
+  JsonInputError,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+} from '@svc/core/json'
 import { confusableSkeleton } from './confusables.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { rpcCodes } from './protocol.js'
@@ -38,31 +44,33 @@ const maxMethod = 256
 
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
-/** Params that decide what a call is, or that stages judge. */
-const judged = new Set([
-  'name',
-  'arguments',
-  'uri',
-  'ref',
-  'type',
-  'argument',
-  'context',
-  '_meta',
-  'notifications',
-  'inputResponses',
-  'requestState',
-  'task',
-  'taskId',
+/** What makes JSON ambiguous; other faults make it no JSON, or too large to be read. */
+const ambiguities: ReadonlySet<JsonInputCode> = new Set([
+  'duplicate_member',
+  'number_not_exact',
+  'lone_surrogate',
+  'too_deep',
 ])
-const judgedSkeletons = new Set([...judged].map(confusableSkeleton))
 
-/** The JSON value in `bytes`. Throws `McpRefusal`. */
+/** The JSON value in `bytes`. Throws `McpRefusal`: with the id of the request, where that can be read. */
 export function parseBody(bytes: Uint8Array): JsonValue {
   try {
     return parseJson(bytes)
   } catch (cause) {
     if (!(cause instanceof JsonInputError)) throw cause
-    throw new McpRefusal(rpcCodes.parseError, `The body is refused: ${cause.message}`, { cause })
+    const id = ambiguities.has(cause.code) ? idInAmbiguous(bytes) : undefined
+    const code = id === undefined ? rpcCodes.parseError : rpcCodes.invalidParams
+    throw new McpRefusal(code, `The body is refused: ${cause.message}`, { cause, id })
+  }
+}
+
+/** Undefined where no call waits for a response, or where the text after the first fault is no JSON. */
+function idInAmbiguous(bytes: Uint8Array): RequestId | undefined {
+  try {
+    return idOf(JSON.parse(Buffer.from(bytes).toString()))
+  } catch (fault) {
+    if (fault instanceof SyntaxError) return undefined
+    throw fault
   }
 }
 
@@ -73,7 +81,6 @@ export function idOf(value: JsonValue): RequestId | undefined {
 
 /** Throws `McpRefusal` for anything but one well-formed message. */
 export function readMessage(value: JsonValue): Message {
-  if (Array.isArray(value)) throw invalidRequest('batches are not supported yet')
   if (!isObject(value)) throw invalidRequest('A message is a JSON object.')
   if (value['jsonrpc'] !== '2.0') throw invalidRequest('jsonrpc: expected "2.0".')
   const unknown = Object.keys(value).find((name) => !members.has(name))
@@ -83,7 +90,9 @@ export function readMessage(value: JsonValue): Message {
 }
 
 function readCall(whole: JsonObject): RpcRequest | RpcNotification {
-  const { id, method, params = {} } = whole
+  const { id, method } = whole
+  // Servers differ in whether null is absent, so the upstream decides.
+  const params = whole['params'] ?? {}
   if (typeof method !== 'string' || method === '' || method.length > maxMethod) {
     throw invalidRequest(`method: expected a name of 1 to ${maxMethod} characters.`)
   }
@@ -91,7 +100,6 @@ function readCall(whole: JsonObject): RpcRequest | RpcNotification {
     throw invalidRequest('The message is both a request and a response.')
   }
   if (!isObject(params)) throw invalidParams('params: expected an object.')
-  checkMembers(params)
   if (isRequestId(id)) return { type: 'request', id, method, params, whole }
   return { type: 'notification', method, params, whole }
 }
@@ -104,10 +112,20 @@ function readResponse(whole: JsonObject): RpcResponse {
   return { type: 'response', id, whole }
 }
 
-/** Refuses members that a lenient decoder would read as a judged one, such as `Name` or `argumentſ`. */
-export function checkMembers(params: JsonObject): void {
+/** The members that a method reads, and what a lenient decoder would read as one of them. */
+export interface MemberNames {
+  readonly exact: ReadonlySet<string>
+  readonly skeletons: ReadonlySet<string>
+}
+
+export function memberNames(...names: readonly string[]): MemberNames {
+  return { exact: new Set(names), skeletons: new Set(names.map(confusableSkeleton)) }
+}
+
+/** Refuses members that a lenient decoder would read as one of `read`, such as `Name` or `argumentſ` for `arguments`. */
+export function checkMembers(params: JsonObject, read: MemberNames): void {
   for (const name of Object.keys(params)) {
-    if (judged.has(name) || !judgedSkeletons.has(confusableSkeleton(name))) continue
+    if (read.exact.has(name) || !read.skeletons.has(confusableSkeleton(name))) continue
     throw invalidParams('params: a member differs from one of the protocol only in its letters.')
   }
 }

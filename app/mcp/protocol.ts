@@ -12,8 +12,18 @@ export const rpcCodes = {
 
 export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
 
+/** How the protocol answers a request that breaks it. */
+export interface ProtocolError {
+  readonly code: RpcCode
+  /** The HTTP status, where the code alone does not decide it. */
+  readonly status?: 400
+}
+
 /** The first revision without sessions: each request has its version in `_meta`, repeated in headers. */
 export const STATELESS_REVISION = '2026-07-28'
+
+/** The only revision in which a body may hold several messages. */
+export const BATCH_REVISION = '2025-03-26'
 
 /** The newest revision with the `initialize` handshake. */
 export const HANDSHAKE_REVISION = '2025-11-25'

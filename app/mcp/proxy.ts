@@ -8,9 +8,11 @@ import {
   denied,
   type Failed,
   failed,
+  isStream,
   type Outcome,
 } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
+import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
@@ -21,11 +23,13 @@ import { encodeRefusal, rpcError } from './encode-refusal.js'
 import { disconnectCancels, type McpExchange, mcpExchange } from './exchange.js'
 import { readRequest, referenceOf } from './request.js'
 import { ResponseFilter } from './response-filter.js'
+import { RunningCalls } from './running-calls.js'
 import { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
+import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
 import { WithheldResponses } from './withheld-responses.js'
@@ -39,6 +43,7 @@ export interface McpProxyOptions {
   readonly clock: Clock
   readonly annotations: AnnotationCache
   readonly limits: AnswerLimits
+  readonly streams: EventStreamRules
   /** The name under which servers are asked for their version. */
   readonly client: { readonly name: string; readonly version: string }
   /** Time limit for asking a server for its version, in milliseconds. */
@@ -53,6 +58,7 @@ export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
   #withheld = new WithheldResponses()
+  #running = new RunningCalls()
   #tools: McpToolClient
   #tasks = new KnownTasks()
 
@@ -103,18 +109,32 @@ export class McpProxy {
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
     const { message, method } = exchange
-    const body = message === undefined ? {} : { body: JSON.stringify(message.whole) }
+    const body =
+      message === undefined
+        ? {}
+        : { body: JSON.stringify(withTrace(call, message.whole, exchange.isHeaderless === true)) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
+    if (message?.type === 'request') this.#running.add(call, exchange, message.id)
     try {
-      const sending = { method, path: pathOf(upstream), headers, ...body, signal: call.abortState }
+      const sending = {
+        method,
+        path: pathOf(upstream),
+        headers,
+        ...body,
+        eventsMayPause: true,
+        signal: call.abortState,
+      }
       const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
       const outcome = await outcomeOf(
         answer,
         this.#responseContext(call, exchange, request),
         this.#parts.limits,
       )
-      return await this.#withBoundSession(call, outcome)
+      if (message !== undefined) this.#running.cancel(exchange, message, this.#parts.streams.abandonedMs)
+      if (outcome.kind === 'completed' && isStream(outcome.body))
+        call.set(eventStreamRules, this.#parts.streams)
+      return await this.#withBoundSession(call, exchange, outcome)
     } catch (fault) {
       return outcomeOfFault(call, fault)
     }
@@ -140,6 +160,7 @@ export class McpProxy {
         tasks: this.#tasks,
         sessions: () => this.#parts.sessions(),
       }),
+      isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
       withhold: () => id !== undefined && this.#withheld.add(exchange, id),
       replacementFor: (response) => {
@@ -189,12 +210,14 @@ export class McpProxy {
     return undefined
   }
 
-  async #withBoundSession(call: Call, outcome: Outcome): Promise<Outcome> {
+  async #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): Promise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
     const id = outcome.headers['mcp-session-id']
     if (typeof id !== 'string') return outcome
     const sessions = await this.#parts.sessions()
-    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': sessions.bind(call, id) } }
+    const bound = sessions.bind(call, id)
+    exchange.learned.sessionId = bound
+    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': bound } }
   }
 
   /** A `subscriptions/listen` may name only resources that the caller may use. */

@@ -3,7 +3,7 @@ import { type Call, type CallRequest, callRequest, type RequestKind, requestRefe
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
-import type { McpExchange } from './exchange.js'
+import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { validateHeaders } from './header-validation.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
@@ -11,6 +11,7 @@ import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
 import { splitTaskIds } from './tasks.js'
+import { continueTrace } from './trace-context.js'
 
 const maxId = 1024
 
@@ -30,9 +31,16 @@ export async function readRequest(
   try {
     return await read(call, exchange, bytes, rules)
   } catch (fault) {
-    if (fault instanceof McpRefusal) exchange.protocolError = fault.rpcCode
+    keepProtocolError(exchange, fault)
     throw fault
   }
+}
+
+/** For the answer of a request that breaks the protocol. */
+export function keepProtocolError(exchange: McpExchange, fault: unknown): void {
+  if (!(fault instanceof McpRefusal)) return
+  exchange.protocolError = fault.protocolError
+  exchange.id ??= fault.id
 }
 
 async function read(
@@ -87,8 +95,9 @@ function readBody(
   exchange.tasks = split.tasks
   // Before the checks, so that the record of a refused message has its method.
   if (message.type !== 'response') call.refineTarget({ mcpMethod: message.method })
+  continueTrace(call, message)
   if (exchange.isHeaderless !== true) validateHeaders(exchange.headers, message)
-  return subjectOf(split.message, passParams)
+  return subjectOf(split.message, { passParams, isStateless: isStatelessExchange(exchange) })
 }
 
 /** A GET opens a stream, a DELETE ends a session: neither carries a message. */

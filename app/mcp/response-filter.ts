@@ -1,15 +1,15 @@
 // Filters each response before the caller gets it: the server's version is learned, lists are filtered.
 import type { Call, CallRequest } from '@svc/core'
 import type { AnnotationCache } from './annotation-cache.js'
-import type { McpExchange } from './exchange.js'
-import { filterListing, isFields, isListing } from './listing.js'
+import { isStatelessExchange, type McpExchange } from './exchange.js'
+import { filterListing, forOneCaller, isFields, isListing } from './listing.js'
 import { McpRefusal } from './mcp-refusal.js'
 import { referenceOf } from './request.js'
 import type { Fields } from './rpc-response.js'
 import { hasServerInfo, versionIn } from './server-info.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
-import { isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
+import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
 
 /** The caches that learn from the answers of servers. */
 export interface LearningCaches {
@@ -54,7 +54,12 @@ export class ResponseFilter {
     const { kind, name } = this.#request
     const ids = await this.#taskIds()
     const related = ids.related(result)
-    if (kind === 'tool') return ids.created(related, name)
+    if (kind === 'tool') {
+      const created = ids.created(related, name)
+      const taskId = createdTaskId(created)
+      if (taskId !== undefined) this.#exchange.learned.taskId = taskId
+      return created
+    }
     if (kind !== 'protocol') return related
     const { tasks } = related
     if (!Array.isArray(tasks)) return ids.named(related)
@@ -78,10 +83,13 @@ export class ResponseFilter {
     this.#refineTarget(version)
     this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
-    return filtered === result ? message : { ...message, result: filtered }
+    const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
+    return shown === result ? message : { ...message, result: shown }
   }
 
   #learn(result: unknown): void {
+    const revision = isFields(result) ? result['protocolVersion'] : undefined
+    if (typeof revision === 'string') this.#exchange.learned.revision = revision
     const version = isFields(result) ? versionIn(result) : undefined
     if (version === undefined) return
     this.#caches.versions.learn(this.#exchange.upstream(), version)

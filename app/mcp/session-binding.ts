@@ -4,6 +4,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
+import { isStateless } from './protocol.js'
 
 const SESSION = 'mcp-session-id'
 
@@ -12,13 +13,17 @@ const boundId = /^([A-Za-z0-9_-]{22})\.(.+)$/s
 
 /**
  * The headers with the server's own session id in place of the client's, and the tag that came with it: empty where
- * there was none, undefined without a session.
+ * there was none, undefined without a session. A request of a revision without sessions has none.
  */
 export function splitSessionId(headers: IncomingHttpHeaders): {
   readonly headers: IncomingHttpHeaders
   readonly sessionTag: string | undefined
 } {
-  const given = headers[SESSION]
+  const { [SESSION]: given, ...withoutSession } = headers
+  const version = headers['mcp-protocol-version']
+  // Without sessions the header has no meaning (2026-07-28).
+  if (typeof version === 'string' && isStateless(version))
+    return { headers: withoutSession, sessionTag: undefined }
   if (given === undefined) return { headers, sessionTag: undefined }
   const [, sessionTag, id] = (typeof given === 'string' && boundId.exec(given)) || []
   if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
@@ -31,6 +36,11 @@ export interface BoundTask {
   readonly tool: string
   /** The server's own. */
   readonly id: string
+}
+
+/** The id of a task for the client: a tag as of sessions, the tool in base64url, the server's id. */
+export function clientTaskId({ tag, tool, id }: BoundTask): string {
+  return `${tag}.${Buffer.from(tool).toString('base64url')}.${id}`
 }
 
 export class SessionBinding {

@@ -5,7 +5,7 @@ import type { JsonObject, JsonValue } from '@svc/core/json'
 import { methodSkeleton } from './confusables.js'
 import { judgedParams, type ParamNames } from './judged-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
-import { checkMembers, isObject, type Message } from './message.js'
+import { checkMembers, isObject, type MemberNames, type Message, memberNames } from './message.js'
 import { rpcCodes } from './protocol.js'
 
 export interface Subject {
@@ -43,16 +43,46 @@ export const LISTEN_METHOD = 'subscriptions/listen'
 /** Methods whose task is the caller's or is not found. */
 const taskMethods = ['tasks/get', 'tasks/result', 'tasks/update', 'tasks/cancel', 'tasks/list']
 
+/** The members of params that a method reads, beside `_meta`; of other methods only that. */
+const membersRead: ReadonlyMap<string, MemberNames> = new Map([
+  ...Object.entries(guarded).map(([method, { own, others }]) => readBy(method, [...own, ...others])),
+  readBy(LISTEN_METHOD, ['notifications']),
+  ...taskMethods.map((method) => readBy(method, ['taskId'])),
+])
+const metaRead = memberNames('_meta')
+const referenceRead = memberNames('type', 'name', 'uri')
+
+function readBy(method: string, names: readonly string[]): [string, MemberNames] {
+  return [method, memberNames('_meta', ...names)]
+}
+
 const guardedSkeletons = new Set([...Object.keys(guarded), LISTEN_METHOD, ...taskMethods].map(methodSkeleton))
 
 /** The same limit as in references; the record contains refused names. */
 const maxName = 4096
 
+export interface SubjectRules {
+  /** Params of guarded methods that the policy passes, beside those of the protocol. */
+  readonly passParams: readonly string[]
+  /** Whether the request is of a revision without sessions. */
+  readonly isStateless: boolean
+}
+
+/** Subscriptions of a session; `subscriptions/listen` replaces them from 2026-07-28 on. */
+const sessionMethods = ['resources/subscribe', 'resources/unsubscribe']
+
 /** Throws `McpRefusal` when a guarded method is asked for in a way that servers could read differently. */
-export function subjectOf(message: Message, passParams: readonly string[]): Subject {
+export function subjectOf(message: Message, { passParams, isStateless }: SubjectRules): Subject {
   if (message.type === 'response')
     return { kind: 'protocol', method: null, name: 'response', args: responseArguments(message.whole) }
   const { method, params } = message
+  if (isStateless && sessionMethods.includes(method)) {
+    throw new McpRefusal(
+      rpcCodes.methodNotFound,
+      'No such method in this revision; subscriptions/listen replaces it.',
+    )
+  }
+  checkMembers(params, membersRead.get(method) ?? metaRead)
   const known = Object.hasOwn(guarded, method) ? guarded[method] : undefined
   if (known === undefined) {
     if (
@@ -103,7 +133,7 @@ function resource(params: JsonObject): Omit<Subject, 'method'> {
 function completion(params: JsonObject): Omit<Subject, 'method'> {
   const { ref, argument, context } = params
   if (!isObject(ref)) throw invalidParams('ref: expected an object.')
-  checkMembers(ref)
+  checkMembers(ref, referenceRead)
   const args = {
     ...(argument === undefined ? {} : { argument }),
     ...(context === undefined ? {} : { context }),

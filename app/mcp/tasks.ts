@@ -5,7 +5,7 @@ import type { JsonObject } from '@svc/core/json'
 import { isFields } from './listing.js'
 import { isObject, type Message } from './message.js'
 import type { Fields } from './rpc-response.js'
-import type { BoundTask, SessionBinding } from './session-binding.js'
+import { type BoundTask, clientTaskId, type SessionBinding } from './session-binding.js'
 
 export const TASKS_PREFIX = 'tasks/'
 
@@ -80,23 +80,23 @@ export class TaskIds {
   created(result: Fields, tool: string): Fields {
     const { task, taskId } = result
     if (result['resultType'] === 'task' && typeof taskId === 'string') {
-      return { ...result, taskId: this.#bound(this.#began(tool, taskId)) }
+      return { ...result, taskId: clientTaskId(this.#began(tool, taskId)) }
     }
     if (!isFields(task) || typeof task['taskId'] !== 'string') return result
-    return { ...result, task: { ...task, taskId: this.#bound(this.#began(tool, task['taskId'])) } }
+    return { ...result, task: { ...task, taskId: clientTaskId(this.#began(tool, task['taskId'])) } }
   }
 
   /** A task of another caller stays without an id that this caller could use. */
   named(fields: Fields): Fields {
     const { taskId } = fields
     const bound = typeof taskId === 'string' ? this.#owned(taskId) : undefined
-    return bound === undefined ? fields : { ...fields, taskId: this.#bound(bound) }
+    return bound === undefined ? fields : { ...fields, taskId: clientTaskId(bound) }
   }
 
   related(fields: Fields): Fields {
     return withRelated(fields, (id) => {
       const owned = this.#owned(id)
-      return owned === undefined ? id : this.#bound(owned)
+      return owned === undefined ? id : clientTaskId(owned)
     })
   }
 
@@ -126,10 +126,12 @@ export class TaskIds {
     const task = this.#known.get(this.#call.target.server, id)
     return task !== undefined && this.#sessions.isBoundTask(this.#call, task) ? task : undefined
   }
+}
 
-  #bound({ tag, tool, id }: BoundTask): string {
-    return `${tag}.${Buffer.from(tool).toString('base64url')}.${id}`
-  }
+/** The id of the task that the result of a tool call begins. */
+export function createdTaskId({ resultType, taskId, task }: Fields): string | undefined {
+  const id = resultType === 'task' ? taskId : isFields(task) ? task['taskId'] : undefined
+  return typeof id === 'string' ? id : undefined
 }
 
 /** Whether a message of a server's names any task. */

@@ -122,8 +122,7 @@ export class McpToolClient {
       'content-type': 'application/json',
     }
     const meta = isStateless ? `"_meta":${JSON.stringify(metaOf(this.#parts.client))},` : ''
-    // The arguments are canonical JSON already.
-    const params = `{${meta}"arguments":${request.canonicalArgs},"name":${JSON.stringify(request.name)}}`
+    const params = `{${meta}"arguments":${JSON.stringify(request.args)},"name":${JSON.stringify(request.name)}}`
     const body = `{"id":"${ID}","jsonrpc":"2.0","method":"tools/call","params":${params}}`
     const sending = {
       method: 'POST',

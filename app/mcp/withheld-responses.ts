@@ -11,7 +11,7 @@ export class WithheldResponses {
   #older = new Set<string>()
 
   add(exchange: McpExchange, id: RequestId): void {
-    const key = keyOf(exchange, id)
+    const key = requestKeyOf(exchange, id)
     if (key === undefined) return
     if (this.#recent.size >= SET_SIZE) {
       this.#older = this.#recent
@@ -22,12 +22,13 @@ export class WithheldResponses {
 
   has(exchange: McpExchange, id: unknown): boolean {
     if (this.#recent.size === 0 && this.#older.size === 0) return false
-    const key = keyOf(exchange, id)
+    const key = requestKeyOf(exchange, id)
     return key !== undefined && (this.#recent.has(key) || this.#older.has(key))
   }
 }
 
-function keyOf({ server, headers }: McpExchange, id: unknown): string | undefined {
+/** Undefined without a session, where nothing tells the requests of two clients apart. */
+export function requestKeyOf({ server, headers }: McpExchange, id: unknown): string | undefined {
   const session = headers['mcp-session-id']
   return session === undefined ? undefined : JSON.stringify([server, session, id])
 }

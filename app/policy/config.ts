@@ -67,9 +67,10 @@ const serverSchema = z
       5_000,
       'Connections on which one tenant has made calls at a time, those of trusted proxies excepted; more are RATE_LIMITED and closed',
     ),
-    maxCallsPerTenant: count(
-      1_000,
-      'Calls of one tenant in flight at a time, streams included; more are RATE_LIMITED',
+    maxCallsPerTenant: count(1_000, 'Calls of one tenant in flight at a time; more are RATE_LIMITED'),
+    maxStreamsPerTenant: count(
+      5_000,
+      'Streams of notifications of one tenant at a time (MCP: GET and `subscriptions/listen`); more are RATE_LIMITED',
     ),
     headersTimeoutMs: milliseconds(1, 10_000, 'Time a client has to send all headers'),
     requestTimeoutMs: milliseconds(1, 30_000, 'Time a client has to send the whole request'),
@@ -81,17 +82,32 @@ const serverSchema = z
     keepAliveTimeoutMs: milliseconds(0, 5_000, 'Time an idle client connection is kept'),
     connectTimeoutMs: milliseconds(1, 5_000, 'Time to connect to an upstream'),
     upstreamTimeoutMs: milliseconds(1, 60_000, "Time an upstream has to send its answer's headers"),
-    upstreamIdleMs: milliseconds(1, 300_000, "Silence allowed within an upstream's answer"),
+    upstreamIdleMs: milliseconds(
+      1,
+      300_000,
+      "Silence allowed within an upstream's answer, but for events over MCP",
+    ),
     drainMs: milliseconds(0, 10_000, 'Time that calls in flight have to end when the gateway closes'),
     sessionKeyRef: z
       .string()
       .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
       .optional()
       .describe(
-        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default `mcp-sessions.key` in sec0Dir, made on first use. Gateways on several hosts need the same.',
+        'The key by which MCP sessions are tied to their callers, `env:NAME` or `file://PATH`; by default one in the Redis of a section, else `mcp-sessions.key` in sec0Dir, made on first use. Gateways that serve the same sessions need the same.',
       ),
     mcp: z
       .strictObject({
+        keep_alive_ms: milliseconds(
+          1,
+          15_000,
+          'Silence of a stream of events after which its caller gets a comment',
+        ),
+        abandoned_ms: milliseconds(
+          0,
+          30_000,
+          'Time that a call may take, for its record, after its caller cancelled it or left, up to 2025-11-25',
+        ),
+        abandoned_bytes: bytes(0, 1_048_576, 'Hard cap on what is read of its answer in that time'),
         pass_params: z
           .array(z.string().min(1))
           .default([])

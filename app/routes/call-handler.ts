@@ -14,13 +14,15 @@ import {
   redactedFault,
   redactor,
 } from '@svc/core'
-import { writeOutcome } from '../http/answer.js'
+import { writeOutcome, writeWhole } from '../http/answer.js'
 import { skipBody } from '../http/body.js'
 import { agentOf, repeatedHeader, traceOf } from '../http/call-headers.js'
 import { onDisconnect } from '../http/disconnect.js'
+import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
-import type { Endpoint } from './endpoints.js'
+import type { Endpoint, MessageEndpoint } from './endpoints.js'
 import type { TenantCallLimit } from './tenant-call-limit.js'
 import type { TenantConnections } from './tenant-connections.js'
 
@@ -33,8 +35,15 @@ export interface CallHandlerParts {
   /** The tenant of calls that no token attributes. */
   readonly tenant: string
   readonly tenantCallLimit: TenantCallLimit
+  /** Of streams of notifications. */
+  readonly tenantStreamLimit: TenantCallLimit
   readonly tenantConnections: TenantConnections
   draining(): boolean
+}
+
+/** What counts a call for its tenant. */
+interface Counted {
+  release(): void
 }
 
 /** Failures in which no part of the gateway is broken. */
@@ -42,6 +51,7 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'UPSTREAM_UNREACHABLE',
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',
+  'CANCELLED',
 ])
 
 export class CallHandler {
@@ -57,11 +67,48 @@ export class CallHandler {
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    const call = this.#call(message, response, endpoint, policy)
+    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+      if (!message.complete) await skipBody(message)
+      // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+      if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+      const batch = endpoint.batch?.()
+      if (batch === undefined) {
+        return writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+      }
+      const answers = [batch.first.answer(outcome, call)]
+      for (const other of batch.others) answers.push(this.#answerOf(message, response, other, policy))
+      writeWhole(response, batchAnswer(await Promise.all(answers)), call)
+    })
+  }
+
+  /** One message of a batch. */
+  async #answerOf(
+    message: IncomingMessage,
+    response: ServerResponse,
+    endpoint: MessageEndpoint,
+    policy: ActivePolicy,
+  ): Promise<MessageAnswer> {
+    let answer: MessageAnswer | undefined
+    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+      answer = await endpoint.answer(outcome, call)
+    })
+    if (answer === undefined) throw new Error('a message of a batch has no answer')
+    return answer
+  }
+
+  async #run(
+    message: IncomingMessage,
+    response: ServerResponse,
+    endpoint: Endpoint,
+    policy: ActivePolicy,
+    answer: (call: Call, outcome: Outcome) => Promise<void>,
+  ): Promise<void> {
+    const counted: Counted = { release: () => undefined }
+    const call = this.#call(message, response, endpoint, policy, counted)
     const disconnect = (): void => {
       call.disconnect()
       if (endpoint.disconnectCancels?.()) {
-        call.abort('UPSTREAM_UNREACHABLE', 'The caller disconnected before the answer.')
+        call.abort('CANCELLED', 'The caller disconnected before the answer.')
       }
     }
     const stopListening = onDisconnect(response, disconnect)
@@ -69,13 +116,10 @@ export class CallHandler {
       await policy.serve(call, async (outcome) => {
         stopListening()
         this.#logFailure(call, outcome)
-        if (!message.complete) await skipBody(message)
-        // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-        if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
-        return writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+        return answer(call, outcome)
       })
     } finally {
-      this.#parts.tenantCallLimit.release(call)
+      counted.release()
     }
   }
 
@@ -84,6 +128,7 @@ export class CallHandler {
     response: ServerResponse,
     endpoint: Endpoint,
     { origins, publicUrl }: ActivePolicy,
+    counted: Counted,
   ): Call {
     const { headers, protocol, target } = endpoint
     const { agent, refusal = repeatedHeader(message) } = agentOf(headers)
@@ -104,8 +149,18 @@ export class CallHandler {
         if (remoteAddress !== undefined && !publicUrl.isProxy(remoteAddress)) {
           this.#admit(message.socket, tenant, response)
         }
-        this.#parts.tenantCallLimit.acquire(call, tenant)
-        return endpoint.read(call)
+        const { tenantCallLimit, tenantStreamLimit } = this.#parts
+        counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
+          tenant,
+        )
+        const request = await endpoint.read(call)
+        // Only the body says that it opens a stream.
+        if (request.method === LISTEN_METHOD) {
+          counted.release()
+          counted.release = () => undefined
+          counted.release = tenantStreamLimit.acquire(tenant)
+        }
+        return request
       },
     })
     call.set(reachedAt, () => publicUrl.of(message))

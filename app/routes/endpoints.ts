@@ -13,8 +13,10 @@ import {
 } from '@svc/core'
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import { readBody } from '../http/body.js'
-import { disconnectCancels, mcpExchange, openExchange } from '../mcp/exchange.js'
+import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
+import { attachExchange, disconnectCancels, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { McpProxy } from '../mcp/proxy.js'
+import { keepProtocolError } from '../mcp/request.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import { splitSessionId } from '../mcp/session-binding.js'
 import { reportVersionMismatch } from '../mcp/tool-client.js'
@@ -34,8 +36,23 @@ export interface Endpoint {
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
   /** Fills slots of the protocol's own. */
   prepare?(call: Call): void
+  /** Where the body is a batch, its other messages, each a call of its own; known once the request was read. */
+  batch?(): Batch | undefined
+  /** Whether the request opens a stream of notifications, as far as its head says so. */
+  isStream?(): boolean
   /** Whether a caller that disconnects before the answer begins wants the call to stop. */
   disconnectCancels?(): boolean
+}
+
+/** One message of a batch. */
+export interface MessageEndpoint extends Endpoint {
+  /** Its part of the answer. */
+  answer(outcome: Outcome, call: Call): Promise<MessageAnswer>
+}
+
+export interface Batch {
+  readonly first: MessageEndpoint
+  readonly others: readonly MessageEndpoint[]
 }
 
 export interface EndpointParts {
@@ -82,10 +99,30 @@ export class Endpoints {
   }
 
   mcp(message: IncomingMessage, route: Extract<Route, { kind: 'mcp' }>, policy: ActivePolicy): Endpoint {
-    const { mcp, maxBodyBytes } = this.#parts
-    const { server, method } = route
+    const { maxBodyBytes } = this.#parts
+    let others: readonly MessageEndpoint[] | undefined
+    const body = async (exchange: McpExchange): Promise<Uint8Array | null> => {
+      if (route.method !== 'POST') return null
+      const bytes = await readBody(message, maxBodyBytes)
+      const messages = batchIn(exchange, bytes)
+      if (messages === undefined) return bytes
+      const [first, ...rest] = messages
+      others = rest.map((one) => this.#messageEndpoint(message, route, policy, async () => one))
+      return first
+    }
+    const first = this.#messageEndpoint(message, route, policy, body)
+    return { ...first, batch: () => (others === undefined ? undefined : { first, others }) }
+  }
+
+  #messageEndpoint(
+    { headers }: IncomingMessage,
+    { server, method }: Extract<Route, { kind: 'mcp' }>,
+    policy: ActivePolicy,
+    body: (exchange: McpExchange) => Promise<Uint8Array | null>,
+  ): MessageEndpoint {
+    const { mcp } = this.#parts
     const exchange = openExchange({
-      ...splitSessionId(message.headers),
+      ...splitSessionId(headers),
       method,
       server,
       upstream: () => policy.target(server).url,
@@ -95,11 +132,12 @@ export class Endpoints {
       protocol: 'mcp',
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
-      read: async (call) =>
-        mcp.read(call, exchange, method === 'POST' ? await readBody(message, maxBodyBytes) : null),
+      read: async (call) => mcp.read(call, exchange, await body(exchange)),
       dispatch: (call) => mcp.dispatch(call),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
-      prepare: (call) => call.set(mcpExchange, exchange),
+      answer: (outcome, call) => answerOf(exchange, outcome, call.trace.traceId),
+      prepare: (call) => attachExchange(call, exchange),
+      isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
     }
   }
@@ -140,6 +178,16 @@ export class Endpoints {
     call.refineTarget({ serverVersion: version, toolVersion: version })
     reportVersionMismatch(call, invocation, version)
     return callRequest({ ...request, version })
+  }
+}
+
+/** The messages of a batch, undefined for another body. Throws `McpRefusal`. */
+function batchIn(exchange: McpExchange, bytes: Uint8Array): ReturnType<typeof messagesIn> {
+  try {
+    return messagesIn(bytes, exchange.headers)
+  } catch (fault) {
+    keepProtocolError(exchange, fault)
+    throw fault
   }
 }
 

@@ -36,9 +36,9 @@ export function routeOf(method: string, url: string): Route {
 function mcpRoute(method: string, rest: string): Route {
   const slash = rest.indexOf('/')
   try {
-    if (slash === -1) {
+    if (slash === -1 || slash === rest.length - 1) {
       if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return { kind: 'none' }
-      return { kind: 'mcp', server: parseNameSegment(rest), method }
+      return { kind: 'mcp', server: parseNameSegment(slash === -1 ? rest : rest.slice(0, slash)), method }
     }
     if (method !== 'POST') return { kind: 'none' }
     const { tool, version } = parseToolSegment(rest.slice(slash + 1))

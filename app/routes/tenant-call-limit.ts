@@ -1,31 +1,29 @@
-// Limits the calls that each tenant has in flight, so that no tenant uses up the gateway or its upstreams.
-import { type Call, Refusal, slot } from '@svc/core'
-
-/** The tenant that a call is counted for. */
-const countedFor = slot<string>('svc-sdk/countedFor')
+// Limits what each tenant has in flight, so that no tenant uses up the gateway or its upstreams: calls, and apart from
+// them streams of notifications, which clients keep open.
+import { Refusal } from '@svc/core'
 
 export class TenantCallLimit {
   #max: number
+  #what: string
   #running = new Map<string, number>()
 
-  constructor(max: number) {
+  /** `what` is counted, in the plural. */
+  constructor(max: number, what: string) {
     this.#max = max
+    this.#what = what
   }
 
-  /** Counts the call, once its caller is known. Throws `Refusal` (`RATE_LIMITED`). */
-  acquire(call: Call, tenant: string): void {
+  /** Counts one more until the returned function runs. Throws `Refusal` (`RATE_LIMITED`). */
+  acquire(tenant: string): () => void {
     const running = this.#running.get(tenant) ?? 0
     if (running >= this.#max) {
-      throw new Refusal('RATE_LIMITED', `The tenant has ${running} calls in flight, as many as it may have.`)
+      throw new Refusal('RATE_LIMITED', `The tenant has ${running} ${this.#what}, as many as it may have.`)
     }
     this.#running.set(tenant, running + 1)
-    call.set(countedFor, tenant)
+    return () => this.#release(tenant)
   }
 
-  /** Undoes `acquire`, if it counted the call. To be called once for each call, after its answer. */
-  release(call: Call): void {
-    const tenant = call.get(countedFor)
-    if (tenant === undefined) return
+  #release(tenant: string): void {
     const running = this.#running.get(tenant) ?? 0
     if (running > 1) this.#running.set(tenant, running - 1)
     else this.#running.delete(tenant)

@@ -8,6 +8,10 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array
+  /** Runs when the head of the answer has arrived. */
+  readonly onHead?: () => void
+  /** Whether an answer of events may be silent for as long as it takes. */
+  readonly eventsMayPause?: boolean
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */
   readonly signal: Abortable
 }

@@ -30,7 +30,7 @@ export async function dispatchInvoke(
   if (refused !== undefined) return refused
   try {
     const path = invokePath(target, request)
-    const body = request.canonicalArgs
+    const body = JSON.stringify(request.args)
     const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
     return completed(await sendCall(call, upstream, target, sending))
   } catch (fault) {

@@ -12,9 +12,10 @@ export function sendCall(
   request: UpstreamRequest,
 ): Promise<UpstreamAnswer> {
   const send = async (sending: UpstreamRequest): Promise<UpstreamAnswer> => {
-    const answer = await upstream.send(target, sending, () => {
+    const answer = await upstream.send(target, { ...sending, onHead: () => call.firstByte() }, () => {
       call.sent = 'unknown'
     })
+    call.firstByte()
     call.sent = 'yes'
     return answer
   }

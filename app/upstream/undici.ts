@@ -1,7 +1,7 @@
 // The default dispatcher: one keep-alive pool per origin, each request sent once.
 import { Readable } from 'node:stream'
 import type { Abortable, AnswerHeaders } from '@svc/core'
-import { type Dispatcher, Pool } from 'undici'
+import { type Dispatcher, errors, Pool } from 'undici'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
 
@@ -9,7 +9,7 @@ export interface UndiciOptions {
   readonly connectTimeoutMs: number
   /** Time limit for the head of the answer. */
   readonly headersTimeoutMs: number
-  /** Time limit between two chunks of an answer; a GET stream may stay silent. */
+  /** Time limit between two chunks of an answer, but for events that may pause. */
   readonly idleTimeoutMs: number
   /** An answer up to this many bytes is collected; a larger one is streamed. */
   readonly wholeUpToBytes: number
@@ -29,7 +29,13 @@ export class UndiciDispatcher implements UpstreamDispatcher {
         reject(request.signal.reason)
         return
       }
-      const exchange = new Exchange(request.signal, this.#options.wholeUpToBytes, { onSent, resolve, reject })
+      const { headersTimeoutMs, idleTimeoutMs, wholeUpToBytes } = this.#options
+      const mayPause = request.eventsMayPause === true
+      const exchange = new Exchange(
+        request.signal,
+        { wholeUpTo: wholeUpToBytes, idleMs: mayPause ? idleTimeoutMs : undefined },
+        { onSent, onHead: request.onHead, resolve, reject },
+      )
       this.#pool(target.origin).dispatch(
         {
           origin: target.origin,
@@ -37,8 +43,9 @@ export class UndiciDispatcher implements UpstreamDispatcher {
           method: request.method,
           headers: request.headers,
           body: request.body ?? null,
-          headersTimeout: this.#options.headersTimeoutMs,
-          bodyTimeout: request.method === 'GET' ? 0 : this.#options.idleTimeoutMs,
+          headersTimeout: headersTimeoutMs,
+          // It cannot know yet whether the answer is events.
+          bodyTimeout: mayPause ? 0 : idleTimeoutMs,
         },
         exchange,
       )
@@ -62,8 +69,16 @@ export class UndiciDispatcher implements UpstreamDispatcher {
   }
 }
 
+interface ExchangeLimits {
+  /** A larger answer is a stream. */
+  readonly wholeUpTo: number
+  /** Time limit between two chunks of an answer that is no events; undefined where undici has one. */
+  readonly idleMs: number | undefined
+}
+
 interface Listener {
   onSent(): void
+  readonly onHead: (() => void) | undefined
   resolve(answer: UpstreamAnswer): void
   reject(reason: unknown): void
 }
@@ -71,7 +86,8 @@ interface Listener {
 /** One request on its way: collects a small answer whole, turns a large or endless one into a stream. */
 class Exchange implements Dispatcher.DispatchHandler {
   #signal: Abortable
-  #wholeUpTo: number
+  #limits: ExchangeLimits
+  #idle: NodeJS.Timeout | undefined
   #listener: Listener
   #controller: Dispatcher.DispatchController | undefined
   #onAbort = (): void => this.#controller?.abort(asError(this.#signal.reason))
@@ -82,9 +98,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   #size = 0
   #stream: Readable | undefined
 
-  constructor(signal: Abortable, wholeUpTo: number, listener: Listener) {
+  constructor(signal: Abortable, limits: ExchangeLimits, listener: Listener) {
     this.#signal = signal
-    this.#wholeUpTo = wholeUpTo
+    this.#limits = limits
     this.#listener = listener
     signal.addEventListener('abort', this.#onAbort)
   }
@@ -100,31 +116,36 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status < 200) return
+    this.#listener.onHead?.()
     this.#status = status
     this.#headers = headers as AnswerHeaders
     const type = headers['content-type']
     const length = Number(headers['content-length'] ?? 0)
-    if ((typeof type === 'string' && /^text\/event-stream\b/i.test(type)) || length > this.#wholeUpTo) {
-      this.#becomeStream()
+    const isEvents = typeof type === 'string' && /^text\/event-stream\b/i.test(type)
+    if (!isEvents && this.#limits.idleMs !== undefined) {
+      this.#idle = setTimeout(() => controller.abort(new errors.BodyTimeoutError()), this.#limits.idleMs)
     }
+    if (isEvents || length > this.#limits.wholeUpTo) this.#becomeStream()
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#idle?.refresh()
     if (this.#stream !== undefined) {
       if (!this.#stream.push(chunk)) controller.pause()
       return
     }
     this.#pieces.push(chunk)
     this.#size += chunk.byteLength
-    if (this.#size > this.#wholeUpTo) this.#becomeStream()
+    if (this.#size > this.#limits.wholeUpTo) this.#becomeStream()
   }
 
   onResponseEnd(): void {
+    clearTimeout(this.#idle)
     this.#signal.removeEventListener('abort', this.#onAbort)
     if (this.#stream !== undefined) {
       this.#stream.push(null)
@@ -136,6 +157,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    clearTimeout(this.#idle)
     this.#signal.removeEventListener('abort', this.#onAbort)
     const reason = this.#signal.aborted ? this.#signal.reason : errorOf(error, this.#sent)
     if (this.#stream !== undefined) this.#stream.destroy(asError(reason))
@@ -146,7 +168,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     const controller = this.#controller
     const stream = new Readable({
       highWaterMark: 256 * 1024,
-      read: () => controller?.resume(),
+      read: () => {
+        this.#idle?.refresh()
+        controller?.resume()
+      },
       destroy: (error, done) => {
         // The reader has stopped, so the upstream's answer is aborted.
         controller?.abort(error ?? new Error('the reader has left'))

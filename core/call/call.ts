@@ -55,7 +55,6 @@ export class Call {
   readonly [brand] = 'Call'
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
-  readonly trace: CallTrace
   readonly agent: CallAgent
   readonly receivedAt: number
   /** Set when the first byte is sent upstream. */
@@ -63,6 +62,7 @@ export class Call {
   /** How often the gateway has repeated the call. */
   retries = 0
 
+  #trace: CallTrace
   #target: CallTarget
   #read: CallInit['read']
   #request: Promise<CallRequest> | undefined
@@ -78,16 +78,26 @@ export class Call {
   #pauseListeners: ((isPaused: boolean) => void)[] | undefined
   #isDraining = false
   #isSettled = false
+  #firstByteListener: (() => void) | undefined
   #abort = new CallAbort()
 
   constructor(init: CallInit) {
     this.protocol = init.protocol
     this.headers = init.headers
-    this.trace = init.trace
+    this.#trace = init.trace
     this.agent = init.agent
     this.#target = init.target
     this.receivedAt = init.receivedAt
     this.#read = init.read
+  }
+
+  get trace(): CallTrace {
+    return this.#trace
+  }
+
+  /** For the transport: the body may name the trace to continue. */
+  refineTrace(trace: CallTrace): void {
+    this.#trace = trace
   }
 
   /** The target as far as it is known. */
@@ -171,6 +181,17 @@ export class Call {
   #setTimeoutPaused(isPaused: boolean): void {
     this.#isTimeoutPaused = isPaused
     for (const listener of this.#pauseListeners ?? []) listener(isPaused)
+  }
+
+  /** Runs `listener` once, when the upstream begins to answer. */
+  onFirstByte(listener: () => void): void {
+    this.#firstByteListener = listener
+  }
+
+  /** For the dispatcher: the upstream has begun to answer. */
+  firstByte(): void {
+    this.#firstByteListener?.()
+    this.#firstByteListener = undefined
   }
 
   /** For a gateway that shuts down: aborts the call if it waits for a person, now or later. */

@@ -64,6 +64,10 @@ export const errorTable = {
     status: 504,
     when: 'The finding `duration_too_long` denies: the upstream request was aborted and may have run.',
   },
+  CANCELLED: {
+    status: 499,
+    when: 'The caller cancelled the call or left before its answer; it may have run. Only in records.',
+  },
   OUTCOME_UNRECORDED: {
     status: 500,
     when: 'The upstream answered but the record could not be made durable; the answer is withheld.',

@@ -82,3 +82,13 @@ export interface MandateReport {
 
 /** Read by the record and by the dispatchers. */
 export const mandates = slot<MandateReport>('mandates')
+
+/** What the record has of an exchange over MCP, as the client knows it. */
+export interface McpFacts {
+  readonly revision?: string | undefined
+  readonly sessionId?: string | undefined
+  readonly taskId?: string | undefined
+}
+
+/** Set by the transport; called when the call settles. */
+export const mcpFacts = slot<() => McpFacts>('mcpFacts')

@@ -44,11 +44,16 @@ export interface GatewayEvent {
  */
 export type RecordEvent = (event: GatewayEvent) => Promise<void>
 
+/** The secret of this name, made on first use, the same for all gateways of one store. Rejects while it is down. */
+export type SharedSecret = (name: string) => Promise<string>
+
 export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
   /** For personal data outside calls; absent where identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
+  /** Absent where no stage has a store that several hosts share. */
+  sharedSecret: token<SharedSecret>('SharedSecret'),
   describeResource: token<DescribeResource>('DescribeResource'),
 } as const

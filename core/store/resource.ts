@@ -6,6 +6,7 @@ import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
 import type { PluginContext } from '../plugin/plugin.js'
+import type { SharedSecret } from '../plugin/services.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { checkDirectory } from './check-directory.js'
@@ -19,7 +20,9 @@ export interface StoreSettings {
   readonly dir?: string | undefined
   readonly redisUrl?: string | undefined
   /** The section's `redis` object. */
-  readonly redis?: Omit<RedisConnectionOptions, 'url'> | undefined
+  readonly redis?:
+    | (Omit<RedisConnectionOptions, 'url'> & { readonly keyPrefix?: string | undefined })
+    | undefined
   /** Prefix of the keys, where it is not part of `redis`. */
   readonly namespace?: string | undefined
   /** Timeout of an operation in milliseconds. */
@@ -122,6 +125,18 @@ export class StoreResource<T extends StoreLifecycle> {
   async stop(): Promise<void> {
     this.#running = undefined
     for (const lease of this.#leases.splice(0).reverse()) await lease.release()
+  }
+
+  /** Where secrets of all gateways are kept; undefined for a store of this host or of the user's. */
+  get sharedSecret(): SharedSecret | undefined {
+    const { instance, section, settings } = this.#options
+    const { redisUrl: url, redis, namespace } = settings
+    if (instance !== undefined || url === undefined) return undefined
+    const prefix = redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
+    return async (name) => {
+      const { sharedSecret } = await import('./redis/shared-secret.js')
+      return sharedSecret({ ...redis, url }, `${prefix}secret:${name}`)
+    }
   }
 
   /** Why calls that need the store are refused now; undefined while it is available. */

@@ -8,7 +8,9 @@ import {
   type GatewayEvent,
   type Identity,
   identity,
+  type McpFacts,
   mandates,
+  mcpFacts,
   type RecordedFinding,
   redactor,
   type Settlement,
@@ -38,6 +40,8 @@ export interface RecordedCall {
   readonly settlement: Settlement
   /** Milliseconds, monotonic, from the call's arrival to its settlement. */
   readonly latencyMs: number
+  /** Milliseconds to the first byte of the upstream's answer; undefined without one. */
+  readonly firstByteMs?: number | undefined
   /** SHA-256 of the arguments, if it is computed already. */
   readonly inputSha256?: string | null | undefined
 }
@@ -45,6 +49,7 @@ export interface RecordedCall {
 /** The outcome of a call, as recorded. */
 interface Result {
   readonly latencyMs: number
+  readonly firstByteMs?: number | undefined
   readonly isDenied: boolean
   readonly isOk: boolean
   readonly error: string | null
@@ -53,11 +58,12 @@ interface Result {
 }
 
 export function recordOf(context: RecordContext, recorded: RecordedCall): AuditEnvelope {
-  const { call, settlement, latencyMs, inputSha256 } = recorded
+  const { call, settlement, latencyMs, firstByteMs, inputSha256 } = recorded
   const { error, digest, status, outcome } = settlement
   const isOk = error === null && status < 400
   return envelopeOf(context, call, {
     latencyMs,
+    firstByteMs,
     isDenied: outcome.kind === 'denied',
     isOk,
     error,
@@ -93,7 +99,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     server: `${target.server}@${target.serverVersion}`,
     tool: `${target.tool}@${target.toolVersion}`,
     status: result.isOk ? 'ok' : 'error',
-    latency_ms: Math.round(result.latencyMs * 1000) / 1000,
+    latency_ms: microseconds(result.latencyMs),
     retries: call.retries,
     input_sha256:
       result.inputSha256 ?? (parsedRequest === undefined ? null : sha256Hex(canonicalInput(parsedRequest))),
@@ -113,11 +119,32 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (result.error !== null) envelope.error = result.error
   const escalated = call.get(escalation)
   if (escalated !== undefined) envelope.escalation_id = escalated.id
+  if (result.firstByteMs !== undefined) envelope.first_byte_ms = microseconds(result.firstByteMs)
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
+  const facts = call.get(mcpFacts)
+  if (facts !== undefined) addMcpFacts(envelope, facts(), parsedRequest?.rpcId)
   const seen = call.get(dedupe)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
   return redacts === undefined ? envelope : redactEnvelope(envelope, redacts, parsedRequest?.kind)
+}
+
+function microseconds(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}
+
+/** A longer id of the client's is not recorded. */
+const maxRpcId = 128
+
+function addMcpFacts(
+  envelope: AuditEnvelope,
+  { revision, sessionId, taskId }: McpFacts,
+  id: string | number | undefined,
+): void {
+  if (revision !== undefined) envelope.mcp_revision = revision
+  if (sessionId !== undefined) envelope.mcp_session_sha256 = sha256Hex(sessionId)
+  if (taskId !== undefined) envelope.mcp_task_sha256 = sha256Hex(taskId)
+  if (id !== undefined && String(id).length <= maxRpcId) envelope.rpc_id = id
 }
 
 /** The record of an event that is not a call: the gateway itself is its server, the event its tool. */

@@ -17,6 +17,7 @@ export function redactEnvelope(
   return {
     ...envelope,
     ...redactNames(envelope, redactor, kind),
+    ...(typeof envelope.rpc_id === 'string' ? { rpc_id: redactor.text(envelope.rpc_id) } : {}),
     idempotency_key: text(envelope.idempotency_key) ?? null,
     nodeId: text(envelope.nodeId) ?? null,
     agentRef: text(envelope.agentRef) ?? null,

@@ -67,6 +67,8 @@ interface SettledCall {
   readonly settlement: Settlement
   /** Monotonic, milliseconds. */
   readonly arrived: number
+  /** Monotonic, milliseconds; undefined where the upstream has not begun to answer. */
+  firstByte?: number
   readonly intent: CallIntent | undefined
   /** False for a call that this stage refused. */
   readonly isForwarded: boolean
@@ -140,7 +142,11 @@ export class AuditStage implements Stage {
     const arrived = this.#parts.clock.monotonic()
     const intent = this.#intentOf(call, arrived)
     const isForwarded = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
-    call.onSettle((settlement) => this.#record(appender, { call, settlement, arrived, intent, isForwarded }))
+    const recorded: Omit<SettledCall, 'settlement'> = { call, arrived, intent, isForwarded }
+    call.onFirstByte(() => {
+      recorded.firstByte = this.#parts.clock.monotonic()
+    })
+    call.onSettle((settlement) => this.#record(appender, { ...recorded, settlement }))
     // The record of this refusal is the next attempt to write; the first success lets calls pass again.
     if (!isForwarded) {
       return denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.')
@@ -193,7 +199,7 @@ export class AuditStage implements Stage {
 
   async #record(
     appender: Appender,
-    { call, settlement, arrived, intent, isForwarded }: SettledCall,
+    { call, settlement, arrived, firstByte, intent, isForwarded }: SettledCall,
   ): Promise<void> {
     const unidentified = isUnidentified(call, settlement)
     if (unidentified && !this.#flood.admit(this.#parts.clock.now(), sizeOf(call))) {
@@ -205,6 +211,7 @@ export class AuditStage implements Stage {
       call,
       settlement,
       latencyMs,
+      firstByteMs: firstByte === undefined ? undefined : firstByte - arrived,
       inputSha256: intent?.inputSha256,
     })
     // No stage has checked these members or decided how they may be recorded.

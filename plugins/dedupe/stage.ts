@@ -16,6 +16,8 @@ import {
   type Outcome,
   type Settlement,
   type Stage,
+  services,
+  type Token,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
 import { AnswerRecorder, isRecordable } from './answer-recorder.js'
@@ -62,6 +64,11 @@ export class DedupeStage implements Stage {
 
   warning(): string | undefined {
     return this.#claims?.warning()
+  }
+
+  offer<T>(service: Token<T>): T | undefined
+  offer(service: symbol): unknown {
+    return service === services.sharedSecret ? this.#store.sharedSecret : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -13,6 +13,8 @@ import {
   type Outcome,
   type QuotaAdapter,
   type Stage,
+  services,
+  type Token,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
 import type { QuotasConfig } from './config.js'
@@ -52,6 +54,11 @@ export class QuotasStage implements Stage {
   /** In the other failure modes calls are served without the store. */
   ready(): string | undefined {
     return this.#failureMode === 'closed' ? this.#store.ready() : undefined
+  }
+
+  offer<T>(service: Token<T>): T | undefined
+  offer(service: symbol): unknown {
+    return service === services.sharedSecret ? this.#store.sharedSecret : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -5,7 +5,7 @@ import { checkContent, contentRules, securityPlugin } from '@svc/plugin-security
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { McpRefusal } from 'svc-sdk/internal/mcp/mcp-refusal'
-import { checkMembers, readMessage } from 'svc-sdk/internal/mcp/message'
+import { checkMembers, memberNames, readMessage } from 'svc-sdk/internal/mcp/message'
 import { subjectOf } from 'svc-sdk/internal/mcp/subject'
 import { cpuTimeOf } from '../support/cpu-time.js'
 import { propertyRuns } from '../support/property-runs.js'
@@ -22,7 +22,7 @@ const rules = contentRules(
 
 /** A caller's text in each place where it is normalized. */
 const places: Readonly<Record<string, (text: string) => unknown>> = {
-  'the name of a member': (text) => unlessRefused(() => checkMembers({ [text]: 1 })),
+  'the name of a member': (text) => unlessRefused(() => checkMembers({ [text]: 1 }, memberNames('name'))),
   'a subscription filter': (text) =>
     unlessRefused(() =>
       subjectOf(
@@ -32,7 +32,7 @@ const places: Readonly<Record<string, (text: string) => unknown>> = {
           method: 'subscriptions/listen',
           params: { notifications: { [text]: [] } },
         }),
-        [],
+        { passParams: [], isStateless: false },
       ),
     ),
   'a word of a name': (text) => wordsOf(text),

@@ -65,6 +65,7 @@ export class TestProxy implements AsyncDisposable {
       clock,
       annotations: new AnnotationCache(clock),
       limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
+      streams: { keepAliveMs: 15_000, abandonedMs: 30_000, abandonedBytes: 1_000_000 },
       client: { name: 'svc-test', version: '1.0.0' },
       probeTimeoutMs,
       passParams,
@@ -85,6 +86,7 @@ export class TestProxy implements AsyncDisposable {
       protocolError: undefined,
       sessionTag: undefined,
       isForeignSession: false,
+      learned: {},
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null

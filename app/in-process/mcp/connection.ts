@@ -3,7 +3,7 @@
 import { Call, type Clock, type Ids, isStream, type Logger, type Outcome } from '@svc/core'
 import { agentOf, traceOf } from '../../http/call-headers.js'
 import { rpcError } from '../../mcp/encode-refusal.js'
-import { type McpExchange, mcpExchange, openExchange } from '../../mcp/exchange.js'
+import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
 import { UNVERSIONED } from '../../mcp/server-versions.js'
@@ -82,7 +82,7 @@ export class Connection implements Interceptor {
   #callOf(message: RpcMessage, extra: MessageExtra | undefined): { call: Call; exchange: McpExchange } {
     const { proxy, server, upstream, ids, clock } = this.#parts
     const context = this.#parts.contextOf(extra)
-    const headers = headersOf(message, extra, context)
+    const headers = headersOf(extra, context)
     const bytes = Buffer.from(JSON.stringify(message))
     const exchange = openExchange({
       method: 'POST',
@@ -111,7 +111,7 @@ export class Connection implements Interceptor {
         return proxy.read(call, exchange, bytes)
       },
     })
-    call.set(mcpExchange, exchange)
+    attachExchange(call, exchange)
     if (context.identity !== undefined) trustCaller(call, context.identity)
     return { call, exchange }
   }
@@ -142,13 +142,13 @@ export class Connection implements Interceptor {
     const id: unknown = Reflect.get(params, 'requestId')
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)
-    waiting?.call.abort('UPSTREAM_UNREACHABLE', 'The caller cancelled the request.')
+    waiting?.call.abort('CANCELLED', 'The caller cancelled the request.')
   }
 
   async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
     const { traceId } = call.trace
     if (outcome.kind !== 'completed') {
-      await this.#send(JSON.parse(rpcError(id, outcome, traceId, exchange.protocolError)), {
+      await this.#send(JSON.parse(rpcError(id, outcome, traceId, exchange.protocolError?.code)), {
         relatedRequestId: id,
       })
       return
@@ -159,23 +159,14 @@ export class Connection implements Interceptor {
   }
 }
 
-/**
- * Headers of HTTP, where there are any, without what belongs to the transport; trace context may be in `_meta`
- * (2026-07-28, "_meta").
- */
+/** Headers of HTTP, where there are any, without what belongs to the transport. */
 function headersOf(
-  { params }: RpcMessage,
   extra: MessageExtra | undefined,
   { headers = {}, idempotencyKey, escalationId, waitSec }: CallContext,
 ): Record<string, string> {
   const found: Record<string, string> = {}
   const add = (name: string, value: unknown): void => {
     if (typeof value === 'string') found[name.toLowerCase()] = value
-  }
-  const meta: unknown =
-    typeof params === 'object' && params !== null ? Reflect.get(params, '_meta') : undefined
-  if (typeof meta === 'object' && meta !== null) {
-    for (const name of ['traceparent', 'tracestate', 'baggage']) add(name, Reflect.get(meta, name))
   }
   const given = extra?.requestInfo?.headers ?? Object.fromEntries(extra?.request?.headers ?? [])
   for (const [name, value] of [...Object.entries(given), ...Object.entries(headers)]) add(name, value)

@@ -24,16 +24,12 @@ export class Deliveries implements UpstreamDispatcher {
     this.#expected.set(call, deliver)
   }
 
-  async send(
-    _target: URL,
-    { body, headers, signal }: UpstreamRequest,
-    onSent: () => void,
-  ): Promise<UpstreamAnswer> {
+  async send(_target: URL, { body, signal }: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
     const message = parseJsonObject(Buffer.from(body ?? '').toString()) ?? {}
     const deliver = this.#expected.get(signal)
     if (deliver === undefined) return this.#describe(message)
     onSent()
-    const response = await unlessAborted(signal, deliver(withTrace(message, headers)))
+    const response = await unlessAborted(signal, deliver(message))
     if (response === undefined) return { status: 202, headers: {}, body: new Uint8Array() }
     return { status: 200, headers: JSON_TYPE, body: Buffer.from(JSON.stringify(response)) }
   }
@@ -46,16 +42,6 @@ export class Deliveries implements UpstreamDispatcher {
     const body = JSON.stringify({ jsonrpc: '2.0', id, result: { serverInfo: this.#serverInfo } })
     return { status: 200, headers: JSON_TYPE, body: Buffer.from(body) }
   }
-}
-
-/** The message with this hop as the parent of what the server does. */
-function withTrace(message: RpcMessage, headers: UpstreamRequest['headers']): RpcMessage {
-  const { method, params } = message
-  if (method === undefined || typeof params !== 'object' || params === null) return message
-  const meta: unknown = Reflect.get(params, '_meta')
-  const { traceparent, tracestate } = headers
-  const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
-  return { ...message, params: { ...params, _meta: { ...(typeof meta === 'object' ? meta : {}), ...trace } } }
 }
 
 async function unlessAborted<T>(signal: Abortable, work: Promise<T>): Promise<T> {

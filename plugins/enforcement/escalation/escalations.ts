@@ -9,6 +9,7 @@ import {
   type PluginContext,
   resolve,
   resolveOptional,
+  type SharedSecret,
   services,
   tokens,
 } from '@svc/core'
@@ -48,6 +49,10 @@ export class Escalations {
     this.#store = store
     this.#maxWaitMs = maxWaitMs
     this.#context = context
+  }
+
+  get sharedSecret(): SharedSecret | undefined {
+    return this.#store.sharedSecret
   }
 
   async start(signal: AbortSignal): Promise<void> {

@@ -36,7 +36,7 @@ describe('the invoke protocol', () => {
       expect(upstream.calls[0]).to.include({
         method: 'POST',
         path: '/invoke/read@1.2.0',
-        body: '{"a":"x","b":1}',
+        body: '{"b":1,"a":"x"}',
       })
     }))
 
@@ -59,6 +59,16 @@ describe('the invoke protocol', () => {
       })
       expect(record?.policy).to.deep.equal({ decision: 'allow', retention: 'standard' })
       expect(record?.sig).to.match(/^ed25519:[A-Za-z0-9+/]{86}==$/)
+    }))
+
+  it('keeps the order of the members of the arguments', () =>
+    withGateway(async (gateway, upstream) => {
+      await gateway.invoke('/mcp/files/read@1.2.0', { z: 1, a: { y: 2, b: 3 } })
+      await gateway.invoke('/a2a/invoke', { to: 'files', toolAtVersion: 'read@1', args: { z: 1, a: 2 } })
+      expect(upstream.calls.map(({ body }) => body)).to.deep.equal([
+        '{"z":1,"a":{"y":2,"b":3}}',
+        '{"z":1,"a":2}',
+      ])
     }))
 
   it('serves the same call on /a2a/invoke', () =>

@@ -190,7 +190,7 @@ describe('a governed MCP server', () => {
     cancel.abort()
     await call
     await rig.governed?.close()
-    expect(rig.calls()[0]).to.include({ status: 'error', error: 'UPSTREAM_UNREACHABLE' })
+    expect(rig.calls()[0]).to.include({ status: 'error', error: 'CANCELLED' })
   })
 
   it('ends and records calls when the connection closes', async () => {

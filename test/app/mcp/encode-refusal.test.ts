@@ -18,6 +18,7 @@ function exchange(over: Partial<McpExchange> = {}): McpExchange {
     protocolError: undefined,
     sessionTag: undefined,
     isForeignSession: false,
+    learned: {},
     ...over,
   }
 }
@@ -89,6 +90,18 @@ describe('a refusal over MCP', () => {
     expect(scope.headers['www-authenticate']).to.include('insufficient_scope')
   })
 
+  for (const [what, id] of [
+    ['a request', 7],
+    ['a GET', null],
+  ] as const) {
+    it(`of a session is HTTP 404 with a JSON-RPC error: for ${what}`, () => {
+      const over = { isForeignSession: true, id: id ?? undefined }
+      const answer = encodeRefusal(exchange(over), denied('TARGET_NOT_FOUND', 'No session.'), trace)
+      expect(answer.status).to.equal(404)
+      expect(bodyOf(answer)).to.include({ jsonrpc: '2.0', id }).and.have.nested.property('error.code', 404)
+    })
+  }
+
   for (const [name, status, over] of [
     ['parseError', 400, { id: undefined }],
     ['invalidRequest', 400, {}],
@@ -98,10 +111,14 @@ describe('a refusal over MCP', () => {
     ['methodNotFound', 404, { headers: { 'mcp-protocol-version': '2026-07-28' } }],
   ] as const) {
     it(`for a breach of the protocol keeps its code: ${name} with ${status}`, () => {
-      const protocolError = rpcCodes[name]
-      const answer = encodeRefusal(exchange({ ...over, protocolError }), denied('BAD_REQUEST', 'Bad.'), trace)
+      const code = rpcCodes[name]
+      const answer = encodeRefusal(
+        exchange({ ...over, protocolError: { code } }),
+        denied('BAD_REQUEST', 'Bad.'),
+        trace,
+      )
       expect(answer.status).to.equal(status)
-      expect(bodyOf(answer)).to.have.nested.property('error.code', protocolError)
+      expect(bodyOf(answer)).to.have.nested.property('error.code', code)
       expect(bodyOf(answer)).to.have.property('id', 'id' in over ? null : 7)
     })
   }

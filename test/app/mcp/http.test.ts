@@ -1,50 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
-import type { GatewaySettings } from 'svc-sdk'
-import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import { type Answer, callEcho, event, json, result, serverOf } from '../../support/mcp-server.js'
+import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { type Answer, callEcho, event, json, result } from '../../support/mcp-server.js'
 import type { UpstreamCall } from '../../support/upstream.js'
-
-interface Setting {
-  readonly gateway: TestGateway
-  readonly calls: readonly UpstreamCall[]
-  post(body: unknown, headers?: Record<string, string>, signal?: AbortSignal): Promise<Response>
-}
-
-/** A gateway in front of an MCP server of the test's. */
-async function withGateway(
-  answer: Answer,
-  use: (setting: Setting) => Promise<void>,
-  options: Partial<GatewaySettings> = {},
-): Promise<void> {
-  const { upstream } = await serverOf(answer)
-  const gateway = await startTestGateway({ targets: { files: upstream.url }, ...options })
-  const post: Setting['post'] = (body, headers = {}, signal) =>
-    fetch(`${gateway.url}/mcp/files`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-      ...(signal === undefined ? {} : { signal }),
-    })
-  try {
-    await use({ gateway, calls: upstream.calls, post })
-  } finally {
-    await upstream[Symbol.asyncDispose]()
-    await gateway[Symbol.asyncDispose]()
-  }
-}
 
 const fine: Answer = (message, response) => json(response, result(message))
 const toolCalls = (calls: readonly UpstreamCall[]) => calls.filter(({ body }) => body.includes('tools/call'))
-
-/** Resolves with what an answer is told about its connection. */
-function signalled<T = void>() {
-  let resolve: (value: T) => void = () => undefined
-  const happened = new Promise<T>((settle) => {
-    resolve = settle
-  })
-  return { happened, resolve }
-}
 
 describe('the MCP endpoint over HTTP', () => {
   it('serves and records a call', () =>
@@ -74,14 +35,20 @@ describe('the MCP endpoint over HTTP', () => {
     ))
 
   for (const [what, body, headers, status, code] of [
-    ['a batch', [callEcho], {}, 400, -32600],
+    [
+      'a batch of a revision without batches',
+      [callEcho],
+      { 'mcp-protocol-version': '2025-06-18' },
+      400,
+      -32600,
+    ],
     ['JSON that is cut off', '{"jsonrpc"', {}, 400, -32700],
     [
       'a method that is given twice',
       '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call","params":{"name":"echo"}}',
       {},
-      400,
-      -32700,
+      200,
+      -32602,
     ],
     ['a guarded method in other letters', { ...callEcho, method: 'Tools/Call' }, {}, 200, -32601],
     ['a tool call as a notification', { ...callEcho, id: undefined }, {}, 400, -32600],
@@ -97,6 +64,19 @@ describe('the MCP endpoint over HTTP', () => {
         expect(gateway.records()[0]).to.include({ status: 'error', error: 'BAD_REQUEST' })
       }))
   }
+
+  it('has the same path with a slash at its end', () =>
+    withGateway(fine, async ({ gateway }) => {
+      const answer = await gateway.invoke('/mcp/files/', callEcho)
+      expect(await answer.json()).to.have.nested.property('result.content')
+      expect(gateway.records()[0]).to.include({ mcp_method: 'tools/call', tool: 'echo@2.0.0' })
+    }))
+
+  it('passes params that are null to the server', () =>
+    withGateway(fine, async ({ post, calls }) => {
+      await (await post({ jsonrpc: '2.0', id: 1, method: 'ping', params: null })).text()
+      expect(JSON.parse(calls.at(-1)?.body ?? '')).to.have.property('params', null)
+    }))
 
   it('keeps what callers make up out of the record when it is endless, and says which method was tried', () =>
     withGateway(fine, async ({ post, calls, gateway }) => {
@@ -218,7 +198,7 @@ describe('the MCP endpoint over HTTP', () => {
           await answered
           await left.happened
           await gateway.handle.close()
-          expect(gateway.records()[0]).to.include({ tool: 'echo@2.0.0', error: 'UPSTREAM_UNREACHABLE' })
+          expect(gateway.records()[0]).to.include({ tool: 'echo@2.0.0', error: 'CANCELLED' })
         },
       )
     })

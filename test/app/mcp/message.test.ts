@@ -6,10 +6,11 @@ import { idOf, parseBody, readMessage } from 'svc-sdk/internal/mcp/message'
 import { rpcCodes } from 'svc-sdk/internal/mcp/protocol'
 import { subjectOf } from 'svc-sdk/internal/mcp/subject'
 
+const rules = { passParams: [], isStateless: false }
 const read = (text: string) => readMessage(parseBody(Buffer.from(text)))
 const request = (method: string, params: object = {}) =>
   readMessage(parseBody(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))))
-const subject = (method: string, params: object = {}) => subjectOf(request(method, params), [])
+const subject = (method: string, params: object = {}) => subjectOf(request(method, params), rules)
 
 function refused(act: () => unknown): McpRefusal {
   try {
@@ -34,23 +35,59 @@ describe('a message of an MCP client', () => {
     expect(read('{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}').type).to.equal('response')
   })
 
-  it('is refused as a batch, with the reason', () => {
-    const refusal = refused(() => read('[{"jsonrpc":"2.0","id":1,"method":"ping"}]'))
-    expect(refusal).to.include({ code: 'BAD_REQUEST', rpcCode: rpcCodes.invalidRequest })
-    expect(refusal.message).to.equal('batches are not supported yet')
-  })
-
-  for (const [what, text] of [
-    ['is no JSON', '{'],
-    ['names a member twice', '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}'],
+  for (const [what, text, rpcCode, id] of [
+    ['is no JSON', '{', rpcCodes.parseError, undefined],
+    [
+      'is no JSON after a member given twice',
+      '{"id":1,"method":"a","method":"b"',
+      rpcCodes.parseError,
+      undefined,
+    ],
+    [
+      'names a member twice without a caller that waits',
+      '{"method":"ping","method":"a"}',
+      rpcCodes.parseError,
+      undefined,
+    ],
+    [
+      'names a member twice',
+      '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
+      rpcCodes.invalidParams,
+      1,
+    ],
+    [
+      'has a number that parsers round',
+      '{"id":"a","method":"ping","params":{"n":9007199254740993}}',
+      rpcCodes.invalidParams,
+      'a',
+    ],
+    [
+      'has half a surrogate pair',
+      '{"id":1,"method":"ping","params":{"s":"\\ud83d"}}',
+      rpcCodes.invalidParams,
+      1,
+    ],
+    [
+      'is too deep',
+      `{"id":1,"method":"ping","params":{"a":${'['.repeat(600)}${']'.repeat(600)}}}`,
+      rpcCodes.invalidParams,
+      1,
+    ],
   ] as const) {
-    it(`is a parse error when it ${what}`, () => {
-      expect(refused(() => read(text)).rpcCode).to.equal(rpcCodes.parseError)
+    it(`is refused with its id, where it can be read, when it ${what}`, () => {
+      expect(refused(() => read(text))).to.include({ rpcCode, id })
     })
   }
 
+  it('has no params when they are null, and the server decides', () => {
+    const message = read('{"jsonrpc":"2.0","id":1,"method":"ping","params":null}')
+    expect(message).to.deep.include({ params: {} })
+    expect(message.whole).to.have.property('params', null)
+  })
+
   for (const [what, text] of [
     ['is no object', '7'],
+    ['is an array', '[]'],
     ['is not JSON-RPC 2.0', '{"id":1,"method":"ping"}'],
     ['has an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
     ['has an id that is a fraction', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}'],
@@ -76,7 +113,7 @@ describe('a message of an MCP client', () => {
     ['second arguments in other letters', { name: 'echo', argumentſ: {} }],
   ] as const) {
     it(`is refused with ${what}`, () => {
-      expect(refused(() => request('tools/call', params)).rpcCode).to.equal(rpcCodes.invalidParams)
+      expect(refused(() => subject('tools/call', params)).rpcCode).to.equal(rpcCodes.invalidParams)
     })
   }
 
@@ -145,7 +182,7 @@ describe('what a message asks for', () => {
     ]) {
       expect(subject(method)).to.include({ kind: 'protocol', name: method, method })
     }
-    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), [])).to.deep.equal({
+    expect(subjectOf(read('{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}'), rules)).to.deep.equal({
       kind: 'protocol',
       method: null,
       name: 'response',
@@ -170,15 +207,44 @@ describe('what a message asks for', () => {
     })
   }
 
+  for (const [method, params] of [
+    ['tools/list', { Name: 'echo', Arguments: {}, URI: 'a' }],
+    ['acme/thing', { name: 'a', Name: 'b' }],
+    ['tasks/get', { taskId: 't', Name: 'b' }],
+    ['subscriptions/listen', { notifications: {}, Name: 'b' }],
+  ] as const) {
+    it(`may have members that look like those of another method: ${method}`, () => {
+      expect(subject(method, params)).to.include({ kind: 'protocol', name: method })
+    })
+  }
+
+  for (const [method, params] of [
+    ['tools/list', { _Meta: {} }],
+    ['tasks/get', { taskId: 't', TaskId: 'u' }],
+    ['subscriptions/listen', { Notifications: { resourceSubscriptions: ['a://b'] } }],
+  ] as const) {
+    it(`is refused when a member looks like one that ${method} reads`, () => {
+      expect(refused(() => subject(method, params)).rpcCode).to.equal(rpcCodes.invalidParams)
+    })
+  }
+
   it('is read in linear time, though the name of a member has a mebibyte of combining marks', () => {
     const marks = '\u0301'.repeat(2 ** 18) + '\u0323'.repeat(2 ** 18)
     expect(subject('tools/list', { [marks]: 1 })).to.include({ kind: 'protocol', name: 'tools/list' })
   })
 
+  for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
+    it(`is no method of 2026-07-28: ${method}`, () => {
+      const act = () => subjectOf(request(method, { uri: 'a://b' }), { ...rules, isStateless: true })
+      expect(refused(act).rpcCode).to.equal(rpcCodes.methodNotFound)
+    })
+  }
+
   it('is refused as a notification when the method is guarded: some server might run it', () => {
     expect(
-      refused(() => subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), []))
-        .rpcCode,
+      refused(() =>
+        subjectOf(read('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}'), rules),
+      ).rpcCode,
     ).to.equal(rpcCodes.invalidRequest)
   })
 
@@ -231,6 +297,11 @@ describe('the headers that mirror a message', () => {
     ['the method differs', { ...stateless, 'mcp-method': 'tools/list' }, call],
     ['the name differs', { ...stateless, 'mcp-name': 'drop' }, call],
     [
+      'a handshake names a revision without one',
+      { ...stateless, 'mcp-method': 'initialize' },
+      request('initialize'),
+    ],
+    [
       'the method differs in an older revision',
       { 'mcp-method': 'ping' },
       request('tools/call', { name: 'echo' }),
@@ -243,7 +314,6 @@ describe('the headers that mirror a message', () => {
     ['the method is missing', { 'mcp-protocol-version': '2026-07-28', 'mcp-name': 'echo' }, call],
     ['the name is missing', { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call' }, call],
     ['the version is only in the body', {}, call],
-    ['the version is only in the header', stateless, request('tools/call', { name: 'echo' })],
     ['the versions differ', { ...stateless, 'mcp-protocol-version': '2025-11-25' }, call],
     ['a header is given twice', { ...stateless, 'mcp-name': 'echo, drop' }, call],
     ['the name is no Base64', { ...stateless, 'mcp-name': '=?base64?a?=' }, call],
@@ -252,6 +322,17 @@ describe('the headers that mirror a message', () => {
   ] as const) {
     it(`are refused when ${what}`, () => {
       expect(refused(() => validateHeaders(headers, message)).rpcCode).to.equal(rpcCodes.headerMismatch)
+    })
+  }
+
+  for (const [what, params] of [
+    ['no _meta', { name: 'echo' }],
+    ['no version in _meta', { name: 'echo', _meta: { 'io.modelcontextprotocol/clientCapabilities': {} } }],
+    ['a _meta that is no object', { name: 'echo', _meta: 1 }],
+  ] as const) {
+    it(`of 2026-07-28 need a version in the body: ${what} is a bad param with HTTP 400`, () => {
+      const { protocolError } = refused(() => validateHeaders(stateless, request('tools/call', params)))
+      expect(protocolError).to.deep.equal({ code: rpcCodes.invalidParams, status: 400 })
     })
   }
 })

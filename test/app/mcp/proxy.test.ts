@@ -152,19 +152,6 @@ describe('a call over MCP', () => {
     )
   })
 
-  it('is refused as a batch without asking the upstream', async () => {
-    await withProxy(
-      (message, response) => json(response, result(message)),
-      async (proxy, calls) => {
-        const refused = await proxy.answer({ body: [callEcho] })
-        expect(refused.status).to.equal(400)
-        expect(refused.json()).to.deep.include({ jsonrpc: '2.0', id: null })
-        expect(refused.text).to.include('batches are not supported yet')
-        expect(calls).to.have.length(0)
-      },
-    )
-  })
-
   it('that is only handed over is answered with the status and nothing else', async () => {
     await withProxy(
       (_message, response) =>

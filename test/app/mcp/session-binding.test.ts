@@ -29,6 +29,14 @@ describe('a bound session id', () => {
     expect(splitSessionId({ 'mcp-session-id': 's1' }).sessionTag).to.equal('')
     expect(splitSessionId({}).sessionTag).to.equal(undefined)
   })
+
+  it('is no part of a request of 2026-07-28', () => {
+    const headers = { 'mcp-protocol-version': '2026-07-28' }
+    expect(splitSessionId({ ...headers, 'mcp-session-id': `${tag}.s1` })).to.deep.equal({
+      headers,
+      sessionTag: undefined,
+    })
+  })
 })
 
 describe('MCP sessions', function () {
@@ -100,7 +108,8 @@ describe('MCP sessions', function () {
     })) {
       const response = await post(session, headers)
       expect(response.status, who).to.equal(404)
-      expect(await response.json(), who).to.include({
+      const { error } = (await response.json()) as { error: { data: object } }
+      expect(error.data, who).to.include({
         error: 'TARGET_NOT_FOUND',
         message: 'There is no such session of this caller; begin a new one.',
         sent: false,

@@ -1,3 +1,4 @@
+import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
@@ -107,6 +108,15 @@ describe('MCP tasks', () => {
         expect(asked.at(-1)).to.have.deep.property('params', { taskId: made.at(-1) })
       }
     }
+  })
+
+  it('are linked to their tool call in the log', async () => {
+    const ada = await caller()
+    const taskId = await ada.begin()
+    await ada.ask('tasks/get', { taskId })
+    const [began, read] = gateway.records().slice(-2)
+    expect(began).to.include({ mcp_method: 'tools/call', mcp_task_sha256: sha256Hex(taskId) })
+    expect(read).to.include({ mcp_method: 'tasks/get', mcp_task_sha256: sha256Hex(taskId) })
   })
 
   it("are found by no other caller: not of the tenant, nor of another, by the id or the server's own", async () => {

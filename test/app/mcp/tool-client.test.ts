@@ -171,6 +171,7 @@ describe('the invoke protocol in front of an MCP server', () => {
         method: 'tools/call',
         params: { name: 'echo', arguments: { a: '"', b: 1 } },
       })
+      expect(sent?.body).to.include('{"b":1,"a":"\\""}')
       expect(sent?.headers).to.include({
         'mcp-protocol-version': '2025-11-25',
         accept: 'application/json, text/event-stream',

@@ -54,6 +54,15 @@ export interface AuditEnvelope {
   error?: string
   dedupe?: 'first' | 'replay' | 'duplicate'
   mcp_method?: string
+  mcp_revision?: string
+  /** SHA-256 of the session id, as the client has it. */
+  mcp_session_sha256?: string
+  /** SHA-256 of the task id, as the client has it: the same in the record of the tool call that began the task. */
+  mcp_task_sha256?: string
+  /** The id of the JSON-RPC request. */
+  rpc_id?: string | number
+  /** Milliseconds until the upstream began to answer. */
+  first_byte_ms?: number
   policy_sha256?: string
 }
 

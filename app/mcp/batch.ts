@@ -1,0 +1,114 @@
+// Batches of messages, which only the revision 2025-03-26 has: each message is a call of its own, and their responses are
+// one answer.
+import { type Completed, failed, isStream, type Outcome } from '@svc/core'
+import { readEvent, SseSplitter } from '@svc/core/http'
+import type { WholeAnswer } from '../http/answer.js'
+import { encodeRefusal, rpcError } from './encode-refusal.js'
+import type { McpExchange } from './exchange.js'
+import { invalidRequest } from './mcp-refusal.js'
+import { isObject, parseBody, type RequestId } from './message.js'
+import { BATCH_REVISION } from './protocol.js'
+import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
+
+/** Each is a call with a record, and they run at the same time. */
+const maxMessages = 50
+
+/** Headers that name one call. */
+const single = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id']
+
+/** The messages of a batch, undefined where the body is none. Throws `McpRefusal`. */
+export function messagesIn(
+  bytes: Uint8Array,
+  headers: McpExchange['headers'],
+): readonly [Uint8Array, ...Uint8Array[]] | undefined {
+  if (!beginsArray(bytes)) return undefined
+  // Clients of this revision send no header with it.
+  const revision = headers['mcp-protocol-version'] ?? BATCH_REVISION
+  if (revision !== BATCH_REVISION) throw invalidRequest('This revision has no batches.')
+  const batch = parseBody(bytes)
+  if (!Array.isArray(batch)) throw invalidRequest('A message is a JSON object.')
+  if (batch.length > maxMessages) throw invalidRequest(`A batch has at most ${maxMessages} messages.`)
+  const named = single.find((name) => headers[name] !== undefined)
+  if (named !== undefined) throw invalidRequest(`${named}: a batch names it in the _meta of a message.`)
+  if (batch.some((message) => isObject(message) && message['method'] === 'initialize')) {
+    throw invalidRequest('A batch must not have an initialize request.')
+  }
+  const [first, ...others] = batch.map((message) => Buffer.from(JSON.stringify(message)))
+  if (first === undefined) throw invalidRequest('The batch is empty.')
+  return [first, ...others]
+}
+
+/** Whether the text, which may be no JSON, is an array if anything. */
+function beginsArray(bytes: Uint8Array): boolean {
+  return bytes.find((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d) === 0x5b
+}
+
+/** The answer to one message of a batch. */
+export interface MessageAnswer {
+  readonly whole: WholeAnswer
+  /** The JSON-RPC response; undefined where the message needs none. */
+  readonly response: string | undefined
+}
+
+/** Reads a streamed answer up to its response: what else it has is for a stream of the message's own. */
+export async function answerOf(
+  exchange: McpExchange,
+  outcome: Outcome,
+  traceId: string,
+): Promise<MessageAnswer> {
+  const { id } = exchange
+  if (outcome.kind !== 'completed') {
+    const whole = encodeRefusal(exchange, outcome, traceId)
+    // Nobody waits for the answer to a notification; what is no message at all is answered without an id.
+    if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
+    return { whole, response: rpcError(id ?? null, outcome, traceId, exchange.protocolError?.code) }
+  }
+  const { status, headers } = outcome
+  const found = await responseIn(outcome, id)
+  const body = isStream(outcome.body) ? '' : outcome.body
+  if (id === undefined) return { whole: { status, headers, body }, response: undefined }
+  const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.', { sent: 'yes' })
+  return { whole: { status, headers, body }, response: found ?? rpcError(id, missing, traceId) }
+}
+
+async function responseIn({ body }: Completed, id: RequestId | undefined): Promise<string | undefined> {
+  if (!isStream(body)) return responseFor(id, Buffer.from(body).toString())
+  const splitter = new SseSplitter(Number.POSITIVE_INFINITY)
+  for await (const { bytes } of body) {
+    for (const block of splitter.push(bytes)) {
+      const found = block.isEvent ? responseFor(id, readEvent(block.bytes).data) : undefined
+      if (found !== undefined) return found
+    }
+  }
+  return undefined
+}
+
+/** The text, where it is the response to `id`. */
+function responseFor(id: RequestId | undefined, text: string): string | undefined {
+  if (id === undefined || text === '') return undefined
+  const message = messageIn(text)
+  return message !== undefined && isResponse(message) && message['id'] === id ? text : undefined
+}
+
+function messageIn(text: string): Fields | undefined {
+  try {
+    return readServerMessage(text)
+  } catch (fault) {
+    if (fault instanceof ProtocolViolation) return undefined
+    throw fault
+  }
+}
+
+/** One answer to all messages: the responses, else the first refusal, else that all were accepted. */
+export function batchAnswer(answers: readonly MessageAnswer[]): WholeAnswer {
+  const responses = answers.flatMap(({ response }) => response ?? [])
+  const gone = answers.find(({ whole }) => whole.status === 404)
+  // The session is gone for all of them, and clients begin a new one where the HTTP status says so.
+  if (gone !== undefined && answers.every(({ whole }) => whole.status === 404)) return gone.whole
+  if (responses.length > 0) {
+    const headers = { 'content-type': 'application/json' }
+    return { status: 200, headers, body: `[${responses.join(',')}]` }
+  }
+  const refused = answers.find(({ whole }) => whole.status >= 400)
+  return refused?.whole ?? { status: 202, headers: {}, body: '' }
+}

@@ -1,0 +1,116 @@
+import { expect } from 'chai'
+import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { type Answer, callEcho, event, events, json, result } from '../../support/mcp-server.js'
+
+const call = (id: number, name: string) => ({ ...callEcho, id, params: { name, arguments: { id } } })
+const notification = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' }
+const fine: Answer = (message, response) => {
+  if ('id' in message) json(response, result(message, { of: message['id'] }))
+  else response.writeHead(202).end()
+}
+const onlyEcho = {
+  entitlements: { default_plan: 'p', plans: { p: { allowlist: ['files/echo'] } }, tenants: {} },
+}
+
+describe('a batch of 2025-03-26', () => {
+  it('is one call and one record for each message, and one answer with the responses', () =>
+    withGateway(
+      fine,
+      async ({ post, gateway, calls }) => {
+        const answer = await post([
+          call(1, 'echo'),
+          notification,
+          call(2, 'drop'),
+          { ...call(3, 'echo'), id: 'c' },
+        ])
+        expect(answer.status).to.equal(200)
+        expect(answer.headers.get('content-type')).to.equal('application/json')
+        const [first, second, third, ...more] = (await answer.json()) as object[]
+        expect(first).to.deep.equal({ jsonrpc: '2.0', id: 1, result: { of: 1 } })
+        expect(second).to.deep.include({ jsonrpc: '2.0', id: 2 }).and.have.nested.property('error.code', 403)
+        expect(third).to.deep.equal({ jsonrpc: '2.0', id: 'c', result: { of: 'c' } })
+        expect(more).to.deep.equal([])
+        expect(calls.filter(({ body }) => body.includes('drop'))).to.deep.equal([])
+        const records = gateway.records().map(({ tool, status }) => `${tool} ${status}`)
+        expect(records.sort()).to.deep.equal([
+          'drop@2.0.0 error',
+          'echo@2.0.0 ok',
+          'echo@2.0.0 ok',
+          'notifications/roots/list_changed@2.0.0 ok',
+        ])
+      },
+      onlyEcho,
+    ))
+
+  it('of one message is answered with an array, and of none but notifications with 202', () =>
+    withGateway(fine, async ({ post }) => {
+      const one = await post([call(1, 'echo')], { 'mcp-protocol-version': '2025-03-26' })
+      expect(await one.json()).to.deep.equal([{ jsonrpc: '2.0', id: 1, result: { of: 1 } }])
+      const none = await post([notification, notification])
+      expect(none.status).to.equal(202)
+      expect(await none.text()).to.equal('')
+    }))
+
+  it('takes the responses from streams of events, and runs the messages at the same time', async () => {
+    const second = signalled()
+    await withGateway(
+      (message, response) => {
+        const progress = event({ jsonrpc: '2.0', method: 'notifications/progress', params: {} })
+        if (message['id'] === 2) {
+          second.resolve()
+          events(response, progress, event(result(message, { of: 2 })))
+          return
+        }
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(progress)
+        void second.happened.then(() => response.end(event(result(message, { of: 1 }))))
+      },
+      async ({ post, gateway }) => {
+        const answer = await post([call(1, 'echo'), call(2, 'echo')])
+        expect(await answer.json()).to.deep.equal([
+          { jsonrpc: '2.0', id: 1, result: { of: 1 } },
+          { jsonrpc: '2.0', id: 2, result: { of: 2 } },
+        ])
+        expect(gateway.records().map(({ status }) => status)).to.deep.equal(['ok', 'ok'])
+      },
+    )
+  })
+
+  it('is answered with 404 where its session is gone', () =>
+    withGateway(fine, async ({ post }) => {
+      const answer = await post([call(1, 'echo'), call(2, 'echo')], { 'mcp-session-id': 'gone' })
+      expect(answer.status).to.equal(404)
+      expect(await answer.json()).to.have.nested.property('error.code', 404)
+    }))
+
+  for (const [what, body, headers] of [
+    [
+      'with an initialize request',
+      [callEcho, { jsonrpc: '2.0', id: 2, method: 'initialize', params: {} }],
+      {},
+    ],
+    ['of no messages', [], {}],
+    ['of too many messages', Array.from({ length: 51 }, (_, id) => call(id, 'echo')), {}],
+    ['with one idempotency key for all', [callEcho, callEcho], { 'idempotency-key': 'k' }],
+    ['of a later revision', [callEcho], { 'mcp-protocol-version': '2025-06-18' }],
+  ] as const) {
+    it(`is refused ${what}, and nothing of it is sent`, () =>
+      withGateway(fine, async ({ post, calls, gateway }) => {
+        const answer = await post(body, headers)
+        expect(answer.status).to.equal(400)
+        expect(await answer.json())
+          .to.deep.include({ id: null })
+          .and.have.nested.property('error.code', -32600)
+        expect(calls).to.deep.equal([])
+        expect(gateway.records()).to.have.length(1)
+      }))
+  }
+
+  it('refuses what is no message under no id, and answers the others', () =>
+    withGateway(fine, async ({ post }) => {
+      const answer = await post([7, call(2, 'echo')])
+      const [refused, answered] = (await answer.json()) as object[]
+      expect(refused).to.deep.include({ id: null }).and.have.nested.property('error.code', -32600)
+      expect(answered).to.deep.equal({ jsonrpc: '2.0', id: 2, result: { of: 2 } })
+    }))
+})

@@ -1,0 +1,75 @@
+import { expect } from 'chai'
+import type { GatewaySettings } from 'svc-sdk'
+import { startTestGateway } from '../../support/gateway.js'
+import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
+import { type RedisServer, startRedis } from '../../support/redis.js'
+
+const headers = { 'content-type': 'application/json' }
+const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }
+
+const post = (
+  gateway: { url: string },
+  body: unknown,
+  more: Record<string, string> = {},
+): Promise<Response> =>
+  fetch(`${gateway.url}/mcp/files`, {
+    method: 'POST',
+    headers: { ...headers, ...more },
+    body: JSON.stringify(body),
+  })
+
+/** A call at a second gateway, in a session that began at the first. */
+async function callElsewhere(settings: GatewaySettings): Promise<Response> {
+  const { upstream } = await serverOf((message, response) => json(response, result(message)), 's1')
+  await using _ = upstream
+  const targets = { files: upstream.url }
+  await using first = await startTestGateway({ targets, ...settings })
+  await using second = await startTestGateway({ targets, ...settings })
+  const begun = await post(first, initialize)
+  await begun.text()
+  const answer = await post(second, callEcho, {
+    'mcp-session-id': String(begun.headers.get('mcp-session-id')),
+  })
+  return new Response(await answer.text(), { status: answer.status })
+}
+
+describe('MCP sessions of two gateways', () => {
+  let redis: RedisServer
+
+  before(async () => {
+    redis = await startRedis()
+  })
+
+  after(() => redis[Symbol.asyncDispose]())
+
+  for (const [store, settings] of [
+    ['quotas', () => ({ quotas: { adapter: 'redis', redisUrl: redis.url } })],
+    ['idempotency keys', () => ({ dedupe: { enabled: true, redisUrl: redis.url } })],
+  ] as const) {
+    it(`are the same where a store is shared: that of ${store}`, async () => {
+      const answer = await callElsewhere(settings())
+      expect(answer.status).to.equal(200)
+      expect(await answer.json()).to.have.nested.property('result.content')
+    })
+  }
+
+  it('are not, without a shared store or a key', async () => {
+    expect((await callElsewhere({})).status).to.equal(404)
+  })
+
+  it('are refused while the shared store is down, and served when it is back', async () => {
+    await using own = await startRedis()
+    const { upstream } = await serverOf((message, response) => json(response, result(message)), 's1')
+    await using _ = upstream
+    await using gateway = await startTestGateway({
+      targets: { files: upstream.url },
+      quotas: { adapter: 'redis', redisUrl: own.url, failure_mode: 'open' },
+    })
+    await own.kill('SIGKILL')
+    const refused = await post(gateway, initialize)
+    expect(await refused.json()).to.have.nested.property('error.data.error', 'STORE_UNAVAILABLE')
+    await own.restart()
+    const begun = await post(gateway, initialize)
+    expect(begun.headers.get('mcp-session-id')).to.match(/^[A-Za-z0-9_-]{22}\.s1$/)
+  })
+})

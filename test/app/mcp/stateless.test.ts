@@ -1,0 +1,164 @@
+import { expect } from 'chai'
+import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import { json, type Message, result } from '../../support/mcp-server.js'
+
+const VERSION = '2026-07-28'
+const traceId = '0af7651916cd43dd8448eb211c80319c'
+const traceparent = `00-${traceId}-b7ad6b7169203331-01`
+
+const headersOf = (method: string, name?: string) => ({
+  'mcp-protocol-version': VERSION,
+  'mcp-method': method,
+  ...(name === undefined ? {} : { 'mcp-name': name }),
+})
+const meta = {
+  'io.modelcontextprotocol/protocolVersion': VERSION,
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+const requestOf = (method: string, params: object, _meta: object = meta) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method,
+  params: { ...params, _meta },
+})
+const echo = { name: 'echo', arguments: { a: 1 } }
+
+describe('a request of 2026-07-28', () => {
+  for (const [what, body, headers, status, code] of [
+    [
+      'without _meta',
+      { ...requestOf('tools/call', echo), params: echo },
+      headersOf('tools/call', 'echo'),
+      400,
+      -32602,
+    ],
+    ['without a version', requestOf('tools/call', echo, {}), headersOf('tools/call', 'echo'), 400, -32602],
+    [
+      'that subscribes as in a session',
+      requestOf('resources/subscribe', { uri: 'demo://1' }),
+      headersOf('resources/subscribe', 'demo://1'),
+      404,
+      -32601,
+    ],
+    [
+      'that unsubscribes as in a session',
+      requestOf('resources/unsubscribe', { uri: 'demo://1' }),
+      headersOf('resources/unsubscribe', 'demo://1'),
+      404,
+      -32601,
+    ],
+  ] as const) {
+    it(`${what} is answered with ${code} and HTTP ${status}`, () =>
+      withGateway(
+        (message, response) => json(response, result(message)),
+        async ({ post, calls }) => {
+          const answer = await post(body, headers)
+          expect(answer.status).to.equal(status)
+          const { id, error } = (await answer.json()) as { id: number; error: { code: number } }
+          expect({ id, code: error.code }).to.deep.equal({ id: 1, code })
+          expect(calls.filter(({ body }) => body.includes(VERSION))).to.deep.equal([])
+        },
+      ))
+  }
+
+  it('has no session: a stray session id is neither checked nor forwarded', () =>
+    withGateway(
+      (message, response) => json(response, result(message)),
+      async ({ post, calls }) => {
+        const answer = await post(requestOf('tools/call', echo), {
+          ...headersOf('tools/call', 'echo'),
+          'mcp-session-id': 'of nobody',
+        })
+        expect(await answer.json()).to.have.nested.property('result.content')
+        expect(calls.at(-1)?.headers).to.not.have.property('mcp-session-id')
+      },
+    ))
+
+  it('continues the trace of its _meta, and its server gets this hop as the parent', async () => {
+    const asked = signalled<Message>()
+    await withGateway(
+      (message, response) => {
+        asked.resolve(message)
+        json(response, result(message))
+      },
+      async ({ post, gateway, calls }) => {
+        const trace = { traceparent, tracestate: 'a=b', baggage: 'k=v' }
+        const answer = await post(
+          requestOf('tools/call', echo, { ...meta, ...trace }),
+          headersOf('tools/call', 'echo'),
+        )
+        expect(answer.headers.get('x-trace-id')).to.equal(traceId)
+        await answer.text()
+        const { params } = (await asked.happened) as { params: { _meta: object } }
+        const hop = `00-${traceId}-${answer.headers.get('x-span-id')}-01`
+        expect(params._meta).to.deep.equal({ ...meta, traceparent: hop, tracestate: 'a=b', baggage: 'k=v' })
+        expect(calls.at(-1)?.headers).to.include({ traceparent: hop, tracestate: 'a=b' })
+        expect(gateway.records()[0]).to.include({ trace_id: traceId, cause_span_id: 'b7ad6b7169203331' })
+      },
+    )
+  })
+
+  it('continues the trace of its header where both are there', () =>
+    withGateway(
+      (message, response) => json(response, result(message)),
+      async ({ post, calls }) => {
+        const other = `00-${'c'.repeat(32)}-b7ad6b7169203331-01`
+        const answer = await post(
+          requestOf('tools/call', echo, { ...meta, traceparent, tracestate: 'a=b' }),
+          {
+            ...headersOf('tools/call', 'echo'),
+            traceparent: other,
+          },
+        )
+        await answer.text()
+        expect(answer.headers.get('x-trace-id')).to.equal('c'.repeat(32))
+        const { params } = JSON.parse(calls.at(-1)?.body ?? '') as { params: { _meta: object } }
+        expect(params._meta).to.include({ traceparent: answer.headers.get('traceparent') })
+        expect(params._meta).to.not.have.property('tracestate')
+      },
+    ))
+
+  for (const [what, allow, tools, caching] of [
+    [
+      'that was filtered is for this caller and this moment',
+      ['echo'],
+      ['echo'],
+      { cacheScope: 'private', ttlMs: 0 },
+    ],
+    [
+      'that was not filtered is for this caller',
+      ['echo', 'drop'],
+      ['echo', 'drop'],
+      { cacheScope: 'private', ttlMs: 60_000 },
+    ],
+  ] as const) {
+    it(`gets a list that caches may keep: one ${what}`, () =>
+      withGateway(
+        (message, response) =>
+          json(
+            response,
+            result(message, {
+              resultType: 'complete',
+              tools: [{ name: 'echo' }, { name: 'drop' }],
+              cacheScope: 'public',
+              ttlMs: 60_000,
+            }),
+          ),
+        async ({ post }) => {
+          const answer = await post(requestOf('tools/list', {}), headersOf('tools/list'))
+          expect(((await answer.json()) as { result: object }).result).to.deep.equal({
+            resultType: 'complete',
+            tools: tools.map((name) => ({ name })),
+            ...caching,
+          })
+        },
+        {
+          entitlements: {
+            default_plan: 'p',
+            plans: { p: { allowlist: allow.map((name) => `files/${name}`) } },
+            tenants: {},
+          },
+        },
+      ))
+  }
+})

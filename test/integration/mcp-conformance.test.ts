@@ -1,0 +1,74 @@
+// The public conformance suites of MCP, against a server directly and through the gateway: the results must be equal.
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { type ConformanceServer, startConformanceServer } from '../support/conformance-server.js'
+import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { runtimes } from '../support/runtimes.js'
+
+const newest = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
+const stable = fileURLToPath(import.meta.resolve('conformance-stable/dist/index.js'))
+
+/** The suites need a newer Node than the gateway. */
+function node(): string {
+  const found = runtimes().find(({ version }) => Number(version.split('.', 1)[0]) >= 22)
+  if (found === undefined) throw new Error('no Node 22 is installed in test/runtimes')
+  return found.node
+}
+
+interface Check {
+  readonly id: string
+  readonly description: string
+  readonly status: string
+}
+
+/** Each check as `<scenario> <id> <description>: <status>`, sorted. */
+async function resultsOf(program: string, url: string, options: readonly string[]): Promise<string[]> {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-conformance-'))
+  try {
+    const args = [program, 'server', '--url', url, '--suite', 'all', '--output-dir', dir, ...options]
+    // Its exit code is 1 where a check fails; the results say which.
+    await new Promise<void>((resolve) => execFile(node(), args, { cwd: dir }, () => resolve()))
+    return readdirSync(dir)
+      .flatMap((folder) => {
+        const scenario = folder.replace(/-\d{4}-\d{2}-\d{2}T.*$/, '')
+        const checks = JSON.parse(readFileSync(join(dir, folder, 'checks.json'), 'utf8')) as Check[]
+        return checks.map(({ id, description, status }) => `${scenario} ${id} ${description}: ${status}`)
+      })
+      .sort()
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+describe('the conformance suites of MCP', function () {
+  this.timeout(120_000)
+  let server: ConformanceServer
+  let gateway: TestGateway
+
+  before(async () => {
+    server = await startConformanceServer()
+    gateway = await startTestGateway({ targets: { server: server.url } })
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+  })
+
+  for (const [what, program, options, passed] of [
+    ['0.1.16', stable, [], 20],
+    ['0.2.0-alpha.12 for 2025-11-25', newest, ['--spec-version', '2025-11-25'], 50],
+    ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], 105],
+  ] as const) {
+    it(`give through the gateway what they give directly: ${what}`, async () => {
+      const direct = await resultsOf(program, server.url, options)
+      const through = await resultsOf(program, `${gateway.url}/mcp/server`, options)
+      expect(direct.filter((check) => check.endsWith(': SUCCESS')).length).to.be.at.least(passed)
+      expect(through).to.deep.equal(direct)
+    })
+  }
+})
