@@ -81,19 +81,11 @@ function intercept(transport: Transport, interceptorFor: (send: Transport['send'
   transport.send = async (message, options) => {
     if (!interceptor.sending(message)) await send(message, options)
   }
-  Object.defineProperty(transport, 'onmessage', {
-    configurable: true,
-    get: () => (deliver === undefined ? undefined : receive),
-    set: (handler: Receive | undefined) => {
-      deliver = handler
-    },
+  replaceHandler(transport, 'onmessage', receive, (handler) => {
+    deliver = handler
   })
-  Object.defineProperty(transport, 'onclose', {
-    configurable: true,
-    get: () => (onclose === undefined ? undefined : close),
-    set: (handler: (() => void) | undefined) => {
-      onclose = handler
-    },
+  replaceHandler(transport, 'onclose', close, (handler) => {
+    onclose = handler
   })
   function receive(message: RpcMessage, extra?: MessageExtra): void {
     if (deliver !== undefined) interceptor.received(message, extra, deliver)
@@ -102,4 +94,35 @@ function intercept(transport: Transport, interceptorFor: (send: Transport['send'
     interceptor.closed()
     onclose?.()
   }
+}
+
+/**
+ * Has the transport call `own` in place of what the server sets, which goes to `keep`. A transport that wraps another one
+ * has accessors that hand the handler on, so they are used.
+ */
+function replaceHandler<Name extends 'onmessage' | 'onclose'>(
+  transport: Transport,
+  name: Name,
+  own: NonNullable<Transport[Name]>,
+  keep: (handler: Transport[Name]) => void,
+): void {
+  const inherited = accessorOf(transport, name)
+  let isSet = false
+  Object.defineProperty(transport, name, {
+    configurable: true,
+    get: () => (isSet ? own : undefined),
+    set: (handler: Transport[Name]) => {
+      isSet = handler !== undefined
+      keep(handler)
+      inherited?.set?.call(transport, isSet ? own : undefined)
+    },
+  })
+}
+
+function accessorOf(object: object, name: string): PropertyDescriptor | undefined {
+  for (let at: object | null = object; at !== null; at = Object.getPrototypeOf(at) as object | null) {
+    const descriptor = Object.getOwnPropertyDescriptor(at, name)
+    if (descriptor !== undefined) return descriptor
+  }
+  return undefined
 }

@@ -82,7 +82,7 @@ describe('verifyLog on a live log', () => {
     this.timeout(60_000)
     const keys = [verifierFromPublicKey(signer.publicKey)]
     const other = start(beside)
-    const first = start(living, '25')
+    const first = start(living, '12')
     let lives = true
     const ended = first.gone.then(([code]) => {
       lives = false
