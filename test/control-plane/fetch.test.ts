@@ -26,7 +26,6 @@ describe('svc audit fetch', function () {
   let client: Owner
   let keyFile: string
   let auditKey: string
-  const saved = { ...process.env }
 
   before(async () => {
     home = mkdtempSync(join(tmpdir(), 'svc-fetch-'))
@@ -36,7 +35,8 @@ describe('svc audit fetch', function () {
     plane = await startControlPlane(bucket, join(home, 'keys.json'), '--prefix', prefix)
   })
   after(async () => {
-    process.env = saved
+    // Another object in its place would not reach the environment that libraries read.
+    for (const name of Object.keys(bucket.env)) delete process.env[name]
     await plane?.[Symbol.asyncDispose]()
     await bucket?.[Symbol.asyncDispose]()
     rmSync(home, { recursive: true, force: true })

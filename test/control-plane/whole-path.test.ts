@@ -203,7 +203,7 @@ describe('from the log to the bucket', function () {
       .map((line) => JSON.parse(line))
     expect(records.map(({ direction, payload_preview }) => [direction, payload_preview])).to.deep.equal([
       ['input', '{"password":"[redacted]","path":"/a"}'],
-      ['output', '{"echoed":{"password":"[redacted]","path":"/a"}}'],
+      ['output', '{"echoed":{"path":"/a","password":"[redacted]"}}'],
     ])
     expect(bucket.keys.some((name) => name.startsWith(`${folder}/ingest/`))).to.equal(true)
   })
