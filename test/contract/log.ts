@@ -85,13 +85,21 @@ export async function openUploadingLog(
   const cloud = await startCloud()
   if (fault !== undefined) cloud.fault = fault
   const all = Object.entries({ ...presignFor(cloud), ...presign }).filter(([key]) => !without.includes(key))
-  const log = await openLog({
-    checkpoints: false,
+  const config = {
+    checkpoints: false as const,
     presign: { apiBaseUrl: cloud.url, auditKey: 'Bearer key-1', ...Object.fromEntries(all) },
+  }
+  const open = async (): Promise<TestLog> => {
+    const log = await openLog(config)
+    // The first round, at open, finds nothing; what the test appends is sent by its own flush.
+    await log.appender.ready()
+    await log.appender.flush()
+    return log
+  }
+  const log = await open().catch(async (refusal: unknown) => {
+    await cloud[Symbol.asyncDispose]()
+    throw refusal
   })
-  // The first round, at open, finds nothing; what the test appends is sent by its own flush.
-  await log.appender.ready()
-  await log.appender.flush()
   return {
     ...log,
     cloud,
