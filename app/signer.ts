@@ -2,4 +2,4 @@
 
 export type { Signer } from '@svc/core'
 export { canonicalize, fromBase64, sha256Hex, toBase64 } from '@svc/core/json'
-export { LocalDevSigner } from '@svc/plugin-audit/log'
+export { LocalDevSigner } from '@svc/plugin-audit/signer'

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { messageOf } from '@svc/core/json'
-import { AuditError, ControlPlaneSource, fetchLog, type ObjectSource } from '@svc/plugin-audit/log'
+import { AuditError, controlPlaneSource, fetchLog, type ObjectSource } from '@svc/plugin-audit/log'
 import { loadControlPlane } from './control-plane.js'
 import type { CliIo } from './io.js'
 
@@ -30,7 +30,7 @@ export async function fetchUploaded(
 ): Promise<void> {
   const source = from.startsWith('s3://')
     ? await bucketSource(from, options, env)
-    : controlPlaneSource(from, options, env)
+    : await controlPlane(from, options, env)
   try {
     const { log: logId } = options
     const report = await fetchLog(source, dir, {
@@ -50,14 +50,18 @@ export async function fetchUploaded(
   }
 }
 
-function controlPlaneSource(apiBaseUrl: string, options: FetchArguments, env: Environment): OpenSource {
+async function controlPlane(
+  apiBaseUrl: string,
+  options: FetchArguments,
+  env: Environment,
+): Promise<OpenSource> {
   if (!/^https?:\/\//.test(apiBaseUrl)) {
     throw new AuditError('read_failed', `${apiBaseUrl} is neither an http or https URL nor s3://BUCKET`)
   }
   const { tenant, environment, clientName, clientVersion } = options
   const given = Object.entries({ tenant, environment, clientName, clientVersion })
   const owner = Object.fromEntries(given.filter(([, value]) => value !== undefined))
-  return new ControlPlaneSource({ apiBaseUrl, auditKey: `Bearer ${apiKey(options, env)}`, ...owner })
+  return controlPlaneSource({ apiBaseUrl, auditKey: `Bearer ${apiKey(options, env)}`, ...owner })
 }
 
 /** From a file or the environment, because other users of a machine see the arguments of a command. */

@@ -3,7 +3,7 @@
 export type { WitnessConfig } from './cosigning/config.js'
 export type { CosigningStatus, WitnessStatus } from './cosigning/cosigning.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
-export { ControlPlaneSource, type ObjectSource } from './fetch/object-source.js'
+export type { ControlPlaneSource, ObjectSource } from './fetch/object-source.js'
 export type { FileSystem } from './files/file-system.js'
 export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export {
@@ -19,6 +19,7 @@ export { type Verifier, verifierFromPublicKey } from './keys/public-key.js'
 export {
   auditReport,
   checkConsistency,
+  controlPlaneSource,
   fetchLog,
   logStats,
   proveRecord,

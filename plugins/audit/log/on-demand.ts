@@ -5,6 +5,7 @@ type Prove = typeof import('./prove/prove.js')
 type Consistency = typeof import('./prove/consistency.js')
 type Vkeys = typeof import('./prove/vkeys.js')
 type Fetch = typeof import('./fetch/fetch-log.js')
+type ObjectSources = typeof import('./fetch/object-source.js')
 type Trace = typeof import('./read/trace-tree.js')
 type Report = typeof import('./report/audit-report.js')
 type Keys = typeof import('./keys/read-keys.js')
@@ -41,6 +42,12 @@ export const startWitness: WitnessServer['startWitness'] = async (...given) =>
 
 export const logStats: Stats['logStats'] = async (...given) =>
   (await import('./read/log-stats.js')).logStats(...given)
+
+/** The objects that a control plane lists, of the owner of its key; to be closed. */
+export const controlPlaneSource = async (
+  ...given: ConstructorParameters<ObjectSources['ControlPlaneSource']>
+): Promise<InstanceType<ObjectSources['ControlPlaneSource']>> =>
+  new (await import('./fetch/object-source.js')).ControlPlaneSource(...given)
 
 export const fetchLog: Fetch['fetchLog'] = async (...given) =>
   (await import('./fetch/fetch-log.js')).fetchLog(...given)

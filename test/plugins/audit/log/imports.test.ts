@@ -39,6 +39,22 @@ describe('svc-sdk/audit and svc-sdk/signer', () => {
   })
 })
 
+describe('svc-sdk/signer', () => {
+  it('loads of the log only what signs', () => {
+    const folders = [...foldersOf(import.meta.resolve('svc-sdk/signer'))]
+    expect(
+      folders.filter((folder) => /log\/(?:writer|seal|tree|upload|read|verify|prove)/.test(folder)),
+    ).to.deep.equal([])
+  })
+})
+
+describe('svc-sdk/audit', () => {
+  it('loads no HTTP client before something is uploaded or fetched', () => {
+    const loaded = loadedBy(import.meta.resolve('svc-sdk/audit'))
+    expect([...loaded].filter((name) => /^node:https?$/.test(name))).to.deep.equal([])
+  })
+})
+
 describe('the threads of the audit log', () => {
   const folder = new URL('./', import.meta.resolve('@svc/plugin-audit/log'))
   const worker = (path: string) => new URL(path, folder).href
