@@ -27,7 +27,7 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   server?: HostOptions['server']
   /** The listener for operators and reviewers; none where it is absent. */
   admin?: HostOptions['admin']
-  /** Webhooks that are told of events. */
+  /** Webhooks that receive notices of events. */
   notices?: HostOptions['notices']
   /** The order of stages, outermost first. */
   pipeline?: string[]

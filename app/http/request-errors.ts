@@ -8,7 +8,7 @@ const absoluteForm = /^https?:\/\/([^/?]*)(.*)$/i
 
 /** The host names that are answered. */
 export interface HostRule {
-  /** Whether a Host header names this server; absent: any will do. */
+  /** Whether a Host header names this server; absent: every host is allowed. */
   readonly allowsHost?: (host: string) => boolean
   /** The policy key that lists the names; `server.allowedHosts` by default. */
   readonly hostsKey?: string

@@ -5,7 +5,7 @@ export class GovernanceError extends Error {
   readonly [brand] = 'GovernanceError'
   override readonly name = 'GovernanceError'
 
-  /** The message has the code and the reason, for a model that is told of the error. */
+  /** The message has the code and the reason, because a model gets nothing else of the error. */
   constructor(
     readonly code: ErrorCode,
     message: string,

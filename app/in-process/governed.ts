@@ -40,7 +40,7 @@ export interface CallContext {
   readonly signal?: AbortSignal
 }
 
-/** What a governed function is told of its call. */
+/** The call that a governed function runs for. */
 export interface RunningCall {
   /** Aborts when the call must stop: cancelled, or over a limit of the policy. */
   readonly signal: AbortSignal

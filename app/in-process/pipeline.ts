@@ -98,7 +98,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
   async #close(): Promise<void> {
     await this.#reloading
     try {
-      // A pipeline that did not start has nothing to close; ready() rejects with the reason.
+      // A pipeline that did not start has nothing to close. Its error is not lost: ready() and run() reject with it.
       const policies = await this.#policies?.catch(() => undefined)
       await policies?.drain()
       await policies?.stop()

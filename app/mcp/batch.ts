@@ -59,7 +59,7 @@ export async function answerOf(
   const { id } = exchange
   if (outcome.kind !== 'completed') {
     const whole = encodeRefusal(exchange, outcome, traceId)
-    // Nobody waits for the answer to a notification; what is no message at all is answered without an id.
+    // A notification has no answer; a value that is no message is answered without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
     return { whole, response: rpcError(id ?? null, outcome, traceId, exchange.protocolError?.code) }
   }

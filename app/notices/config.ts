@@ -22,7 +22,7 @@ export const noticesSchema = z
         .array(z.enum(noticeTypes))
         .min(1)
         .default([...noticeTypes])
-        .describe('What it is told of; default: everything.'),
+        .describe('The events that are posted; default: all.'),
       secretRef: z
         .string()
         .regex(/^(?:env:|file:\/\/)./, 'not a key reference; accepted are env:NAME and file://PATH')
@@ -37,6 +37,6 @@ export const noticesSchema = z
     }),
   )
   .default([])
-  .describe('Webhooks that are told of events (Standard Webhooks).')
+  .describe('Webhooks to which events are posted (Standard Webhooks).')
 
 export type NoticesConfig = z.output<typeof noticesSchema>

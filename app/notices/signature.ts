@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import type { Signer } from '@svc/core'
 
 export interface SignedMessage {
-  /** The same for every attempt, so that a receiver can tell a repetition. */
+  /** The same for every attempt, so that a receiver recognises a repetition. */
   readonly id: string
   /** Seconds since the epoch. */
   readonly timestamp: number

@@ -1,6 +1,6 @@
 import type { Clock } from '@svc/core'
 
-/** A clock that stands still until it is told to move. */
+/** A clock that only `advance` and `set` move. */
 export class FakeClock implements Clock {
   #now: number
   #monotonic = 0

@@ -11,8 +11,8 @@ const BACKSLASH = 0x5c
 const COLON = 0x3a
 
 /**
- * Whether the text has more than MAX_NAMES different member names. Names are told apart by a 32-bit hash, so that a few
- * collisions let slightly more pass; for text that is not JSON the result means nothing.
+ * Whether the text has more than MAX_NAMES different member names. Names are compared by a 32-bit hash, so slightly
+ * more pass where hashes collide; for text that is not JSON the result means nothing.
  */
 export function hasTooManyNames(bytes: Uint8Array): boolean {
   const hashes = new Set<number>()

@@ -155,7 +155,7 @@ export const ap2Schema = z
       .url()
       .refine(isSafeUrl, 'must be https (http is accepted on a loopback address)')
       .optional()
-      .describe('Webhook that is told of calls denied for their mandates; it decides nothing.'),
+      .describe('Webhook to which denials for mandates are posted; it decides nothing.'),
   })
   .describe('Mandates of the Agent Payments Protocol. May also be written as `security.ap2`.')
 

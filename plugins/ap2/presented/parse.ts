@@ -1,4 +1,4 @@
-// Tells the shapes of mandates apart by their form, and parses them.
+// Recognises the shape of a mandate by its form, and parses it.
 import { canonicalize, type JsonObject, sha256Hex } from '@svc/core/json'
 import { malformed } from '../mandate/fault.js'
 import { parseJwt } from '../mandate/jwt.js'
