@@ -16,6 +16,7 @@ import { outcomeOfFault } from '../upstream/invoke.js'
 import { errorOf } from './governance-error.js'
 import type { EmbeddedPipeline } from './pipeline.js'
 import { type CallerIdentity, callOf } from './tool-call.js'
+import { unlessAborted } from './unless-aborted.js'
 
 /** The tool that a function is, for policies and records: `mcp://<server>/<name>@<version>`. */
 export interface GovernedTool {
@@ -106,7 +107,7 @@ class Execution<Args, Result> {
     call.sent = 'yes'
     try {
       const running = this.#fn(copyOf(args) as Args, new CallInProgress(call))
-      const result = running instanceof Promise ? await unlessAborted(call, running) : running
+      const result = running instanceof Promise ? await unlessAborted(call.abortState, running) : running
       const body = Buffer.from(canonicalize(result ?? null))
       this.#own = { result, body }
       return completed(200, body)
@@ -126,21 +127,6 @@ class Execution<Args, Result> {
     if (this.#fault !== undefined) throw this.#fault.error
     if (isStream(body)) throw new TypeError('the result of a function is not a stream')
     return JSON.parse(Buffer.from(body).toString()) as Result
-  }
-}
-
-/** Rejects with the reason when the call is aborted, without waiting for a function that goes on. */
-async function unlessAborted<T>({ abortState }: Call, running: Promise<T>): Promise<T> {
-  let stop = (): void => undefined
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(abortState.reason)
-    if (abortState.aborted) stop()
-    else abortState.addEventListener('abort', stop)
-  })
-  try {
-    return await Promise.race([running, aborted])
-  } finally {
-    abortState.removeEventListener('abort', stop)
   }
 }
 

@@ -3,6 +3,7 @@ import type { Abortable } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
 import type { UpstreamAnswer, UpstreamRequest } from '../../upstream/answer.js'
 import type { UpstreamDispatcher } from '../../upstream/dispatcher.js'
+import { unlessAborted } from '../unless-aborted.js'
 import type { RpcMessage } from './transport.js'
 
 /** Hands a judged message to the server; resolves with its response, undefined for a message without one. */
@@ -41,19 +42,5 @@ export class Deliveries implements UpstreamDispatcher {
   #describe({ id }: RpcMessage): UpstreamAnswer {
     const body = JSON.stringify({ jsonrpc: '2.0', id, result: { serverInfo: this.#serverInfo } })
     return { status: 200, headers: JSON_TYPE, body: Buffer.from(body) }
-  }
-}
-
-async function unlessAborted<T>(signal: Abortable, work: Promise<T>): Promise<T> {
-  let stop = (): void => undefined
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop)
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', stop)
   }
 }
