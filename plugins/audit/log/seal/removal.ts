@@ -94,10 +94,12 @@ async function stateOne(
     logger.warn({ day }, 'kept a log past its retention: it is not sealed to its end')
     return false
   }
-  const { changed, equalEnd, lines, cover } = await compareDay(parts, day, stated?.ranges ?? [], tree.store)
+  const ranges = stated?.ranges ?? []
+  const { changed, equalEnd, lines, cover } = await compareDay(parts, day, ranges, tree.store)
   if (changed !== undefined || stated?.hasFault) {
     if (!stated?.hasFault) {
-      if (changed === undefined || !(await isChangeConfirmed(parts, tree, day, changed))) return false
+      if (changed === undefined || !(await isChangeConfirmed(parts, tree, { day, ranges, changed })))
+        return false
       await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })
     }
     const message = `the log of ${day} is past its retention and kept: it is not as it was sealed`
