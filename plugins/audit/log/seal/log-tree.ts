@@ -102,6 +102,11 @@ export class LogTree {
     return this.#journalEnd
   }
 
+  /** Whether it has nothing beyond the journal lines that it has read or appended. */
+  get isUnextended(): boolean {
+    return this.size === this.state.size && this.#writer.pending === 0
+  }
+
   /** Takes over the lines that others have appended, and signs a checkpoint where the newest line has none. */
   async follow(): Promise<void> {
     const { port, dir, lock } = this.#parts

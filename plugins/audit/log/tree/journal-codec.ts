@@ -167,7 +167,10 @@ export async function signJournalLine(line: UnsignedJournalLine, signer: Signer)
 }
 
 /** Whether `key` has signed the journal line or record, which names no other key. */
-export function hasSigned(line: { readonly key_id?: unknown; readonly sig: string }, key: Verifier): boolean {
+export function hasSigned<L extends { readonly key_id?: unknown; readonly sig: string }>(
+  line: L,
+  key: Verifier,
+): boolean {
   const { sig, ...unsigned } = line
   if ((line.key_id ?? key.keyId) !== key.keyId || !sig.startsWith(SIGNATURE_PREFIX)) return false
   const bytes = decodeBase64(sig.slice(SIGNATURE_PREFIX.length))
