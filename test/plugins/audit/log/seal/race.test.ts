@@ -102,7 +102,12 @@ describe('two processes that append to one journal', () => {
       await appender.close()
       const parts = otherParts()
       const meter = new RecordingMeter()
-      const sealer = new Sealer({ ...parts, meter, intervalMs: HOUR, onError: expect.fail })
+      const sealer = new Sealer({
+        ...parts,
+        meter,
+        intervalMs: HOUR,
+        onError: ({ message }) => expect.fail(message),
+      })
       const other = await LogTree.load(otherParts())
       const seen: LogTree[] = []
       await sealer.withTree(async (tree) => {
