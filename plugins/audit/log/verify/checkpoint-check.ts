@@ -5,6 +5,7 @@ import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
 import { judgeNote } from '../seal/note.js'
 import { digestToBase64 } from '../tree/journal-codec.js'
 import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
+import type { ClockCheck } from './clock-check.js'
 import type { CosignedHead } from './cosigned-head.js'
 import type { Findings } from './findings.js'
 import type { JournalEntry } from './journal-walk.js'
@@ -24,6 +25,7 @@ export interface CheckpointParts {
   readonly coveredSize: number
   /** Where witnesses are required. */
   readonly cosigned: CosignedHead | undefined
+  readonly clock: ClockCheck
   readonly findings: Findings
 }
 
@@ -60,8 +62,9 @@ export class CheckpointCheck {
 
   /** The claims about the tree up to and including the journal line. */
   *claimsAt(entry: JournalEntry): Generator<SizeClaim, void, void> {
-    const { walk, findings, against } = this.#parts
+    const { walk, clock, findings, against } = this.#parts
     const size = entry.leaf + 1
+    clock.line(entry.number, entry.line.at)
     let isNoted = false
     for (const checkpoint of walk.upTo(size)) {
       const { file, line } = checkpoint
@@ -103,6 +106,7 @@ export class CheckpointCheck {
     this.#parts.findings.checkpoints++
     this.#newest = checkpoint
     this.#parts.cosigned?.offer(checkpoint)
+    this.#parts.clock.checkpoint(checkpoint.note)
     this.head = { size, root: digestToBase64(root) }
   }
 

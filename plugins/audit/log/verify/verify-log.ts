@@ -12,6 +12,7 @@ import { headsKeptElsewhere, headsOf } from './against.js'
 import { checkAgents } from './agent-check.js'
 import { CheckpointCheck } from './checkpoint-check.js'
 import { CheckpointWalk } from './checkpoint-walk.js'
+import { ClockCheck } from './clock-check.js'
 import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
 import { Covers } from './covers.js'
 import { DayChecks } from './day-checks.js'
@@ -111,7 +112,7 @@ interface Subject {
   readonly keys: TrustedKeys
 }
 
-type Result = Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays'>
+type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays' | 'clockSetBacks'>>
 
 async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
   const { findings, inventory, facts, keys } = subject
@@ -132,7 +133,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       if (!isAccepted) {
         findings.fail({ ...place, kind: 'missing_file', message: 'the log has no journal' })
       }
-      return { removedDays: [] }
+      return {}
     }
     const origin = facts.genesis?.origin ?? originOfCheckpoints(dir, inventory.checkpoints.keys()) ?? ''
     if (options.origin !== undefined && options.origin !== origin) {
@@ -144,6 +145,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
     const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
     const cosigned = options.witnesses && new CosignedHead(options.witnesses)
+    const clock = new ClockCheck(options.witnesses?.keys ?? [])
     const checkpoints = new CheckpointCheck({
       walk,
       keys,
@@ -152,6 +154,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       retentionDays,
       coveredSize,
       cosigned,
+      clock,
       findings,
     })
     days.stateRemovals(facts.removals.keys())
@@ -166,6 +169,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     return {
       origin,
       removedDays: days.removedDays,
+      clockSetBacks: clock.finish(),
       ...(head && { head }),
       ...(witnessed && { cosigned: witnessed }),
     }
