@@ -32,6 +32,10 @@ function addTools(server: McpServer): void {
   server.registerTool('test_simple_text', { description: 'Text' }, () => ({
     content: [text('This is a simple text response for testing.')],
   }))
+  const inputSchema = z.object({ a: z.number(), b: z.number() })
+  server.registerTool('test_sum', { description: 'A sum', inputSchema }, ({ a, b }) => ({
+    content: [text(String(a + b))],
+  }))
   server.registerTool('test_image_content', { description: 'An image' }, () => ({
     content: [{ type: 'image', data: image, mimeType: 'image/png' }],
   }))

@@ -6,17 +6,25 @@ import type {
   EventStore,
   StreamableHTTPServerTransport,
 } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { signalled } from './mcp-gateway.js'
 import { type HandshakeRevision, type Sdk, sdkOf } from './mcp-sdks.js'
 
 type McpServer = InstanceType<Sdk['McpServer']>
 
 const text = (value: string) => ({ type: 'text' as const, text: value })
 
+interface Session {
+  readonly transport: StreamableHTTPServerTransport
+  /** Its GET stream, once the client has opened it. */
+  readonly listening: ReturnType<typeof signalled<ServerResponse>>
+}
+
 /** The tools, resources and prompts have the names of those of the conformance server. */
-function serverOf(sdk: Sdk): McpServer {
+function serverOf(sdk: Sdk, listening: Session['listening']['happened']): McpServer {
   const capabilities = { logging: {} }
   const server = new sdk.McpServer({ name: 'sdk', version: '1.0.0' }, { capabilities })
   addTools(server, sdk)
+  addLogTools(server, sdk, listening)
   const read = (uri: URL) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: 'A text.' }] })
   server.resource('text', 'test://static-text', read)
   const template = new sdk.ResourceTemplate('test://template/{id}/data', {
@@ -54,13 +62,24 @@ function addTools(server: McpServer, { z }: Sdk): void {
     }
     return { content: [text('done')] }
   })
-  /** On the GET stream. */
+}
+
+/** They send a notification on the GET stream. */
+function addLogTools(server: McpServer, { z }: Sdk, listening: Session['listening']['happened']): void {
+  const log = (line: string) =>
+    server.server.notification({ method: 'notifications/message', params: { level: 'info', data: line } })
   server.tool('test_log', { line: z.string() }, async ({ line }) => {
-    await server.server.notification({
-      method: 'notifications/message',
-      params: { level: 'info', data: line },
-    })
+    await listening
+    await log(line)
     return { content: [text('logged')] }
+  })
+  server.tool('test_log_and_cut', { line: z.string() }, async ({ line }) => {
+    const stream = await listening
+    // What is sent now is lost on the way, so only a resumed stream has it.
+    stream.write = () => true
+    await log(line)
+    stream.destroy()
+    return { content: [text('cut')] }
   })
 }
 
@@ -92,26 +111,30 @@ export interface SdkServer extends AsyncDisposable {
 /** The server of the release whose newest revision this is. */
 export async function startSdkServer(revision: HandshakeRevision): Promise<SdkServer> {
   const sdk = await sdkOf(revision)
-  const sessions = new Map<string, StreamableHTTPServerTransport>()
+  const sessions = new Map<string, Session>()
 
   async function answer(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const id = message.headers['mcp-session-id']
     if (id !== undefined) {
       const known = sessions.get(String(id))
-      if (known !== undefined) return known.handleRequest(message, response)
+      if (known !== undefined) {
+        if (message.method === 'GET') known.listening.resolve(response)
+        return known.transport.handleRequest(message, response)
+      }
       const error = { code: -32001, message: 'Session not found' }
       response.writeHead(404, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ jsonrpc: '2.0', error, id: null }))
       return
     }
+    const listening = signalled<ServerResponse>()
     const transport = new sdk.StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       eventStore: eventStore(),
       onsessioninitialized: (begun) => {
-        sessions.set(begun, transport)
+        sessions.set(begun, { transport, listening })
       },
     })
-    await serverOf(sdk).connect(transport)
+    await serverOf(sdk, listening.happened).connect(transport)
     transport.onclose = () => {
       if (transport.sessionId !== undefined) sessions.delete(transport.sessionId)
     }

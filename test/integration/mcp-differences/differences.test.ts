@@ -1,11 +1,10 @@
 // Raw requests, valid and not, to a server directly, through a gateway, and through two behind a round robin: each
 // difference is in a table, with its reason.
 import { expect } from 'chai'
-import { startConformanceServer } from '../../support/conformance-server.js'
+import { type Revision, revisions, startServerOfEachRevision } from '../../support/mcp-revisions.js'
 import { type McpRoutes, type Route, startMcpRoutes } from '../../support/mcp-routes.js'
-import { startSdkServer } from '../../support/sdk-server.js'
 import { differences } from './differences.js'
-import { type Revision, requestsOf, revisions, STATELESS } from './requests.js'
+import { requestsOf } from './requests.js'
 import { Sender } from './sender.js'
 import type { Answer } from './wire.js'
 
@@ -34,15 +33,7 @@ describe('a raw request over MCP', function () {
   const answers = new Map<Revision, Map<string, readonly Answer[]>>()
 
   before(async () => {
-    await using opened = await startMcpRoutes(
-      {
-        '2025-03-26': await startSdkServer('2025-03-26'),
-        '2025-06-18': await startSdkServer('2025-06-18'),
-        '2025-11-25': await startSdkServer('2025-11-25'),
-        [STATELESS]: await startConformanceServer(),
-      },
-      2,
-    )
+    await using opened = await startMcpRoutes(await startServerOfEachRevision(), 2)
     const asking = revisions.map(async (revision) => {
       answers.set(revision, await answersOf(revision, opened.to))
     })

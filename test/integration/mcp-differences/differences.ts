@@ -1,6 +1,6 @@
 // The differences that remain between a server's answers and those through gateways, with their reasons.
+import { type Revision, revisions, STATELESS } from '../../support/mcp-revisions.js'
 import { handshakeRevisions } from '../../support/mcp-sdks.js'
-import { type Revision, revisions, STATELESS } from './requests.js'
 
 export interface Difference {
   readonly revisions: readonly Revision[]

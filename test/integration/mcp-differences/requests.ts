@@ -1,11 +1,8 @@
 // The raw requests of each revision, from the tables of messages, headers and HTTP methods.
-import { type HandshakeRevision, handshakeRevisions } from '../../support/mcp-sdks.js'
+import { type Revision, STATELESS } from '../../support/mcp-revisions.js'
+import type { HandshakeRevision } from '../../support/mcp-sdks.js'
 import { batches, bodies, ids, type Json, malformed, notifications, type Params, plain } from './messages.js'
 import type { RawRequest } from './wire.js'
-
-export const STATELESS = '2026-07-28'
-export type Revision = HandshakeRevision | typeof STATELESS
-export const revisions: readonly Revision[] = [...handshakeRevisions, STATELESS]
 
 /** Which session id a request has: of the open one where it does not say. */
 export type Session = 'open' | 'none' | 'unknown' | 'of its own' | 'ended'

@@ -1,5 +1,6 @@
 // Sends requests of the table to one server on one route, in sessions that it opens there.
-import { type Revision, type Session, STATELESS, type TableRequest } from './requests.js'
+import { type Revision, STATELESS } from '../../support/mcp-revisions.js'
+import type { Session, TableRequest } from './requests.js'
 import { type Answer, send } from './wire.js'
 
 export class Sender {
