@@ -36,7 +36,12 @@ export async function sealNewLines(
   if (grown.length === 0 && parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
   }
-  while (grown.length > 0) grown = (await sealDays(parts, tree, grown)) ? [] : (await look(parts, tree)).grown
+  while (grown.length > 0) {
+    const isAll = await sealDays(parts, tree, grown)
+    // Before the next seal: verification expects a checkpoint of each seal but the last.
+    await tree.checkpoint()
+    grown = isAll ? [] : (await look(parts, tree)).grown
+  }
   await tree.checkpoint()
 }
 

@@ -71,9 +71,17 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
   }
 }
 
-async function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyReport> {
+function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyReport> {
+  return verifyFiles(dir, takeInventory(dir), options)
+}
+
+/** @param inventory the files, or why nothing can be judged. */
+export async function verifyFiles(
+  dir: string,
+  inventory: Inventory | string,
+  options: VerifyOptions,
+): Promise<VerifyReport> {
   const findings = new Findings(options.onFailure ?? (() => undefined))
-  const inventory = takeInventory(dir)
   const compared = options.against !== undefined
   const selfVouched = options.keys === undefined
   if (typeof inventory === 'string') {
@@ -108,7 +116,7 @@ type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'remov
 
 async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
   const { findings, inventory, facts, keys } = subject
-  const { sizes, journalSize = 0 } = inventory
+  const { sizes, journalSize = 0, coveredSize } = inventory
   const judged = options.fast !== true
   const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
   const onBytes = progressOver(totalBytes, options.onProgress)
@@ -144,6 +152,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       judged,
       against,
       retentionDays,
+      coveredSize,
       cosigned,
       clock,
       findings,
