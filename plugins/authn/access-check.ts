@@ -11,6 +11,7 @@ import {
   type Outcome,
   Refusal,
   reachedAt,
+  usedResource,
 } from '@svc/core'
 import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
 import { type AllowedServers, urlOf } from './audience.js'
@@ -81,20 +82,20 @@ export class AccessCheck {
 
   /** For an invalid token, or a tenant that does not match. */
   invalidToken(call: Call, { code, message }: Refusal): Denied {
-    const scopes = this.#scopes?.forServer(targetOf(call)) ?? []
+    const scopes = this.#scopes?.forServers(serversOf(call)) ?? []
     const headers = this.#headers(call, { error: 'invalid_token', description: message, scopes })
     return denied(code, message, { headers })
   }
 
   /** RFC 6750 §3.1: without a token the challenge has no error code. */
   missingToken(call: Call, message: string, needed?: readonly string[]): Denied {
-    const scopes = needed ?? this.#scopes?.forServer(targetOf(call)) ?? []
+    const scopes = needed ?? this.#scopes?.forServers(serversOf(call)) ?? []
     return denied('UNAUTHENTICATED', message, { headers: this.#headers(call, { scopes }) })
   }
 
-  /** Resource metadata (RFC 9728) of a server, or of the whole gateway. */
-  describe(issuer: string, server: string | undefined): ResourceMetadata {
-    const scopes = this.#scopes?.forServer(server) ?? []
+  /** Resource metadata (RFC 9728) of a resource with these servers. */
+  describe(issuer: string, servers: readonly string[]): ResourceMetadata {
+    const scopes = this.#scopes?.forServers(servers) ?? []
     return {
       authorization_servers: [issuer],
       ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
@@ -109,7 +110,9 @@ export class AccessCheck {
 
   #metadataOf(call: Call): string | undefined {
     const base = this.#publicUrl ?? call.get(reachedAt)?.()
-    const resource = base === undefined ? undefined : urlOf(base, targetOf(call))
+    if (base === undefined) return undefined
+    const used = call.get(usedResource)
+    const resource = used === undefined ? urlOf(base, targetOf(call)) : `${base}${used.path}`
     return resource === undefined ? undefined : metadataUrl(resource)
   }
 }
@@ -123,6 +126,12 @@ export function tenantMismatch(header: string | string[] | undefined, caller: Id
       ? `x-tenant says ${quote(header)}, the token ${quote(caller.tenant)}.`
       : `x-tenant says ${quote(header)}; a call without a token has the tenant ${quote(caller.tenant)}.`,
   )
+}
+
+/** The servers of the endpoint that was used; empty where only the body names one. */
+function serversOf(call: Call): readonly string[] {
+  const server = targetOf(call)
+  return call.get(usedResource)?.servers ?? (server === undefined ? [] : [server])
 }
 
 /** The server named in the path; undefined where only the body names it. */

@@ -1,0 +1,56 @@
+// The links of one client to servers, each opened on first use.
+import type { Clock } from '@svc/core'
+import { isStateless } from '../mcp/protocol.js'
+import type { ServerLink } from './server-link.js'
+
+/** How long a server without sessions counts as such, in milliseconds. */
+const statelessMs = 600_000
+
+interface Opened {
+  readonly link: Promise<ServerLink>
+  /** By the monotonic clock; unknown while the link is being opened. */
+  until?: number
+}
+
+export class Links {
+  #clock: Pick<Clock, 'monotonic'>
+  #opened = new Map<string, Opened>()
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+  }
+
+  /** The link to `server`; concurrent callers share one `open`, which is tried again after it has failed. */
+  async of(server: string, open: () => Promise<ServerLink>): Promise<ServerLink> {
+    const known = this.#opened.get(server)
+    if (known !== undefined && (known.until === undefined || this.#clock.monotonic() < known.until)) {
+      return known.link
+    }
+    const opened: Opened = { link: open() }
+    this.#opened.set(server, opened)
+    try {
+      const link = await opened.link
+      opened.until = isStateless(link.revision)
+        ? this.#clock.monotonic() + statelessMs
+        : Number.POSITIVE_INFINITY
+      return link
+    } catch (fault) {
+      if (this.#opened.get(server) === opened) this.#opened.delete(server)
+      throw fault
+    }
+  }
+
+  /** The server has ended the session of `link`. */
+  async drop(link: ServerLink): Promise<void> {
+    const known = this.#opened.get(link.server)
+    if (known !== undefined && (await known.link) === link && this.#opened.get(link.server) === known) {
+      this.#opened.delete(link.server)
+    }
+  }
+
+  /** Those that are open, and those that open now and do not fail. */
+  async open(): Promise<ServerLink[]> {
+    const settled = await Promise.allSettled([...this.#opened.values()].map(({ link }) => link))
+    return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  }
+}

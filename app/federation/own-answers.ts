@@ -1,0 +1,59 @@
+// Requests that the gateway answers itself, from what several servers say.
+import type { JsonObject } from '@svc/core/json'
+import type { Implementation } from '../mcp/implementation.js'
+import type { RpcRequest } from '../mcp/message.js'
+import { isStateless } from '../mcp/protocol.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { hasCapability, nameOfEntry, wholeList } from './catalog.js'
+import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import { pageOf } from './cursor.js'
+import { discoverResult, initializeResult, metaOf } from './description.js'
+import type { ListKind } from './server-lists.js'
+import { completeResult } from './upstream-request.js'
+
+type OwnAnswer = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
+
+const answers: Readonly<Record<string, OwnAnswer>> = {
+  async initialize(request, _params, serverInfo) {
+    const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+    return initializeResult(links, serverInfo, request.session.client.revision)
+  },
+  async 'server/discover'(request, _params, serverInfo) {
+    const links = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+    return discoverResult(links, serverInfo)
+  },
+  ping: async () => ({}),
+  'tools/list': listed('tools'),
+  'prompts/list': listed('prompts'),
+  'resources/list': listed('resources'),
+  'resources/templates/list': listed('resourceTemplates'),
+  'logging/setLevel': setLevel,
+}
+
+/** Undefined for methods that the gateway does not answer itself. */
+export function ownAnswerTo({ method }: RpcRequest): OwnAnswer | undefined {
+  return Object.hasOwn(answers, method) ? answers[method] : undefined
+}
+
+function listed(kind: ListKind): OwnAnswer {
+  return async (request, { cursor }) => {
+    const { entries, results } = await wholeList(request, kind)
+    const { page, nextCursor } = pageOf(entries, cursor, (entry) => nameOfEntry(kind, entry))
+    const result = {
+      [kind]: page,
+      ...(nextCursor === undefined ? {} : { nextCursor }),
+      ...metaOf(results),
+    }
+    return isStateless(request.session.client.revision) ? completeResult(result, true) : result
+  }
+}
+
+async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {
+  const params = level === undefined ? {} : { level }
+  await onUsableServers(request, async (server, hooks) => {
+    const link = await linkTo(request, server, hooks)
+    if (!hasCapability(link, 'logging')) return
+    await ask(request, server, ownMessage(request, 'svc-level', 'logging/setLevel', params), hooks)
+  })
+  return {}
+}

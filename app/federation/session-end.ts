@@ -1,0 +1,16 @@
+// Ends the sessions that servers opened for a client which ends its own.
+import type { ClientRequest } from './client-request.js'
+import { replyTo } from './server-calls.js'
+import { sessionHeaders } from './server-link.js'
+
+export async function endSession({ session, calls, ownHeaders }: ClientRequest): Promise<void> {
+  const links = await session.links.open()
+  await Promise.all(
+    links
+      .filter(({ sessionId }) => sessionId !== undefined)
+      .map((link) => {
+        const headers = { ...ownHeaders, ...sessionHeaders(link) }
+        return replyTo(calls, { server: link.server, method: 'DELETE', headers, body: null })
+      }),
+  )
+}
