@@ -5,16 +5,25 @@ import type { Implementation } from '../mcp/implementation.js'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { rpcCodes } from '../mcp/protocol.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ClientRequest } from './client-request.js'
+import { answerListen } from './listen.js'
 import { ownAnswerTo } from './own-answers.js'
 import { answerRouted, routerOf } from './routed-request.js'
+
+interface AnswerParts {
+  readonly serverInfo: Implementation
+  /** Silence of a stream after which its client gets a comment. */
+  readonly keepAliveMs: number
+}
 
 export async function answerRequest(
   request: ClientRequest,
   message: RpcRequest,
   response: ServerResponse,
-  serverInfo: Implementation,
+  { serverInfo, keepAliveMs }: AnswerParts,
 ): Promise<void> {
+  if (message.method === LISTEN_METHOD) return answerListen(request, message, response, keepAliveMs)
   const route = routerOf(message.method)
   if (route === undefined) return answerItself(request, message, response, serverInfo)
   const routed = await route(request, message)

@@ -2,13 +2,12 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
-import type { RequestId, RpcRequest } from '../mcp/message.js'
+import type { Message, RequestId } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
 import { openLink, type ServerLink, ServerUnavailable, statelessMeta } from './server-link.js'
-import { listsChangedBy } from './server-lists.js'
 import type { FederationSession } from './session.js'
 import { abortAfter } from './time-limit.js'
 import { requestTo, translationFrom } from './upstream-request.js'
@@ -26,7 +25,7 @@ export interface ClientRequest {
   /** The policy and the caller's credentials, on which lists depend. */
   readonly scope: string
   /** Records a request for which no server is called. */
-  recordOwn(message: RpcRequest): Promise<void>
+  recordOwn(message: Message): Promise<void>
 }
 
 /** What is observed of the calls of one server; the first call that is judged tells what the caller may use. */
@@ -68,12 +67,7 @@ export function serverRequest(
     server: link.server,
     method: 'POST',
     ...requestTo(link, session.client, message, headers),
-    translation: translationFrom(
-      link,
-      session.client,
-      typeof method === 'string' ? method : undefined,
-      (sent) => session.lists.changed(link.server, listsChangedBy(sent)),
-    ),
+    translation: translationFrom(link, session, typeof method === 'string' ? method : undefined),
   }
 }
 

@@ -50,14 +50,12 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[]): Fields {
   for (const { described } of open) {
     if (isFields(described['capabilities'])) capabilities = merged(capabilities, described['capabilities'])
   }
-  // TODO of later steps: tasks.
-  const { tasks: _tasks, ...known } = capabilities
   const instructions = open.flatMap(({ server, described }) => {
     const text = described['instructions']
     return typeof text === 'string' && text !== '' ? [`# ${server}\n\n${text}`] : []
   })
   return {
-    capabilities: known,
+    capabilities,
     ...(instructions.length === 0 ? {} : { instructions: instructions.join('\n\n') }),
   }
 }

@@ -16,16 +16,18 @@ import { readBody } from '../http/body.js'
 import { traceOf } from '../http/call-headers.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { Implementation } from '../mcp/implementation.js'
-import type { Message, RpcRequest } from '../mcp/message.js'
+import type { Message } from '../mcp/message.js'
 import { keepProtocolError } from '../mcp/request.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { answerRequest } from './answer-request.js'
 import { type Caller, callerOf } from './caller.js'
 import { clientOfHandshake, clientOfMessage, readClientMessage } from './client-message.js'
+import { answerNotification } from './client-notification.js'
 import type { ClientRequest } from './client-request.js'
 import type { ServerCalls } from './server-calls.js'
 import { type FederationSession, FederationSessions } from './session.js'
 import { endSession } from './session-end.js'
+import { answerSessionStream } from './session-stream.js'
 import { headersOfOwnRequests } from './upstream-request.js'
 
 export interface FederationParts {
@@ -33,6 +35,8 @@ export interface FederationParts {
   readonly ids: Ids
   readonly maxBodyBytes: number
   readonly serverInfo: Implementation
+  /** Silence of a stream after which its client gets a comment. */
+  readonly keepAliveMs: number
 }
 
 /** One HTTP request to an endpoint of several servers. */
@@ -89,17 +93,17 @@ export class Federation {
       await endSession(this.#request(session, caller, incoming))
       return writeWhole(response, { status: 204, headers: {}, body: '' })
     }
-    throw new Refusal('TARGET_NOT_FOUND', 'No such stream.')
+    await answerSessionStream(this.#request(session, caller, incoming), response, this.#parts.keepAliveMs)
   }
 
   async #post(message: Message, exchange: McpExchange, caller: Caller, incoming: Incoming): Promise<void> {
     const session = this.#sessionFor(message, exchange, caller)
     const request = this.#request(session, caller, incoming)
     const { response } = incoming
-    if (message.type !== 'request') return writeWhole(response, { status: 202, headers: {}, body: '' })
+    if (message.type !== 'request') return answerNotification(request, message, response)
     const isBeginning = message.method === 'initialize'
     if (isBeginning) response.setHeader('mcp-session-id', session.id)
-    await answerRequest(request, message, response, this.#parts.serverInfo)
+    await answerRequest(request, message, response, this.#parts)
   }
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
@@ -167,11 +171,12 @@ function ofResource(calls: ServerCalls, used: UsedResource): ServerCalls {
 }
 
 async function recordOwn(
-  { method }: RpcRequest,
+  message: Message,
   { identity }: Caller,
   policy: ActivePolicy,
   { traceId, spanId }: ReturnType<typeof traceOf>,
 ): Promise<void> {
+  const method = message.type === 'response' ? 'response' : message.method
   const record = policy.pipeline.offer(services.record)
   if (record === undefined || identity === undefined) return
   const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [] } as const

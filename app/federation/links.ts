@@ -15,6 +15,7 @@ interface Opened {
 export class Links {
   #clock: Pick<Clock, 'monotonic'>
   #opened = new Map<string, Opened>()
+  #listeners = new Set<(link: ServerLink) => void>()
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
@@ -33,6 +34,7 @@ export class Links {
       opened.until = isStateless(link.revision)
         ? this.#clock.monotonic() + statelessMs
         : Number.POSITIVE_INFINITY
+      for (const listener of this.#listeners) listener(link)
       return link
     } catch (fault) {
       if (this.#opened.get(server) === opened) this.#opened.delete(server)
@@ -46,6 +48,12 @@ export class Links {
     if (known !== undefined && (await known.link) === link && this.#opened.get(link.server) === known) {
       this.#opened.delete(link.server)
     }
+  }
+
+  /** Runs `listener` for each link that opens from now on. Returns a function that removes it. */
+  onOpen(listener: (link: ServerLink) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
   }
 
   /** Those that are open, and those that open now and do not fail. */

@@ -8,7 +8,7 @@ import { hasCapability, nameOfEntry, wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { discoverResult, initializeResult, metaOf } from './description.js'
-import type { ListKind } from './server-lists.js'
+import { type ListKind, noList, readList } from './server-lists.js'
 import { completeResult } from './upstream-request.js'
 
 type OwnAnswer = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
@@ -27,6 +27,7 @@ const answers: Readonly<Record<string, OwnAnswer>> = {
   'prompts/list': listed('prompts'),
   'resources/list': listed('resources'),
   'resources/templates/list': listed('resourceTemplates'),
+  'tasks/list': listedTasks,
   'logging/setLevel': setLevel,
 }
 
@@ -46,6 +47,23 @@ function listed(kind: ListKind): OwnAnswer {
     }
     return isStateless(request.session.client.revision) ? completeResult(result, true) : result
   }
+}
+
+async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Promise<Fields> {
+  const results = await onUsableServers(request, async (server, hooks) => {
+    const link = await linkTo(request, server, hooks)
+    if (!hasCapability(link, 'tasks')) return noList
+    return readList(server, 'tasks', (params) =>
+      ask(request, server, ownMessage(request, 'svc-list', 'tasks/list', params), hooks),
+    )
+  })
+  const tasks = results.flatMap((result) => {
+    if (!('value' in result)) return []
+    for (const { taskId } of result.value.entries) request.session.tasks.add(result.server, taskId)
+    return result.value.entries
+  })
+  const { page, nextCursor } = pageOf(tasks, cursor, ({ taskId }) => taskId)
+  return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaOf(results) }
 }
 
 async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {

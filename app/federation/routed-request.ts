@@ -1,12 +1,13 @@
 // Requests that go to one server: the client's names are replaced by the server's own, and its answer is passed on.
 import type { ServerResponse } from 'node:http'
-import type { Outcome } from '@svc/core'
+import { type AnswerChunk, type AnswerStream, isStream, type Outcome, Refusal } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
 import { writeOutcome } from '../http/answer.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import { isObject, type RpcRequest } from '../mcp/message.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
+import { withClientEventId } from './event-ids.js'
 import type { Source } from './names.js'
 import { type ServerLink, ServerUnavailable } from './server-link.js'
 
@@ -19,7 +20,9 @@ interface Routed {
 type Router = (request: ClientRequest, message: RpcRequest) => Promise<Routed>
 
 const byUri: Router = async (request, message) => {
-  const source = await sourceOfUri(request, textOf(message.params, 'uri'))
+  const uri = textOf(message.params, 'uri')
+  const source = await sourceOfUri(request, uri)
+  if (message.method === 'resources/subscribe') request.session.subscribed.add(source, uri)
   return routedTo(source, message, { uri: source.name })
 }
 
@@ -30,6 +33,10 @@ const routers: Readonly<Record<string, Router>> = {
   'resources/subscribe': byUri,
   'resources/unsubscribe': byUri,
   'completion/complete': byReference,
+  'tasks/get': byTask,
+  'tasks/result': byTask,
+  'tasks/update': byTask,
+  'tasks/cancel': byTask,
 }
 
 /** The router of a method; undefined for methods that do not name anything of a server. */
@@ -52,6 +59,12 @@ async function byReference(request: ClientRequest, message: RpcRequest): Promise
     ? await sourceOfName(request, 'prompts', textOf(ref, 'name'))
     : await sourceOfUri(request, textOf(ref, 'uri'))
   return routedTo(source, message, { ref: { ...ref, [isPrompt ? 'name' : 'uri']: source.name } })
+}
+
+async function byTask({ session, servers }: ClientRequest, { whole, params }: RpcRequest): Promise<Routed> {
+  const server = session.tasks.of(textOf(params, 'taskId'))
+  if (server !== undefined && servers.includes(server)) return { server, message: whole }
+  throw new Refusal('TARGET_NOT_FOUND', 'There is no such task of this client.')
 }
 
 function routedTo({ server }: Source, { whole, params }: RpcRequest, own: JsonObject): Routed {
@@ -79,7 +92,9 @@ export async function answerRouted(
         status = 404
         return
       }
-      await writeOutcome(response, call, withoutSession(outcome), (refused) => encoding.encode(refused, call))
+      await writeOutcome(response, call, ofClient(outcome, server), (refused) =>
+        encoding.encode(refused, call),
+      )
     })
     return { status }
   }
@@ -93,9 +108,19 @@ export async function answerRouted(
   }
 }
 
-/** The session of the client is the gateway's own. */
-function withoutSession(outcome: Outcome): Outcome {
-  if (outcome.kind !== 'completed' || outcome.headers['mcp-session-id'] === undefined) return outcome
+/** The session of the client is the gateway's own, and ids of events name their server. */
+function ofClient(outcome: Outcome, server: string): Outcome {
+  if (outcome.kind !== 'completed') return outcome
   const { 'mcp-session-id': _session, ...headers } = outcome.headers
-  return { ...outcome, headers }
+  const { body } = outcome
+  if (!isStream(body)) return { ...outcome, headers }
+  return {
+    ...outcome,
+    headers,
+    body: { ...body, [Symbol.asyncIterator]: () => withClientEventIds(server, body) },
+  }
+}
+
+async function* withClientEventIds(server: string, body: AnswerStream): AsyncGenerator<AnswerChunk> {
+  for await (const chunk of body) yield { ...chunk, bytes: withClientEventId(server, chunk.bytes) }
 }

@@ -55,10 +55,10 @@ export const noList: ServerList = { entries: [], ttlMs: undefined, isCut: false 
 const maxPages = 100
 const maxEntries = 10_000
 
-/** `ask` requests one page. Rejects with `ServerUnavailable`. */
+/** `member` of the result has the list; `ask` requests one page. Rejects with `ServerUnavailable`. */
 export async function readList(
   server: string,
-  kind: ListKind,
+  member: string,
   ask: (params: Readonly<Record<string, string>>) => Promise<Reply>,
 ): Promise<ServerList> {
   const entries: Fields[] = []
@@ -67,7 +67,7 @@ export async function readList(
   for (let page = 0; page < maxPages && entries.length < maxEntries; page++) {
     const reply = await ask(typeof cursor === 'string' ? { cursor } : {})
     const result = resultOf(reply)
-    const listed = result?.[kind]
+    const listed = result?.[member]
     if (result === undefined || !Array.isArray(listed)) throw new ServerUnavailable(server, reply)
     for (const entry of listed) if (isFields(entry)) entries.push(entry)
     const { ttlMs: given, nextCursor } = result

@@ -6,6 +6,8 @@ import type { RequestId } from '../mcp/message.js'
 import { Links } from './links.js'
 import { ListCache } from './list-cache.js'
 import type { ClientFacts } from './server-link.js'
+import { SubscribedUris } from './subscribed-uris.js'
+import { TaskServers } from './task-servers.js'
 
 /** Of more, the one used longest ago goes; servers end theirs in their own time. */
 const maxSessions = 2_000
@@ -31,6 +33,8 @@ export class FederationSession {
   usable: UsableServers | undefined
   /** The server that runs a request, by the id of the request: the client may cancel it. */
   readonly running = new Map<RequestId, string>()
+  readonly subscribed = new SubscribedUris()
+  readonly tasks = new TaskServers()
 
   constructor(id: string, owner: string, client: ClientFacts, clock: Clock) {
     this.id = id

@@ -16,8 +16,11 @@ import {
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { createdTaskId } from '../mcp/tasks.js'
+import { withClientIds } from './server-ids.js'
 import { type ClientFacts, type ServerLink, sessionHeaders, statelessMeta } from './server-link.js'
-import { clientRequestId } from './server-request-ids.js'
+import { listsChangedBy } from './server-lists.js'
+import type { FederationSession } from './session.js'
 
 /** Headers of the client's exchange with the gateway, which a request to a server has of its own. */
 const exchangeHeaders = [
@@ -71,25 +74,24 @@ export function requestTo(
   }
 }
 
-/** What the answer of the server becomes for the client; `notified` runs for each notification. */
+/** What an answer of the server becomes for the client; `method` is that of the request. */
 export function translationFrom(
   link: ServerLink,
-  client: ClientFacts,
+  { client, lists, tasks }: FederationSession,
   method: string | undefined,
-  notified: (method: string) => void,
 ): Translation {
   const isUpgraded = isStateless(client.revision) && !isStateless(link.revision)
   return {
-    result: (result) => (isUpgraded ? completeResult(result, cacheable.has(method ?? '')) : result),
+    result(result) {
+      tasks.add(link.server, createdTaskId(result))
+      return isUpgraded ? completeResult(result, cacheable.has(method ?? '')) : result
+    },
     message(message) {
       const { method: sent, id } = message
-      if (id === undefined) {
-        notified(String(sent))
-        return message
-      }
-      // It declared no capabilities, so only a ping can come.
-      if (isUpgraded) return undefined
-      return { ...message, id: clientRequestId(link.server, id) }
+      if (id === undefined) lists.changed(link.server, listsChangedBy(String(sent)))
+      // A client of 2026-07-28 declared no capabilities here, so that only a ping can come.
+      else if (isUpgraded) return undefined
+      return withClientIds(link.server, message)
     },
   }
 }

@@ -15,6 +15,8 @@ import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
 export interface RouterParts extends CallHandlerParts, EndpointParts {
+  /** Silence of a stream after which its client gets a comment, in milliseconds. */
+  readonly keepAliveMs: number
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   /** What an operator must know of the server itself. */

@@ -16,6 +16,9 @@ export interface SessionServer extends SdkServer {
   readonly sessions: ReadonlyMap<string, McpServer>
   /** As if the server had been started anew. */
   forgetSessions(): void
+  /** Refuses connections, until `up`. */
+  down(): Promise<void>
+  up(): Promise<void>
 }
 
 /** A server of SDK 1.x; `register` gives each session its tools. */
@@ -74,11 +77,13 @@ export interface StatelessServer extends SdkServer {
 export async function startStatelessServer(
   name: string,
   register: (server: McpServer2) => void,
+  capabilities: object = {},
 ): Promise<StatelessServer> {
   const methods: string[] = []
   const handler = createMcpHandler(
     () => {
-      const server = new McpServer2({ name, version: '2.0.0' }, { instructions: `Use ${name}.` })
+      const info = { name, version: '2.0.0' }
+      const server = new McpServer2(info, { capabilities, instructions: `Use ${name}.` })
       register(server)
       return server
     },
@@ -127,13 +132,22 @@ function note(methods: string[], { method }: IncomingMessage, body: unknown): vo
   methods.push(asked ?? method ?? '')
 }
 
-async function listening(http: HttpServer): Promise<Pick<SdkServer, 'url' | typeof Symbol.asyncDispose>> {
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
-    async [Symbol.asyncDispose]() {
-      http.closeAllConnections()
-      await new Promise((resolve) => http.close(resolve))
-    },
+interface Listening extends Pick<SdkServer, 'url' | typeof Symbol.asyncDispose> {
+  /** Refuses connections, until `up`. */
+  down(): Promise<void>
+  up(): Promise<void>
+}
+
+async function listening(http: HttpServer): Promise<Listening> {
+  let port = 0
+  const up = async (): Promise<void> => {
+    await new Promise<void>((resolve) => http.listen(port, '127.0.0.1', resolve))
+    port = (http.address() as AddressInfo).port
   }
+  const down = async (): Promise<void> => {
+    http.closeAllConnections()
+    await new Promise((resolve) => http.close(resolve))
+  }
+  await up()
+  return { url: `http://127.0.0.1:${port}/mcp`, up, down, [Symbol.asyncDispose]: down }
 }
