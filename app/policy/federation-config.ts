@@ -62,7 +62,7 @@ export function checkFederation(
         ? [
             {
               path: ['federation', 'groups', group],
-              message: 'a target has this name: /mcp/<name> is either',
+              message: `a target has this name too; /mcp/${group} is its endpoint`,
             },
           ]
         : []),

@@ -136,7 +136,9 @@ function serversOf(call: Call): readonly string[] {
 
 /** The server named in the path; undefined where only the body names it. */
 function targetOf(call: Call): string | undefined {
-  return call.protocol === 'a2a' ? undefined : call.target.server
+  const { server } = call.target
+  const isNamed = call.get(usedResource)?.servers.includes(server) ?? call.protocol !== 'a2a'
+  return isNamed ? server : undefined
 }
 
 /** Reads the body where only it names the server; then rejects with the request's `Refusal`. */
