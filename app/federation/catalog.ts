@@ -13,7 +13,7 @@ import {
 } from './client-request.js'
 import { findSources, listedNames, NameConflict, needsList, type Source, sourceOfPrefixed } from './names.js'
 import { listedUris, mayExpandTo, sourceOfWrapped, wrappedUri } from './resource-uris.js'
-import type { ServerLink } from './server-link.js'
+import { capabilityOf } from './server-link.js'
 import { type ListKind, listForms, noList, readList, type ServerList } from './server-lists.js'
 
 /** An entry of a list, as its server has it. */
@@ -49,16 +49,11 @@ async function listOf(
   const { session, scope, config } = request
   return session.lists.of({ server, kind, scope }, config.list_ttl_ms, async () => {
     const link = await linkTo(request, server, hooks)
-    if (!hasCapability(link, listForms[kind].capability)) return noList
+    if (capabilityOf(link, listForms[kind].capability) === undefined) return noList
     return readList(server, kind, (params) =>
       ask(request, server, ownMessage(request, 'svc-list', listForms[kind].method, params), hooks),
     )
   })
-}
-
-export function hasCapability({ described }: ServerLink, name: string): boolean {
-  const { capabilities } = described
-  return isFields(capabilities) && isFields(capabilities[name])
 }
 
 /** Without entries that have no name, and those that a server lists again. */

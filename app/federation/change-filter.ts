@@ -2,7 +2,7 @@
 import type { JsonObject, JsonValue } from '@svc/core/json'
 import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import type { ServerLink } from './server-link.js'
+import { capabilityOf, type ServerLink } from './server-link.js'
 
 /** The flag for each notification, and the capability of servers that send it. */
 const changes = [
@@ -19,16 +19,13 @@ export const allChanges: JsonObject = Object.fromEntries(changes.map(({ flag }) 
 /** The part of a filter that a server can fulfil; `uris` are its resources. Empty where there is none. */
 export function fulfillable(link: ServerLink, wanted: JsonObject, uris: readonly string[]): JsonObject {
   const flags = changes
-    .filter(({ flag, capability }) => wanted[flag] === true && declares(link, capability, 'listChanged'))
+    .filter(
+      ({ flag, capability }) =>
+        wanted[flag] === true && capabilityOf(link, capability)?.['listChanged'] === true,
+    )
     .map(({ flag }): [string, JsonValue] => [flag, true])
-  const hasUris = uris.length > 0 && declares(link, 'resources', 'subscribe')
+  const hasUris = uris.length > 0 && capabilityOf(link, 'resources')?.['subscribe'] === true
   return { ...Object.fromEntries(flags), ...(hasUris ? { resourceSubscriptions: [...uris] } : {}) }
-}
-
-function declares({ described }: ServerLink, capability: string, feature: string): boolean {
-  const { capabilities } = described
-  const declared = isFields(capabilities) ? capabilities[capability] : undefined
-  return isFields(declared) && declared[feature] === true
 }
 
 /** Whether a notification of a session is what the filter asks for. */

@@ -7,7 +7,7 @@ import { isStateless } from '../mcp/protocol.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
-import { openLink, type ServerLink, ServerUnavailable, statelessMeta } from './server-link.js'
+import { capabilityOf, metaOfClient, openLink, type ServerLink, ServerUnavailable } from './server-link.js'
 import type { FederationSession } from './session.js'
 import { abortAfter } from './time-limit.js'
 import { requestTo, translationFrom } from './upstream-request.js'
@@ -26,20 +26,38 @@ export interface ClientRequest {
   readonly scope: string
   /** Records a request for which no server is called. */
   recordOwn(message: Message): Promise<void>
+  /** For the log: a server that gave nothing to what several were asked for. */
+  missing(server: string, reason: string): void
 }
 
 /** What is observed of the calls of one server; the first call that is judged tells what the caller may use. */
 export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
 
-/** Rejects with `ServerUnavailable`. */
-export function linkTo(request: ClientRequest, server: string, hooks: CallHooks = {}): Promise<ServerLink> {
+/**
+ * Rejects with `ServerUnavailable`. With `hooks`, for what concerns several servers: one that was just unavailable is not
+ * tried again.
+ */
+export function linkTo(request: ClientRequest, server: string, hooks?: CallHooks): Promise<ServerLink> {
+  const { session, config } = request
+  return session.links.of(server, {
+    failureMs: hooks === undefined ? 0 : config.list_ttl_ms,
+    open: () => openLinkOf(request, server, hooks ?? {}),
+  })
+}
+
+async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
   const { session, calls, ownHeaders, config } = request
   const observed: ServerCalls = {
     ...calls,
     run: (sent, answer) => calls.run({ ...sent, ...observing(sent, hooks) }, answer),
   }
   const parts = { calls: observed, headers: ownHeaders, timeoutMs: config.list_timeout_ms }
-  return session.links.of(server, () => openLink(server, session.client, parts))
+  const link = await openLink(server, session.client, parts)
+  if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
+    const message = ownMessage(request, 'svc-level', 'logging/setLevel', session.logLevel)
+    await replyTo(calls, serverRequest({ session, headers: ownHeaders }, link, message))
+  }
+  return link
 }
 
 /** Runs both the hooks of the request and those given. */
@@ -79,7 +97,7 @@ export function ownMessage(
   params: JsonObject = {},
 ): JsonObject {
   const { client } = session
-  const meta = isStateless(client.revision) ? { _meta: statelessMeta(client) } : {}
+  const meta = isStateless(client.revision) ? { _meta: metaOfClient(client) } : {}
   return { jsonrpc: '2.0', ...(id === undefined ? {} : { id }), method, params: { ...params, ...meta } }
 }
 
@@ -88,13 +106,13 @@ export async function ask(
   request: ClientRequest,
   server: string,
   message: JsonObject,
-  hooks: CallHooks = {},
+  hooks?: CallHooks,
 ): Promise<Reply> {
   const { session, calls, ownHeaders, config } = request
   return withLink(request, server, hooks, (link) => {
     const sent = serverRequest({ session, headers: ownHeaders }, link, message)
     const limited = { ...sent, onCall: (call: Call) => abortAfter(call, config.list_timeout_ms) }
-    return replyTo(calls, { ...limited, ...observing(limited, hooks) })
+    return replyTo(calls, { ...limited, ...observing(limited, hooks ?? {}) })
   })
 }
 
@@ -102,7 +120,7 @@ export async function ask(
 export async function withLink<T extends { readonly status: number }>(
   request: ClientRequest,
   server: string,
-  hooks: CallHooks,
+  hooks: CallHooks | undefined,
   use: (link: ServerLink) => Promise<T>,
 ): Promise<T> {
   const link = await linkTo(request, server, hooks)
@@ -137,6 +155,8 @@ export async function onUsableServers<T>(
         .map((server) => attempt(server, act(server, {})))
     : await onServersAllowedWith(first, servers, act)
   const found = (await Promise.all(results)).filter((result) => !isHidden(result))
+  for (const result of found)
+    if ('unavailable' in result) request.missing(result.server, result.unavailable.message)
   if (!isKnown) {
     const until = clock.monotonic() + config.list_ttl_ms
     session.usable = { servers: found.map(({ server }) => server), scope, until }

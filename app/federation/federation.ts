@@ -5,6 +5,7 @@ import {
   type Clock,
   type Ids,
   isRefusal,
+  type Logger,
   Refusal,
   services,
   type UsedResource,
@@ -33,6 +34,8 @@ import { headersOfOwnRequests } from './upstream-request.js'
 export interface FederationParts {
   readonly clock: Clock
   readonly ids: Ids
+  /** For what callers can cause. */
+  readonly limitedLogger: Logger
   readonly maxBodyBytes: number
   readonly serverInfo: Implementation
   /** Silence of a stream after which its client gets a comment. */
@@ -64,6 +67,8 @@ export class Federation {
   async handle(incoming: Incoming): Promise<void> {
     const { message, method, response, calls, used } = incoming
     const { headers } = message
+    // Each call of a server listens for the disconnect of the client.
+    response.setMaxListeners(0)
     const exchange = openExchange({
       method,
       headers,
@@ -141,6 +146,11 @@ export class Federation {
       config: policy.federation,
       clock: this.#parts.clock,
       scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
+      missing: (server, reason) =>
+        this.#parts.limitedLogger.warn(
+          { server, reason, trace_id: trace.traceId },
+          'a server is missing from an answer of several',
+        ),
       recordOwn: (message) => recordOwn(message, caller, policy, trace),
     }
   }

@@ -7,9 +7,17 @@ import type { ServerLink } from './server-link.js'
 const statelessMs = 600_000
 
 interface Opened {
+  /** The link, or why there is none. */
   readonly link: Promise<ServerLink>
   /** By the monotonic clock; unknown while the link is being opened. */
   until?: number
+  hasFailed?: true
+}
+
+export interface LinkUse {
+  /** How long the failure of a server counts, in milliseconds; 0 to try again. */
+  readonly failureMs: number
+  open(): Promise<ServerLink>
 }
 
 export class Links {
@@ -21,12 +29,11 @@ export class Links {
     this.#clock = clock
   }
 
-  /** The link to `server`; concurrent callers share one `open`, which is tried again after it has failed. */
-  async of(server: string, open: () => Promise<ServerLink>): Promise<ServerLink> {
+  /** The link to `server`; concurrent callers share one `open`. Rejects as it does. */
+  async of(server: string, { open, failureMs }: LinkUse): Promise<ServerLink> {
     const known = this.#opened.get(server)
-    if (known !== undefined && (known.until === undefined || this.#clock.monotonic() < known.until)) {
-      return known.link
-    }
+    const isCurrent = known?.until === undefined || this.#clock.monotonic() < known.until
+    if (known !== undefined && isCurrent && (known.hasFailed !== true || failureMs > 0)) return known.link
     const opened: Opened = { link: open() }
     this.#opened.set(server, opened)
     try {
@@ -37,7 +44,8 @@ export class Links {
       for (const listener of this.#listeners) listener(link)
       return link
     } catch (fault) {
-      if (this.#opened.get(server) === opened) this.#opened.delete(server)
+      opened.hasFailed = true
+      opened.until = this.#clock.monotonic() + failureMs
       throw fault
     }
   }
@@ -45,7 +53,8 @@ export class Links {
   /** The server has ended the session of `link`. */
   async drop(link: ServerLink): Promise<void> {
     const known = this.#opened.get(link.server)
-    if (known !== undefined && (await known.link) === link && this.#opened.get(link.server) === known) {
+    const isSame = known !== undefined && known.hasFailed !== true && (await known.link) === link
+    if (isSame && this.#opened.get(link.server) === known) {
       this.#opened.delete(link.server)
     }
   }

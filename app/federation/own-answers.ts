@@ -4,10 +4,11 @@ import type { Implementation } from '../mcp/implementation.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { hasCapability, nameOfEntry, wholeList } from './catalog.js'
+import { nameOfEntry, wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { discoverResult, initializeResult, metaOf } from './description.js'
+import { capabilityOf } from './server-link.js'
 import { type ListKind, noList, readList } from './server-lists.js'
 import { completeResult } from './upstream-request.js'
 
@@ -52,7 +53,7 @@ function listed(kind: ListKind): OwnAnswer {
 async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Promise<Fields> {
   const results = await onUsableServers(request, async (server, hooks) => {
     const link = await linkTo(request, server, hooks)
-    if (!hasCapability(link, 'tasks')) return noList
+    if (capabilityOf(link, 'tasks') === undefined) return noList
     return readList(server, 'tasks', (params) =>
       ask(request, server, ownMessage(request, 'svc-list', 'tasks/list', params), hooks),
     )
@@ -66,11 +67,13 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
   return { tasks: page, ...(nextCursor === undefined ? {} : { nextCursor }), ...metaOf(results) }
 }
 
+/** For the servers that log; those that are linked later get it then. */
 async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<Fields> {
   const params = level === undefined ? {} : { level }
+  request.session.logLevel = params
   await onUsableServers(request, async (server, hooks) => {
     const link = await linkTo(request, server, hooks)
-    if (!hasCapability(link, 'logging')) return
+    if (capabilityOf(link, 'logging') === undefined) return
     await ask(request, server, ownMessage(request, 'svc-level', 'logging/setLevel', params), hooks)
   })
   return {}

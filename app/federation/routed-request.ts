@@ -99,7 +99,7 @@ export async function answerRouted(
     return { status }
   }
   try {
-    await withLink(request, server, {}, send)
+    await withLink(request, server, undefined, send)
   } catch (fault) {
     if (!(fault instanceof ServerUnavailable)) throw fault
     // The call is recorded under its own name, with what becomes of it without a session.

@@ -1,15 +1,10 @@
 // How the requests of one client reach one server: in a session of the server's, or without sessions (2026-07-28).
 import type { IncomingHttpHeaders } from 'node:http'
 import type { JsonObject } from '@svc/core/json'
+import { sessionHeaders } from '../mcp/client-sessions.js'
+import { clientMeta } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
-import {
-  HANDSHAKE_REVISION,
-  isStateless,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-  STATELESS_REVISION,
-} from '../mcp/protocol.js'
+import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 import { abortAfter } from './time-limit.js'
@@ -82,12 +77,12 @@ async function initialize(server: string, client: ClientFacts, parts: LinkParts)
   const revision = described?.['protocolVersion']
   if (described === undefined || typeof revision !== 'string' || isStateless(revision)) return { reply }
   const link = { server, revision, sessionId: reply.sessionId, described }
-  await send(server, { method: 'notifications/initialized' }, sessionHeaders(link), parts)
+  await send(server, { method: 'notifications/initialized' }, linkHeaders(link), parts)
   return { reply, link }
 }
 
 async function discover(server: string, client: ClientFacts, parts: LinkParts): Promise<Attempt> {
-  const params = { _meta: statelessMeta(client) }
+  const params = { _meta: metaOfClient(client) }
   const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
   const reply = await send(server, { id: 'svc-discover', method: 'server/discover', params }, headers, parts)
   const described = resultOf(reply)
@@ -96,22 +91,19 @@ async function discover(server: string, client: ClientFacts, parts: LinkParts): 
 }
 
 /** What a request without a session says of the client. */
-export function statelessMeta({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
-  return {
-    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: isStateless(revision) ? capabilities : {},
-  }
+export function metaOfClient({ revision, capabilities, clientInfo }: ClientFacts): JsonObject {
+  return clientMeta(clientInfo, isStateless(revision) ? capabilities : {})
 }
 
-export function sessionHeaders({
-  revision,
-  sessionId,
-}: Omit<ServerLink, 'described'>): Record<string, string> {
-  return {
-    'mcp-protocol-version': revision,
-    ...(sessionId === undefined ? {} : { 'mcp-session-id': sessionId }),
-  }
+export function linkHeaders({ sessionId, revision }: Omit<ServerLink, 'described'>): Record<string, string> {
+  return sessionHeaders({ id: sessionId, revision })
+}
+
+/** What the server says of a capability; undefined for one that it does not have. */
+export function capabilityOf({ described }: ServerLink, name: string): Fields | undefined {
+  const { capabilities } = described
+  const capability = isFields(capabilities) ? capabilities[name] : undefined
+  return isFields(capability) ? capability : undefined
 }
 
 function send(

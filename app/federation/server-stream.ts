@@ -6,7 +6,7 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import { type ClientRequest, ownMessage, serverRequest } from './client-request.js'
 import type { ClientStream } from './client-stream.js'
 import type { ServerRequest } from './server-calls.js'
-import { type ServerLink, sessionHeaders } from './server-link.js'
+import { linkHeaders, type ServerLink } from './server-link.js'
 import { translationFrom } from './upstream-request.js'
 
 /** An event of a server for the client; undefined where the client does not get it. */
@@ -90,7 +90,7 @@ function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts
     return serverRequest({ session, headers: ownHeaders }, link, message)
   }
   const resumed = lastEventId === undefined ? {} : { 'last-event-id': lastEventId }
-  const headers = { ...ownHeaders, accept: 'text/event-stream', ...sessionHeaders(link), ...resumed }
+  const headers = { ...ownHeaders, accept: 'text/event-stream', ...linkHeaders(link), ...resumed }
   return {
     server: link.server,
     method: 'GET',

@@ -18,11 +18,12 @@ export async function answerSessionStream(
   response: ServerResponse,
   keepAliveMs: number,
 ): Promise<void> {
-  const { session, headers } = request
+  const { session, headers, servers } = request
   const stream = new ClientStream(response, keepAliveMs)
   const flows = new Flows(stream)
   const last = serverEventId(headers['last-event-id'])
   const attach = (link: ServerLink): void => {
+    if (!servers.includes(link.server)) return
     const lastEventId = last?.server === link.server ? last.id : undefined
     const show = showing(link, session)
     const opened = (): void => stream.begin()

@@ -1,7 +1,7 @@
 // What the gateway keeps of one client of several servers: its links, and the lists that it got.
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
+import { canonicalize, type JsonObject, sha256Hex } from '@svc/core/json'
 import type { RequestId } from '../mcp/message.js'
 import { Links } from './links.js'
 import { ListCache } from './list-cache.js'
@@ -35,6 +35,8 @@ export class FederationSession {
   readonly running = new Map<RequestId, string>()
   readonly subscribed = new SubscribedUris()
   readonly tasks = new TaskServers()
+  /** The params by which the client has set the level of log messages. */
+  logLevel: JsonObject | undefined
 
   constructor(id: string, owner: string, client: ClientFacts, clock: Clock) {
     this.id = id

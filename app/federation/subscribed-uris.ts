@@ -4,11 +4,17 @@ import type { Fields } from '../mcp/rpc-response.js'
 import { RESOURCE_UPDATED } from './change-filter.js'
 import type { Source } from './names.js'
 
+/** Of one client; of more, the one added first is shown as its server has it. */
+const maxUris = 1_000
+
 export class SubscribedUris {
   #listed = new Map<string, string>()
 
   add(source: Source, listed: string): void {
-    if (listed !== source.name) this.#listed.set(keyOf(source), listed)
+    if (listed === source.name) return
+    this.#listed.set(keyOf(source), listed)
+    const [first] = this.#listed.keys()
+    if (this.#listed.size > maxUris && first !== undefined) this.#listed.delete(first)
   }
 
   /** The notification with the URI of the client. */

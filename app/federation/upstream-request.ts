@@ -18,7 +18,7 @@ import {
 import type { Fields } from '../mcp/rpc-response.js'
 import { createdTaskId } from '../mcp/tasks.js'
 import { withClientIds } from './server-ids.js'
-import { type ClientFacts, type ServerLink, sessionHeaders, statelessMeta } from './server-link.js'
+import { type ClientFacts, linkHeaders, metaOfClient, type ServerLink } from './server-link.js'
 import { listsChangedBy } from './server-lists.js'
 import type { FederationSession } from './session.js'
 
@@ -55,11 +55,11 @@ export function requestTo(
   if (!isStateless(link.revision)) {
     const written = isStateless(client.revision) ? withoutMeta(message) : message
     return {
-      headers: { ...withoutParamHeaders(headers), ...sessionHeaders(link) },
+      headers: { ...withoutParamHeaders(headers), ...linkHeaders(link) },
       body: JSON.stringify(written),
     }
   }
-  const written = isStateless(client.revision) ? message : withMeta(message, statelessMeta(client))
+  const written = isStateless(client.revision) ? message : withMeta(message, metaOfClient(client))
   const { method, params } = written
   const source = nameSources.get(String(method))
   const name = source !== undefined && isObject(params) ? params[source] : undefined
