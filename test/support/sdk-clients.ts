@@ -5,10 +5,15 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 
 const clientInfo = { name: 'test', version: '1.0.0' }
 
+interface Connecting {
+  readonly capabilities?: object
+  readonly headers?: Record<string, string>
+}
+
 /** SDK 1.x; with a session. */
 export async function connect1(
   url: string,
-  { capabilities = {}, headers = {} }: { capabilities?: object; headers?: Record<string, string> } = {},
+  { capabilities = {}, headers = {} }: Connecting = {},
 ): Promise<Client> {
   const client = new Client(clientInfo, { capabilities })
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
@@ -17,8 +22,11 @@ export async function connect1(
 }
 
 /** SDK 2.x, by the revision 2026-07-28 where the server has it. */
-export async function connect2(url: string, headers: Record<string, string> = {}): Promise<Client2> {
-  const client = new Client2(clientInfo, { versionNegotiation: { mode: 'auto' } })
+export async function connect2(
+  url: string,
+  { capabilities = {}, headers = {} }: Connecting = {},
+): Promise<Client2> {
+  const client = new Client2(clientInfo, { capabilities, versionNegotiation: { mode: 'auto' } })
   await client.connect(new Transport2(new URL(url), { requestInit: { headers } }))
   return client
 }

@@ -49,10 +49,7 @@ describe('the endpoints of several servers', () => {
     connect: typeof connect1 | typeof connect2 = connect1,
   ) {
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
-    const client =
-      connect === connect1
-        ? await connect1(`${gateway?.url}${path}`, { headers })
-        : await connect2(`${gateway?.url}${path}`, headers)
+    const client = await connect(`${gateway?.url}${path}`, { headers })
     try {
       return (await client.listTools()).tools.map(({ name }) => name)
     } finally {

@@ -8,6 +8,7 @@ import {
   SubscribeRequestSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
+import { acceptedContent, inputRequired, type ServerContext } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { startEverything } from '../../support/everything.js'
@@ -21,6 +22,16 @@ import {
 } from '../../support/sdk-servers.js'
 
 const done = { content: [{ type: 'text' as const, text: 'done' }] }
+
+const sure = z.object({ sure: z.boolean() })
+
+const askForInput = ({ mcpReq }: ServerContext) => {
+  const input = acceptedContent(mcpReq.inputResponses, 'confirm', sure)
+  if (input !== undefined) return { content: [{ type: 'text' as const, text: JSON.stringify(input) }] }
+  return inputRequired({
+    inputRequests: { confirm: inputRequired.elicit({ message: 'Sure?', requestedSchema: sure }) },
+  })
+}
 
 /** Tools, of which `ask` asks the client for a sample, and resources to subscribe to. */
 function sessionTools(name: string) {
@@ -72,6 +83,7 @@ describe('streams of several servers at /mcp', function () {
       'math',
       (server) => {
         server.registerTool('add', { inputSchema: z.object({}) }, () => done)
+        server.registerTool('ask', {}, askForInput)
         server.registerResource('pi', 'math://pi', {}, () => ({
           contents: [{ uri: 'math://pi', text: '3' }],
         }))
@@ -232,6 +244,16 @@ describe('streams of several servers at /mcp', function () {
   })
 
   describe('with a client of SDK 2.x', () => {
+    it('pass on that a server needs input, and the input to that server', async () => {
+      const client = await connect2(`${gateway.url}/mcp`, { capabilities: { elicitation: {} } })
+      client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { sure: true } }))
+      const result = await client.callTool({ name: 'math__ask', arguments: {} })
+      expect(result.content).to.deep.equal([{ type: 'text', text: '{"sure":true}' }])
+      const calls = gateway.records().filter(({ tool }) => tool === 'ask@2.0.0')
+      expect(calls.map(({ server }) => server)).to.deep.equal(['math@2.0.0', 'math@2.0.0'])
+      await client.close()
+    })
+
     it('have what the client listens to, of servers in either kind of revision', async () => {
       const client = await connect2(`${gateway.url}/mcp`)
       const changes: (() => void)[] = []
