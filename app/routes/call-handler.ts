@@ -67,7 +67,7 @@ export class CallHandler {
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+    await this.run(message, response, endpoint, policy, async (call, outcome) => {
       if (!message.complete) await skipBody(message)
       // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
       if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
@@ -89,14 +89,15 @@ export class CallHandler {
     policy: ActivePolicy,
   ): Promise<MessageAnswer> {
     let answer: MessageAnswer | undefined
-    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+    await this.run(message, response, endpoint, policy, async (call, outcome) => {
       answer = await endpoint.answer(outcome, call)
     })
     if (answer === undefined) throw new Error('a message of a batch has no answer')
     return answer
   }
 
-  async #run(
+  /** Runs one call; the stages do not stop before `answer` has resolved. */
+  async run(
     message: IncomingMessage,
     response: ServerResponse,
     endpoint: Endpoint,
