@@ -1,6 +1,6 @@
 // Decides once where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { denied, isRefusal, Refusal } from '@svc/core'
+import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
 import { requestPath } from '../http/request-errors.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -29,7 +29,7 @@ export class Router {
     this.#calls = new CallHandler(parts)
   }
 
-  async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+  handle(message: IncomingMessage, response: ServerResponse): MaybePromise<void> {
     const policy = this.#parts.activePolicy()
     // An open connection would delay the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
@@ -50,7 +50,7 @@ export class Router {
           policy,
         )
       default:
-        await this.#answer(message, response, route, policy)
+        return this.#answer(message, response, route, policy)
     }
   }
 

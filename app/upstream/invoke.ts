@@ -1,5 +1,14 @@
 // The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
-import { type AnswerChunk, type Call, type CallRequest, failed, isRefusal, type Outcome } from '@svc/core'
+import {
+  type AnswerChunk,
+  after,
+  type Call,
+  type CallRequest,
+  failed,
+  isRefusal,
+  type MaybePromise,
+  type Outcome,
+} from '@svc/core'
 import { formatToolSegment } from '@svc/core/match'
 import { isUpstreamError, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
@@ -17,25 +26,23 @@ const bodyHeaders = [
   'etag',
 ]
 
-export async function dispatchInvoke(
-  call: Call,
-  target: URL,
-  upstream: UpstreamDispatcher,
-): Promise<Outcome> {
-  const request = await call.request()
-  const headers = upstreamHeaders(call, request)
-  headers['content-type'] = 'application/json'
-  headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
-  const refused = await call.commitHolds()
-  if (refused !== undefined) return refused
-  try {
-    const path = invokePath(target, request)
-    const body = JSON.stringify(request.args)
-    const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
-    return completed(await sendCall(call, upstream, target, sending))
-  } catch (fault) {
-    return outcomeOfFault(call, fault)
-  }
+export function dispatchInvoke(call: Call, target: URL, upstream: UpstreamDispatcher): MaybePromise<Outcome> {
+  return after(call.request(), (request) => {
+    const headers = upstreamHeaders(call, request)
+    headers['content-type'] = 'application/json'
+    headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
+    const send = async (): Promise<Outcome> => {
+      try {
+        const path = invokePath(target, request)
+        const body = JSON.stringify(request.args)
+        const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
+        return completed(await sendCall(call, upstream, target, sending))
+      } catch (fault) {
+        return outcomeOfFault(call, fault)
+      }
+    }
+    return after(call.commitHolds(), (refused) => refused ?? send())
+  })
 }
 
 /** Path of the tool below its target. */

@@ -1,5 +1,6 @@
 // Adds a finding for what the caller may not use, and sets the limits of the call.
 import {
+  after,
   type Call,
   type CallRequest,
   identity,
@@ -28,10 +29,10 @@ export class EntitlementsStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    const { parsedRequest } = call
-    if (parsedRequest === undefined) return call.request().then(() => this.handle(call, next))
-    this.#check(call, parsedRequest)
-    return next()
+    return after(call.request(), (request) => {
+      this.#check(call, request)
+      return next()
+    })
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
