@@ -4,7 +4,6 @@ import {
   type Call,
   type CallRequest,
   identity,
-  type Limit,
   limits,
   type MaybePromise,
   type Next,
@@ -15,7 +14,6 @@ import type { Entitlement } from './entitlement.js'
 import { explainEntitlement } from './explain.js'
 import type { Tenants } from './tenants.js'
 
-const NO_LIMITS: readonly Limit[] = []
 const ANONYMOUS = { roles: [] }
 
 export class EntitlementsStage implements Stage {
@@ -46,13 +44,13 @@ export class EntitlementsStage implements Stage {
     return next()
   }
 
-  #check(call: Call, { kind, reference }: CallRequest): Entitlement {
+  #check(call: Call, request: CallRequest): Entitlement {
     const caller = call.get(identity) ?? ANONYMOUS
     const entitlement = this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
+    const decision = entitlement.decisionOn(request)
     call.addReferenceRule(entitlement.rule)
-    const finding = entitlement.rule(reference, kind)
-    if (finding !== undefined) call.addFinding(finding)
-    call.set(limits, kind === 'protocol' ? NO_LIMITS : entitlement.limitsOf(reference))
+    if (decision.finding !== undefined) call.addFinding(decision.finding)
+    call.set(limits, decision.limits)
     return entitlement
   }
 
