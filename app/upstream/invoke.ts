@@ -16,7 +16,7 @@ import { upstreamHeaders } from './headers.js'
 import { sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
-const bodyHeaders = [
+const bodyHeaders: ReadonlySet<string> = new Set([
   'content-type',
   'content-encoding',
   'content-language',
@@ -24,7 +24,7 @@ const bodyHeaders = [
   'cache-control',
   'retry-after',
   'etag',
-]
+])
 
 export function dispatchInvoke(call: Call, target: URL, upstream: UpstreamDispatcher): MaybePromise<Outcome> {
   return after(call.request(), (request) => {
@@ -63,18 +63,14 @@ export function outcomeOfFault(call: Call, fault: unknown): Outcome {
 
 function completed(answer: UpstreamAnswer): Outcome {
   const headers: Record<string, string | string[]> = {}
-  for (const name of bodyHeaders) {
+  for (const name in answer.headers) {
     const value = answer.headers[name]
-    if (value !== undefined) headers[name] = value
+    if (value !== undefined && bodyHeaders.has(name)) headers[name] = value
   }
-  return {
-    kind: 'completed',
-    sent: 'yes',
-    status: answer.status,
-    headers,
-    body: answer.body instanceof Uint8Array ? answer.body : chunks(answer.body),
-    ...(answer.status >= 400 ? { error: 'UPSTREAM' as const } : {}),
-  }
+  const { status } = answer
+  const body = answer.body instanceof Uint8Array ? answer.body : chunks(answer.body)
+  const outcome = { kind: 'completed', sent: 'yes', status, headers, body } as const
+  return status >= 400 ? { ...outcome, error: 'UPSTREAM' } : outcome
 }
 
 async function* chunks(body: AsyncIterable<Uint8Array>): AsyncGenerator<AnswerChunk> {

@@ -20,8 +20,10 @@ export function sendCall(
     call.sent = 'yes'
     return answer
   }
-  const send = (sending: UpstreamRequest): Promise<UpstreamAnswer> =>
-    upstream.send(target, { ...sending, onHead }, onSent).then(answered)
+  const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>
+    upstream
+      .send(target, { method, path, headers, body, eventsMayPause, signal, onHead }, onSent)
+      .then(answered)
   return sendWith(call.get(credential), request, send, () => {
     call.retries++
   })

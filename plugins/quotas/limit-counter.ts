@@ -9,7 +9,7 @@ export interface Count {
   readonly count: number
   readonly resetAt: number
   /** Gives the count back to the store that took it. */
-  readonly refund?: () => MaybePromise<void>
+  readonly refund: (() => MaybePromise<void>) | undefined
 }
 
 export class LimitCounter {
@@ -40,15 +40,15 @@ export class LimitCounter {
     return this.#count<Count>(
       () =>
         after(this.#store.incrDaily(tenant, key, limit), ({ count, resetAt }) => {
-          const answer = { count, resetAt: instantOf(resetAt) }
           // When the store goes down, the local count continues from here.
-          this.#local?.observe(tenant, key, Math.min(answer.count, limit))
-          if (this.#store.refundDaily === undefined) return answer
-          return { ...answer, refund: () => this.#refund(tenant, key, answer.resetAt - 1) }
+          this.#local?.observe(tenant, key, Math.min(count, limit))
+          const instant = instantOf(resetAt)
+          const refund = () => this.#refund(tenant, key, instant - 1)
+          return { count, resetAt: instant, refund: this.#store.refundDaily && refund }
         }),
       (local) => {
-        const answer = local.incrDaily(tenant, key, limit)
-        return { ...answer, refund: () => local.refundDaily(tenant, key, answer.resetAt - 1) }
+        const { count, resetAt } = local.incrDaily(tenant, key, limit)
+        return { count, resetAt, refund: () => local.refundDaily(tenant, key, resetAt - 1) }
       },
     )
   }

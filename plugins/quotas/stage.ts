@@ -1,6 +1,7 @@
 // Counts a call against the limits that entitlements gave it, and refuses it when one is used up. It runs after dedupe,
 // so that a replay is not counted.
 import {
+  type AnswerHeaders,
   after,
   attempt,
   type Call,
@@ -98,7 +99,8 @@ export class QuotasStage implements Stage {
     )
     return after(refused, (refusal) => {
       return after(refusal ?? next(), (outcome) => {
-        const headers = { ...outcome.headers }
+        // V8 gives an object a new hidden class each time where properties follow a spread.
+        const headers: AnswerHeaders = Object.assign({}, outcome.headers)
         count.usage.addTo(headers, clock.now(), outcome.sent)
         return { ...outcome, headers }
       })
