@@ -10,9 +10,6 @@ import { type StdioTarget, stdioTargetsOf, type Targets } from './config.js'
 import { StdioEndpoint } from './endpoint.js'
 import { environmentOf } from './environment.js'
 
-/** How often idle processes are looked for. */
-const sweepMs = 10_000
-
 export interface StdioDispatcherParts {
   /** For all other targets. */
   readonly http: UpstreamDispatcher
@@ -35,7 +32,6 @@ export class StdioDispatcher implements UpstreamDispatcher {
   #parts: StdioDispatcherParts
   /** By address. */
   #endpoints = new Map<string, StdioEndpoint>()
-  #sweep: NodeJS.Timeout | undefined
 
   constructor(parts: StdioDispatcherParts) {
     this.#parts = parts
@@ -60,8 +56,7 @@ export class StdioDispatcher implements UpstreamDispatcher {
           launch: () => launch(target, place),
         })
       this.#endpoints.set(address, endpoint)
-      if (target.start === 'at_start') start(endpoint)
-      this.#sweep ??= setInterval(() => this.#stopIdle(), sweepMs).unref()
+      if (target.start === 'at_start') void endpoint.keepRunning()
     }
   }
 
@@ -83,20 +78,10 @@ export class StdioDispatcher implements UpstreamDispatcher {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#sweep)
     const endpoints = [...this.#endpoints.values()]
     this.#endpoints.clear()
     await Promise.all([...endpoints.map((endpoint) => endpoint.close()), this.#parts.http.close()])
   }
-
-  #stopIdle(): void {
-    for (const endpoint of this.#endpoints.values()) void endpoint.stopIdle()
-  }
-}
-
-/** Its failure is in the log, and in the answer to the first call. */
-function start(endpoint: StdioEndpoint): void {
-  endpoint.start().catch(() => undefined)
 }
 
 async function launch(target: StdioTarget, { baseDir, keys }: StdioPlace) {

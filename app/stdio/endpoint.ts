@@ -6,7 +6,7 @@ import { parseJsonObject } from '@svc/core/json'
 import { isFields } from '../mcp/listing.js'
 import { HANDSHAKE_REVISION, isStateless, META_PROTOCOL_VERSION } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
-import type { UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
+import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, rpcError, sharedCapabilities } from './era.js'
@@ -42,6 +42,8 @@ export class StdioEndpoint {
   #pool: ServerPool
   #client: HandshakeClient
   #sessions = new Map<string, ClientSession>()
+  #keeping: Promise<void> | undefined
+  #isClosed = false
 
   constructor(parts: EndpointParts) {
     this.#parts = parts
@@ -49,9 +51,25 @@ export class StdioEndpoint {
     this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
   }
 
-  /** Starts the process that all callers share. Rejects with `UpstreamError`. */
-  async start(): Promise<void> {
-    await this.#shared('').connection()
+  /** Starts the process that all callers share, and again whenever it ends. Its failures are in the log. */
+  keepRunning(): Promise<void> {
+    this.#keeping ??= this.#keep().finally(() => {
+      this.#keeping = undefined
+    })
+    return this.#keeping
+  }
+
+  async #keep(): Promise<void> {
+    while (!this.#isClosed && !this.#pool.limitOf('').isExhausted) {
+      const { waitMs } = this.#pool.limitOf('')
+      await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
+      try {
+        const { ended } = await this.#shared('').connection()
+        await ended
+      } catch (fault) {
+        if (!isUpstreamError(fault)) throw fault
+      }
+    }
   }
 
   /** Rejects with `UpstreamError`, or with the reason of the signal. */
@@ -76,12 +94,7 @@ export class StdioEndpoint {
     if (message !== undefined) return answerInSession(message, session, exchange)
     await session.server.connection()
     onSent()
-    return session.open()
-  }
-
-  /** To be called now and then. */
-  stopIdle(): Promise<void> {
-    return this.#pool.stopIdle()
+    return session.open(request.signal)
   }
 
   forgetFailures(): void {
@@ -89,6 +102,7 @@ export class StdioEndpoint {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     for (const session of [...this.#sessions.values()]) session.end()
     this.#sessions.clear()
     await this.#pool.close()

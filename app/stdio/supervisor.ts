@@ -36,6 +36,8 @@ export interface SupervisorParts {
 export interface Connection {
   readonly channel: RpcChannel
   readonly server: ServerDescription
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<void>
 }
 
 /** One run of the process. */
@@ -68,8 +70,9 @@ export class Supervisor {
     return this.#lastUsed
   }
 
-  get isRunning(): boolean {
-    return this.#connection !== undefined
+  /** Whether a process has not answered the handshake yet. */
+  get isStarting(): boolean {
+    return this.#connection !== undefined && this.#run?.readyAt === undefined
   }
 
   touch(): void {
@@ -159,10 +162,12 @@ export class Supervisor {
       const server = await shakeHands(channel, client, timeout)
       if (!server.isStateless && !this.#parts.clientAnnounces) channel.notify('notifications/initialized')
       run.readyAt = clock.monotonic()
+      this.touch()
       limit.started()
       logger.info({ server: name, pid: started.pid, revision: server.revision }, 'the MCP server has started')
-      this.#parts.onStart({ channel, server })
-      return { channel, server }
+      const connection = { channel, server, ended: started.ended }
+      this.#parts.onStart(connection)
+      return connection
     } catch (fault) {
       if (timeout.aborted) run.reason = `it did not answer the handshake within ${target.start_timeout_ms} ms`
       started.kill('its handshake failed')
