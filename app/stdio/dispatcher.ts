@@ -1,14 +1,11 @@
 // Sends the requests for targets that are commands to their processes, and all others over HTTP: judging, filtering,
 // records and sessions do not know which is which.
-import { resolve } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
-import type { KeyReader } from '@svc/core/secret'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { findCommand } from './command.js'
-import { type StdioTarget, stdioTargetsOf, type Targets } from './config.js'
+import { stdioTargetsOf, type Targets } from './config.js'
 import { StdioEndpoint } from './endpoint.js'
-import { environmentOf } from './environment.js'
+import { Launcher, type StdioPlace } from './launcher.js'
 
 export interface StdioDispatcherParts {
   /** For all other targets. */
@@ -19,13 +16,6 @@ export interface StdioDispatcherParts {
   readonly client: { readonly name: string; readonly version: string }
   readonly maxMessageBytes: number
   readonly answerTimeoutMs: number
-}
-
-/** Where a policy's paths and references start. */
-export interface StdioPlace {
-  readonly baseDir: string
-  readonly stateDir: string
-  readonly keys: KeyReader
 }
 
 export class StdioDispatcher implements UpstreamDispatcher {
@@ -53,7 +43,7 @@ export class StdioDispatcher implements UpstreamDispatcher {
           client,
           maxMessageBytes,
           answerTimeoutMs,
-          launch: () => launch(target, place),
+          launcher: new Launcher(target, place),
         })
       this.#endpoints.set(address, endpoint)
       if (target.start === 'at_start') void endpoint.keepRunning()
@@ -82,13 +72,4 @@ export class StdioDispatcher implements UpstreamDispatcher {
     this.#endpoints.clear()
     await Promise.all([...endpoints.map((endpoint) => endpoint.close()), this.#parts.http.close()])
   }
-}
-
-async function launch(target: StdioTarget, { baseDir, keys }: StdioPlace) {
-  const environment = await environmentOf(target.env, process.env, (ref) => keys.read(ref))
-  const { PATH: path } = environment.variables
-  const command = findCommand(target.command, baseDir, path)
-  if (command === undefined) throw new Error(`its command ${target.command} is not found`)
-  const cwd = resolve(baseDir, target.cwd ?? '.')
-  return { launch: { command, args: target.args, env: environment.variables, cwd }, environment }
 }

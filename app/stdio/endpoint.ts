@@ -11,12 +11,14 @@ import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, rpcError, sharedCapabilities } from './era.js'
 import type { Exchange } from './forward.js'
-import type { HandshakeClient } from './handshake.js'
+import type { HandshakeClient, ServerDescription } from './handshake.js'
+import type { Launcher } from './launcher.js'
 import { jsonAnswer } from './request-answer.js'
 import { ServerPool } from './server-pool.js'
 import { answerInSession } from './session-messages.js'
 import { answerStateless } from './stateless-messages.js'
 import { StdioServer, type StdioServerParts } from './stdio-server.js'
+import type { Connection } from './supervisor.js'
 
 const SESSION = 'mcp-session-id'
 /** Of one target; the one used longest ago ends. */
@@ -34,7 +36,7 @@ export interface EndpointParts {
   readonly maxMessageBytes: number
   /** Time limit for the first message of an answer, in milliseconds. */
   readonly answerTimeoutMs: number
-  readonly launch: StdioServerParts['launch']
+  readonly launcher: Launcher
 }
 
 export class StdioEndpoint {
@@ -51,6 +53,11 @@ export class StdioEndpoint {
     this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
   }
 
+  /** To the process for requests of the gateway itself. Rejects with `UpstreamError`. */
+  connection(): Promise<Connection> {
+    return this.#shared('').connection()
+  }
+
   /** Starts the process that all callers share, and again whenever it ends. Its failures are in the log. */
   keepRunning(): Promise<void> {
     this.#keeping ??= this.#keep().finally(() => {
@@ -64,7 +71,7 @@ export class StdioEndpoint {
       const { waitMs } = this.#pool.limitOf('')
       await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
       try {
-        const { ended } = await this.#shared('').connection()
+        const { ended } = await this.connection()
         await ended
       } catch (fault) {
         if (!isUpstreamError(fault)) throw fault
@@ -106,6 +113,7 @@ export class StdioEndpoint {
     for (const session of [...this.#sessions.values()]) session.end()
     this.#sessions.clear()
     await this.#pool.close()
+    await this.#parts.launcher.close()
   }
 
   async #begin(message: Fields, exchange: Exchange): Promise<UpstreamAnswer> {
@@ -113,7 +121,7 @@ export class StdioEndpoint {
     const { protocolVersion } = params
     const id = randomUUID()
     const session = this.#session(id, params, exchange.request)
-    let server: Awaited<ReturnType<StdioServer['connection']>>['server']
+    let server: ServerDescription
     try {
       server = (await session.server.connection()).server
     } catch (fault) {
@@ -164,9 +172,9 @@ export class StdioEndpoint {
   }
 
   #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
-    const { name, target, clock, logger, maxMessageBytes, launch } = this.#parts
+    const { name, target, clock, logger, maxMessageBytes, launcher } = this.#parts
     const limit = this.#pool.limitOf(caller)
-    return new StdioServer({ ...parts, name, target, clock, logger, maxMessageBytes, launch, limit })
+    return new StdioServer({ ...parts, name, target, clock, logger, maxMessageBytes, launcher, limit })
   }
 
   #callerOf({ caller }: UpstreamRequest): string {
