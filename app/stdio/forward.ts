@@ -1,4 +1,5 @@
 // Sends one request of a client to the process, and answers with what the process sends for it.
+import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import type { RunningRequest } from './client-session.js'
@@ -63,10 +64,19 @@ export async function forward(
   }, answerTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
-  cancel = connection.channel.request(message, answer)
+  cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
   untrack = track?.({ answer, cancel }) ?? untrack
   const head = await answer.answer
   clearTimeout(timer)
   onHead?.()
   return head
+}
+
+/** A process gets no headers: the trace of the call is in `_meta` (2026-07-28, "_meta"). */
+function withTraceHeaders(message: Fields, { traceparent, tracestate }: UpstreamRequest['headers']): Fields {
+  if (traceparent === undefined) return message
+  const params = isFields(message['params']) ? message['params'] : {}
+  const { tracestate: _, ...meta } = isFields(params['_meta']) ? params['_meta'] : {}
+  const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
+  return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
 }

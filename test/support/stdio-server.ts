@@ -63,6 +63,7 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     for (const go of held.splice(0)) go()
     return text(String(mostRunning))
   },
+  cancelled: () => text(String(cancelled.length)),
   changed: () => {
     change('toolsListChanged', 'notifications/tools/list_changed', {})
     change('resourceSubscriptions', 'notifications/resources/updated', { uri: 'test://a' })
@@ -91,6 +92,7 @@ function change(filter: string, method: string, params: Fields): void {
 }
 
 /** Open streams of changes, and what each wants. */
+const cancelled: unknown[] = []
 const listening = new Map<unknown, Fields>()
 const asked = new Map<unknown, (answer: unknown) => void>()
 const subscribed: unknown[] = []
@@ -132,7 +134,10 @@ async function answer(message: Fields): Promise<void> {
   if (message['method'] === undefined)
     return asked.get(message['id'])?.(message['result'] ?? message['error'])
   const params = (message['params'] ?? {}) as Fields
-  if (message['method'] === 'notifications/cancelled') listening.delete(params['requestId'])
+  if (message['method'] === 'notifications/cancelled') {
+    listening.delete(params['requestId'])
+    cancelled.push(params['requestId'])
+  }
   if (message['id'] === undefined) return
   if (mode === 'stateless' && message['method'] === 'subscriptions/listen') {
     listening.set(message['id'], params['notifications'] as Fields)

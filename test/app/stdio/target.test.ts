@@ -98,6 +98,35 @@ describe('a target that is a command', () => {
     }
   })
 
+  it('learns that a client has cancelled a request', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      await using client = await connect(gateway)
+      const leaving = new AbortController()
+      const call = client.callTool({ name: 'hang', arguments: {} }, undefined, { signal: leaving.signal })
+      const rejected = call.catch((fault: unknown) => String(fault))
+      expect(await say(client, 'echo', { said: 'between' })).to.equal('between')
+      leaving.abort('enough')
+      expect(await rejected).to.include('enough')
+      let count = 0
+      while (count === 0) count = Number(await say(client, 'cancelled'))
+    })
+  })
+
+  it('continues the trace of the call', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      const traceId = 'a'.repeat(32)
+      await using client = await connect(gateway, {
+        headers: { traceparent: `00-${traceId}-${'b'.repeat(16)}-01` },
+      })
+      const { contents } = await client.readResource({ uri: 'test://a' })
+      const { meta } = JSON.parse((contents[0] as { text: string }).text) as { meta: { traceparent: string } }
+      const span = gateway
+        .records()
+        .findLast((record) => Reflect.get(record, 'mcp_method') === 'resources/read')
+      expect(meta.traceparent).to.equal(`00-${traceId}-${Reflect.get(span ?? {}, 'span_id')}-01`)
+    })
+  })
+
   it('is not known under a session that it did not begin', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       const post = (headers: Record<string, string>) =>
