@@ -64,8 +64,8 @@ export async function forward(
   }, answerTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
+  untrack = track?.({ answer, cancel: (reason) => cancel(reason) }) ?? untrack
   cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
-  untrack = track?.({ answer, cancel }) ?? untrack
   const head = await answer.answer
   clearTimeout(timer)
   onHead?.()

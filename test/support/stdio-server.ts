@@ -102,7 +102,7 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
   const meta = (given['_meta'] ?? {}) as Fields
   switch (method) {
     case 'initialize':
-      if (mode === 'stateless') return undefined
+      if (mode === 'stateless' || typeof given['capabilities'] !== 'object') return undefined
       return { protocolVersion: '2025-06-18', capabilities, serverInfo, instructions: 'be kind' }
     case 'server/discover':
       if (mode !== 'stateless') return undefined
