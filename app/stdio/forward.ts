@@ -60,7 +60,7 @@ export async function forward(
   const timer = setTimeout(() => {
     cancel('no answer in time')
     answer.abort(new UpstreamError('The upstream did not answer in time.', 'unknown'))
-    void server.checkAnswers(connection)
+    void server.checkAnswers(connection, answerTimeoutMs)
   }, answerTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()

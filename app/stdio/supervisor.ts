@@ -107,11 +107,11 @@ export class Supervisor {
   }
 
   /** Kills a process that does not answer any more. */
-  async checkAnswers({ channel, server }: Connection): Promise<void> {
+  async checkAnswers({ channel, server }: Connection, timeoutMs: number): Promise<void> {
     const process = this.#run?.process
     try {
       const method = server.isStateless ? 'server/discover' : 'ping'
-      await channel.ask(method, {}, AbortSignal.timeout(this.#parts.target.start_timeout_ms))
+      await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
     } catch (fault) {
       if (!isUpstreamError(fault)) process?.kill('it answered neither a request nor a ping')
     }
@@ -196,7 +196,7 @@ export class Supervisor {
 
 function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
   const message = parseJsonObject(line)
-  if (message?.['jsonrpc'] === '2.0') channel.receive(message)
+  if (message?.['jsonrpc'] === '2.0') channel.receive(message, line)
   else stderr.add(`(standard output, no message) ${line}`)
 }
 

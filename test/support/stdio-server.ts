@@ -130,6 +130,9 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
   }
 }
 
+/** As a server in another language would write it. */
+const exact = '{"content":[],"structuredContent":{"n":12345678901234567890}}'
+
 async function answer(message: Fields): Promise<void> {
   if (message['method'] === undefined)
     return asked.get(message['id'])?.(message['result'] ?? message['error'])
@@ -141,6 +144,10 @@ async function answer(message: Fields): Promise<void> {
   if (message['id'] === undefined) return
   if (mode === 'stateless' && message['method'] === 'subscriptions/listen') {
     listening.set(message['id'], params['notifications'] as Fields)
+    return
+  }
+  if (params['name'] === 'exact') {
+    process.stdout.write(`{"jsonrpc":"2.0","id":${JSON.stringify(message['id'])},"result":${exact}}\n`)
     return
   }
   running++

@@ -5,6 +5,19 @@ import {
 import { expect } from 'chai'
 import { connect, say, scriptedTarget, withStdio } from '../../support/stdio-target.js'
 
+function raw(
+  { url }: { url: string },
+  message: object,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const accept = 'application/json, text/event-stream'
+  return fetch(`${url}/mcp/files`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept, ...headers },
+    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+  })
+}
+
 describe('a target that is a command', () => {
   it('is an MCP server over Streamable HTTP for its clients, and on record under its tools and version', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
@@ -112,6 +125,22 @@ describe('a target that is a command', () => {
     })
   })
 
+  it('passes on results as the server wrote them', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      const answer = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'first' })
+      expect(answer.status).to.equal(200)
+      const open = await raw(gateway, {
+        id: 0,
+        method: 'initialize',
+        params: { protocolVersion: '2025-06-18' },
+      })
+      const session = open.headers.get('mcp-session-id') ?? ''
+      const call = { id: 'mine', method: 'tools/call', params: { name: 'exact', arguments: {} } }
+      const text = await (await raw(gateway, call, { 'mcp-session-id': session })).text()
+      expect(text).to.include('"id":"mine"').and.include('12345678901234567890')
+    })
+  })
+
   it('continues the trace of the call', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
       const traceId = 'a'.repeat(32)
@@ -129,16 +158,7 @@ describe('a target that is a command', () => {
 
   it('is not known under a session that it did not begin', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
-      const post = (headers: Record<string, string>) =>
-        fetch(`${gateway.url}/mcp/files`, {
-          method: 'POST',
-          headers: {
-            'content-type': 'application/json',
-            accept: 'application/json, text/event-stream',
-            ...headers,
-          },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
-        })
+      const post = (headers: Record<string, string>) => raw(gateway, { id: 1, method: 'tools/list' }, headers)
       expect((await post({})).status).to.equal(400)
       expect((await post({ 'mcp-session-id': 'guessed' })).status).to.equal(404)
     })
