@@ -113,9 +113,14 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     risk_tags: findings.length === 0 ? [] : [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(caller),
-    // Last, because members after a spread make the engine build the object as a hash table.
-    ...commonFields(context),
+    environment: context.environment,
+    client_name: context.clientName,
+    client_version: context.clientVersion,
+    node_type: 'gateway',
+    gateway: context.gateway,
   }
+  if (context.keyId !== null) envelope.key_id = context.keyId
+  if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error
   const escalated = call.get(escalation)
   if (escalated !== undefined) envelope.escalation_id = escalated.id

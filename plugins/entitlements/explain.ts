@@ -12,7 +12,7 @@ export function explainEntitlement(
 ): void {
   const { reference, kind } = request
   for (const { name } of entitlement.grants) say(`applies: ${name}`)
-  const finding = entitlement.rule(reference, kind)
+  const { finding, limits } = entitlement.decisionOn(request)
   if (finding !== undefined) say(`${finding.reason}: ${finding.detail}`)
   if (kind === 'protocol') {
     if (finding === undefined) say(`allowed: the caller may use something on server "${request.server}"`)
@@ -27,7 +27,7 @@ export function explainEntitlement(
       say(`allowed by "${pattern}" in the allowlist of ${name}`)
     }
   }
-  for (const limit of entitlement.limitsOf(reference)) say(describeLimit(limit))
+  for (const limit of limits) say(describeLimit(limit))
 }
 
 function patternsFor(list: PatternList | undefined, reference: string): string[] {
