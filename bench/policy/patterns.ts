@@ -29,7 +29,7 @@ function pattern(i: number): string {
   // Seven shapes over four lists: each list has each shape.
   switch (i % 7) {
     case 0:
-      return `team-${i}/*`
+      return `c*m/team-${i}-*`
     case 1:
       return `${SERVER}/report-${i}`
     case 2:
