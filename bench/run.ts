@@ -16,6 +16,7 @@ import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
+import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
@@ -30,6 +31,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   cold: measureColdStart,
   import: measureImportTime,
   memory: measureMemory,
+  streams: measureStreams,
   redis: measureRedis,
 }
 
