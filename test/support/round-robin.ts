@@ -1,5 +1,5 @@
 // A load balancer that sends each request to the next of its servers.
-import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface RoundRobin extends AsyncDisposable {
@@ -7,14 +7,13 @@ export interface RoundRobin extends AsyncDisposable {
 }
 
 export async function startRoundRobin(servers: readonly string[]): Promise<RoundRobin> {
-  const agent = new Agent({ keepAlive: true })
   let requests = 0
   const forward = (message: IncomingMessage, response: ServerResponse): void => {
     const { method, url: path, rawHeaders } = message
     const server = servers[requests++ % servers.length]
     if (server === undefined) throw new Error('no servers')
     const headers = headersOf(rawHeaders)
-    const sending = request(server, { agent, method, path, headers, setHost: false }, (answer) => {
+    const sending = request(server, { agent: false, method, path, headers, setHost: false }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, headersOf(answer.rawHeaders))
       response.flushHeaders()
       answer.pipe(response)
@@ -32,7 +31,6 @@ export async function startRoundRobin(servers: readonly string[]): Promise<Round
     async [Symbol.asyncDispose]() {
       balancer.closeAllConnections()
       await new Promise((resolve) => balancer.close(resolve))
-      agent.destroy()
     },
   }
 }

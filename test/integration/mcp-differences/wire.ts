@@ -1,5 +1,5 @@
 // Sends a raw request over HTTP and says what a client can tell of the answer.
-import { Agent, type IncomingMessage, request } from 'node:http'
+import { type IncomingMessage, request } from 'node:http'
 import type { JsonValue } from '@svc/core/json'
 
 export interface RawRequest {
@@ -20,7 +20,6 @@ export interface Answer {
 }
 
 const usual = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
-const agent = new Agent({ keepAlive: true })
 
 export async function send(
   url: string,
@@ -30,7 +29,8 @@ export async function send(
     (header): header is [string, string] => header[1] !== null,
   )
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    const sending = request(url, { agent, method, headers: Object.fromEntries(all) }, resolve)
+    // A connection of its own: one that is reused may be closed by the server in the same moment.
+    const sending = request(url, { agent: false, method, headers: Object.fromEntries(all) }, resolve)
     sending.once('error', reject)
     sending.end(body)
   })

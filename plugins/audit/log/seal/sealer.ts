@@ -10,7 +10,7 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
-import { untilCurrent } from './journal-moved.js'
+import { JournalMoved, untilCurrent } from './journal-moved.js'
 import { LogTree, type TreeParts } from './log-tree.js'
 import type { NoteSigner } from './note.js'
 import { sealNewLines, stateFaults } from './seal-round.js'
@@ -31,11 +31,11 @@ export interface SealingStatus {
   /** Whether this process is the one that seals. */
   readonly active: boolean
   /** Leaves of the newest checkpoint that this process has signed. */
-  readonly size?: number
+  size?: number
   /** When it was found that everything is sealed, milliseconds since the epoch. */
-  readonly sealedAt?: number
+  sealedAt?: number
   /** Why the last attempt failed. */
-  readonly error?: Error
+  error?: Error
 }
 
 export class Sealer {
@@ -56,12 +56,11 @@ export class Sealer {
   }
 
   get status(): SealingStatus {
-    return {
-      active: this.#holds,
-      ...(this.#size === undefined ? {} : { size: this.#size }),
-      ...(this.#sealedAt === undefined ? {} : { sealedAt: this.#sealedAt }),
-      ...(this.#error === undefined ? {} : { error: this.#error }),
-    }
+    const status: SealingStatus = { active: this.#holds }
+    if (this.#size !== undefined) status.size = this.#size
+    if (this.#sealedAt !== undefined) status.sealedAt = this.#sealedAt
+    if (this.#error !== undefined) status.error = this.#error
+    return status
   }
 
   /**
@@ -160,9 +159,15 @@ export class Sealer {
     return untilCurrent(async () => {
       const tree = this.#tree ?? (await LogTree.load(this.#parts))
       this.#tree = undefined
-      const result = await work(tree)
-      this.#tree = tree
-      return result
+      try {
+        const result = await work(tree)
+        this.#tree = tree
+        return result
+      } catch (error) {
+        // It follows the lines of the other process at the next attempt, which costs less than loading.
+        if (error instanceof JournalMoved && tree.isUnextended) this.#tree = tree
+        throw error
+      }
     })
   }
 
