@@ -123,6 +123,13 @@ const oidcSchema = z
       .default('scope')
       .describe('Claim with the scopes: one string of scopes separated by spaces, or a list of strings.'),
     scopes: scopesSchema.optional(),
+    publicClientId: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Id of a client without a secret that is registered at the issuer, for MCP clients that cannot register themselves there; answers to calls without a token name it.',
+      ),
     algorithms: z
       .array(z.enum(signatureAlgorithms))
       .min(1)

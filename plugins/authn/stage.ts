@@ -235,10 +235,12 @@ export class AuthnStage implements Stage {
   }
 
   #missingTokenMessage(): string {
-    const issuer = this.#config.oidc?.issuer
-    return issuer === undefined
-      ? `This gateway accepts no calls: ${configurationHint}.`
-      : `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+    const { oidc } = this.#config
+    if (oidc === undefined) return `This gateway accepts no calls: ${configurationHint}.`
+    const { issuer, publicClientId } = oidc
+    const required = `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+    if (publicClientId === undefined) return required
+    return `${required} To sign in, configure the OAuth client id ${quote(publicClientId)} in your MCP client.`
   }
 
   #notConfigured(): Refusal {
