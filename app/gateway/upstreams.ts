@@ -5,6 +5,7 @@ import { AnnotationCache } from '../mcp/annotation-cache.js'
 import { McpProxy } from '../mcp/proxy.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { HostConfig } from '../policy/config.js'
+import { StdioDispatcher } from '../stdio/dispatcher.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 
@@ -14,11 +15,11 @@ const wholeUpToBytes = 1024 * 1024
 /** The name under which the gateway calls MCP servers itself. */
 const mcpClient = { name: 'svc-gateway', version: CORE_VERSION }
 
-/** A dispatcher that the user bound wins. */
+/** A dispatcher that the user bound wins, except for targets that are commands. */
 export function createDispatcher(
   container: DependencyContainer,
   server: HostConfig['server'],
-): UpstreamDispatcher {
+): StdioDispatcher {
   bindDefault(container, upstreamDispatcher, {
     useFactory: () =>
       new UndiciDispatcher({
@@ -28,7 +29,14 @@ export function createDispatcher(
         wholeUpToBytes: Math.min(server.maxAnswerBytes, wholeUpToBytes),
       }),
   })
-  return resolve(container, upstreamDispatcher)
+  return new StdioDispatcher({
+    http: resolve(container, upstreamDispatcher),
+    clock: resolve(container, tokens.Clock),
+    logger: resolve(container, tokens.Logger),
+    client: mcpClient,
+    maxMessageBytes: server.maxAnswerBytes,
+    answerTimeoutMs: server.upstreamTimeoutMs,
+  })
 }
 
 /** `sessions` rejects where the key of sessions cannot be read. */

@@ -26,7 +26,7 @@ import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
-import { sendCall, sendWith } from '../upstream/send.js'
+import { callerOf, sendCall, sendWith } from '../upstream/send.js'
 import { failureOf } from './answer-stream.js'
 import { readWholeBody } from './body.js'
 import {
@@ -145,7 +145,8 @@ export class McpToolClient {
         'accept-encoding': 'identity',
         'content-type': 'application/json',
       }
-      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), signal }
+      const caller = (): string => callerOf(call)
+      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), caller, signal }
       const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
       return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
         // Whatever the handshake's error, the call itself was not sent.

@@ -1,5 +1,5 @@
 // Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
-import { type Call, type Credential, credential } from '@svc/core'
+import { type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
 import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
@@ -12,7 +12,8 @@ export function sendCall(
   request: UpstreamRequest,
 ): Promise<UpstreamAnswer> {
   const send = async (sending: UpstreamRequest): Promise<UpstreamAnswer> => {
-    const answer = await upstream.send(target, { ...sending, onHead: () => call.firstByte() }, () => {
+    const caller = (): string => callerOf(call)
+    const answer = await upstream.send(target, { ...sending, caller, onHead: () => call.firstByte() }, () => {
       call.sent = 'unknown'
     })
     call.firstByte()
@@ -22,6 +23,12 @@ export function sendCall(
   return sendWith(call.get(credential), request, send, () => {
     call.retries++
   })
+}
+
+/** The key of the principal that makes the call; all callers without a token are one. */
+export function callerOf(call: Call): string {
+  const caller = call.get(identity)
+  return caller === undefined ? '' : principalKeyOf(caller)
 }
 
 /**
