@@ -3,6 +3,7 @@
 import { isLoopbackHost } from '@svc/core/http'
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
+import { stdioCallerSchema } from './stdio-caller.js'
 
 /**
  * The accepted signature algorithms, all of them asymmetric: with HMAC a token could be forged with the public key, and
@@ -190,6 +191,7 @@ export const authnSchema = z
         "Accept calls without a bearer token, as the gateway's own tenant. A token that is present is always validated.",
       ),
     oidc: oidcSchema.optional().describe('Validate bearer tokens of this OpenID Connect issuer.'),
+    stdioCaller: stdioCallerSchema.optional(),
   })
   .superRefine(({ allowUnauthenticated, oidc }, context) => {
     if (!allowUnauthenticated || oidc?.scopes === undefined || oidc.scopes.required.length === 0) return

@@ -73,7 +73,7 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     send({
       id: 'q1',
       method: 'elicitation/create',
-      params: { message: 'Name?', requestedSchema: { type: 'object' } },
+      params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
     })
     return text(JSON.stringify(await answered))
   },
