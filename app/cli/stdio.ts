@@ -10,6 +10,8 @@ import { pino } from 'pino'
 import type { StdioTarget } from '../stdio/config.js'
 import { commandTarget, serverNameOf } from '../stdio-server/command-target.js'
 import { type StdioServer, serveStdio } from '../stdio-server/serve.js'
+import { policyCredentials } from '../stdio-server/sign-in/policy-credentials.js'
+import { portOf } from './port.js'
 
 interface StdioFlags {
   readonly policy: string
@@ -17,6 +19,7 @@ interface StdioFlags {
   readonly env: readonly string[]
   readonly dir?: string
   readonly log?: string
+  readonly callbackPort: number
 }
 
 const STDERR = 2
@@ -32,6 +35,7 @@ export function stdioCommand(): Command {
     .option('--env <name>', 'a variable that the command gets (repeatable)', collect, [])
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--log <file>', 'append log lines to this file instead of standard error')
+    .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
     .argument('[command...]', 'after --: the command of the MCP server, and its arguments')
     .action(run)
 }
@@ -50,6 +54,7 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   if (command !== undefined && name !== undefined) targets[name] = commandTarget(command, args, flags.env)
   // Synchronous, so that the last lines are out before the process is.
   const logger = pino({ name: 'svc' }, pino.destination({ dest: flags.log ?? STDERR, sync: true }))
+  const path = name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`
   try {
     const server = await serveStdio({
       policy: {
@@ -58,10 +63,12 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
         ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       },
       targets,
-      path: name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`,
+      path,
       input: process.stdin,
       output,
       logger,
+      credentials: (policy) =>
+        policyCredentials(policy, { path, callbackPort: flags.callbackPort, logger, env: process.env }),
     })
     await endOf(server, output)
     logger.info({}, 'closing')

@@ -21,8 +21,8 @@ const internalError = -32603
 export interface Credentials {
   /** The value of the `Authorization` header; undefined where none is needed so far. */
   authorization(): Promise<string | undefined>
-  /** Gets a token that the `WWW-Authenticate` header asks for. Rejects where there is none to be had. */
-  renew(challenge: string): Promise<void>
+  /** Replaces the value that was refused by one that the `WWW-Authenticate` header asks for. Rejects where it cannot. */
+  renew(challenge: string, refused: string | undefined): Promise<void>
 }
 
 export interface BridgeParts {
@@ -113,11 +113,12 @@ export class Bridge {
   async #post(message: ClientMessage, signal: AbortSignal): Promise<IncomingMessage> {
     const { credentials } = this.#parts
     const session = this.#session
+    const authorization = await credentials?.authorization()
     const answer = await this.#postOnce(message, signal)
     const challenge = challengeIn(answer)
     if (challenge !== undefined && credentials !== undefined) {
       answer.resume()
-      await credentials.renew(challenge)
+      await credentials.renew(challenge, authorization)
       return this.#postOnce(message, signal)
     }
     // A session ends with its server. Tasks are answered with 404 too.

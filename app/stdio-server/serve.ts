@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { bind, type Logger, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { stdioClient } from '@svc/plugin-authn'
-import { GatewayBuilder } from '../gateway/builder.js'
+import { GatewayBuilder, type Policy } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { mount } from '../in-process/mount.js'
 import type { StdioTarget } from '../stdio/config.js'
@@ -23,7 +23,7 @@ export interface StdioServerOptions {
   readonly output: Writable
   readonly logger: Logger
   /** For an endpoint that needs tokens. */
-  credentials?(builder: GatewayBuilder): Credentials | undefined
+  credentials(policy: Policy): Credentials | undefined
 }
 
 /** A running server. */
@@ -54,7 +54,7 @@ export async function serveStdio(options: StdioServerOptions): Promise<StdioServ
   const { adminUrl } = await gateway.ready()
   logger.info({ path, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
   const server = new PrivateServer(gateway.handler)
-  const credentials = options.credentials?.(builder)
+  const credentials = options.credentials(await builder.policy())
   const bridge = new Bridge({
     path,
     logger,
