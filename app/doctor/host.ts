@@ -24,6 +24,8 @@ import { checkPorts } from './ports.js'
 /** The checks of a section. */
 export interface SectionChecks {
   readonly section: string
+  /** Time limit; default: that of the doctor. */
+  readonly timeoutMs?: number
   run(): Promise<readonly DoctorCheck[]>
 }
 

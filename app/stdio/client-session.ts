@@ -1,4 +1,5 @@
 // A client's session with a server over stdio: its running requests, subscriptions and streams.
+import type { Abortable } from '@svc/core'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { type ChangeListener, RESOURCE_UPDATED } from './notifications.js'
@@ -32,7 +33,7 @@ export class ClientSession {
   }
 
   /** A stream of what the server sends by itself (GET). */
-  open(): UpstreamAnswer {
+  open(signal: Abortable): UpstreamAnswer {
     const { notifications } = this.server
     const listener: ChangeListener = {
       wants: (method, uri) => method !== RESOURCE_UPDATED || (uri !== undefined && this.#isSubscribed(uri)),
@@ -44,7 +45,7 @@ export class ClientSession {
     const body = new EventBody(() => {
       this.#streams.delete(body)
       notifications.remove(listener)
-    })
+    }, signal)
     notifications.add(listener)
     this.#streams.set(body, listener)
     for (const message of this.#waiting.splice(0)) body.offer(message)

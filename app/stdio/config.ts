@@ -1,6 +1,7 @@
 // The schema of a target that is a command: an MCP server that the gateway starts and speaks to over stdio.
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
+import { readNpx } from './pinned-package.js'
 
 const milliseconds = (min: number, what: string) =>
   z.int().min(min).max(86_400_000).describe(`${what}, in milliseconds.`)
@@ -67,10 +68,15 @@ export const stdioTargetSchema = z
       .prefault({})
       .describe('When a server that exited may start again.'),
   })
-  .superRefine(({ start, isolate }, context) => {
-    if (start !== 'at_start' || isolate === 'gateway') return
-    const message = 'at_start has a meaning only with `isolate: gateway`; accepted is first_use'
-    context.addIssue({ code: 'custom', path: ['start'], message })
+  .superRefine(({ command, args, start, isolate, pin }, context) => {
+    if (start === 'at_start' && isolate !== 'gateway') {
+      const message = 'at_start has a meaning only with `isolate: gateway`; accepted is first_use'
+      context.addIssue({ code: 'custom', path: ['start'], message })
+    }
+    if (pin && readNpx(command, args) === undefined) {
+      const message = 'true is given for another command; accepted with it is npx [-y] PACKAGE of a registry'
+      context.addIssue({ code: 'custom', path: ['pin'], message })
+    }
   })
 
 export type StdioTarget = z.output<typeof stdioTargetSchema>

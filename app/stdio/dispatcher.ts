@@ -1,17 +1,11 @@
 // Sends the requests for targets that are commands to their processes, and all others over HTTP: judging, filtering,
 // records and sessions do not know which is which.
-import { resolve } from 'node:path'
 import type { Clock, Logger } from '@svc/core'
-import type { KeyReader } from '@svc/core/secret'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
-import { findCommand } from './command.js'
-import { type StdioTarget, stdioTargetsOf, type Targets } from './config.js'
+import { stdioTargetsOf, type Targets } from './config.js'
 import { StdioEndpoint } from './endpoint.js'
-import { environmentOf } from './environment.js'
-
-/** How often idle processes are looked for. */
-const sweepMs = 10_000
+import { Launcher, type StdioPlace } from './launcher.js'
 
 export interface StdioDispatcherParts {
   /** For all other targets. */
@@ -24,18 +18,10 @@ export interface StdioDispatcherParts {
   readonly answerTimeoutMs: number
 }
 
-/** Where a policy's paths and references start. */
-export interface StdioPlace {
-  readonly baseDir: string
-  readonly stateDir: string
-  readonly keys: KeyReader
-}
-
 export class StdioDispatcher implements UpstreamDispatcher {
   #parts: StdioDispatcherParts
   /** By address. */
   #endpoints = new Map<string, StdioEndpoint>()
-  #sweep: NodeJS.Timeout | undefined
 
   constructor(parts: StdioDispatcherParts) {
     this.#parts = parts
@@ -57,11 +43,10 @@ export class StdioDispatcher implements UpstreamDispatcher {
           client,
           maxMessageBytes,
           answerTimeoutMs,
-          launch: () => launch(target, place),
+          launcher: new Launcher(target, place),
         })
       this.#endpoints.set(address, endpoint)
-      if (target.start === 'at_start') start(endpoint)
-      this.#sweep ??= setInterval(() => this.#stopIdle(), sweepMs).unref()
+      if (target.start === 'at_start') void endpoint.keepRunning()
     }
   }
 
@@ -83,27 +68,8 @@ export class StdioDispatcher implements UpstreamDispatcher {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#sweep)
     const endpoints = [...this.#endpoints.values()]
     this.#endpoints.clear()
     await Promise.all([...endpoints.map((endpoint) => endpoint.close()), this.#parts.http.close()])
   }
-
-  #stopIdle(): void {
-    for (const endpoint of this.#endpoints.values()) void endpoint.stopIdle()
-  }
-}
-
-/** Its failure is in the log, and in the answer to the first call. */
-function start(endpoint: StdioEndpoint): void {
-  endpoint.start().catch(() => undefined)
-}
-
-async function launch(target: StdioTarget, { baseDir, keys }: StdioPlace) {
-  const environment = await environmentOf(target.env, process.env, (ref) => keys.read(ref))
-  const { PATH: path } = environment.variables
-  const command = findCommand(target.command, baseDir, path)
-  if (command === undefined) throw new Error(`its command ${target.command} is not found`)
-  const cwd = resolve(baseDir, target.cwd ?? '.')
-  return { launch: { command, args: target.args, env: environment.variables, cwd }, environment }
 }

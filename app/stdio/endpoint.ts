@@ -6,17 +6,19 @@ import { parseJsonObject } from '@svc/core/json'
 import { isFields } from '../mcp/listing.js'
 import { HANDSHAKE_REVISION, isStateless, META_PROTOCOL_VERSION } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
-import type { UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
+import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, rpcError, sharedCapabilities } from './era.js'
 import type { Exchange } from './forward.js'
-import type { HandshakeClient } from './handshake.js'
+import type { HandshakeClient, ServerDescription } from './handshake.js'
+import type { Launcher } from './launcher.js'
 import { jsonAnswer } from './request-answer.js'
 import { ServerPool } from './server-pool.js'
 import { answerInSession } from './session-messages.js'
 import { answerStateless } from './stateless-messages.js'
 import { StdioServer, type StdioServerParts } from './stdio-server.js'
+import type { Connection } from './supervisor.js'
 
 const SESSION = 'mcp-session-id'
 /** Of one target; the one used longest ago ends. */
@@ -34,7 +36,7 @@ export interface EndpointParts {
   readonly maxMessageBytes: number
   /** Time limit for the first message of an answer, in milliseconds. */
   readonly answerTimeoutMs: number
-  readonly launch: StdioServerParts['launch']
+  readonly launcher: Launcher
 }
 
 export class StdioEndpoint {
@@ -42,6 +44,8 @@ export class StdioEndpoint {
   #pool: ServerPool
   #client: HandshakeClient
   #sessions = new Map<string, ClientSession>()
+  #keeping: Promise<void> | undefined
+  #isClosed = false
 
   constructor(parts: EndpointParts) {
     this.#parts = parts
@@ -49,9 +53,30 @@ export class StdioEndpoint {
     this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
   }
 
-  /** Starts the process that all callers share. Rejects with `UpstreamError`. */
-  async start(): Promise<void> {
-    await this.#shared('').connection()
+  /** To the process for requests of the gateway itself. Rejects with `UpstreamError`. */
+  connection(): Promise<Connection> {
+    return this.#shared('').connection()
+  }
+
+  /** Starts the process that all callers share, and again whenever it ends. Its failures are in the log. */
+  keepRunning(): Promise<void> {
+    this.#keeping ??= this.#keep().finally(() => {
+      this.#keeping = undefined
+    })
+    return this.#keeping
+  }
+
+  async #keep(): Promise<void> {
+    while (!this.#isClosed && !this.#pool.limitOf('').isExhausted) {
+      const { waitMs } = this.#pool.limitOf('')
+      await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
+      try {
+        const { ended } = await this.connection()
+        await ended
+      } catch (fault) {
+        if (!isUpstreamError(fault)) throw fault
+      }
+    }
   }
 
   /** Rejects with `UpstreamError`, or with the reason of the signal. */
@@ -76,12 +101,7 @@ export class StdioEndpoint {
     if (message !== undefined) return answerInSession(message, session, exchange)
     await session.server.connection()
     onSent()
-    return session.open()
-  }
-
-  /** To be called now and then. */
-  stopIdle(): Promise<void> {
-    return this.#pool.stopIdle()
+    return session.open(request.signal)
   }
 
   forgetFailures(): void {
@@ -89,9 +109,11 @@ export class StdioEndpoint {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     for (const session of [...this.#sessions.values()]) session.end()
     this.#sessions.clear()
     await this.#pool.close()
+    await this.#parts.launcher.close()
   }
 
   async #begin(message: Fields, exchange: Exchange): Promise<UpstreamAnswer> {
@@ -99,7 +121,7 @@ export class StdioEndpoint {
     const { protocolVersion } = params
     const id = randomUUID()
     const session = this.#session(id, params, exchange.request)
-    let server: Awaited<ReturnType<StdioServer['connection']>>['server']
+    let server: ServerDescription
     try {
       server = (await session.server.connection()).server
     } catch (fault) {
@@ -150,9 +172,9 @@ export class StdioEndpoint {
   }
 
   #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
-    const { name, target, clock, logger, maxMessageBytes, launch } = this.#parts
+    const { name, target, clock, logger, maxMessageBytes, launcher } = this.#parts
     const limit = this.#pool.limitOf(caller)
-    return new StdioServer({ ...parts, name, target, clock, logger, maxMessageBytes, launch, limit })
+    return new StdioServer({ ...parts, name, target, clock, logger, maxMessageBytes, launcher, limit })
   }
 
   #callerOf({ caller }: UpstreamRequest): string {

@@ -48,13 +48,10 @@ export function openListen(
     },
     end: () => body.end({ jsonrpc: '2.0', id, result: { resultType: 'complete', ...stamp } }),
   }
-  const stop = (): void => body.fail(signal.reason)
   const body = new EventBody(() => {
-    signal.removeEventListener('abort', stop)
     notifications.remove(listener)
     for (const uri of uris) notifications.unsubscribe(uri)
-  })
-  signal.addEventListener('abort', stop)
+  }, signal)
   const accepted = {
     ...Object.fromEntries(heard.map(({ filter: wanted }) => [wanted, true])),
     ...(uris.length === 0 ? {} : { resourceSubscriptions: uris }),

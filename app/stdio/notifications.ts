@@ -41,7 +41,6 @@ export class Notifications {
 
   add(listener: ChangeListener): void {
     this.#listeners.add(listener)
-    if (this.#listeners.size === 1) this.#listen()
   }
 
   remove(listener: ChangeListener): void {

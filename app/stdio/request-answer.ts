@@ -1,5 +1,6 @@
 // The answer to one request, as HTTP: JSON where the response comes first, else a stream of events that the response ends.
 import { Readable } from 'node:stream'
+import type { Abortable } from '@svc/core'
 import { eventOf } from '@svc/core/http'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer, UpstreamError } from '../upstream/answer.js'
@@ -23,12 +24,17 @@ export function jsonAnswer(
 export class EventBody {
   readonly #stream: Readable
 
-  /** `onClose` runs when it was read to its end, and when the reader stops before. */
-  constructor(onClose: () => void) {
+  /** `onClose` runs when it was read to its end, when the reader stops before, and when `signal` aborts. */
+  constructor(onClose: () => void, signal?: Abortable) {
+    const abort = (): void => this.fail(signal?.reason)
+    signal?.addEventListener('abort', abort)
     this.#stream = new Readable({ read: () => undefined })
     // A reader gets the error from the iteration; without a reader, the event must not end the process.
     this.#stream.on('error', () => undefined)
-    this.#stream.once('close', onClose)
+    this.#stream.once('close', () => {
+      signal?.removeEventListener('abort', abort)
+      onClose()
+    })
   }
 
   get answer(): UpstreamAnswer {

@@ -7,6 +7,8 @@ import type { StdioServer } from './stdio-server.js'
 
 /** Of processes that many callers or sessions do not share with all. */
 const defaultIdleMs = 600_000
+/** How often idle processes are looked for, at most. */
+const sweepMs = 10_000
 /** Callers whose processes failed lately, each with its own wait. */
 const maxLimits = 10_000
 
@@ -16,11 +18,15 @@ export class ServerPool {
   #clock: Clock
   #servers = new Map<string, StdioServer>()
   #limits = new Map<string, RestartLimit>()
+  #sweep: NodeJS.Timeout | undefined
 
   constructor(name: string, target: StdioTarget, clock: Clock) {
     this.#name = name
     this.#target = target
     this.#clock = clock
+    const { isolate, start, idle_ms: idleMs = isolate === 'gateway' ? undefined : defaultIdleMs } = target
+    if (idleMs === undefined || start === 'at_start') return
+    this.#sweep = setInterval(() => this.#stopIdle(idleMs), Math.min(idleMs, sweepMs)).unref()
   }
 
   /**
@@ -58,17 +64,18 @@ export class ServerPool {
     await server?.close()
   }
 
-  /** Ends the processes that nobody has used for as long as the policy says. */
-  async stopIdle(): Promise<void> {
-    const { isolate, start, idle_ms = isolate === 'gateway' ? undefined : defaultIdleMs } = this.#target
-    if (idle_ms === undefined || start === 'at_start') return
-    const before = this.#clock.monotonic() - idle_ms
-    const idle = [...this.#servers].filter(([, server]) => server.isIdle && server.lastUsed <= before)
-    await Promise.all(idle.map(([key, server]) => (isolate === 'gateway' ? server.stop() : this.remove(key))))
+  async close(): Promise<void> {
+    clearInterval(this.#sweep)
+    await Promise.all([...this.#servers.keys()].map((key) => this.remove(key)))
   }
 
-  async close(): Promise<void> {
-    await Promise.all([...this.#servers.keys()].map((key) => this.remove(key)))
+  #stopIdle(idleMs: number): void {
+    const before = this.#clock.monotonic() - idleMs
+    for (const [key, server] of this.#servers) {
+      if (!server.isIdle || server.lastUsed > before) continue
+      // A server that does not stop in time is killed.
+      void (this.#target.isolate === 'gateway' ? server.stop() : this.remove(key))
+    }
   }
 
   #makeRoom(): void {
@@ -79,7 +86,6 @@ export class ServerPool {
       throw new UpstreamError(message, 'no')
     }
     const [key] = others.reduce((oldest, one) => (one[1].lastUsed < oldest[1].lastUsed ? one : oldest), first)
-    // A server that does not stop in time is killed.
     void this.remove(key)
   }
 }

@@ -55,13 +55,14 @@ export class ServerProcess {
   /** Why the gateway killed the process. */
   #fault: string | undefined
   #isOver = false
-  #ended: Promise<void>
+  /** Resolves when the process and its group have ended. */
+  readonly ended: Promise<void>
   #end: () => void = () => undefined
 
   constructor(launch: Launch, limits: ProcessLimits, listener: ProcessListener) {
     this.#listener = listener
     this.#limits = limits
-    this.#ended = new Promise((resolve) => {
+    this.ended = new Promise((resolve) => {
       this.#end = resolve
     })
     const child = spawn('/bin/sh', ['-c', script, 'svc-stdio', launch.command, ...launch.args], {
@@ -113,7 +114,7 @@ export class ServerProcess {
     this.#signal('SIGTERM')
     if (await this.#endsInTime()) return
     this.#signal('SIGKILL')
-    await this.#ended
+    await this.ended
   }
 
   async #endsInTime(): Promise<boolean> {
@@ -122,7 +123,7 @@ export class ServerProcess {
       timer = setTimeout(() => resolve(false), this.#limits.stopTimeoutMs)
     })
     try {
-      return await Promise.race([this.#ended.then(() => true), late])
+      return await Promise.race([this.ended.then(() => true), late])
     } finally {
       clearTimeout(timer)
     }

@@ -90,11 +90,7 @@ export class StdioServer {
 
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
-    return this.#running === 0 && !this.notifications.hasListeners
-  }
-
-  get isRunning(): boolean {
-    return this.#supervisor.isRunning
+    return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
   }
 
   get lastUsed(): number {

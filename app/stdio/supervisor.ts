@@ -4,11 +4,11 @@ import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { Fields } from '../mcp/rpc-response.js'
 import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
 import type { StdioTarget } from './config.js'
-import type { ServerEnvironment } from './environment.js'
 import { type HandshakeClient, type ServerDescription, shakeHands } from './handshake.js'
+import type { Launcher } from './launcher.js'
 import type { RestartLimit } from './restart-limit.js'
 import { RpcChannel } from './rpc-channel.js'
-import { type Launch, ServerProcess } from './server-process.js'
+import { ServerProcess } from './server-process.js'
 import { StderrLog } from './stderr-log.js'
 
 export interface SupervisorParts {
@@ -23,8 +23,7 @@ export interface SupervisorParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly maxMessageBytes: number
-  /** Rejects where the command, a secret or a pinned package cannot be had. */
-  launch(): Promise<{ launch: Launch; environment: ServerEnvironment }>
+  readonly launcher: Launcher
   /** A request or notification that belongs to no request of a client. */
   onMessage(message: Fields): void
   onStart(connection: Connection): void
@@ -36,6 +35,8 @@ export interface SupervisorParts {
 export interface Connection {
   readonly channel: RpcChannel
   readonly server: ServerDescription
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<void>
 }
 
 /** One run of the process. */
@@ -68,8 +69,9 @@ export class Supervisor {
     return this.#lastUsed
   }
 
-  get isRunning(): boolean {
-    return this.#connection !== undefined
+  /** Whether a process has not answered the handshake yet. */
+  get isStarting(): boolean {
+    return this.#connection !== undefined && this.#run?.readyAt === undefined
   }
 
   touch(): void {
@@ -136,7 +138,7 @@ export class Supervisor {
 
   async #open(run: Run): Promise<Connection> {
     const { name, target, client, limit, clock, logger } = this.#parts
-    const { launch, environment } = await this.#parts.launch()
+    const { launch, environment } = await this.#parts.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
     const stderr = new StderrLog(name, environment.secrets, logger, clock)
     const started = new ServerProcess(
@@ -159,10 +161,12 @@ export class Supervisor {
       const server = await shakeHands(channel, client, timeout)
       if (!server.isStateless && !this.#parts.clientAnnounces) channel.notify('notifications/initialized')
       run.readyAt = clock.monotonic()
+      this.touch()
       limit.started()
       logger.info({ server: name, pid: started.pid, revision: server.revision }, 'the MCP server has started')
-      this.#parts.onStart({ channel, server })
-      return { channel, server }
+      const connection = { channel, server, ended: started.ended }
+      this.#parts.onStart(connection)
+      return connection
     } catch (fault) {
       if (timeout.aborted) run.reason = `it did not answer the handshake within ${target.start_timeout_ms} ms`
       started.kill('its handshake failed')

@@ -13,6 +13,7 @@ const capabilities = {
   resources: { subscribe: true },
   logging: {},
 }
+const modern = { resultType: 'complete', ttlMs: 1000, cacheScope: 'private' }
 let running = 0
 let mostRunning = 0
 const held: (() => void)[] = []
@@ -63,11 +64,12 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     return text(String(mostRunning))
   },
   changed: () => {
-    send({ method: 'notifications/tools/list_changed' })
-    send({ method: 'notifications/resources/updated', params: { uri: 'test://a' } })
+    change('toolsListChanged', 'notifications/tools/list_changed', {})
+    change('resourceSubscriptions', 'notifications/resources/updated', { uri: 'test://a' })
     send({ method: 'notifications/message', params: { level: 'info', data: 'from somebody' } })
     return text('told')
   },
+  input: () => ({ resultType: 'input_required', inputRequests: {}, requestState: 'x' }),
   ask: async () => {
     const answered = new Promise<unknown>((resolve) => asked.set('q1', resolve))
     send({
@@ -78,6 +80,18 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     return text(JSON.stringify(await answered))
   },
 }
+/** Up to 2025-11-25 for all, from 2026-07-28 on for each stream that wants it. */
+function change(filter: string, method: string, params: Fields): void {
+  if (mode !== 'stateless') send({ method, params })
+  for (const [id, wanted] of listening) {
+    const value = wanted[filter]
+    if (value !== true && !(Array.isArray(value) && value.includes(params['uri']))) continue
+    send({ method, params: { ...params, _meta: { 'io.modelcontextprotocol/subscriptionId': id } } })
+  }
+}
+
+/** Open streams of changes, and what each wants. */
+const listening = new Map<unknown, Fields>()
 const asked = new Map<unknown, (answer: unknown) => void>()
 const subscribed: unknown[] = []
 
@@ -117,14 +131,20 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
 async function answer(message: Fields): Promise<void> {
   if (message['method'] === undefined)
     return asked.get(message['id'])?.(message['result'] ?? message['error'])
+  const params = (message['params'] ?? {}) as Fields
+  if (message['method'] === 'notifications/cancelled') listening.delete(params['requestId'])
   if (message['id'] === undefined) return
+  if (mode === 'stateless' && message['method'] === 'subscriptions/listen') {
+    listening.set(message['id'], params['notifications'] as Fields)
+    return
+  }
   running++
   mostRunning = Math.max(mostRunning, running)
   const result = await resultOf(message)
   running--
   const isModern = mode === 'stateless' && result !== undefined
   if (result === undefined) send({ id: message['id'], error: { code: -32601, message: 'Method not found' } })
-  else send({ id: message['id'], result: isModern ? { resultType: 'complete', ...result } : result })
+  else send({ id: message['id'], result: isModern ? { ...modern, ...result } : result })
 }
 
 if (mode === 'exit') {

@@ -28,14 +28,23 @@ export async function withStdio(
   }
 }
 
+interface ClientOptions {
+  readonly server?: string
+  readonly headers?: Record<string, string>
+  readonly capabilities?: Record<string, object>
+  /** Before the handshake. */
+  readonly prepare?: (client: Client) => void
+}
+
 /** A client of the SDK, version 1, that has shaken hands with the server of that name. */
 export async function connect(
   gateway: Pick<TestGateway, 'url'>,
-  server = 'files',
-  capabilities: ConstructorParameters<typeof Client>[1] = {},
+  { server = 'files', headers = {}, capabilities = {}, prepare = () => undefined }: ClientOptions = {},
 ): Promise<Client & AsyncDisposable> {
-  const client = new Client({ name: 'test', version: '1' }, capabilities)
-  const transport = new StreamableHTTPClientTransport(new URL(`${gateway.url}/mcp/${server}`))
+  const client = new Client({ name: 'test', version: '1' }, { capabilities })
+  prepare(client)
+  const url = new URL(`${gateway.url}/mcp/${server}`)
+  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } })
   // Its types are not made for `exactOptionalPropertyTypes`.
   await client.connect(transport as Parameters<Client['connect']>[0])
   return Object.assign(client, {

@@ -1,7 +1,9 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import { Running } from '../../support/gateway-process.js'
 import { connect, isAlive, say, scriptedTarget, until, withStdio } from '../../support/stdio-target.js'
 
 /** The message of the error that a promise rejects with. */
@@ -10,6 +12,9 @@ const messageOf = (promise: Promise<unknown>): Promise<string> =>
     () => 'no error',
     (fault: unknown) => String(fault),
   )
+
+/** For a reload: everything else comes from the options. */
+const policyOf = (targets: object): Record<string, unknown> => ({ targets })
 
 describe('the process of a target', () => {
   it('starts with the first call, or with the gateway', async () => {
@@ -29,6 +34,71 @@ describe('the process of a target', () => {
       expect(pids.every(isAlive)).to.equal(true)
     })
     await until(() => !pids.some(isAlive))
+  })
+
+  it('ends with a gateway that is killed, and so does what it left behind', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-stdio-'))
+    generateKeyFile(join(home, 'key'))
+    const policy = {
+      tenant: 'acme',
+      port: 0,
+      targets: { files: scriptedTarget() },
+      audit: { gatewayName: 'gw', gatewayVersion: '1', signer: { keyRef: `file://${join(home, 'key')}` } },
+      quotas: { adapter: 'memory' },
+      entitlements: { default_plan: 'all', plans: { all: { allowlist: ['*'] } }, tenants: {} },
+      authn: { allowUnauthenticated: true },
+    }
+    writeFileSync(join(home, 'policy.yaml'), JSON.stringify(policy))
+    try {
+      await using gateway = new Running(['--policy', join(home, 'policy.yaml')])
+      const { url = '' } = await gateway.line('listening')
+      const client = await connect({ url })
+      const pids = [Number(await say(client, 'pid')), Number(await say(client, 'fork'))]
+      gateway.child.kill('SIGKILL')
+      await until(() => !pids.some(isAlive))
+      await client.close()
+    } finally {
+      rmSync(home, { recursive: true })
+    }
+  })
+
+  it('keeps running through a reload that leaves its command as it is, and ends where the command is gone', async () => {
+    const target = scriptedTarget()
+    await withStdio(target, async (gateway) => {
+      const client = await connect(gateway)
+      const pid = Number(await say(client, 'pid'))
+      await gateway.handle.reload(policyOf({ files: target }))
+      expect(Number(await say(client, 'pid'))).to.equal(pid)
+      await gateway.handle.reload(policyOf({ files: scriptedTarget('', { env: { LEVEL: 'new' } }) }))
+      await until(() => !isAlive(pid))
+      await client.close()
+      await using after = await connect(gateway)
+      expect(JSON.parse(await say(after, 'env'))).to.have.property('LEVEL', 'new')
+    })
+  })
+
+  it('starts again by itself where it starts with the gateway', async () => {
+    await withStdio(scriptedTarget('', { start: 'at_start' }), async (gateway) => {
+      const started = () =>
+        gateway.log.lines.filter(({ message }) => message === 'the MCP server has started')
+      await until(() => started().length === 1)
+      process.kill(Number(started()[0]?.fields['pid']), 'SIGKILL')
+      await until(() => started().length === 2)
+    })
+  })
+
+  it('is stopped when nobody has used it for the time that the policy says, and starts again with the next call', async () => {
+    await withStdio(scriptedTarget('', { idle_ms: 50 }), async (gateway) => {
+      const pid = async () => {
+        const answer = (await (await gateway.invoke('/mcp/files/pid@3.1.0')).json()) as {
+          content: { text: string }[]
+        }
+        return Number(answer.content[0]?.text)
+      }
+      const first = await pid()
+      await until(() => !isAlive(first))
+      expect(await pid()).to.not.equal(first)
+    })
   })
 
   it('starts again after it exited in the middle of a call, which is reported as unreachable', async () => {
