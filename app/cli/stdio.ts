@@ -54,7 +54,6 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   if (command !== undefined && name !== undefined) targets[name] = commandTarget(command, args, flags.env)
   // Synchronous, so that the last lines are out before the process is.
   const logger = pino({ name: 'svc' }, pino.destination({ dest: flags.log ?? STDERR, sync: true }))
-  const path = name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`
   try {
     const server = await serveStdio({
       policy: {
@@ -63,12 +62,12 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
         ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       },
       targets,
-      path,
+      path: name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`,
       input: process.stdin,
       output,
       logger,
       credentials: (policy) =>
-        policyCredentials(policy, { path, callbackPort: flags.callbackPort, logger, env: process.env }),
+        policyCredentials(policy, { callbackPort: flags.callbackPort, logger, env: process.env }),
     })
     await endOf(server, output)
     logger.info({}, 'closing')

@@ -13,11 +13,11 @@ export interface OAuthProvider extends AsyncDisposable {
 }
 
 /** A client that may ask for every scope; one that registers itself only for those it knew of then. */
-export const registeredClient = 'app'
+export const registeredClient = 'svc-clients'
 
 export const registered = {
   // The provider ignores the port of a loopback address (RFC 8252 §7.3).
-  redirect_uris: ['http://127.0.0.1/callback'],
+  redirect_uris: ['http://127.0.0.1/callback', 'http://localhost/oauth/callback'],
   grant_types: ['authorization_code', 'refresh_token'],
   response_types: ['code'],
   token_endpoint_auth_method: 'none',

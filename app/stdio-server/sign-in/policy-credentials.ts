@@ -19,8 +19,6 @@ const signInSection = z.object({
 })
 
 export interface SignInOptions {
-  /** Path of the MCP endpoint. */
-  readonly path: string
   readonly callbackPort: number
   readonly logger: Logger
   readonly env: Readonly<Record<string, string | undefined>>
@@ -30,12 +28,12 @@ export interface SignInOptions {
 export function policyCredentials(policy: Policy, options: SignInOptions): Credentials | undefined {
   const section = signInSection.safeParse(policy.sections.get('authn'))
   if (!section.success) return undefined
-  const { path, callbackPort, logger, env } = options
+  const { callbackPort, logger, env } = options
   const { issuer, audience, publicClientId: clientId } = section.data.oidc
   const { publicUrl } = policy.host.server
-  const ownUrl = publicUrl === undefined ? undefined : `${canonicalBase(publicUrl)}${path}`
-  // An issuer without resource indicators writes its registered audience.
-  const resource = ownUrl ?? (URL.canParse(audience) ? audience : undefined)
+  const ownUrl = publicUrl === undefined ? undefined : canonicalBase(publicUrl)
+  // For the whole gateway, so that the user signs in once for all servers.
+  const resource = URL.canParse(audience) ? audience : ownUrl
   return new UserCredentials({
     file: new TokenFile(userDirectory(env), [issuer, resource, clientId]),
     logger,

@@ -1,5 +1,5 @@
 // `svc stdio` signs its user in: a program on PATH stands for the browser, the issuer is real.
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
@@ -8,6 +8,7 @@ import {
   registeredClient,
   startOAuthProvider,
 } from '../../support/oauth-provider.js'
+import { writeOpener } from '../../support/opener.js'
 import { StdioGateway } from '../../support/stdio-gateway.js'
 import { say } from '../../support/stdio-target.js'
 
@@ -18,20 +19,12 @@ class SignInRig implements AsyncDisposable {
   readonly gateway: StdioGateway
   #provider: AsyncDisposable
   #bin: string
-  #opened: string
 
   private constructor(gateway: StdioGateway, provider: AsyncDisposable) {
     this.gateway = gateway
     this.#provider = provider
     this.#bin = join(gateway.home, 'bin')
-    this.#opened = join(gateway.home, 'opened')
-    mkdirSync(this.#bin)
-    writeFileSync(
-      join(this.#bin, 'xdg-open'),
-      `#!/bin/sh\necho "$1" >> ${this.#opened}\nexec ${process.execPath} ${support('browser.js')} "$1"\n`,
-      { mode: 0o755 },
-    )
-    writeFileSync(this.#opened, '')
+    writeOpener(this.#bin)
   }
 
   static async start(options: OAuthProviderOptions = {}, clientId?: string): Promise<SignInRig> {
@@ -54,7 +47,7 @@ class SignInRig implements AsyncDisposable {
 
   /** The URLs that the browser was sent to. */
   get opened(): URL[] {
-    return readFileSync(this.#opened, 'utf8')
+    return readFileSync(join(this.#bin, 'opened'), 'utf8')
       .split('\n')
       .filter(Boolean)
       .map((url) => new URL(url))

@@ -154,7 +154,9 @@ for (const [how, title] of Object.entries(knownBy) as [keyof typeof knownBy, str
       expect(String(reason)).to.contain('does not support dynamic client registration')
       const answer = await fetch(url, { method: 'POST' })
       expect(answer.status).to.equal(401)
-      expect(await answer.text()).to.contain('configure the OAuth client id \\"app\\" in your MCP client')
+      expect(await answer.text()).to.contain(
+        'configure the OAuth client id \\"svc-clients\\" in your MCP client',
+      )
     })
   })
 }
