@@ -50,6 +50,9 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   if (name === undefined && command !== undefined) {
     throw new Error(`${command} does not name the server; --name does, for the policy and the records`)
   }
+  if (command === undefined && flags.env.length > 0) {
+    throw new Error('--env: only for a command after --; the targets of the policy have `env` there')
+  }
   const targets: Record<string, StdioTarget> = {}
   if (command !== undefined && name !== undefined) targets[name] = commandTarget(command, args, flags.env)
   // Synchronous, so that the last lines are out before the process is.

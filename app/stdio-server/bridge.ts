@@ -31,8 +31,8 @@ export interface BridgeParts {
   readonly logger: Logger
   readonly credentials?: Credentials
   send(request: PrivateRequest): Promise<IncomingMessage>
-  /** Writes a message to the client. */
-  write(line: string): void
+  /** Writes a message to the client; waits while the client does not read. */
+  write(line: string): Promise<void>
 }
 
 export class Bridge {
@@ -44,6 +44,7 @@ export class Bridge {
   #answered = new Set<Promise<void>>()
   #handshake: ClientMessage | undefined
   #session: { readonly id: string | undefined; readonly revision: string } | undefined
+  #reopening: Promise<void> | undefined
   /** The stream of what the server sends on its own. */
   #listening: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
 
@@ -98,11 +99,11 @@ export class Bridge {
     }
     try {
       const isAnswered = await this.#relay(await this.#post(message, cancel.signal), message, cancel.signal)
-      if (!isAnswered) this.#refuse(message, internalError, 'The answer ended before its response.')
+      if (!isAnswered) await this.#refuse(message, internalError, 'The answer ended before its response.')
     } catch (fault) {
       if (cancel.signal.aborted) return
       this.#parts.logger.warn({ reason: messageOf(fault), method: message.method }, 'no answer')
-      this.#refuse(message, internalError, messageOf(fault))
+      await this.#refuse(message, internalError, messageOf(fault))
     } finally {
       this.#running.delete(message.id)
     }
@@ -125,7 +126,12 @@ export class Bridge {
     const isOver = answer.statusCode === 404 && session?.id !== undefined && message !== this.#handshake
     if (!isOver || message.method?.startsWith('tasks/') === true) return answer
     answer.resume()
-    if (this.#session === session) await this.#reopen(signal)
+    if (this.#session === session) {
+      this.#reopening ??= this.#reopen().finally(() => {
+        this.#reopening = undefined
+      })
+      await this.#reopening
+    }
     return this.#postOnce(message, signal)
   }
 
@@ -140,8 +146,10 @@ export class Bridge {
   }
 
   /** Begins another session as the client began the first; the client does not see it. */
-  async #reopen(signal: AbortSignal): Promise<void> {
+  async #reopen(): Promise<void> {
     if (this.#handshake === undefined) return
+    // For all messages that wait for it, whichever of them is cancelled.
+    const { signal } = new AbortController()
     const answer = await this.#postOnce(this.#handshake, signal)
     for await (const { text } of messagesOf(answer)) this.#begin(answer, parseJsonObject(text)?.['result'])
     const initialized = readClientMessage('{"jsonrpc":"2.0","method":"notifications/initialized"}')
@@ -154,7 +162,7 @@ export class Bridge {
   async #relay(answer: IncomingMessage, message: ClientMessage, signal: AbortSignal): Promise<boolean> {
     const { statusCode = 0 } = answer
     if (statusCode >= 400) {
-      this.#relayRefusal(message, statusCode, await bodyText(answer))
+      await this.#relayRefusal(message, statusCode, await bodyText(answer))
       return true
     }
     let isAnswered = message.id === undefined
@@ -168,7 +176,7 @@ export class Bridge {
           this.#begin(answer, result)
         }
         isAnswered ||= isResponseTo(text, message.id)
-        this.#write(text)
+        await this.#write(text)
       }
     }
     await read(answer)
@@ -204,7 +212,7 @@ export class Bridge {
         if (stream === undefined) return
         for await (const { text, eventId } of messagesOf(stream)) {
           lastEventId = eventId ?? lastEventId
-          this.#write(text)
+          await this.#write(text)
         }
         await delay(reopenMs, undefined, { signal })
       }
@@ -244,19 +252,25 @@ export class Bridge {
   }
 
   /** A refusal over HTTP as the JSON-RPC error that the client waits for. */
-  #relayRefusal(message: ClientMessage, status: number, text: string): void {
+  async #relayRefusal(message: ClientMessage, status: number, text: string): Promise<void> {
     const body = parseJsonObject(text)
-    if (body?.['jsonrpc'] !== undefined) this.#write(text)
-    else this.#refuse(message, status, String(body?.['message'] ?? `The gateway answered ${status}.`), body)
+    if (body?.['jsonrpc'] !== undefined) await this.#write(text)
+    else
+      await this.#refuse(
+        message,
+        status,
+        String(body?.['message'] ?? `The gateway answered ${status}.`),
+        body,
+      )
   }
 
-  #refuse({ id, method }: ClientMessage, code: number, message: string, data?: unknown): void {
+  async #refuse({ id, method }: ClientMessage, code: number, message: string, data?: unknown): Promise<void> {
     if (id === undefined) this.#parts.logger.warn({ code, method, reason: message }, 'refused')
-    else this.#write(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } }))
+    else await this.#write(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } }))
   }
 
-  #write(text: string): void {
-    if (text !== '') this.#parts.write(text)
+  async #write(text: string): Promise<void> {
+    if (text !== '') await this.#parts.write(text)
   }
 }
 

@@ -60,7 +60,7 @@ export async function serveStdio(options: StdioServerOptions): Promise<StdioServ
     logger,
     ...(credentials === undefined ? {} : { credentials }),
     send: (request) => server.send(request),
-    write: (line) => void output.write(`${line}\n`),
+    write: (line) => new Promise((resolve) => output.write(`${line}\n`, () => resolve())),
   })
   const { maxBodyBytes, drainMs } = builder.host.server
   return {

@@ -50,12 +50,18 @@ describe('svc stdio', function () {
   it('lets the server ask its client, and report progress and changes', async () => {
     using gateway = new StdioGateway(open)
     await using connected = await gateway.connect(files(), { capabilities: { elicitation: {} } })
-    const { client } = connected
+    const { client, transport } = connected
     client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } }))
     expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({ action: 'accept', content: { name: 'Ada' } })
-    const seen: number[] = []
-    const onprogress = ({ progress }: { progress: number }) => seen.push(progress)
-    await client.callTool({ name: 'progress' }, undefined, { onprogress })
+    // The SDK gives up a progress handler with the response, which may come with the last report.
+    const seen: unknown[] = []
+    const { onmessage } = transport
+    transport.onmessage = (message) => {
+      if ('method' in message && message.method === 'notifications/progress')
+        seen.push(message.params?.['progress'])
+      onmessage?.(message)
+    }
+    await client.callTool({ name: 'progress', _meta: { progressToken: 'p' } })
     expect(seen).to.deep.equal([1, 2])
     const changed = new Promise<void>((resolve) =>
       client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve()),
@@ -200,6 +206,17 @@ enforcement: { escalate_on: [tool_not_in_allowlist] }
       child.kill('SIGTERM')
       expect(await exit).to.equal(0)
       const pid = Number(JSON.parse(kept.out.trim().split('\n')[1] ?? '').result.content[0].text)
+      await until(() => !isAlive(pid))
+    })
+
+    it('leaves no process when it is killed', async () => {
+      using gateway = new StdioGateway(open)
+      const { child, kept, exit } = start(gateway, files())
+      child.stdin.write(hello + request(2, 'tools/call', { name: 'pid' }))
+      await until(() => kept.out.split('\n').length > 2)
+      const pid = Number(JSON.parse(kept.out.trim().split('\n')[1] ?? '').result.content[0].text)
+      child.kill('SIGKILL')
+      await exit
       await until(() => !isAlive(pid))
     })
 
