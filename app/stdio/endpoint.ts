@@ -7,6 +7,7 @@ import { isFields } from '../mcp/listing.js'
 import { HANDSHAKE_REVISION, isStateless, META_PROTOCOL_VERSION } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, rpcError, sharedCapabilities } from './era.js'
@@ -99,7 +100,7 @@ export class StdioEndpoint {
       return { status: 204, headers: {}, body: new Uint8Array() }
     }
     if (message !== undefined) return answerInSession(message, session, exchange)
-    await session.server.connection()
+    await unlessAborted(request.signal, session.server.connection())
     onSent()
     return session.open(request.signal)
   }
@@ -123,7 +124,7 @@ export class StdioEndpoint {
     const session = this.#session(id, params, exchange.request)
     let server: ServerDescription
     try {
-      server = (await session.server.connection()).server
+      server = (await unlessAborted(exchange.request.signal, session.server.connection())).server
     } catch (fault) {
       await this.#end(session)
       throw fault

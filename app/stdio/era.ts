@@ -19,12 +19,9 @@ const badRequestCodes: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
 /** Members of `_meta` that the protocol itself defines; `progressToken` and those of others are no part of them. */
 const PROTOCOL_META = 'io.modelcontextprotocol/'
 
-/**
- * Of a process that several clients share. It cannot say whose log message, task or question is whose, so
- * these features are not offered.
- */
+/** Of a process that several clients share: whose request a log message is about is not known, so nobody gets any. */
 export function sharedCapabilities({ capabilities }: ServerDescription): Fields {
-  const { logging: _logging, tasks: _tasks, ...shared } = capabilities
+  const { logging: _, ...shared } = capabilities
   return shared
 }
 
@@ -53,10 +50,10 @@ function negotiated({ revision, isStateless }: ServerDescription, requested: unk
 }
 
 /** The answer to a client's `server/discover`. */
-export function discoverResult(
-  { serverInfo, instructions }: ServerDescription,
-  capabilities: Fields,
-): Fields {
+export function discoverResult(server: ServerDescription): Fields {
+  const { serverInfo, instructions } = server
+  // The tasks of older revisions are others than those of 2026-07-28, which are an extension.
+  const { tasks: _, ...capabilities } = sharedCapabilities(server)
   return {
     resultType: 'complete',
     supportedVersions: [...handshakeRevisions, STATELESS_REVISION],

@@ -1,4 +1,5 @@
 // Sends one request of a client to the process, and answers with what the process sends for it.
+import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import type { RunningRequest } from './client-session.js'
@@ -59,14 +60,23 @@ export async function forward(
   const timer = setTimeout(() => {
     cancel('no answer in time')
     answer.abort(new UpstreamError('The upstream did not answer in time.', 'unknown'))
-    void server.checkAnswers(connection)
+    void server.checkAnswers(connection, answerTimeoutMs)
   }, answerTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()
-  cancel = connection.channel.request(message, answer)
-  untrack = track?.({ answer, cancel }) ?? untrack
+  untrack = track?.({ answer, cancel: (reason) => cancel(reason) }) ?? untrack
+  cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
   const head = await answer.answer
   clearTimeout(timer)
   onHead?.()
   return head
+}
+
+/** A process gets no headers: the trace of the call is in `_meta` (2026-07-28, "_meta"). */
+function withTraceHeaders(message: Fields, { traceparent, tracestate }: UpstreamRequest['headers']): Fields {
+  if (traceparent === undefined) return message
+  const params = isFields(message['params']) ? message['params'] : {}
+  const { tracestate: _, ...meta } = isFields(params['_meta']) ? params['_meta'] : {}
+  const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
+  return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
 }

@@ -31,7 +31,12 @@ export interface HandshakeClient {
   readonly capabilities: unknown
 }
 
-/** Rejects with the reason of the signal, with `UpstreamError`, or with an `Error` for an answer outside the protocol. */
+/** The process answered neither form of the handshake with a result. */
+export class HandshakeRefused extends Error {
+  override readonly name = 'HandshakeRefused'
+}
+
+/** Rejects with the reason of the signal, with `UpstreamError`, or with `HandshakeRefused`. */
 export async function shakeHands(
   channel: RpcChannel,
   client: HandshakeClient,
@@ -45,7 +50,7 @@ export async function shakeHands(
   const answer = await channel.ask('server/discover', { _meta: metaOf(client) }, signal)
   const discovered = answer['result']
   if (!isFields(discovered) || !isFields(discovered['capabilities'])) {
-    throw new Error('it answered neither initialize nor server/discover as the protocol says')
+    throw new HandshakeRefused('it answered neither initialize nor server/discover with a result')
   }
   const meta = discovered['_meta']
   return describe(discovered, STATELESS_REVISION, isFields(meta) ? meta[META_SERVER_INFO] : undefined)

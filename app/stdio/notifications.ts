@@ -110,6 +110,6 @@ export class Notifications {
 
 /** Sends a request whose response changes nothing. */
 function post(channel: RpcChannel, method: string, params: Fields): (reason: string) => void {
-  const ignored = { message: () => undefined, failed: () => undefined }
+  const ignored = { progress: () => undefined, response: () => undefined, failed: () => undefined }
   return channel.request({ jsonrpc: '2.0', id: 0, method, params }, ignored)
 }

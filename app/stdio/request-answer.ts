@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import type { Abortable } from '@svc/core'
 import { eventOf } from '@svc/core/http'
-import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import type { Fields } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer, UpstreamError } from '../upstream/answer.js'
 import type { PendingRequest } from './rpc-channel.js'
 
@@ -12,12 +12,16 @@ const maxUnreadBytes = 4 * 1024 * 1024
 const EVENTS = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }
 
 export function jsonAnswer(
-  message: Fields,
+  message: Fields | string,
   status = 200,
   headers: Record<string, string> = {},
 ): UpstreamAnswer {
-  const body = Buffer.from(JSON.stringify(message))
+  const body = Buffer.from(textOf(message))
   return { status, headers: { ...headers, 'content-type': 'application/json' }, body }
+}
+
+function textOf(message: Fields | string): string {
+  return typeof message === 'string' ? message : JSON.stringify(message)
 }
 
 /** A stream of messages as events, up to a cap. */
@@ -49,9 +53,9 @@ export class EventBody {
   }
 
   /** The last message, whatever is unread; none where the stream just ends. */
-  end(message?: Fields): void {
+  end(message?: Fields | string): void {
     if (this.#stream.destroyed) return
-    if (message !== undefined) this.#stream.push(eventOf(JSON.stringify(message)))
+    if (message !== undefined) this.#stream.push(eventOf(textOf(message)))
     this.#stream.push(null)
   }
 
@@ -91,15 +95,16 @@ export class RequestAnswer implements PendingRequest {
     })
   }
 
-  message(message: Fields): void {
+  progress(message: Fields): void {
+    this.offer(message)
+  }
+
+  response(response: Fields, text: string): void {
     if (this.#isSettled) return
-    if (!isResponse(message)) {
-      this.offer(message)
-      return
-    }
-    const response = this.#translate(message)
-    if (this.#body === undefined) this.#resolve(jsonAnswer(response, this.#statusOf(response)))
-    else this.#body.end(response)
+    const translated = this.#translate(response)
+    const shown = translated === response ? text : translated
+    if (this.#body === undefined) this.#resolve(jsonAnswer(shown, this.#statusOf(translated)))
+    else this.#body.end(shown)
     this.#settle()
   }
 

@@ -4,11 +4,14 @@ import type { Abortable } from '@svc/core'
 import { isFields } from '../mcp/listing.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { UpstreamError } from '../upstream/answer.js'
+import { withId } from './response-text.js'
 
 /** A request that waits for its response. */
 export interface PendingRequest {
-  /** The response, or the progress of the request, with the client's own id and token. */
-  message(message: Fields): void
+  /** The progress of the request, with the client's own token. */
+  progress(message: Fields): void
+  /** The response with the client's own id; `text` is the same as the process wrote it, but for the id. */
+  response(response: Fields, text: string): void
   /** The process has ended. */
   failed(fault: UpstreamError): void
 }
@@ -51,13 +54,19 @@ export class RpcChannel {
   /** A request of the gateway itself; resolves with its response. Rejects with the reason of the signal. */
   ask(method: string, params: Fields, signal: Abortable): Promise<Fields> {
     return new Promise((resolve, reject) => {
-      const cancel = this.request(
+      let cancel: (reason: string) => void = () => undefined
+      const stop = (): void => {
+        cancel('no answer in time')
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', stop)
+      cancel = this.request(
         { jsonrpc: '2.0', id: 0, method, params },
         {
-          message: (message) => {
-            if (!isResponse(message)) return
+          progress: () => undefined,
+          response: (response) => {
             signal.removeEventListener('abort', stop)
-            resolve(message)
+            resolve(response)
           },
           failed: (fault) => {
             signal.removeEventListener('abort', stop)
@@ -65,11 +74,6 @@ export class RpcChannel {
           },
         },
       )
-      const stop = (): void => {
-        cancel('no answer in time')
-        reject(signal.reason)
-      }
-      signal.addEventListener('abort', stop)
     })
   }
 
@@ -82,14 +86,15 @@ export class RpcChannel {
     if (this.#closed === undefined) this.#write(message)
   }
 
-  /** A message of the process. */
-  receive(message: Fields): void {
+  /** A message of the process; `text` is what it wrote. */
+  receive(message: Fields, text: string): void {
     if (isResponse(message)) {
       const running = this.#running.get(message['id'])
       // A response that nobody waits for is that of a cancelled request.
       if (running === undefined) return
       this.#running.delete(message['id'])
-      running.pending.message({ ...message, id: running.request['id'] })
+      const response = { ...message, id: running.request['id'] }
+      running.pending.response(response, withId(text, response.id) ?? JSON.stringify(response))
       return
     }
     const { method, params } = message
@@ -101,7 +106,7 @@ export class RpcChannel {
     const running = this.#running.get(token)
     const own = running === undefined ? undefined : tokenOf(running.request)
     if (running === undefined || own === undefined || !isFields(params)) return
-    running.pending.message({ ...message, params: { ...params, progressToken: own } })
+    running.pending.progress({ ...message, params: { ...params, progressToken: own } })
   }
 
   close(reason: string): void {

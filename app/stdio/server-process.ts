@@ -159,8 +159,9 @@ export class ServerProcess {
     try {
       process.kill(-pid, signal)
     } catch (fault) {
-      // The group has ended.
-      if (!(fault instanceof Error && 'code' in fault && fault.code === 'ESRCH')) throw fault
+      // The group has ended, or what is left of it runs as another user.
+      const code = fault instanceof Error && 'code' in fault ? fault.code : undefined
+      if (code !== 'ESRCH' && code !== 'EPERM') throw fault
     }
   }
 }

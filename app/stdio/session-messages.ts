@@ -2,6 +2,7 @@
 import { isFields } from '../mcp/listing.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
 import type { ClientSession } from './client-session.js'
 import { methodNotFound, toHandshakeResponse, toStatelessRequest } from './era.js'
 import { type Exchange, forward } from './forward.js'
@@ -17,7 +18,7 @@ export async function answerInSession(
   session: ClientSession,
   exchange: Exchange,
 ): Promise<UpstreamAnswer> {
-  const connection = await session.server.connection()
+  const connection = await unlessAborted(exchange.request.signal, session.server.connection())
   if (isResponse(message) || message['id'] === undefined) {
     accept(message, session, connection)
     exchange.onSent()

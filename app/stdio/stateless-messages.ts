@@ -4,12 +4,12 @@ import { STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
 import {
   discoverResult,
   handshakeRevisions,
   methodNotFound,
   rpcError,
-  sharedCapabilities,
   statusOfStateless,
   toHandshakeRequest,
   toStatelessResponse,
@@ -37,7 +37,7 @@ export async function answerStateless(
   stdio: StdioServer,
   exchange: Exchange,
 ): Promise<UpstreamAnswer> {
-  const connection = await stdio.connection()
+  const connection = await unlessAborted(exchange.request.signal, stdio.connection())
   const { server } = connection
   const { id, method } = message
   const own = (response: Fields): UpstreamAnswer => {
@@ -64,7 +64,7 @@ export async function answerStateless(
     return openListen(message, stdio, server, exchange.request.signal)
   }
   if (method === 'server/discover') {
-    return own({ jsonrpc: '2.0', id, result: discoverResult(server, sharedCapabilities(server)) })
+    return own({ jsonrpc: '2.0', id, result: discoverResult(server) })
   }
   return forward(stdio, connection, exchange, {
     message: server.isStateless ? message : toHandshakeRequest(message),

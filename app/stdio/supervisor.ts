@@ -4,7 +4,7 @@ import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { Fields } from '../mcp/rpc-response.js'
 import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
 import type { StdioTarget } from './config.js'
-import { type HandshakeClient, type ServerDescription, shakeHands } from './handshake.js'
+import { type HandshakeClient, HandshakeRefused, type ServerDescription, shakeHands } from './handshake.js'
 import type { Launcher } from './launcher.js'
 import type { RestartLimit } from './restart-limit.js'
 import { RpcChannel } from './rpc-channel.js'
@@ -107,18 +107,18 @@ export class Supervisor {
   }
 
   /** Kills a process that does not answer any more. */
-  async checkAnswers({ channel, server }: Connection): Promise<void> {
+  async checkAnswers({ channel, server }: Connection, timeoutMs: number): Promise<void> {
     const process = this.#run?.process
     try {
       const method = server.isStateless ? 'server/discover' : 'ping'
-      await channel.ask(method, {}, AbortSignal.timeout(this.#parts.target.start_timeout_ms))
+      await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
     } catch (fault) {
       if (!isUpstreamError(fault)) process?.kill('it answered neither a request nor a ping')
     }
   }
 
   async #start(): Promise<Connection> {
-    const { name, limit, logger } = this.#parts
+    const { name, limit, logger, clientAnnounces } = this.#parts
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
     if (refusal !== undefined) throw unavailable(name, refusal)
@@ -128,7 +128,9 @@ export class Supervisor {
       return await this.#open(run)
     } catch (fault) {
       const reason = run.reason ?? messageOf(fault)
-      if (run.isStopped !== true) {
+      // What a client says in its own handshake may be refused; that is no failure of the server.
+      const isOfClient = clientAnnounces && fault instanceof HandshakeRefused
+      if (run.isStopped !== true && !isOfClient) {
         limit.failed(reason)
         logger.error({ server: name, reason, stderr: run.stderr?.last }, 'the MCP server did not start')
       }
@@ -194,7 +196,7 @@ export class Supervisor {
 
 function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
   const message = parseJsonObject(line)
-  if (message?.['jsonrpc'] === '2.0') channel.receive(message)
+  if (message?.['jsonrpc'] === '2.0') channel.receive(message, line)
   else stderr.add(`(standard output, no message) ${line}`)
 }
 

@@ -63,6 +63,7 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     for (const go of held.splice(0)) go()
     return text(String(mostRunning))
   },
+  cancelled: () => text(String(cancelled.length)),
   changed: () => {
     change('toolsListChanged', 'notifications/tools/list_changed', {})
     change('resourceSubscriptions', 'notifications/resources/updated', { uri: 'test://a' })
@@ -91,6 +92,7 @@ function change(filter: string, method: string, params: Fields): void {
 }
 
 /** Open streams of changes, and what each wants. */
+const cancelled: unknown[] = []
 const listening = new Map<unknown, Fields>()
 const asked = new Map<unknown, (answer: unknown) => void>()
 const subscribed: unknown[] = []
@@ -100,7 +102,7 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
   const meta = (given['_meta'] ?? {}) as Fields
   switch (method) {
     case 'initialize':
-      if (mode === 'stateless') return undefined
+      if (mode === 'stateless' || typeof given['capabilities'] !== 'object') return undefined
       return { protocolVersion: '2025-06-18', capabilities, serverInfo, instructions: 'be kind' }
     case 'server/discover':
       if (mode !== 'stateless') return undefined
@@ -128,14 +130,24 @@ async function resultOf({ id, method, params }: Fields): Promise<Fields | undefi
   }
 }
 
+/** As a server in another language would write it. */
+const exact = '{"content":[],"structuredContent":{"n":12345678901234567890}}'
+
 async function answer(message: Fields): Promise<void> {
   if (message['method'] === undefined)
     return asked.get(message['id'])?.(message['result'] ?? message['error'])
   const params = (message['params'] ?? {}) as Fields
-  if (message['method'] === 'notifications/cancelled') listening.delete(params['requestId'])
+  if (message['method'] === 'notifications/cancelled') {
+    listening.delete(params['requestId'])
+    cancelled.push(params['requestId'])
+  }
   if (message['id'] === undefined) return
   if (mode === 'stateless' && message['method'] === 'subscriptions/listen') {
     listening.set(message['id'], params['notifications'] as Fields)
+    return
+  }
+  if (params['name'] === 'exact') {
+    process.stdout.write(`{"jsonrpc":"2.0","id":${JSON.stringify(message['id'])},"result":${exact}}\n`)
     return
   }
   running++

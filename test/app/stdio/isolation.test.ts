@@ -54,6 +54,24 @@ describe('a process of one MCP session', () => {
     })
   })
 
+  it('is refused to a client whose handshake the server refuses, and to nobody else', async () => {
+    await withStdio({ ...target, restart: { limit: 1 } }, async (gateway) => {
+      const refused = await fetch(`${gateway.url}/mcp/files`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'initialize',
+          params: { capabilities: 'none' },
+        }),
+      })
+      expect(await refused.text()).to.include('neither initialize nor server/discover with a result')
+      await using client = await connect(gateway)
+      expect(await say(client, 'echo', { said: 'hi' })).to.equal('hi')
+    })
+  })
+
   it('is one of so many: another starts in the place of one whose client has left', async () => {
     await withStdio({ ...target, max_processes: 1 }, async (gateway) => {
       const gone = await connect(gateway)

@@ -208,9 +208,9 @@ describe('the process of a target', () => {
   })
 
   it('is asked whether it still lives when a call takes too long, and ended where it does not answer', async () => {
-    const server = { upstreamTimeoutMs: 2_000 }
+    const server = { upstreamTimeoutMs: 3_000 }
     await withStdio(
-      scriptedTarget('', { start_timeout_ms: 2_000 }),
+      scriptedTarget(),
       async (gateway) => {
         await using client = await connect(gateway)
         const first = await say(client, 'pid')

@@ -5,6 +5,19 @@ import {
 import { expect } from 'chai'
 import { connect, say, scriptedTarget, withStdio } from '../../support/stdio-target.js'
 
+function raw(
+  { url }: { url: string },
+  message: object,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const accept = 'application/json, text/event-stream'
+  return fetch(`${url}/mcp/files`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept, ...headers },
+    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+  })
+}
+
 describe('a target that is a command', () => {
   it('is an MCP server over Streamable HTTP for its clients, and on record under its tools and version', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
@@ -98,18 +111,54 @@ describe('a target that is a command', () => {
     }
   })
 
+  it('learns that a client has cancelled a request', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      await using client = await connect(gateway)
+      const leaving = new AbortController()
+      const call = client.callTool({ name: 'hang', arguments: {} }, undefined, { signal: leaving.signal })
+      const rejected = call.catch((fault: unknown) => String(fault))
+      expect(await say(client, 'echo', { said: 'between' })).to.equal('between')
+      leaving.abort('enough')
+      expect(await rejected).to.include('enough')
+      let count = 0
+      while (count === 0) count = Number(await say(client, 'cancelled'))
+    })
+  })
+
+  it('passes on results as the server wrote them', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      const answer = await gateway.invoke('/mcp/files/echo@3.1.0', { said: 'first' })
+      expect(answer.status).to.equal(200)
+      const open = await raw(gateway, {
+        id: 0,
+        method: 'initialize',
+        params: { protocolVersion: '2025-06-18' },
+      })
+      const session = open.headers.get('mcp-session-id') ?? ''
+      const call = { id: 'mine', method: 'tools/call', params: { name: 'exact', arguments: {} } }
+      const text = await (await raw(gateway, call, { 'mcp-session-id': session })).text()
+      expect(text).to.include('"id":"mine"').and.include('12345678901234567890')
+    })
+  })
+
+  it('continues the trace of the call', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      const traceId = 'a'.repeat(32)
+      await using client = await connect(gateway, {
+        headers: { traceparent: `00-${traceId}-${'b'.repeat(16)}-01` },
+      })
+      const { contents } = await client.readResource({ uri: 'test://a' })
+      const { meta } = JSON.parse((contents[0] as { text: string }).text) as { meta: { traceparent: string } }
+      const span = gateway
+        .records()
+        .findLast((record) => Reflect.get(record, 'mcp_method') === 'resources/read')
+      expect(meta.traceparent).to.equal(`00-${traceId}-${Reflect.get(span ?? {}, 'span_id')}-01`)
+    })
+  })
+
   it('is not known under a session that it did not begin', async () => {
     await withStdio(scriptedTarget(), async (gateway) => {
-      const post = (headers: Record<string, string>) =>
-        fetch(`${gateway.url}/mcp/files`, {
-          method: 'POST',
-          headers: {
-            'content-type': 'application/json',
-            accept: 'application/json, text/event-stream',
-            ...headers,
-          },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
-        })
+      const post = (headers: Record<string, string>) => raw(gateway, { id: 1, method: 'tools/list' }, headers)
       expect((await post({})).status).to.equal(400)
       expect((await post({ 'mcp-session-id': 'guessed' })).status).to.equal(404)
     })
