@@ -25,10 +25,7 @@ function nameIn(path: string): string {
   return basename(path.replaceAll('\\', '/')).replace(/\.(?:exe|cmd|js|mjs|py|sh)$/i, '')
 }
 
-/**
- * The command as a target, run where this process runs. The server of one client has a process of its own, so that it may
- * ask that client. `variables` are those of this process that it gets too.
- */
+/** The command as a target, run where this process runs. `variables` are those of this process that it gets too. */
 export function commandTarget(
   command: string,
   args: readonly string[],
@@ -39,14 +36,17 @@ export function commandTarget(
     args,
     cwd: process.cwd(),
     env: Object.fromEntries(variables.map((name) => [name, `env:${name}`])),
-    isolate: 'session',
   })
 }
 
-/** A policy for one client: `added` beside its own targets, of which none starts before it is used. */
+/**
+ * A policy for one client, with `added` beside its own targets. Each server is the client's alone, so that it may ask that
+ * client, and starts when it is used.
+ */
 export function forOneClient(host: HostConfig, added: Readonly<Record<string, StdioTarget>>): HostConfig {
-  const targets = Object.entries(host.targets).map(([name, target]) => {
-    return [name, typeof target === 'string' ? target : { ...target, start: 'first_use' as const }] as const
+  const targets = Object.entries({ ...host.targets, ...added }).map(([name, target]) => {
+    const alone = { isolate: 'session', start: 'first_use' } as const
+    return [name, typeof target === 'string' ? target : { ...target, ...alone }] as const
   })
-  return { ...host, targets: { ...Object.fromEntries(targets), ...added } }
+  return { ...host, targets: Object.fromEntries(targets) }
 }

@@ -114,6 +114,18 @@ describe('svc stdio', function () {
     expect(got).to.include({ TOKEN: 'given' }).and.not.have.property('SECRET')
   })
 
+  it('lets a command of the policy ask its client, and starts no other', async () => {
+    const [, , , command, ...args] = files()
+    const target = { command, args, start: 'at_start' }
+    using gateway = new StdioGateway(`${open}targets: ${JSON.stringify({ files: target, other: target })}\n`)
+    await using connected = await gateway.connect(['--name', 'files'], { capabilities: { elicitation: {} } })
+    const { client } = connected
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }))
+    expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({ action: 'decline' })
+    expect(await gateway.logged('server')).to.equal('files')
+    expect(readFileSync(gateway.log, 'utf8')).to.not.contain('"other"')
+  })
+
   it('serves a target of the policy by its name', async () => {
     await using everything = await startEverything()
     using gateway = new StdioGateway(`${open}targets: { remote: "${everything.url}" }\n`)
