@@ -14,6 +14,7 @@ import { diskLine, machineLine } from './measure/machine.js'
 import { print } from './measure/report.js'
 import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
+import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
 import { measureStreams } from './streams.js'
@@ -27,6 +28,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   gateway: compareGateway,
   inprocess: measureInProcess,
   steps: measureSteps,
+  profile: measureProfile,
   policy: measurePolicy,
   cold: measureColdStart,
   import: measureImportTime,
