@@ -80,6 +80,8 @@ export {
   sideEffects,
   type TrustedCaller,
   trustedCaller,
+  type UsedResource,
+  usedResource,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'

@@ -26,23 +26,14 @@ import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
-import { sendCall, sendWith } from '../upstream/send.js'
+import { callerOf, sendCall, sendWith } from '../upstream/send.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
 import { failureOf } from './answer-stream.js'
 import { readWholeBody } from './body.js'
-import {
-  type ClientInfo,
-  type ClientSession,
-  ClientSessions,
-  type Send,
-  sessionHeaders,
-} from './client-sessions.js'
+import { type ClientSession, ClientSessions, type Send, sessionHeaders } from './client-sessions.js'
 import { encoded } from './header-text.js'
-import {
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-  STATELESS_REVISION,
-} from './protocol.js'
+import { clientMeta, type Implementation } from './implementation.js'
+import { STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
 import { UNVERSIONED } from './server-versions.js'
@@ -73,7 +64,7 @@ function versionMismatch(requested: NamedVersion, version: string): Finding | un
 
 export interface McpToolClientOptions {
   readonly dispatcher: UpstreamDispatcher
-  readonly client: ClientInfo
+  readonly client: Implementation
   readonly maxAnswerBytes: number
   /** Time limit of each request that opens a session, in milliseconds. */
   readonly timeoutMs: number
@@ -95,7 +86,7 @@ export class McpToolClient {
     const owner = ownerOf(call, upstream)
     const send = this.#handshakeSend(call, upstream)
     try {
-      const session = await orAborted(call, this.#sessions.of(owner, send))
+      const session = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
       const answer = await this.#send(call, upstream, request, session)
@@ -104,7 +95,7 @@ export class McpToolClient {
       await discard(answer.body)
       await this.#sessions.drop(owner, session)
       call.retries++
-      const fresh = await orAborted(call, this.#sessions.of(owner, send))
+      const fresh = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
       return await this.#outcomeOf(await this.#send(call, upstream, request, fresh))
     } catch (fault) {
       return outcomeOfFault(call, fault)
@@ -121,7 +112,7 @@ export class McpToolClient {
       accept,
       'content-type': 'application/json',
     }
-    const meta = isStateless ? `"_meta":${JSON.stringify(metaOf(this.#parts.client))},` : ''
+    const meta = isStateless ? `"_meta":${JSON.stringify(clientMeta({ ...this.#parts.client }))},` : ''
     const params = `{${meta}"arguments":${JSON.stringify(request.args)},"name":${JSON.stringify(request.name)}}`
     const body = `{"id":"${ID}","jsonrpc":"2.0","method":"tools/call","params":${params}}`
     const sending = {
@@ -145,7 +136,8 @@ export class McpToolClient {
         'accept-encoding': 'identity',
         'content-type': 'application/json',
       }
-      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), signal }
+      const caller = (): string => callerOf(call)
+      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), caller, signal }
       const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
       return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
         // Whatever the handshake's error, the call itself was not sent.
@@ -190,21 +182,6 @@ function denialOf({ reason, stage, level = 'gateway', detail = '' }: Finding): D
   return denied(codeOfReason(reason), message, { denial: { level, type: stage, reason } })
 }
 
-/** Rejects with the abort's reason when the call is aborted first. */
-async function orAborted<T>({ abortState }: Call, awaited: Promise<T>): Promise<T> {
-  let stop = (): void => undefined
-  const stopped = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(abortState.reason)
-  })
-  abortState.addEventListener('abort', stop)
-  if (abortState.aborted) stop()
-  try {
-    return await Promise.race([stopped, awaited])
-  } finally {
-    abortState.removeEventListener('abort', stop)
-  }
-}
-
 function completedWith(status: number, type: string | string[] | undefined, body: Uint8Array): Completed {
   const headers = typeof type === 'string' ? { 'content-type': type } : {}
   const error = status >= 400 ? { error: 'UPSTREAM' as const } : {}
@@ -219,14 +196,6 @@ function ownerOf(call: Call, upstream: URL): string {
   const principal = caller === undefined ? null : principalKeyOf(caller)
   const parts = [upstream.href, principal, nodeId, agentRef, shown?.header, shown?.value]
   return sha256Hex(JSON.stringify(parts))
-}
-
-function metaOf(client: ClientInfo): object {
-  return {
-    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    [META_CLIENT_INFO]: client,
-    [META_CLIENT_CAPABILITIES]: {},
-  }
 }
 
 function uncounted(): void {

@@ -69,7 +69,7 @@ export class CallHandler {
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    return this.#run(message, response, endpoint, policy, (call, outcome) => {
+    return this.run(message, response, endpoint, policy, (call, outcome) => {
       const write = (): MaybePromise<void> => {
         // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
         if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
@@ -102,14 +102,15 @@ export class CallHandler {
     policy: ActivePolicy,
   ): Promise<MessageAnswer> {
     let answer: MessageAnswer | undefined
-    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+    await this.run(message, response, endpoint, policy, async (call, outcome) => {
       answer = await endpoint.answer(outcome, call)
     })
     if (answer === undefined) throw new Error('a message of a batch has no answer')
     return answer
   }
 
-  #run(
+  /** Runs one call; the stages do not stop before `answer` has resolved. */
+  run(
     message: IncomingMessage,
     response: ServerResponse,
     endpoint: Endpoint,

@@ -12,7 +12,10 @@ import {
   type MaybePromise,
   type Outcome,
   type Refusal,
+  type UsedResource,
+  usedResource,
 } from '@svc/core'
+import type { ServerRequest } from '../federation/server-calls.js'
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import { readBody } from '../http/body.js'
 import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
@@ -63,6 +66,9 @@ export interface EndpointParts {
   readonly upstream: UpstreamDispatcher
 }
 
+/** An MCP endpoint of one server, and the method of a request to it. */
+type ServerEndpoint = Pick<ServerRequest, 'server' | 'method'>
+
 export class Endpoints {
   #parts: EndpointParts
 
@@ -105,8 +111,9 @@ export class Endpoints {
     }
   }
 
-  mcp(message: IncomingMessage, route: Extract<Route, { kind: 'mcp' }>, policy: ActivePolicy): Endpoint {
+  mcp(message: IncomingMessage, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
     const { maxBodyBytes } = this.#parts
+    const { headers } = message
     let others: readonly MessageEndpoint[] | undefined
     const body = async (exchange: McpExchange): Promise<Uint8Array | null> => {
       if (route.method !== 'POST') return null
@@ -114,16 +121,52 @@ export class Endpoints {
       const messages = batchIn(exchange, bytes)
       if (messages === undefined) return bytes
       const [first, ...rest] = messages
-      others = rest.map((one) => this.#messageEndpoint(message, route, policy, async () => one))
+      others = rest.map((one) => this.#messageEndpoint({ ...route, headers }, policy, async () => one))
       return first
     }
-    const first = this.#messageEndpoint(message, route, policy, body)
+    const first = this.#messageEndpoint({ ...route, headers }, policy, body)
     return { ...first, batch: () => (others === undefined ? undefined : { first, others }) }
   }
 
+  /** A request to one server on behalf of one to several. */
+  server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
+    const { body, onCall, onJudged } = request
+    const bytes = body === null ? null : Buffer.from(body)
+    const endpoint = this.#messageEndpoint(request, policy, async () => bytes)
+    return {
+      ...endpoint,
+      dispatch(call) {
+        onJudged?.(call)
+        return endpoint.dispatch(call)
+      },
+      prepare(call) {
+        endpoint.prepare?.(call)
+        onCall?.(call)
+      },
+    }
+  }
+
+  /** For a request to several servers that reaches none: it is recorded with its refusal. */
+  refusedExchange(exchange: McpExchange, refusal: Refusal, used: UsedResource): Endpoint {
+    const { mcp } = this.#parts
+    const { message, method, headers } = exchange
+    const mcpMethod = message === undefined || message.type === 'response' ? null : message.method
+    return {
+      protocol: 'mcp',
+      headers,
+      target: { ...unknownTarget, tool: mcpMethod ?? method, mcpMethod },
+      read: () => Promise.reject(refusal),
+      dispatch: () => Promise.reject(refusal),
+      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
+      prepare(call) {
+        call.set(usedResource, used)
+        attachExchange(call, exchange)
+      },
+    }
+  }
+
   #messageEndpoint(
-    { headers }: IncomingMessage,
-    { server, method }: Extract<Route, { kind: 'mcp' }>,
+    { server, method, headers, translation }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<Uint8Array | null>,
   ): MessageEndpoint {
@@ -132,6 +175,7 @@ export class Endpoints {
       ...splitSessionId(headers),
       method,
       server,
+      translation,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
     })

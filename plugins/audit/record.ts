@@ -254,8 +254,8 @@ function judged(call: Call): RecordedFinding[] {
 /** What the caller states, and the mandates as they were verified: the caller's own `ap2` would look like that. */
 function metadataOf(call: Call): Record<string, unknown> | null {
   const { metadata } = call.agent
-  const report = call.get(mandates)
-  if (report !== undefined) return { ...metadata, ap2: report.record }
+  const ap2 = call.get(mandates)?.record ?? null
+  if (ap2 !== null) return { ...metadata, ap2 }
   if (metadata === null || !Object.hasOwn(metadata, 'ap2')) return metadata
   const { ap2: _, ...others } = metadata
   return others

@@ -1,6 +1,7 @@
 // What one caller may use: the combined grants of its plan, tenant and principals. Deny takes precedence.
 import type { CallRequest, Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
 import { parseNameSegment } from '@svc/core/match'
+import { foldCase } from './fold-case.js'
 import type { Grant } from './grant.js'
 import { limitsOf, type ToolLimits } from './limits.js'
 
@@ -53,8 +54,9 @@ export class Entitlement {
 
   #check(reference: string, kind: RequestKind): Finding | undefined {
     if (kind === 'protocol') return this.#checkServer(serverOf(reference))
+    const folded = foldCase(reference)
     for (const grant of this.grants) {
-      if (grant.deny?.set.matches(reference)) return deniedBy(grant, reference)
+      if (grant.deny?.set.matches(folded)) return deniedBy(grant, reference)
     }
     for (const grant of this.allowing) {
       if (grant.allow?.set.matches(reference)) return undefined
@@ -65,7 +67,8 @@ export class Entitlement {
   /** Protocol requests are allowed to callers that may use anything on the server. */
   #checkServer(server: string): Finding | undefined {
     for (const grant of this.grants) {
-      if (grant.deny?.set.coversServer(server)) return deniedBy(grant, `everything on server "${server}"`)
+      if (grant.deny?.set.coversServer(foldCase(server)))
+        return deniedBy(grant, `everything on server "${server}"`)
     }
     for (const grant of this.allowing) {
       if (grant.allow?.set.mayMatchServer(server)) return undefined

@@ -2,6 +2,7 @@
 import type { CallRequest, Limit } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement } from './entitlement.js'
+import { foldCase } from './fold-case.js'
 import type { PatternList } from './grant.js'
 
 export function explainEntitlement(
@@ -19,7 +20,7 @@ export function explainEntitlement(
   }
   for (const grant of entitlement.grants) {
     const { name, deny, allow } = grant
-    for (const pattern of patternsFor(deny, reference))
+    for (const pattern of patternsFor(deny, foldCase(reference)))
       say(`denied by "${pattern}" in the denylist of ${name}`)
     if (finding?.reason === 'tool_in_denylist' || !entitlement.allowing.includes(grant)) continue
     for (const pattern of patternsFor(allow, reference)) {

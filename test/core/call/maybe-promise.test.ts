@@ -1,10 +1,10 @@
-import { after, attempt, firstResult, isPending } from '@svc/core'
+import { attempt, firstResult, isPending, after as onceThere } from '@svc/core'
 import { expect } from 'chai'
 
 describe('values that may have to be waited for', () => {
   it('are used at once where they are there', async () => {
-    expect(after(1, (n) => n + 1)).to.equal(2)
-    const later = after(Promise.resolve(1), (n) => n + 1)
+    expect(onceThere(1, (n) => n + 1)).to.equal(2)
+    const later = onceThere(Promise.resolve(1), (n) => n + 1)
     expect(isPending(later)).to.equal(true)
     expect(await later).to.equal(2)
     for (const value of [undefined, null, 0, '', {}]) expect(isPending(value)).to.equal(false)
