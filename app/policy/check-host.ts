@@ -17,8 +17,12 @@ export interface HostKey {
 }
 
 export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
-  const federation = checkFederation(host.federation, Object.keys(host.targets))
-  return [...plainHttp(host), ...federation, ...keyFiles(host, place), ...commands(host, place)]
+  return [
+    ...plainHttp(host),
+    ...checkFederation(host.federation, Object.keys(host.targets)),
+    ...keyFiles(host, place),
+    ...commands(host, place),
+  ]
 }
 
 /** A warning: the other servers work without it. */
