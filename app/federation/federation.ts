@@ -112,11 +112,12 @@ export class Federation {
   }
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
+    if (isStatelessExchange(exchange)) {
+      return this.#sessions.ofRun(caller.owner, caller.run, clientOfMessage(message))
+    }
     if (message.type === 'request' && message.method === 'initialize') {
       return this.#sessions.begin(caller.owner, clientOfHandshake(message))
     }
-    if (isStatelessExchange(exchange))
-      return this.#sessions.ofRun(caller.owner, caller.run, clientOfMessage(message))
     return this.#sessionOf(exchange, caller)
   }
 

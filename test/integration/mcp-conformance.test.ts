@@ -1,4 +1,5 @@
-// The public conformance suites of MCP, against a server directly and through the gateway: the results must be equal.
+// The public conformance suites of MCP, against a server directly and through the gateway: the results must be equal. As one
+// of several servers it has sessions of the gateway's, so that further checks apply.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { startConformanceServer } from '../support/conformance-server.js'
+import { startTestGateway, type TestGateway } from '../support/gateway.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { runtimes } from '../support/runtimes.js'
 
@@ -47,23 +49,34 @@ async function resultsOf(program: string, url: string, options: readonly string[
 describe('the conformance suites of MCP', function () {
   this.timeout(120_000)
   let routes: McpRoutes
+  let several: TestGateway
 
   before(async () => {
-    routes = await startMcpRoutes({ server: await startConformanceServer() })
+    const server = await startConformanceServer()
+    routes = await startMcpRoutes({ server })
+    several = await startTestGateway({ targets: { server: server.url }, federation: { prefix: 'never' } })
   })
 
-  after(() => routes[Symbol.asyncDispose]())
+  after(async () => {
+    await several[Symbol.asyncDispose]()
+    await routes[Symbol.asyncDispose]()
+  })
 
   for (const [what, program, options, passed] of [
     ['0.1.16', stable, [], 20],
     ['0.2.0-alpha.12 for 2025-11-25', newest, ['--spec-version', '2025-11-25'], 50],
     ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], 105],
   ] as const) {
-    it(`give through the gateway what they give directly: ${what}`, async () => {
+    it(`give through the gateway what they give directly, and fail nothing else at /mcp: ${what}`, async () => {
       const direct = await resultsOf(program, routes.to('server', 'directly'), options)
       const through = await resultsOf(program, routes.to('server', 'through a gateway'), options)
       expect(direct.filter((check) => check.endsWith(': SUCCESS')).length).to.be.at.least(passed)
       expect(through).to.deep.equal(direct)
+      const among = await resultsOf(program, `${several.url}/mcp`, options)
+      const ending = (results: readonly string[], status: string) =>
+        results.filter((check) => check.endsWith(status))
+      expect(among).to.include.members(ending(direct, ': SUCCESS'))
+      expect(direct).to.include.members(ending(among, ': FAILURE'))
     })
   }
 })
