@@ -1,6 +1,6 @@
 // Requests to single servers, on behalf of one to several: each is a call by the same path as one to /mcp/<server>.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Call, Denied, Failed, Outcome, Refusal, UsedResource } from '@svc/core'
+import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
 import type { MessageAnswer } from '../mcp/batch.js'
@@ -31,7 +31,7 @@ export interface ServerCalls {
   /** Runs one call; the stages do not stop before `answer` has resolved. */
   run(
     request: ServerRequest,
-    answer: (call: Call, outcome: Outcome, encoding: Encoding) => Promise<void>,
+    answer: (call: Call, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
   ): Promise<void>
   /** Records and answers the refusal of a request that reaches no server. */
   refuse(refusal: Refusal, exchange: McpExchange, used: UsedResource): Promise<void>

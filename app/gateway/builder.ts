@@ -31,6 +31,7 @@ import { AdminToken } from '../policy/admin-token.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
+import type { StdioPlace } from '../stdio/launcher.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
@@ -161,6 +162,12 @@ export class GatewayBuilder {
   /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
   keyReader(host: HostConfig, directories?: readonly string[]): KeyReader {
     return new KeyReader(this.#place(host), directories)
+  }
+
+  /** Where the paths and references of commands start. */
+  stdioPlace(host: HostConfig): StdioPlace {
+    const { baseDir, stateDir } = this.#place(host)
+    return { baseDir, stateDir, keys: this.keyReader(host) }
   }
 
   /**

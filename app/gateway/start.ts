@@ -104,9 +104,9 @@ export class Gateway implements GatewayHandle {
     const { bindings } = this.#builder
     this.#host = host
     const admin = this.#createAdmin(host)
-    const policies = new Policies(this.#builder, server.drainMs, admin?.calls)
     const sessions = (): Promise<SessionBinding> => this.#sessionBinding(host)
     const upstream = createDispatcher(bindings, server)
+    const policies = new Policies(this.#builder, server.drainMs, admin?.calls, upstream)
     const mcp = createMcpProxy(bindings, server, upstream, sessions)
     this.#admin = admin
     this.#policies = policies

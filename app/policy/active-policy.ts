@@ -1,5 +1,5 @@
 // One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
-import { type Call, type Outcome, Refusal, type UsedResource } from '@svc/core'
+import { type Call, isPending, type MaybePromise, type Outcome, Refusal, type UsedResource } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import type { Pipeline } from '@svc/core/pipeline'
 import { AllowedHosts } from '../http/allowed-hosts.js'
@@ -9,6 +9,7 @@ import { PublicUrl } from '../http/public-url.js'
 import { mcpExchange } from '../mcp/exchange.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { CallMetrics } from '../metrics/call-metrics.js'
+import { addressesOf } from '../stdio/config.js'
 import { type Target, targetOf } from '../upstream/target.js'
 import type { AdminAuthorizer } from './admin-authorizer.js'
 import type { HostConfig } from './config.js'
@@ -48,7 +49,9 @@ export class ActivePolicy {
     this.authorizer = authorizer
     this.federation = federation
     this.#metrics = calls
-    this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, targetOf(url)]))
+    this.#targets = new Map(
+      Object.entries(addressesOf(targets)).map(([name, address]) => [name, targetOf(address)]),
+    )
   }
 
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
@@ -70,15 +73,21 @@ export class ActivePolicy {
     return servers === undefined ? undefined : { path: resourceUrl('', name), servers }
   }
 
-  /** Runs a call; the stages do not stop before `answer` has written the outcome. */
-  async serve(call: Call, answer: (outcome: Outcome) => Promise<void>): Promise<void> {
+  /** Runs a call; the stages do not stop before `answer` has written the outcome. `ended` runs in any case. */
+  async serve(
+    call: Call,
+    answer: (outcome: Outcome) => MaybePromise<void>,
+    ended: () => void,
+  ): Promise<void> {
     const place = this.#calls.add(call)
     this.#metrics?.begin(call, this.#targets, isListening)
     try {
-      await answer(await this.pipeline.run(call))
+      const written = answer(await this.pipeline.run(call))
+      if (isPending(written)) await written
     } finally {
       this.#metrics?.end()
       this.#calls.delete(place)
+      ended()
     }
   }
 

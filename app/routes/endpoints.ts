@@ -1,6 +1,7 @@
 // The endpoints for calls: for each protocol how a request is read, sent upstream and refused.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import {
+  after,
   type Call,
   type CallProtocol,
   type CallRequest,
@@ -8,6 +9,7 @@ import {
   callRequest,
   type Denied,
   type Failed,
+  type MaybePromise,
   type Outcome,
   type Refusal,
   type UsedResource,
@@ -34,8 +36,8 @@ export interface Endpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
-  read(call: Call): Promise<CallRequest>
-  dispatch(call: Call): Promise<Outcome>
+  read(call: Call): MaybePromise<CallRequest>
+  dispatch(call: Call): MaybePromise<Outcome>
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
   /** Fills slots of the protocol's own. */
   prepare?(call: Call): void
@@ -80,22 +82,27 @@ export class Endpoints {
     policy: ActivePolicy,
   ): Endpoint {
     return {
-      ...this.#toolEndpoint(message, policy),
+      headers: message.headers,
       protocol: 'invoke',
       target: targetOf(route),
-      read: async (call) => {
+      dispatch: this.#toolDispatch(policy),
+      encode: encodeRefusal,
+      read: (call) => {
         policy.target(route.server)
-        const invocation = await readInvoke(message, this.#parts.maxBodyBytes, route)
-        return this.#toolRequest(call, invocation, policy)
+        return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
+          this.#toolRequest(call, invocation, policy),
+        )
       },
     }
   }
 
   a2a(message: IncomingMessage, policy: ActivePolicy): Endpoint {
     return {
-      ...this.#toolEndpoint(message, policy),
+      headers: message.headers,
       protocol: 'a2a',
       target: unknownTarget,
+      dispatch: this.#toolDispatch(policy),
+      encode: encodeRefusal,
       read: async (call) => {
         const invocation = await readA2a(message, this.#parts.maxBodyBytes)
         call.refineTarget(targetOf(invocation))
@@ -189,41 +196,50 @@ export class Endpoints {
   /** For a malformed path: the call is recorded with its refusal. */
   refused(message: IncomingMessage, refusal: Refusal, policy: ActivePolicy): Endpoint {
     return {
-      ...this.#toolEndpoint(message, policy),
+      headers: message.headers,
       protocol: 'invoke',
       target: unknownTarget,
+      dispatch: this.#toolDispatch(policy),
+      encode: encodeRefusal,
       read: () => Promise.reject(refusal),
     }
   }
 
-  #toolEndpoint(
-    { headers }: IncomingMessage,
-    policy: ActivePolicy,
-  ): Pick<Endpoint, 'headers' | 'dispatch' | 'encode'> {
-    return {
-      headers,
-      dispatch: async (call) => {
+  #toolDispatch(policy: ActivePolicy): Endpoint['dispatch'] {
+    return (call) =>
+      after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts
-        const { server } = await call.request()
         const { url, isMcp } = policy.target(server)
         return isMcp ? mcp.dispatchTool(call, url) : dispatchInvoke(call, url, upstream)
-      },
-      encode: (outcome, call) => refusalAnswer(outcome, call.trace.traceId),
-    }
+      })
   }
 
   /** An MCP server's tools have the version that the server gives itself. */
-  async #toolRequest(call: Call, invocation: Invocation, policy: ActivePolicy): Promise<CallRequest> {
-    const { server, tool, ...rest } = invocation
-    const request = { ...rest, kind: 'tool', method: null, server, name: tool } as const
+  #toolRequest(call: Call, invocation: Invocation, policy: ActivePolicy): MaybePromise<CallRequest> {
+    const { server, tool: name, version, args, bytes, idempotencyKey } = invocation
+    const request = {
+      kind: 'tool',
+      method: null,
+      server,
+      name,
+      version,
+      args,
+      bytes,
+      idempotencyKey,
+    } as const
     const { url, isMcp } = policy.target(server)
     if (!isMcp) return callRequest(request)
-    const version = await this.#parts.mcp.versionOf(url, () => policy.pipeline.ownCredential(server))
-    call.refineTarget({ serverVersion: version, toolVersion: version })
-    reportVersionMismatch(call, invocation, version)
-    return callRequest({ ...request, version })
+    return this.#parts.mcp
+      .versionOf(url, () => policy.pipeline.ownCredential(server))
+      .then((found) => {
+        call.refineTarget({ serverVersion: found, toolVersion: found })
+        reportVersionMismatch(call, invocation, found)
+        return callRequest({ ...request, version: found })
+      })
   }
 }
+
+const encodeRefusal: Endpoint['encode'] = (outcome, call) => refusalAnswer(outcome, call.trace.traceId)
 
 /** The messages of a batch, undefined for another body. Throws `McpRefusal`. */
 function batchIn(exchange: McpExchange, bytes: Uint8Array): ReturnType<typeof messagesIn> {

@@ -1,6 +1,6 @@
 // Decides once where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { denied, isRefusal, Refusal } from '@svc/core'
+import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
 import { Federation } from '../federation/federation.js'
 import type { ServerCalls } from '../federation/server-calls.js'
 import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
@@ -36,7 +36,7 @@ export class Router {
     this.#federation = new Federation({ ...parts, serverInfo: gatewayImplementation })
   }
 
-  async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+  handle(message: IncomingMessage, response: ServerResponse): MaybePromise<void> {
     const policy = this.#parts.activePolicy()
     // An open connection would delay the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
@@ -57,7 +57,7 @@ export class Router {
           policy,
         )
       default:
-        await this.#answer(message, response, route, policy)
+        return this.#answer(message, response, route, policy)
     }
   }
 

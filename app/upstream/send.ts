@@ -1,5 +1,5 @@
 // Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
-import { type Call, type Credential, credential } from '@svc/core'
+import { type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
 import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
@@ -11,30 +11,50 @@ export function sendCall(
   target: URL,
   request: UpstreamRequest,
 ): Promise<UpstreamAnswer> {
-  const send = async (sending: UpstreamRequest): Promise<UpstreamAnswer> => {
-    const answer = await upstream.send(target, { ...sending, onHead: () => call.firstByte() }, () => {
-      call.sent = 'unknown'
-    })
+  const caller = (): string => callerOf(call)
+  const onHead = (): void => call.firstByte()
+  const onSent = (): void => {
+    call.sent = 'unknown'
+  }
+  const answered = (answer: UpstreamAnswer): UpstreamAnswer => {
     call.firstByte()
     call.sent = 'yes'
     return answer
   }
+  const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>
+    upstream
+      .send(target, { method, path, headers, body, eventsMayPause, signal, caller, onHead }, onSent)
+      .then(answered)
   return sendWith(call.get(credential), request, send, () => {
     call.retries++
   })
+}
+
+/** The key of the principal that makes the call; all callers without a token are one. */
+export function callerOf(call: Call): string {
+  const caller = call.get(identity)
+  return caller === undefined ? '' : principalKeyOf(caller)
 }
 
 /**
  * Sends `request` with the credential, which replaces any header of its name. Where the answer refuses the credential
  * and the broker has another, the request is sent once more and the first answer is discarded; `onRepeat` runs before.
  */
-export async function sendWith(
-  first: Credential | undefined,
+export function sendWith(
+  credential: Credential | undefined,
   request: UpstreamRequest,
   send: (request: UpstreamRequest) => Promise<UpstreamAnswer>,
   onRepeat: () => void,
 ): Promise<UpstreamAnswer> {
-  if (first === undefined) return send(request)
+  return credential === undefined ? send(request) : sendAgainIfRefused(credential, request, send, onRepeat)
+}
+
+async function sendAgainIfRefused(
+  first: Credential,
+  request: UpstreamRequest,
+  send: (request: UpstreamRequest) => Promise<UpstreamAnswer>,
+  onRepeat: () => void,
+): Promise<UpstreamAnswer> {
   const answer = await send(withCredential(request, first))
   const second = await first.answered?.(answer)
   if (second === undefined || request.signal.aborted) return answer

@@ -85,10 +85,12 @@ export const escalation = slot<{ readonly id: string; readonly status: Escalatio
 
 /** The mandates of the call, as a stage has verified them. */
 export interface MandateReport {
-  /** The member `ap2` of the record's `agentMetadata`. */
-  readonly record: Readonly<Record<string, unknown>>
+  /** The member `ap2` of the record's `agentMetadata`; null where the call presented none that count. */
+  readonly record: Readonly<Record<string, unknown>> | null
   /** Headers for the upstream, by name in lower case. */
   readonly headers: Readonly<Record<string, string>>
+  /** Members of `params._meta` that do not go upstream over MCP, as they were not verified. */
+  readonly withheldMeta: readonly string[]
 }
 
 /** Read by the record and by the dispatchers. */
