@@ -147,7 +147,7 @@ export class Federation {
       config: policy.federation,
       clock: this.#parts.clock,
       scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
-      missing: (server, reason) =>
+      logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },
           'a server is missing from an answer of several',
