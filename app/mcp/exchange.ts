@@ -1,11 +1,13 @@
 // One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Call, type Credential, type McpFacts, mcpFacts, slot } from '@svc/core'
+import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
 import { isObject, type Message, type RequestId } from './message.js'
 import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
 import { type BoundTask, clientTaskId } from './session-binding.js'
 
 interface Learned {
+  /** Of a response on the stream of another request. */
+  rpcId?: RequestId
   revision?: string
   sessionId?: string
   taskId?: string
@@ -20,6 +22,10 @@ export interface McpExchange {
   readonly upstream: () => URL
   /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: () => Promise<Credential | undefined>
+  /** A service of the stages in force. */
+  readonly offer?: <T>(service: Token<T>) => T | undefined
+  /** Set where the message is one of several in a body, whose answers are no streams. */
+  isInBatch?: boolean
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
   readonly isHeaderless?: boolean
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -52,13 +58,14 @@ export function attachExchange(call: Call, exchange: McpExchange): void {
 const revisionForm = /^\d{4}-\d{2}-\d{2}$/
 
 function factsOf(exchange: McpExchange): McpFacts {
-  const { headers, sessionTag, tasks, learned } = exchange
+  const { headers, message, sessionTag, tasks, learned } = exchange
   const revision = learned.revision ?? revisionOf(exchange)
   const [task] = tasks
   return {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
     sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers['mcp-session-id'])),
     taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
+    rpcId: learned.rpcId ?? (message?.type === 'request' ? message.id : undefined),
   }
 }
 
@@ -72,7 +79,7 @@ function clientSessionId(tag: string | undefined, id: string): string | undefine
 export function openExchange(
   head: Pick<
     McpExchange,
-    'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'isHeaderless' | 'sessionTag'
+    'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'offer' | 'isHeaderless' | 'sessionTag'
   >,
 ): McpExchange {
   return {

@@ -7,8 +7,9 @@ import {
   type Denied,
   denied,
   type Failed,
-  failed,
+  type Ids,
   isStream,
+  type Logger,
   type Outcome,
 } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
@@ -20,27 +21,28 @@ import { sendCall } from '../upstream/send.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
 import { encodeRefusal, rpcError } from './encode-refusal.js'
-import { disconnectCancels, type McpExchange, mcpExchange } from './exchange.js'
+import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
+import { LateResponses } from './late-responses.js'
+import { OpenCalls } from './open-calls.js'
 import { readRequest, referenceOf } from './request.js'
 import { ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
+import type { SharedState } from './shared-state.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
-import { WithheldResponses } from './withheld-responses.js'
-
-const withheldError = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
-  sent: 'yes',
-})
 
 export interface McpProxyOptions {
   readonly dispatcher: UpstreamDispatcher
   readonly clock: Clock
+  readonly ids: Ids
+  readonly logger: Logger
+  readonly state: SharedState
   readonly annotations: AnnotationCache
   readonly limits: AnswerLimits
   readonly streams: EventStreamRules
@@ -57,14 +59,15 @@ export interface McpProxyOptions {
 export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
-  #withheld = new WithheldResponses()
+  #openCalls: OpenCalls
   #running = new RunningCalls()
   #tools: McpToolClient
   #tasks = new KnownTasks()
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, limits, clock, probeTimeoutMs } = parts
+    const { dispatcher, client, limits, clock, logger, state, probeTimeoutMs } = parts
+    this.#openCalls = new OpenCalls({ state, clock, logger })
     const probe = versionProbe({
       dispatcher,
       client,
@@ -149,27 +152,27 @@ export class McpProxy {
     const id = message?.type === 'request' ? message.id : undefined
     const isStanding = method === 'GET' || request.method === LISTEN_METHOD
     const { traceId } = call.trace
+    const { annotations, clock, ids } = this.#parts
+    const caches = {
+      versions: this.#versions,
+      annotations,
+      tasks: this.#tasks,
+      sessions: () => this.#parts.sessions(),
+    }
     return {
       method,
       id,
       isStanding,
       drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
-      review: new ResponseFilter(call, request, exchange, {
-        versions: this.#versions,
-        annotations: this.#parts.annotations,
-        tasks: this.#tasks,
-        sessions: () => this.#parts.sessions(),
-      }),
+      review: new ResponseFilter(call, request, exchange, caches),
       isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
-      withhold: () => id !== undefined && this.#withheld.add(exchange, id),
-      replacementFor: (response) => {
-        const { id: replayed } = response
-        return (typeof replayed === 'string' || typeof replayed === 'number') &&
-          this.#withheld.has(exchange, replayed)
-          ? rpcError(replayed, withheldError, traceId)
-          : undefined
-      },
+      lateResponses: new LateResponses(call, exchange, { openCalls: this.#openCalls, caches, clock, ids }),
+      resumptionOf: (requestId, begun) =>
+        this.#openCalls.resumption(call, exchange, request, {
+          session: resumableSession(exchange, begun),
+          id: requestId,
+        }),
     }
   }
 
@@ -241,4 +244,10 @@ export class McpProxy {
       denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
     })
   }
+}
+
+/** The server's id of the session whose streams the client may resume; undefined where it may not. */
+function resumableSession(exchange: McpExchange, begun: unknown): unknown {
+  if (exchange.isInBatch === true || isStatelessExchange(exchange)) return undefined
+  return exchange.headers['mcp-session-id'] ?? begun
 }

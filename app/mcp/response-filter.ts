@@ -20,13 +20,16 @@ export interface LearningCaches {
   sessions(): Promise<SessionBinding>
 }
 
+/** What the filter must know of the request. */
+export type ReviewedRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
+
 export class ResponseFilter {
   #call: Call
-  #request: CallRequest
+  #request: ReviewedRequest
   #exchange: McpExchange
   #caches: LearningCaches
 
-  constructor(call: Call, request: CallRequest, exchange: McpExchange, caches: LearningCaches) {
+  constructor(call: Call, request: ReviewedRequest, exchange: McpExchange, caches: LearningCaches) {
     this.#call = call
     this.#request = request
     this.#exchange = exchange

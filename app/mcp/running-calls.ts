@@ -3,7 +3,6 @@
 import type { Call } from '@svc/core'
 import type { McpExchange } from './exchange.js'
 import type { Message, RequestId } from './message.js'
-import { requestKeyOf } from './withheld-responses.js'
 
 interface Running {
   readonly call: Call
@@ -38,4 +37,10 @@ export class RunningCalls {
     ).unref()
     call.afterSettle(() => clearTimeout(timer))
   }
+}
+
+/** Undefined without a session, where nothing tells the requests of two clients apart. */
+function requestKeyOf({ server, headers }: McpExchange, id: unknown): string | undefined {
+  const session = headers['mcp-session-id']
+  return session === undefined ? undefined : JSON.stringify([server, session, id])
 }

@@ -27,7 +27,6 @@ import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { sendCall, sendWith } from '../upstream/send.js'
-import { failureOf } from './answer-stream.js'
 import { readWholeBody } from './body.js'
 import {
   type ClientInfo,
@@ -46,6 +45,7 @@ import {
 import { responseIn } from './response.js'
 import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
 import { UNVERSIONED } from './server-versions.js'
+import { failureOf } from './stream-events.js'
 import { pathOf } from './version-probe.js'
 
 const ID = 'svc-call'

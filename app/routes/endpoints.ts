@@ -107,7 +107,13 @@ export class Endpoints {
       const messages = batchIn(exchange, bytes)
       if (messages === undefined) return bytes
       const [first, ...rest] = messages
-      others = rest.map((one) => this.#messageEndpoint(message, route, policy, async () => one))
+      exchange.isInBatch = true
+      others = rest.map((one) =>
+        this.#messageEndpoint(message, route, policy, async (other) => {
+          other.isInBatch = true
+          return one
+        }),
+      )
       return first
     }
     const first = this.#messageEndpoint(message, route, policy, body)
@@ -127,6 +133,7 @@ export class Endpoints {
       server,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
+      offer: (service) => policy.pipeline.offer(service),
     })
     return {
       protocol: 'mcp',

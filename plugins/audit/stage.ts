@@ -11,6 +11,7 @@ import {
   type Next,
   type Outcome,
   type RecordEvent,
+  type RecordOnSettle,
   type Redactor,
   Refusal,
   redactedFault,
@@ -69,7 +70,8 @@ interface SettledCall {
   readonly arrived: number
   /** Monotonic, milliseconds; undefined where the upstream has not begun to answer. */
   firstByte?: number
-  readonly intent: CallIntent | undefined
+  /** What has the SHA-256 of the arguments, if it is computed already. */
+  readonly intent: Pick<CallIntent, 'inputSha256' | 'settle'> | undefined
   /** False for a call that this stage refused. */
   readonly isForwarded: boolean
 }
@@ -133,7 +135,8 @@ export class AuditStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    return service === services.record ? this.#recordEvent : undefined
+    if (service === services.record) return this.#recordEvent
+    return service === services.recordOnSettle ? this.#recordOnSettle : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -238,6 +241,14 @@ export class AuditStage implements Stage {
     if (this.#agentRuns.admit(envelope, this.#parts.clock.now())) return
     envelope.agentRef = null
     this.#parts.meter.count('svc_audit_agent_runs_unnamed_total')
+  }
+
+  #recordOnSettle: RecordOnSettle = (call, inputSha256) => {
+    if (this.#log === undefined) throw new Error('the log is not open')
+    const { appender } = this.#log
+    const intent = { inputSha256, settle: () => undefined }
+    const recorded = { call, arrived: this.#parts.clock.monotonic(), intent, isForwarded: true }
+    call.onSettle((settlement) => this.#record(appender, { ...recorded, settlement }))
   }
 
   #recordEvent: RecordEvent = async (event) => {

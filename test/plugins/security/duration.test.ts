@@ -156,7 +156,7 @@ describe('security: duration', () => {
   it('uses the bound timer', async () => {
     const after = sinon.fake.returns(() => undefined)
     const rig = new StageRig()
-    rig.bind(timer, { after })
+    rig.bind(timer, { after, now: () => 0 })
     await send(rig.create(securityPlugin, security))
     expect(after.calledOnce).to.equal(true)
     expect(after.firstCall.args[0]).to.equal(1000)
