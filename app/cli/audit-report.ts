@@ -12,7 +12,7 @@ import {
   reportPage,
   signReport,
 } from '@svc/plugin-audit/log'
-import { VERDICT_EXIT } from './audit-verify.js'
+import { VERDICT_EXIT, witnessPolicy } from './audit-verify.js'
 import type { CliIo } from './io.js'
 
 export interface ReportArguments {
@@ -21,18 +21,32 @@ export interface ReportArguments {
   signWith: string
   keys?: string
   against?: string
+  witnessKeys?: string
+  quorum?: number
   policy?: string
   out?: string
 }
 
 export async function report(dir: string, options: ReportArguments, io: CliIo): Promise<void> {
-  const { from, to, signWith, keys, against, policy, out = `audit-report-${from}-${to}` } = options
+  const {
+    from,
+    to,
+    signWith,
+    keys,
+    against,
+    witnessKeys,
+    quorum,
+    policy,
+    out = `audit-report-${from}-${to}`,
+  } = options
+  const witnesses = await witnessPolicy(witnessKeys, quorum)
   const holds = policy === undefined ? undefined : await holdsOf(policy)
   const made = await auditReport(dir, {
     from,
     to,
     ...(keys === undefined ? {} : { keys: await readKeys(keys) }),
     ...(against === undefined ? {} : { against }),
+    ...(witnesses === undefined ? {} : { witnesses }),
     ...(holds === undefined ? {} : { holds }),
   })
   const signer = LocalDevSigner.fromKeyRef(`file://${encodeURIComponent(signWith)}`)

@@ -46,7 +46,7 @@ export async function verify(dir: string, options: VerifyArguments, io: CliIo): 
   io.exit(VERDICT_EXIT[report.verdict])
 }
 
-async function witnessPolicy(file: string | undefined, quorum: number | undefined) {
+export async function witnessPolicy(file: string | undefined, quorum: number | undefined) {
   if (file === undefined) {
     if (quorum === undefined) return undefined
     throw new AuditError('bad_config', '--quorum needs --witness-keys')
@@ -75,6 +75,11 @@ function summary(report: VerifyReport, fast: boolean): string {
   if (cosigned !== undefined) {
     const { size, by, time } = cosigned
     lines.push(`${size} leaves cosigned by ${by.length} witnesses at ${time}: ${printable(by.join(', '))}`)
+  }
+  for (const { line, from, to, before, after } of report.clockSetBacks) {
+    lines.push(
+      `audit.journal:${line}: the clock was set back from ${from} to ${to}; by witnesses, times before: ${before}, after: ${after}`,
+    )
   }
   if (report.removedDays.length > 0) {
     const [first, last] = [report.removedDays[0], report.removedDays.at(-1)]

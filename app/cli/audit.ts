@@ -30,8 +30,7 @@ const DEFAULT_WITNESS_PORT = 8791
 export function auditCommand(io: CliIo = processIo()): Command {
   const audit = new Command('audit').description('verify and read the audit log')
 
-  audit
-    .command('verify <dir>')
+  witnessed(audit.command('verify <dir>'))
     .description('check every record; exit 0 intact, 1 not intact, 2 cannot be judged')
     .option('--keys <file>', 'public keys (ed25519:<base64>, one a line) or a signing key file')
     .option(
@@ -42,11 +41,6 @@ export function auditCommand(io: CliIo = processIo()): Command {
     .option('--fast', 'check the tree and its roots only, not the signature of each line')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
-    .option(
-      '--witness-keys <file>',
-      'verifier keys of witnesses that must have cosigned the newest checkpoint',
-    )
-    .option('--quorum <n>', 'how many of them, instead of all', count)
     .option('--json', 'print the report as JSON')
     .action((dir: string, options: VerifyArguments) => guarded(io, 'verify', () => verify(dir, options, io)))
 
@@ -118,8 +112,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
       guarded(io, 'fetch', () => fetchUploaded(source, dir, options, io)),
     )
 
-  audit
-    .command('report <dir>')
+  witnessed(audit.command('report <dir>'))
     .description('write a signed report on a range of days, as JSON and as a page; exit codes as verify')
     .requiredOption('--from <day>', 'the first day, YYYY-MM-DD in UTC')
     .requiredOption('--to <day>', 'the last day')
@@ -187,6 +180,15 @@ function filtered(command: Command): Command {
     .option('--error <code>', 'with this error code')
     .option('--escalation <id>', 'of this escalation')
     .option('--policy <sha256>', 'judged by this policy: its hash, or the first digits')
+}
+
+function witnessed(command: Command): Command {
+  return command
+    .option(
+      '--witness-keys <file>',
+      'verifier keys of witnesses that must have cosigned the newest checkpoint',
+    )
+    .option('--quorum <n>', 'how many of them, instead of all', count)
 }
 
 function count(text: string): number {

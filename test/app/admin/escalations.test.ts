@@ -105,14 +105,14 @@ describe('escalations on the admin listener', () => {
       ])
     })
 
-    it('are not there under another id, or one that is none', async () => {
+    it('are not found under an unknown or malformed id', async () => {
       for (const id of ['E9', 'E'.repeat(129), 'E%31', '..', 'E1.x']) {
         expect((await rig.admin(`/api/escalations/${id}`)).status).to.equal(404)
         expect((await rig.vote(id, approve)).status).to.equal(404)
       }
     })
 
-    it('are not voted on twice', async () => {
+    it('refuse a second vote of the same reviewer', async () => {
       rig.service.open('E1', { strategy: 'human_quorum' })
       expect((await rig.vote('E1', approve)).status).to.equal(200)
       const { status, json } = await rig.vote('E1', approve)
@@ -126,7 +126,7 @@ describe('escalations on the admin listener', () => {
       })
     })
 
-    it('have an input of their own path, with its hash as the entity tag', async () => {
+    it('serve the whole input at a path of its own, with its hash as the entity tag', async () => {
       rig.service.open('E1', { args: '{"te…', isTruncated: true })
       rig.service.open('E2')
       rig.service.inputs.set('E1', { text: '{"text":"long"}', sha256: 'a'.repeat(64) })
@@ -141,7 +141,7 @@ describe('escalations on the admin listener', () => {
       }
     })
 
-    it('are not approved without the hash of an input that the preview cuts', async () => {
+    it('need the hash of an input that the preview truncates before they are approved', async () => {
       rig.service.open('E1', { isTruncated: true })
       rig.service.inputs.set('E1', { text: '{}', sha256: 'a'.repeat(64) })
       for (const body of [approve, { ...approve, input_sha256: 'b'.repeat(64) }]) {
@@ -153,7 +153,7 @@ describe('escalations on the admin listener', () => {
       expect(status).to.equal(200)
     })
 
-    it('are not voted on when they are decided', async () => {
+    it('refuse votes once they are decided', async () => {
       rig.service.open('E1', { status: 'rejected' })
       const { status, json } = await rig.vote('E1', approve)
       expect(status).to.equal(409)
@@ -200,7 +200,7 @@ describe('escalations on the admin listener', () => {
       expect(json['error']).to.equal('PAYLOAD_TOO_LARGE')
     })
 
-    it('are not voted on by what a form of a web page can send', async () => {
+    it('refuse votes in the content types that a web form can send', async () => {
       rig.service.open('E1')
       for (const type of [
         'text/plain',
@@ -268,7 +268,7 @@ describe('escalations on the admin listener', () => {
       await issuer.stop()
     })
 
-    it('are read with the admin token, and not voted on', async () => {
+    it('can be read but not voted on with the admin token', async () => {
       rig.service.open('E1')
       expect(ids(await rig.admin('/api/escalations'))).to.deep.equal(['E1'])
       const { status, json } = await rig.vote('E1', approve)
@@ -289,7 +289,7 @@ describe('escalations on the admin listener', () => {
       })
     })
 
-    it('are not for a user without a role of a reviewer', async () => {
+    it('are hidden from a user without a reviewer role', async () => {
       rig.service.open('E1')
       const headers = await as({ roles: ['clerk'] })
       for (const path of ['/api/escalations', '/api/escalations/E1']) {
@@ -314,7 +314,7 @@ describe('escalations on the admin listener', () => {
       expect((await rig.vote('E1', approve, await issuer.sign(globex))).status).to.equal(404)
     })
 
-    it('are there for the members of their approval set, whatever their tenant, and no others of it', async () => {
+    it('are visible to the members of their approval set, of any tenant, and to nobody else', async () => {
       rig.service.open('E1')
       rig.service.open('E2', { approvalSetId: 'finance' })
       rig.service.open('E3', { approvalSetId: 'legal' })
@@ -333,7 +333,7 @@ describe('escalations on the admin listener', () => {
       expect(ids(await rig.admin('/api/escalations', { headers: both }))).to.have.members(['E2', 'E4'])
     })
 
-    it('are refused to the caller itself', async () => {
+    it('cannot be decided by their own caller', async () => {
       rig.service.open('E1')
       const bob = { email: 'bob@example.com', roles: ['approver'] }
       const { status, json } = await rig.vote('E1', approve, await issuer.sign(bob))

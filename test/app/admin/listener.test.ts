@@ -28,7 +28,7 @@ function signal(): { promise: Promise<void>; resolve: () => void } {
 }
 
 describe('the admin listener', () => {
-  it('is there only where the policy has an admin section', async () => {
+  it('exists only with an admin section in the policy', async () => {
     await using gateway = await startTestGateway({ targets: { billing: 'http://127.0.0.1:1' } })
     expect(await gateway.handle.ready()).to.have.keys('port', 'url')
   })
@@ -39,7 +39,7 @@ describe('the admin listener', () => {
     expect(rig.adminUrl).not.to.equal(rig.gateway.url)
   })
 
-  it('says that it is alive to anyone', async () => {
+  it('answers health checks without a token', async () => {
     await using rig = await startAdminRig()
     const { status, json } = await ask(rig.adminUrl, '/healthz', {})
     expect({ status, json }).to.deep.equal({ status: 200, json: { status: 'ok' } })
@@ -115,7 +115,7 @@ describe('the admin listener', () => {
     })
   })
 
-  describe('keeps web pages out', () => {
+  describe('refuses web pages', () => {
     for (const host of [
       'evil.example',
       'evil.example:9090',
@@ -123,7 +123,7 @@ describe('the admin listener', () => {
       '10.0.0.1',
       'localhost@evil.example',
     ]) {
-      it(`when they were bound to it by the name "${host}"`, async () => {
+      it(`that reach it under the name "${host}"`, async () => {
         await using rig = await startAdminRig({ admin: { port: 0 } })
         const { status, text } = await rig.admin('/metrics', { headers: { host } })
         expect(status).to.equal(400)
@@ -139,14 +139,14 @@ describe('the admin listener', () => {
       })
     }
 
-    it('but answers to the names that the policy lists', async () => {
+    it('but accepts host names that the policy lists', async () => {
       await using rig = await startAdminRig({ admin: { port: 0, allowedHosts: ['ops.example.com'] } })
       expect((await rig.admin('/metrics', { headers: { host: 'ops.example.com:9' } })).status).to.equal(200)
       const refused = await rig.admin('/metrics', { headers: { host: 'other.example.com' } })
       expect(refused.json['message']).to.match(/admin\.allowedHosts/)
     })
 
-    it('when they are of another origin, even with the token', async () => {
+    it('of another origin, even with the token', async () => {
       await using rig = await startAdminRig()
       for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', 'http://localhost']) {
         const headers = { origin, authorization: `Bearer ${adminToken}` }
@@ -154,7 +154,7 @@ describe('the admin listener', () => {
       }
     })
 
-    it('but for its own', async () => {
+    it('but not of its own origin', async () => {
       await using rig = await startAdminRig()
       const headers = { origin: rig.adminUrl, authorization: `Bearer ${adminToken}` }
       expect((await rig.admin('/api/escalations', { headers })).status).to.equal(200)
@@ -193,7 +193,7 @@ describe('the admin listener', () => {
         .and.not.contain('zeichen')
     })
 
-    it('the file of the token is one that keys may lie in', async () => {
+    it('the token file has the mode of a key file', async () => {
       const admin = { port: 0, tokenRef: 'file:///etc/hostname' }
       expect((await faultOf(start({}, { admin }))).message).to.match(
         /admin\.tokenRef: .*outside the directories/,
@@ -242,7 +242,7 @@ describe('the admin listener', () => {
       expect((await rig.admin('/metrics')).text).to.match(/^svc_policy_reloads_total\{result="refused"\} 1$/m)
     })
 
-    it('to one without an admin section, and then serves only health', async () => {
+    it('to one without an admin section, and then serves only health checks', async () => {
       const admin = { port: 0, tokenRef: 'env:SVC_ADMIN' }
       await using rig = await startAdminRig({ admin: undefined, policyObject: { admin } })
       expect((await rig.admin('/metrics')).status).to.equal(200)
@@ -252,7 +252,7 @@ describe('the admin listener', () => {
       expect((await rig.admin('/healthz')).status).to.equal(200)
     })
 
-    it('but not to another port, and says so', async () => {
+    it('but not to another port, and warns', async () => {
       await using rig = await startAdminRig()
       await rig.gateway.handle.reload(policy({ port: 65_001, tokenRef: 'env:SVC_ADMIN' }))
       expect((await rig.admin('/metrics')).status).to.equal(200)
@@ -283,7 +283,7 @@ describe('the admin listener', () => {
   })
 
   describe('when the gateway closes', () => {
-    it('answers what it was asked', async () => {
+    it('completes the requests in progress', async () => {
       const asked = signal()
       const answer = signal()
       const rig = await startAdminRig()

@@ -31,7 +31,7 @@ describe('the metrics', () => {
     }
   })
 
-  it('hold those of the stages that run from the start, and of the process', async () => {
+  it('include those of the active stages from the start, and of the process', async () => {
     await using rig = await startAdminRig()
     const families = await metrics(rig)
     const running = builtinPlugins.filter(({ name }) => ['audit', 'quotas'].includes(name))
@@ -79,7 +79,7 @@ describe('the metrics', () => {
     expect(sampled(families, 'svc_calls_in_flight')).to.equal(0)
   })
 
-  it('agree with the records', async () => {
+  it('match the records', async () => {
     await using upstream = await startUpstream()
     await using rig = await startAdminRig({
       targets: { billing: upstream.url },
@@ -94,7 +94,7 @@ describe('the metrics', () => {
     )
   })
 
-  it('have no label that a caller can make up', async () => {
+  it("have no label with a value of a caller's choosing", async () => {
     await using rig = await startAdminRig()
     const before = (await metrics(rig)).get('svc_calls_total')?.samples.length
     expect(before).to.equal(0)
@@ -135,7 +135,7 @@ describe('the metrics', () => {
     }
   })
 
-  it('hold those of a stage of your own', async () => {
+  it('include those of a custom stage', async () => {
     let meter: Meter | undefined
     const counting = definePlugin({
       name: 'counting',
@@ -185,7 +185,7 @@ describe('the metrics', () => {
 })
 
 describe('the meter behind them', () => {
-  it('never throws at a stage, and says once which name it cannot show', async () => {
+  it('never throws, and warns once of a name that it cannot show', async () => {
     const log = keepingLogger()
     const metrics = new GatewayMetrics(log)
     metrics.gauge('a_level', 1)

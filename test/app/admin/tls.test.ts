@@ -73,7 +73,7 @@ describe('TLS on the admin listener', () => {
       (fault: { code?: string }) => fault.code ?? 'none',
     )
 
-  it('is spoken where the policy has key and certificate', async () => {
+  it('is used where the policy has a key and a certificate', async () => {
     await using rig = await startAdminRig({ admin: admin() })
     expect(rig.adminUrl).to.match(/^https:/)
     const { status, text } = await seen(rig, '/metrics', { origin: rig.adminUrl })
@@ -83,7 +83,7 @@ describe('TLS on the admin listener', () => {
     expect(await codeOf(ask(rig.adminUrl.replace('https', 'http'), '/healthz', {}))).not.to.equal('none')
   })
 
-  it('accepts only clients with a certificate, where it has an authority for them', async () => {
+  it('requires client certificates where the policy names an authority for them', async () => {
     copyFileSync(authority.root.certFile, join(home, 'clients.crt'))
     await using rig = await startAdminRig({ admin: admin({ clientCa: `file://${home}/clients.crt` }) })
     const { key, cert } = authority.client()

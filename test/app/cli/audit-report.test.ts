@@ -4,7 +4,8 @@ import { type AuditReport, generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { auditCommand } from 'svc-sdk/internal/cli/audit'
 import { append } from '../../plugins/audit/log/seal/rig.js'
-import { appenderIn, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
+import { ORIGIN, witnesses } from '../../plugins/audit/log/witness/rig.js'
+import { appenderIn, DAY, envelope, fixedClock, signer } from '../../plugins/audit/log/writer/records.js'
 import { temporaryDir } from '../../plugins/audit/temporary.js'
 import { runCommand } from '../../support/command.js'
 
@@ -14,6 +15,7 @@ const HOUR = 3_600_000
 describe('svc audit report', function () {
   this.timeout(30_000)
   const dir = temporaryDir()
+  const start = witnesses(dir)
   const path = (name: string) => join(dir.path, name)
 
   beforeEach(() => {
@@ -87,6 +89,38 @@ describe('svc audit report', function () {
     expect(report.holds).to.deep.equal([{ tenant: 'acme', from: '2026-11-20' }])
     expect(report.heads.at(-1)).to.include(`\n${report.verification.head?.size}\n`)
     expect(report.gaps).to.deep.equal([])
+  })
+
+  it('says what each witness confirms, where their keys are given', async () => {
+    const [a, b] = [await start('a'), await start('bb')]
+    const log = path('log')
+    const appender = appenderIn(log, {
+      config: { origin: ORIGIN, witnesses: [{ url: a.url, key: a.vkey }] },
+    })
+    await append(appender, 3)
+    await appender.close()
+    writeFileSync(path('witnesses'), `${a.vkey}\n${b.vkey}\n`)
+    const make = (...more: string[]) => {
+      const days = ['--from', DAY, '--to', DAY]
+      return audit('report', log, ...days, '--sign-with', path('auditor'), '--out', path('out'), ...more)
+    }
+    const given = ['--witness-keys', path('witnesses')]
+    expect((await make(...given, '--quorum', '1')).code).to.equal(0)
+    const { verification, witnesses: shown } = reported()
+    const size = verification.head?.size
+    expect(verification.cosigned).to.include({ size, quorum: 1 })
+    expect(shown.map(({ at, ...rest }) => [rest, at !== null])).to.deep.equal([
+      [{ name: 'a.example/w', checked: true, size }, true],
+      [{ name: 'bb.example/w', checked: true, size: null }, false],
+    ])
+    expect(readFileSync(path('out.html'), 'utf8')).to.include(`<td>a.example/w</td><td>${size}</td>`)
+    expect((await make(...given)).code).to.equal(1)
+    expect(reported().verification.failureCounts).to.deep.equal({ missing_cosignature: 1 })
+    expect((await make('--quorum', '1')).err).to.include('--quorum needs --witness-keys')
+    await make()
+    expect(reported().witnesses.map(({ name, checked }) => [name, checked])).to.deep.equal([
+      ['a.example/w', false],
+    ])
   })
 
   it('names the gaps of a log that is not intact, and exits 1', async () => {

@@ -92,7 +92,7 @@ describe('a gateway with audit.checkpoints: false', () => {
     expect(readdirSync(gateway.dir).filter((name) => name.endsWith('.checkpoint'))).to.deep.equal([])
   })
 
-  it('says the same in a policy, where it is read in YAML', async () => {
+  it('reads the same from YAML', async () => {
     const policyYaml = (home: string, line: string) =>
       `audit:\n  gatewayName: gw\n  gatewayVersion: '1'\n  dir: ${home}/audit\n  ${line}\n`
     const start = (line: string) =>

@@ -28,7 +28,7 @@ const escalating = {
 const evaluator: DecisionEvaluator = { evaluate: async () => ({ action: 'allow' }) }
 
 describe('the container of a gateway', () => {
-  it('gives a custom stage the log, signer and stores that run', async () => {
+  it('gives a custom stage the running log, signer and stores', async () => {
     await using upstream = await startUpstream()
     const used: unknown[] = []
     const curious = definePlugin({
@@ -230,7 +230,7 @@ describe('the container of a gateway', () => {
     expect(fault).to.be.instanceOf(Error)
   })
 
-  it('asks an evaluator that code binds without a word of the policy', async () => {
+  it('asks an evaluator that code binds, without a section of the policy', async () => {
     await using gateway = await startTestGateway({
       targets: {},
       runtime: {},

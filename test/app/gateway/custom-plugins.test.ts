@@ -16,7 +16,7 @@ describe('the modules of a policy', () => {
     for (const plugin of found.values()) expect(plugin).to.include({ name: 'slow', version: '1.0.0' })
   })
 
-  it('leave out what ships', async () => {
+  it('exclude the plugins that ship', async () => {
     expect((await importPlugins([{ use: 'authn' }], [authnPlugin], modules)).size).to.equal(0)
   })
 

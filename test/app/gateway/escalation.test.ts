@@ -127,7 +127,7 @@ describe('a call that needs approval', () => {
     expect(upstream.calls).to.have.length(1)
   })
 
-  it('is no longer waited for when its caller has left: the approval stays', async () => {
+  it('stops waiting when its caller disconnects; the approval stays', async () => {
     await using gateway = await start()
     const office = await officeOf(gateway)
     const leaving = new AbortController()
@@ -146,7 +146,7 @@ describe('a call that needs approval', () => {
     expect((await gateway.invoke(...fetchEvil, { 'x-escalation-id': id })).status).to.equal(200)
   })
 
-  it('is no longer waited for when the gateway shuts down', async () => {
+  it('stops waiting when the gateway shuts down', async () => {
     await using gateway = await start()
     const office = await officeOf(gateway)
     const calling = gateway.invoke(...fetchEvil, { 'x-escalation-wait': '60' })
@@ -214,7 +214,7 @@ describe('a call that needs approval', () => {
     expect(JSON.stringify(gateway.records())).to.not.match(/cal@|ann@|u-cal|u-ann/)
   })
 
-  it('is still there after a restart, with its approval', async () => {
+  it('survives a restart, with its approval', async () => {
     const home: string[] = []
     const before = await startTestGateway((dir) => {
       home.push(dir)

@@ -134,7 +134,7 @@ describe('the invoke protocol', () => {
       },
     ))
 
-  it('asks for an answer without a coding, and names the one that comes all the same', () =>
+  it('asks for an answer without content coding, and passes on the header of one that comes coded', () =>
     withGateway(
       async (gateway, upstream) => {
         const response = await gateway.invoke('/mcp/files/read@1')
@@ -356,7 +356,7 @@ describe('the invoke protocol', () => {
       ))
   })
 
-  it('answers paths that are not ours with 404 in the error shape', () =>
+  it('answers unknown paths with 404 in the error shape', () =>
     withGateway(async (gateway) => {
       const response = await fetch(`${gateway.url}/nosuch`)
       expect(response.status).to.equal(404)
@@ -370,13 +370,13 @@ describe('the invoke protocol', () => {
       expect(await errorOf(response)).to.include({ error: 'BAD_REQUEST' })
     }))
 
-  it('reports that it is alive and ready', () =>
+  it('answers health and readiness checks', () =>
     withGateway(async (gateway) => {
       expect((await fetch(`${gateway.url}/healthz`)).status).to.equal(200)
       expect((await fetch(`${gateway.url}/readyz`)).status).to.equal(200)
     }))
 
-  it('does not answer what cannot be read in place of a call that is running', () =>
+  it('does not answer an unreadable request in place of a call that is running', () =>
     withGateway(
       async (gateway, upstream) => {
         const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')

@@ -45,13 +45,13 @@ describe('startGatewayServer', () => {
     expect(() => startGatewayServer(rest)).to.throw(/quotas/)
   })
 
-  it('throws at once when two policies are given', () => {
+  it('throws when two policies are given', () => {
     expect(() => startGatewayServer({ ...minimal, policyYaml: 'tenant: a', policyObject: {} })).to.throw(
       /both given/,
     )
   })
 
-  it('hands every record to audit.append when code passes it', async () => {
+  it('passes every record to audit.append when code provides it', async () => {
     const records: object[] = []
     await using upstream = await startUpstream()
     const handle = startGatewayServer({
@@ -68,7 +68,7 @@ describe('startGatewayServer', () => {
     expect(records[0]).to.include({ tool: 'read@1', status: 'ok' })
   })
 
-  it('puts sections of the policy in the place of the options', async () => {
+  it('prefers sections of the policy to those of the options', async () => {
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway({
       targets: { files: 'http://127.0.0.1:1' },
@@ -303,7 +303,7 @@ describe('drain', () => {
     expect(gateway.records()[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', status: 'error' })
   })
 
-  it('refuses a call that was accepted but not read when it began', async () => {
+  it('refuses a call that was accepted but not yet read when it began', async () => {
     await using upstream = await startUpstream()
     const { plugin, arrived, open } = turnstile()
     await using gateway = await startTestGateway({ targets: { files: upstream.url }, plugins: [plugin] })
@@ -320,7 +320,7 @@ describe('drain', () => {
     expect(gateway.records()[0]).to.include({ error: 'DRAINING' })
   })
 
-  it('refuses and records what arrives meanwhile on connections that are open', async () => {
+  it('refuses and records requests that arrive meanwhile on open connections', async () => {
     const held = heldUpstream()
     await using upstream = await startUpstream(held.answer)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
@@ -344,12 +344,12 @@ describe('drain', () => {
     expect(gateway.records().map(({ error = 'none' }) => error)).to.have.members(['DRAINING', 'none'])
   })
 
-  it('is safe twice', async () => {
+  it('may be called twice', async () => {
     await using gateway = await startTestGateway({ targets: { files: 'http://127.0.0.1:1' } })
     await Promise.all([gateway.handle.close(), gateway.handle.close()])
   })
 
-  it('records the outcome of a call whose caller has gone', async () => {
+  it('records the outcome of a call whose caller disconnected', async () => {
     const held = heldUpstream()
     await using upstream = await startUpstream(held.answer)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
@@ -385,7 +385,7 @@ describe('reload', () => {
     expect((await gateway.invoke('/mcp/files/read@1')).status).to.equal(200)
   })
 
-  it('completes a call under the policy it began with', async () => {
+  it('completes a call under the policy that it began with', async () => {
     const held = heldUpstream()
     await using upstream = await startUpstream(held.answer)
     await using gateway = await startTestGateway({ targets: { files: upstream.url } })
@@ -420,7 +420,7 @@ describe('createPipeline', () => {
     expect(records[0]).to.include({ tool: 'read@1', server: 'files@1', status: 'ok' })
   })
 
-  it('does not forward what a stage refuses', async () => {
+  it('does not forward a call that a stage refuses', async () => {
     const pipeline = createPipeline({ ...minimal, ...quiet })
     await pipeline.ready()
     const outcome = await pipeline.run({ server: 'files', tool: 'read', args: {} }, () =>

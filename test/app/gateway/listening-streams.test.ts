@@ -19,7 +19,7 @@ async function listen(url: string): Promise<Response> {
 }
 
 describe('a stream on which a client only listens', () => {
-  it('is ended, whole, when the gateway closes, and does not hold up the drain', async () => {
+  it('is ended without truncation when the gateway closes, and does not delay the drain', async () => {
     const tools = await startToolServer()
     try {
       await using gateway = await startTestGateway({

@@ -37,7 +37,7 @@ async function callUntil(gateway: TestGateway, until: () => boolean): Promise<nu
 }
 
 describe('the signing thread of a gateway', () => {
-  it('survives a reload with the log, and every call has one record that is rightly signed', async () => {
+  it('survives a reload, and every call has one record with a valid signature', async () => {
     const signer = countingSigner()
     await using upstream = await startUpstream()
     await using gateway = await startTestGateway((home) => ({

@@ -23,6 +23,7 @@ const REQUEST_TIMEOUT_MS = 10_000
 const RETRY_DELAYS = { min: 500, max: 60_000 }
 /** How long closing waits for the cosignatures of the last checkpoint. */
 const CLOSE_TIMEOUT_MS = 5_000
+const MS_PER_SECOND = 1_000
 
 export interface CosigningParts {
   readonly dir: string
@@ -61,6 +62,8 @@ interface Member {
   /** Not asked before, by the monotonic clock. */
   retryAt: number
   size?: number
+  /** When it cosigned last, seconds since the epoch by its clock. */
+  time?: number
   error?: string
 }
 
@@ -95,6 +98,16 @@ export class Cosigning {
       witnesses,
       ...(this.#warning === undefined ? {} : { warning: this.#warning }),
     }
+  }
+
+  /** When the last member of a quorum has cosigned, by its clock, milliseconds since the epoch. */
+  get witnessedAt(): number | undefined {
+    const { dir, port, origin, quorum } = this.#parts
+    const newest = newestCheckpoint(port, dir, origin)
+    if (newest !== undefined) this.#takeOver(newest)
+    const times = this.#members.flatMap(({ time }) => time ?? []).sort((a, b) => b - a)
+    const time = times[quorum - 1]
+    return time === undefined ? undefined : time * MS_PER_SECOND
   }
 
   /** Call it when a checkpoint is on disk. Returns at once; errors go to `onError` and to the status. */
@@ -153,9 +166,11 @@ export class Cosigning {
   /** What the file has already, after a restart. */
   #takeOver({ head, note }: StoredCheckpoint): void {
     for (const member of this.#members) {
-      if (judgeCosignature(note, member.client.key).kind !== 'valid') continue
+      const judged = judgeCosignature(note, member.client.key)
+      if (judged.kind !== 'valid') continue
       member.client.hasCosigned(head.size)
       member.size = head.size
+      member.time = Math.max(judged.time, member.time ?? 0)
     }
   }
 
@@ -174,6 +189,7 @@ export class Cosigning {
             return []
           }
           member.size = head.size
+          member.time = answer.time
           delete member.error
           member.backoff.reset()
           return [answer.line]

@@ -26,8 +26,8 @@ export interface Submission {
 }
 
 export type Answer =
-  /** A signature line with its newline. */
-  | { readonly kind: 'cosigned'; readonly line: string }
+  /** A signature line with its newline; when the witness signed, seconds since the epoch. */
+  | { readonly kind: 'cosigned'; readonly line: string; readonly time: number }
   /** The witness has cosigned a larger tree of this log. */
   | { readonly kind: 'ahead'; readonly size: number }
 
@@ -57,9 +57,9 @@ export class WitnessClient {
       const body = formatAddCheckpoint(old, old === 0 ? [] : proof(old), signed)
       const { status, text } = await this.#post(body, signal)
       if (status === OK) {
-        const line = this.#lineIn(text, submission.note)
+        const answer = this.#cosignatureIn(text, submission.note)
         this.#cosigned = size
-        return { kind: 'cosigned', line }
+        return answer
       }
       if (status !== CONFLICT) throw new Error(`it answered ${status}: ${firstLine(text)}`)
       const known = text.endsWith('\n') ? parseTreeSize(text.slice(0, -1)) : undefined
@@ -72,12 +72,14 @@ export class WitnessClient {
   }
 
   /** The cosignature of the expected key in the response, checked. */
-  #lineIn(text: string, note: Note): string {
+  #cosignatureIn(text: string, note: Note): Answer {
     for (const line of text.split('\n')) {
       const signature = parseSignature(line)
       if (signature === undefined || !isBy(signature, this.key)) continue
-      if (judgeCosignature({ text: note.text, signatures: [signature] }, this.key).kind !== 'valid') break
-      return signatureLine(signature.name, signature.keyId, signature.signature)
+      const judged = judgeCosignature({ text: note.text, signatures: [signature] }, this.key)
+      if (judged.kind !== 'valid') break
+      const cosignature = signatureLine(signature.name, signature.keyId, signature.signature)
+      return { kind: 'cosigned', line: cosignature, time: judged.time }
     }
     throw new Error(`its response has no valid cosignature of ${this.key.name}`)
   }

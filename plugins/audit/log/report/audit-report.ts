@@ -17,6 +17,7 @@ import { type JournalFacts, journalFacts } from '../verify/journal-facts.js'
 import type { FailureKind, VerifyFailure, VerifyReport } from '../verify/report.js'
 import { type VerifyOptions, verifyLog } from '../verify/verify-log.js'
 import { type TenantCounts, TenantTally } from './tenant-counts.js'
+import { type ReportedWitness, WitnessedHeads } from './witnessed-heads.js'
 
 export interface AuditReportOptions extends VerifyOptions {
   /** The first day, `YYYY-MM-DD` in UTC. */
@@ -63,8 +64,8 @@ export interface AuditReport {
   readonly verification: VerifyReport
   /** The first and the last checkpoint that were signed in the range, as notes. */
   readonly heads: readonly string[]
-  /** Names of the keys other than the log's with signatures on the last head. */
-  readonly witnesses: readonly string[]
+  /** Those whose keys were given; else all that are named on checkpoints of the range. */
+  readonly witnesses: readonly ReportedWitness[]
   readonly days: readonly ReportedDay[]
   readonly tenants: readonly TenantCounts[]
   /** Lines in the range that are no records. */
@@ -112,7 +113,9 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
   const verification = await verifyLog(dir, verifying)
   const facts = await factsOf(dir)
   const { tenants, records, unreadable } = await countRecords(dir, from, to)
-  const heads = facts?.genesis === undefined ? [] : headsOf(dir, facts.genesis.origin, from, to)
+  const origin = facts?.genesis?.origin ?? ''
+  const witnessed = new WitnessedHeads(origin, verifying.witnesses?.keys)
+  const heads = origin === '' ? [] : headsOf(dir, { origin, from, to }, witnessed)
   return {
     report: 1,
     generated_at: new Date(now).toISOString(),
@@ -120,8 +123,8 @@ export async function auditReport(dir: string, options: AuditReportOptions): Pro
     to,
     log: facts?.genesis === undefined ? null : identityOf(facts.genesis),
     verification,
-    heads: heads.map(({ text }) => text),
-    witnesses: heads.at(-1)?.witnesses ?? [],
+    heads,
+    witnesses: witnessed.witnesses(),
     days: daysOf(from, to).map((day) => ({
       day,
       ...stateOf(dir, day, facts),
@@ -167,28 +170,26 @@ async function countRecords(dir: string, from: string, to: string) {
   return { tenants: tally.counts(), records, unreadable }
 }
 
-interface ReportedHead {
-  readonly text: string
-  readonly size: number
-  readonly witnesses: readonly string[]
-}
-
-/** The smallest and the largest checkpoint of the range. */
-function headsOf(dir: string, origin: string, from: string, to: string): ReportedHead[] {
-  let first: ReportedHead | undefined
-  let last: ReportedHead | undefined
+/** The smallest and the largest checkpoint of the range, as notes. */
+function headsOf(
+  dir: string,
+  { origin, from, to }: { origin: string; from: string; to: string },
+  witnessed: WitnessedHeads,
+): string[] {
+  let first: { text: string; size: number } | undefined
+  let last: { text: string; size: number } | undefined
   for (const day of namesIn(nodeFileSystem, dir).flatMap((name) => dayOfCheckpointFile(name) ?? [])) {
     if (day < from || day > to) continue
     for (const { note, text } of notePieces(readFileSync(join(dir, checkpointFile(day))), `${origin}\n`)) {
       const head = note === undefined ? undefined : parseCheckpoint(note.text)
       if (note === undefined || head?.origin !== origin) continue
-      const names = note.signatures.flatMap(({ name }) => (name === origin ? [] : [name]))
-      const found = { text, size: head.size, witnesses: [...new Set(names)] }
-      if (first === undefined || found.size < first.size) first = found
-      if (last === undefined || found.size >= last.size) last = found
+      const { size } = head
+      witnessed.offer(note, size)
+      if (first === undefined || size < first.size) first = { text, size }
+      if (last === undefined || size >= last.size) last = { text, size }
     }
   }
-  return [first, last].filter((head) => head !== undefined)
+  return [first, last].flatMap((head) => head?.text ?? [])
 }
 
 function stateOf(dir: string, day: string, facts: JournalFacts | undefined): Pick<ReportedDay, 'state'> {

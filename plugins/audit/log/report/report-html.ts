@@ -16,8 +16,8 @@ const VERDICTS = {
 /** @param signed the text of `signReport`. */
 export function reportPage(report: AuditReport, signed: string): string {
   const { from, to, log, verification } = report
-  const { verdict, reason, records, verified, sealed, unsealed, checkpoints, head, selfVouched, compared } =
-    verification
+  const { verdict, reason, records, verified, sealed, unsealed, checkpoints, head } = verification
+  const { selfVouched, compared, cosigned, clockSetBacks } = verification
   const sections = [
     `<h1>Audit log, ${escapeHtml(from)} to ${escapeHtml(to)}</h1>`,
     `<p><strong>${VERDICTS[verdict]}</strong> ${escapeHtml(reason ?? '')}</p>`,
@@ -30,6 +30,10 @@ export function reportPage(report: AuditReport, signed: string): string {
       ['forked from', log?.parent === null || log === null ? '' : log.parent.origin],
       ['keys from', selfVouched ? 'the log itself: it vouches for itself' : 'outside of the log'],
       ['head kept elsewhere', compared ? 'compared' : 'not compared'],
+      [
+        'cosigned by a quorum',
+        cosigned === undefined ? 'not confirmed' : `${cosigned.size} leaves at ${cosigned.time}`,
+      ],
       ['newest head', head === undefined ? 'none' : `${head.size} leaves, root ${head.root}`],
     ]),
     '<h2>Verification of the whole log</h2>',
@@ -84,7 +88,17 @@ export function reportPage(report: AuditReport, signed: string): string {
         ),
     '<h2>Heads and witnesses</h2>',
     ...report.heads.map((note) => `<pre>${escapeHtml(note)}</pre>`),
-    `<p>Signatures of other keys on the last head: ${escapeHtml(report.witnesses.join(', ') || 'none')}.</p>`,
+    table(
+      ['witness', 'cosigned leaves', 'at, by its clock', 'cosignature checked'],
+      report.witnesses.map(({ name, size, at, checked }) => {
+        return [name, size ?? 'none', at ?? '', checked ? 'yes' : 'no']
+      }),
+    ),
+    '<h2>Where the clock was set back</h2>',
+    table(
+      ['journal line', 'from', 'to', 'times before, by witnesses', 'times after, by witnesses'],
+      clockSetBacks.map(({ line, from, to, before, after }) => [line, from, to, before, after]),
+    ),
     '<h2>Not covered</h2>',
     `<ul>${report.not_covered.map((text) => `<li>${escapeHtml(text)}</li>`).join('')}</ul>`,
     '<h2>Signed report</h2>',

@@ -25,7 +25,7 @@ import type { NotePiece } from './note-file.js'
 import { appendNote } from './note-tail.js'
 import { addSealedLeaves, type CoverOffsets } from './sealed-leaves.js'
 import { TreeStore, TreeWriter } from './tree-store.js'
-import { unlinked } from './unlinked.js'
+import { rebuilding, unlinked } from './unlinked.js'
 
 export interface TreeParts {
   readonly dir: string
@@ -100,6 +100,11 @@ export class LogTree {
 
   get journalEnd(): number {
     return this.#journalEnd
+  }
+
+  /** Whether it has nothing beyond the journal lines that it has read or appended. */
+  get isUnextended(): boolean {
+    return this.size === this.state.size && this.#writer.pending === 0
   }
 
   /** Takes over the lines that others have appended, and signs a checkpoint where the newest line has none. */
@@ -218,7 +223,7 @@ export class LogTree {
       this.#writer = this.#writerFor(range)
       this.#journalEnd = offset
     } else {
-      await this.#rebuild(offset)
+      await rebuilding('the tree does not lead to the newest checkpoint', () => this.#rebuild(offset))
       if (this.#writer.range.root() !== head.root) {
         throw unlinked('its records and journal do not lead to the root of its newest checkpoint')
       }
@@ -272,7 +277,9 @@ export class LogTree {
       if (!this.#isSigned(line)) throw unlinked(`${where} is not signed by a key that is trusted there`)
       if (line.kind === 'seal') await addSealedLeaves(this.#parts, line.ranges, this.#writer, this.#covers)
       if (digestToBase64(this.#writer.range.root()) !== line.root) {
-        throw unlinked(`the leaves before ${where} do not lead to its root: sealed records were changed`)
+        const days = line.kind === 'seal' ? line.ranges.map(([day]) => day) : []
+        const of = days.length === 0 ? '' : ` of ${[...new Set(days)].join(', ')}`
+        throw unlinked(`the leaves before ${where} do not lead to its root: sealed records${of} were changed`)
       }
       this.#writer.add(leafHash(bytes))
       this.state.apply(line)

@@ -12,6 +12,7 @@ import {
 import { daysBetween } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { coverFile, dailyLog } from '../format/paths.js'
+import { MAX_STEP_MS } from '../tree/journal-state.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { type SealedDay, sealedDays } from './day-ranges.js'
 import { type Hold, isHeld } from './hold.js'
@@ -25,15 +26,20 @@ const CONFIRMED_AFTER_MS = 7 * MS_PER_DAY
 export interface RemovalParts extends TreeParts {
   readonly holds: readonly Hold[]
   readonly onError: (error: Error) => void
+  /** When a quorum of witnesses has cosigned, by their clocks, milliseconds since the epoch. */
+  readonly witnessedAt: () => number | undefined
 }
 
 /** Why nothing is removed now; undefined where removal is allowed. */
-export function suspended(tree: LogTree): string | undefined {
+function suspended(tree: LogTree, witnessedAt: number | undefined): string | undefined {
+  const now = Date.parse(tree.now())
   const since = tree.state.sinceAt(tree.now())
   if (since === tree.genesis.at) return undefined
-  const confirmedMs = Date.parse(tree.now()) - Date.parse(since)
+  // A witness's time is past, so this clock is ahead by no more than that.
+  if (witnessedAt !== undefined && Math.abs(now - witnessedAt) <= MAX_STEP_MS) return undefined
+  const confirmedMs = now - Date.parse(since)
   if (confirmedMs >= CONFIRMED_AFTER_MS) return undefined
-  return `the clock stepped by more than 36 hours at ${since}; removal waits until it has run evenly for seven days`
+  return `the clock stepped by more than 36 hours at ${since}; removal waits until a quorum of witnesses confirms its time, or it has run evenly for seven days`
 }
 
 /**
@@ -48,7 +54,7 @@ export async function stateRemoval(
 ): Promise<string[]> {
   const { port, dir, logger } = parts
   await tree.follow()
-  const why = suspended(tree)
+  const why = suspended(tree, parts.witnessedAt())
   if (why !== undefined) {
     logger.warn({ dir }, `files past their retention are kept: ${why}`)
     return []
@@ -88,10 +94,12 @@ async function stateOne(
     logger.warn({ day }, 'kept a log past its retention: it is not sealed to its end')
     return false
   }
-  const { changed, equalEnd, lines, cover } = await compareDay(parts, day, stated?.ranges ?? [], tree.store)
+  const ranges = stated?.ranges ?? []
+  const { changed, equalEnd, lines, cover } = await compareDay(parts, day, ranges, tree.store)
   if (changed !== undefined || stated?.hasFault) {
     if (!stated?.hasFault) {
-      if (changed === undefined || !(await isChangeConfirmed(parts, tree, day, changed))) return false
+      if (changed === undefined || !(await isChangeConfirmed(parts, tree, { day, ranges, changed })))
+        return false
       await tree.append({ kind: 'fault', day, sealed, found: sealed, resume: sealed })
     }
     const message = `the log of ${day} is past its retention and kept: it is not as it was sealed`

@@ -36,7 +36,12 @@ export async function sealNewLines(
   if (grown.length === 0 && parts.clock.now() - Date.parse(tree.state.lastAt) > HEARTBEAT_MS) {
     await appendSeal(tree, [])
   }
-  while (grown.length > 0) grown = (await sealDays(parts, tree, grown)) ? [] : (await look(parts, tree)).grown
+  while (grown.length > 0) {
+    const isAll = await sealDays(parts, tree, grown)
+    // Before the next seal: verification expects a checkpoint of each seal but the last.
+    await tree.checkpoint()
+    grown = isAll ? [] : (await look(parts, tree)).grown
+  }
   await tree.checkpoint()
 }
 
@@ -107,7 +112,8 @@ async function stateFault(
 ): Promise<AuditError | undefined> {
   const ranges = (await sealedDays(parts, tree.journalEnd, new Set([day]))).get(day)?.ranges ?? []
   const { equalEnd: resume, changed } = await compareDay(parts, day, ranges, tree.store)
-  if (changed !== undefined && !(await isChangeConfirmed(parts, tree, day, changed))) return undefined
+  if (changed !== undefined && !(await isChangeConfirmed(parts, tree, { day, ranges, changed })))
+    return undefined
   await tree.append({ kind: 'fault', day, sealed, found, resume })
   const what = `the log of ${day} was changed after it was sealed: ${sealed} bytes were sealed, ${found} are there, the first ${resume} unchanged`
   return new AuditError('log_unlinked', `${what}. A fault is in the journal, and sealing continues after it`)

@@ -10,7 +10,7 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
 import { publicKeyLine } from '../keys/public-key.js'
-import { untilCurrent } from './journal-moved.js'
+import { JournalMoved, untilCurrent } from './journal-moved.js'
 import { LogTree, type TreeParts } from './log-tree.js'
 import type { NoteSigner } from './note.js'
 import { sealNewLines, stateFaults } from './seal-round.js'
@@ -160,9 +160,15 @@ export class Sealer {
     return untilCurrent(async () => {
       const tree = this.#tree ?? (await LogTree.load(this.#parts))
       this.#tree = undefined
-      const result = await work(tree)
-      this.#tree = tree
-      return result
+      try {
+        const result = await work(tree)
+        this.#tree = tree
+        return result
+      } catch (error) {
+        // It follows the lines of the other process at the next attempt, which costs less than loading.
+        if (error instanceof JournalMoved && tree.isUnextended) this.#tree = tree
+        throw error
+      }
     })
   }
 

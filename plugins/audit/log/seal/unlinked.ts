@@ -3,12 +3,31 @@
 import { messageOf } from '@svc/core/json'
 import { AuditError } from '../format/errors.js'
 
-/** The two ways out are named in every such message. */
+class Unlinked extends AuditError {
+  /** The two ways out are named in every such message. */
+  constructor(
+    readonly what: string,
+    cause?: unknown,
+  ) {
+    super(
+      'log_unlinked',
+      `the log cannot be continued: ${what}. Put the missing or changed files back, or begin a log that names this one as its parent: svc audit fork`,
+      cause,
+    )
+  }
+}
+
+/** @param cause an error of the log's files, whose message is added. */
 export function unlinked(what: string, cause?: unknown): AuditError {
-  const why = cause === undefined ? what : `${what} (${messageOf(cause)})`
-  return new AuditError(
-    'log_unlinked',
-    `the log cannot be continued: ${why}. Put the missing or changed files back, or begin a log that names this one as its parent: svc audit fork`,
-    cause,
-  )
+  return new Unlinked(cause === undefined ? what : `${what} (${messageOf(cause)})`, cause)
+}
+
+/** Rebuilds what is damaged; a refusal then begins with `damage`. */
+export async function rebuilding(damage: string, rebuild: () => Promise<void>): Promise<void> {
+  try {
+    await rebuild()
+  } catch (error) {
+    if (!(error instanceof Unlinked)) throw error
+    throw new Unlinked(`${damage}, and the logs do not have what it had: ${error.what}`, error)
+  }
 }

@@ -166,10 +166,13 @@ export async function signJournalLine(line: UnsignedJournalLine, signer: Signer)
   return { ...line, sig: SIGNATURE_PREFIX + toBase64(sig) }
 }
 
-/** Whether `key`, which must be the one that the line names, has signed it. */
-export function hasSigned(line: JournalLine, key: Verifier): boolean {
+/** Whether `key` has signed the journal line or record, which names no other key. */
+export function hasSigned<L extends { readonly key_id?: unknown; readonly sig: string }>(
+  line: L,
+  key: Verifier,
+): boolean {
   const { sig, ...unsigned } = line
-  if (key.keyId !== line.key_id || !sig.startsWith(SIGNATURE_PREFIX)) return false
+  if ((line.key_id ?? key.keyId) !== key.keyId || !sig.startsWith(SIGNATURE_PREFIX)) return false
   const bytes = decodeBase64(sig.slice(SIGNATURE_PREFIX.length))
   return bytes !== undefined && key.verify(Buffer.from(canonicalize(unsigned)), bytes)
 }

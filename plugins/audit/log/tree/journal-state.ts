@@ -5,7 +5,8 @@ import type { JournalLine, LineOf, SealRange } from './journal-line.js'
 import { KeyHistory } from './key-history.js'
 import { LEAVES_PER_PIECE, type PlacedRange, placeRanges } from './seal-ranges.js'
 
-const MAX_STEP_MS = 36 * 3_600_000
+/** A larger step between two lines is one of the clock, or a writer that was stopped. */
+export const MAX_STEP_MS = 36 * 3_600_000
 
 export class JournalState {
   /** Leaves up to and including the last journal line. */

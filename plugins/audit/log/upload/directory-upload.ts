@@ -8,12 +8,12 @@ import { UploadError } from './error.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { Source } from './source.js'
-import { UploadState } from './state-file.js'
+import { type StateKey, UploadState } from './state-file.js'
 import type { RoundRequest, SizeRequest, SizeResponse, UploadTask } from './thread-messages.js'
 import { AppendCounter, UploadThrottle } from './throttle.js'
 
 /** The writer's side: answers questions about the log and receives results. */
-export interface UploadHost {
+export interface UploadHost extends StateKey {
   /** Sizes read under the lock, so that no batch is partly written. */
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   /** Removes files past their retention that are completely uploaded; resolves to their paths. */
@@ -60,11 +60,12 @@ export class DirectoryUpload {
   async #round({ isFull, days, skipped, now }: RoundRequest): Promise<void> {
     const { dir, rangeBytes } = this.#task
     this.#now = now
-    this.#state ??= UploadState.load(
+    this.#state ??= await UploadState.load({
       dir,
-      () => this.#now,
-      (error) => this.#host.warned(error),
-    )
+      key: this.#host,
+      now: () => this.#now,
+      onDamaged: (error) => this.#host.warned(error),
+    })
     const state = this.#state
     const found = scan(dir, isFull ? undefined : new Set(days))
     const waiting = found.filter(({ source, size }) => size > state.offsetOf(source.path))
@@ -139,7 +140,7 @@ export class DirectoryUpload {
         if (path === removed || path.startsWith(`${removed}/`)) state.forget(path)
       }
     }
-    state.save()
+    await state.save()
     return removedPaths.length > 0
   }
 

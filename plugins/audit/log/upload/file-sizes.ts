@@ -12,6 +12,7 @@ import type { SizeRequest } from './thread-messages.js'
 export interface UploadedLog {
   open(): Promise<{
     readonly lock: { run<T>(section: () => T): T | Promise<T> }
+    readonly logId: string | undefined
     readonly agentLogs: { readonly isComplete: boolean; idle(): Promise<void> }
   }>
   /** Removes files past their retention that are completely uploaded. */

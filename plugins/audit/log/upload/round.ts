@@ -58,13 +58,13 @@ export async function uploadRound(
   while (shouldContinue && queue.length > 0 && !signal.aborted) {
     const prepared = await prepareGroup(parts, queue.splice(0, GROUP_FILES))
     try {
-      state.save()
+      await state.save()
       shouldContinue = await putAll(parts, prepared, queue, signal)
     } finally {
       for (const { file } of prepared) closeSync(file)
     }
   }
-  state.save()
+  await state.save()
   return shouldContinue && !signal.aborted
 }
 

@@ -1,11 +1,13 @@
-// The uploaded offset of each file, in `.svc-presign-state.json`. The file is replaced by a rename, so a crash
+// The uploaded offset of each file, in `.svc-presign-state.json`, signed. The file is replaced by a rename, so a crash
 // leaves the old state or the new one. Only the holder of the upload lock writes it.
 
+import { hash } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
+import { canonicalize, isJsonObject, messageOf, parseJsonObject } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import { UploadError } from './error.js'
+import type { StateSignature } from './state-signature.js'
 
 const STATE_FILE = '.svc-presign-state.json'
 const VERSION = 1
@@ -19,44 +21,59 @@ interface Progress {
   readonly updatedAt: string
 }
 
+/** Signs and checks the SHA-256 of the canonical JSON of all files. */
+export interface StateKey {
+  sign(sha256: string): Promise<StateSignature>
+  isSigned(sha256: string, signature: StateSignature): Promise<boolean>
+}
+
+interface StateParts {
+  readonly dir: string
+  readonly key: StateKey
+  readonly now: () => number
+  /** Called with the reason where the state is not used. */
+  readonly onDamaged: (error: UploadError) => void
+}
+
 export class UploadState {
-  readonly #dir: string
-  readonly #now: () => number
+  readonly #parts: StateParts
   readonly #files: Map<string, Progress>
   #isSaved = true
 
-  private constructor(dir: string, now: () => number, files: Map<string, Progress>) {
-    this.#dir = dir
-    this.#now = now
+  private constructor(parts: StateParts, files: Map<string, Progress>) {
+    this.#parts = parts
     this.#files = files
   }
 
   /**
-   * Reads the state. A damaged one is moved aside and reported to `onDamaged`; all files are then uploaded again,
-   * which adds objects but changes none, because keys contain the hash of the bytes.
+   * Reads the state. A damaged one, and one that the log's key has not signed, is moved aside and reported; all files are
+   * then uploaded again, which adds objects but changes none, because keys contain the hash of the bytes.
    *
    * @throws {UploadError} `upload_state` for another version: a newer release may have written it, so it is kept.
    */
-  static load(dir: string, now: () => number, onDamaged: (error: UploadError) => void): UploadState {
+  static async load(parts: StateParts): Promise<UploadState> {
+    const { dir, key, now, onDamaged } = parts
     const path = join(dir, STATE_FILE)
     let text: string
     try {
       text = readFileSync(path, 'utf8')
     } catch (error) {
-      if (systemCode(error) === 'ENOENT') return new UploadState(dir, now, new Map())
+      if (systemCode(error) === 'ENOENT') return new UploadState(parts, new Map())
       throw new UploadError('upload_failed', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
     }
-    const files = parse(text, path)
-    if (files !== undefined) return new UploadState(dir, now, files)
+    const stored = parse(text, path)
+    if (stored !== undefined && (await key.isSigned(digestOf(stored.files), stored.signature))) {
+      return new UploadState(parts, new Map(Object.entries(stored.files)))
+    }
     const kept = `${path}.bad-${new Date(now()).toISOString().replaceAll(/[-:.]/g, '')}`
     renameSync(path, kept)
     onDamaged(
       new UploadError(
         'upload_state',
-        `${path} is damaged; it was moved to ${kept}, and all files are uploaded again from their start`,
+        `${path} ${stored === undefined ? 'is damaged' : "is not signed by the log's key"}; it was moved to ${kept}, and all files are uploaded again from their start`,
       ),
     )
-    return new UploadState(dir, now, new Map())
+    return new UploadState(parts, new Map())
   }
 
   /** Bytes of the file that the store has. */
@@ -90,15 +107,18 @@ export class UploadState {
   }
 
   /**
-   * Replaces the file: writes a temporary one, syncs it, renames it, and syncs the directory.
+   * Signs the state and replaces the file: writes a temporary one, syncs it, renames it, and syncs the directory.
    *
    * @throws {UploadError} `upload_failed`; the next call saves again.
    */
-  save(): void {
+  async save(): Promise<void> {
     if (this.#isSaved) return
     this.#isSaved = true
     try {
-      this.#replace()
+      // It may change while it is signed.
+      const files = Object.fromEntries(this.#files)
+      const { keyId, sig } = await this.#parts.key.sign(digestOf(files))
+      this.#replace({ version: VERSION, files, key_id: keyId, sig })
     } catch (cause) {
       this.#isSaved = false
       throw new UploadError('upload_failed', `${STATE_FILE} cannot be written: ${messageOf(cause)}`, {
@@ -107,19 +127,19 @@ export class UploadState {
     }
   }
 
-  #replace(): void {
-    const path = join(this.#dir, STATE_FILE)
+  #replace(content: Record<string, unknown>): void {
+    const { dir } = this.#parts
+    const path = join(dir, STATE_FILE)
     const temporary = `${path}.tmp`
-    const files = Object.fromEntries(this.#files)
     const file = openSync(temporary, 'w', 0o600)
     try {
-      writeFileSync(file, `${JSON.stringify({ version: VERSION, files }, null, 1)}\n`)
+      writeFileSync(file, `${JSON.stringify(content, null, 1)}\n`)
       fsyncSync(file)
     } finally {
       closeSync(file)
     }
     renameSync(temporary, path)
-    const folder = openSync(this.#dir, 'r')
+    const folder = openSync(dir, 'r')
     try {
       fsyncSync(folder)
     } finally {
@@ -128,15 +148,24 @@ export class UploadState {
   }
 
   #time(): string {
-    return new Date(this.#now()).toISOString()
+    return new Date(this.#parts.now()).toISOString()
   }
 }
 
+function digestOf(files: Readonly<Record<string, Progress>>): string {
+  return hash('sha256', canonicalize(files), 'hex')
+}
+
+interface StoredState {
+  readonly files: Readonly<Record<string, Progress>>
+  readonly signature: StateSignature
+}
+
 /** Undefined for a state that no release has written completely. */
-function parse(text: string, path: string): Map<string, Progress> | undefined {
+function parse(text: string, path: string): StoredState | undefined {
   const value = parseJsonObject(text)
   if (value === undefined) return undefined
-  const { version, files } = value
+  const { version, files, key_id: keyId, sig } = value
   if (typeof version === 'number' && version !== VERSION) {
     throw new UploadError(
       'upload_state',
@@ -145,12 +174,13 @@ function parse(text: string, path: string): Map<string, Progress> | undefined {
     )
   }
   if (version !== VERSION || !isJsonObject(files)) return undefined
-  const known = new Map<string, Progress>()
-  for (const [name, progress] of Object.entries(files)) {
-    if (!isProgress(progress)) return undefined
-    known.set(name, progress)
-  }
-  return known
+  if (typeof keyId !== 'string' || typeof sig !== 'string') return undefined
+  if (!areProgress(files)) return undefined
+  return { files, signature: { keyId, sig } }
+}
+
+function areProgress(files: Record<string, unknown>): files is Record<string, Progress> {
+  return Object.values(files).every(isProgress)
 }
 
 function isProgress(value: unknown): value is Progress {

@@ -2,6 +2,7 @@
 
 import type { PresignConfig } from './presign.js'
 import type { UploadMode } from './source.js'
+import type { StateSignature } from './state-signature.js'
 
 /** The thread's `workerData`. */
 export interface UploadTask {
@@ -48,9 +49,16 @@ export interface SerializedError {
   readonly cause?: { readonly message: string; readonly code?: string }
 }
 
-/** Requests of the thread about the log, which only the writer's thread may access. */
+/** Requests of the thread about the log and its key, which only the writer's thread may access. */
 export interface Requests {
   sizes: { readonly params: readonly SizeRequest[]; readonly result: SizeResponse }
+  /** The signature of the state with this SHA-256. */
+  sign: { readonly params: string; readonly result: StateSignature }
+  /** Whether it is of the log's key. */
+  isSigned: {
+    readonly params: { readonly sha256: string; readonly signature: StateSignature }
+    readonly result: boolean
+  }
   /** Stored bytes of each file; the result is the paths that retention removed. */
   retain: { readonly params: ReadonlyMap<string, number>; readonly result: readonly string[] }
 }

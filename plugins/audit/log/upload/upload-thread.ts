@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { messageOf } from '@svc/core/json'
 import { threadArgv } from '../thread/thread-argv.js'
 import { deserializeError, serializeError, UploadError } from './error.js'
+import type { StateSignature } from './state-signature.js'
 import type {
   FromThread,
   Request,
@@ -20,6 +21,8 @@ import type {
 export interface ThreadHost {
   sizes(files: readonly SizeRequest[]): Promise<SizeResponse>
   retain(uploaded: ReadonlyMap<string, number>): Promise<readonly string[]>
+  sign(sha256: string): Promise<StateSignature>
+  isSigned(sha256: string, signature: StateSignature): Promise<boolean>
   pending(bytes: number, since: number | undefined): void
   uploaded(bytes: number): void
   /** `path` where the failure concerns one file. */
@@ -110,7 +113,10 @@ export class UploadThread {
   }
 
   #request(request: Request): Promise<Requests[keyof Requests]['result']> {
-    return request.name === 'sizes' ? this.#host.sizes(request.params) : this.#host.retain(request.params)
+    if (request.name === 'sizes') return this.#host.sizes(request.params)
+    if (request.name === 'retain') return this.#host.retain(request.params)
+    if (request.name === 'sign') return this.#host.sign(request.params)
+    return this.#host.isSigned(request.params.sha256, request.params.signature)
   }
 
   #send(message: ToThread): void {

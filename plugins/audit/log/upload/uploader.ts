@@ -2,7 +2,7 @@
 // no append waits for it; failures are reported, not thrown.
 
 import { once } from 'node:events'
-import type { Clock, Meter } from '@svc/core'
+import type { Clock, Meter, Signer } from '@svc/core'
 import { dayOfInstant } from '../format/day.js'
 import { Backoff } from './backoff.js'
 import { UploadError } from './error.js'
@@ -14,6 +14,7 @@ import {
   type PresignConfig,
   plainPresign,
 } from './presign.js'
+import { hasSignedState, signState } from './state-signature.js'
 import type { SizeRequest, SizeResponse } from './thread-messages.js'
 import { AppendCounter } from './throttle.js'
 import { UploadLock } from './upload-lock.js'
@@ -46,6 +47,9 @@ export interface UploaderParts {
   readonly random: () => number
   readonly onAsyncError: (error: Error) => void
   readonly log: UploadedLog
+  readonly signer: Signer
+  /** The one before it, which may have signed the state. */
+  readonly retiringSigner: Signer | undefined
 }
 
 export class Uploader {
@@ -79,7 +83,8 @@ export class Uploader {
 
   constructor(parts: UploaderParts) {
     this.#parts = parts
-    const { dir, config, retentionDays, limits, clock, meter, random, log } = parts
+    const { dir, config, retentionDays, limits, clock, meter, random, log, signer, retiringSigner } = parts
+    const signers = retiringSigner === undefined ? [signer] : [signer, retiringSigner]
     this.#lock = new UploadLock(dir)
     this.#backoff = new Backoff(random, FAILURE_DELAYS)
     const { refusalMs, rangeBytes, idleMs } = limits
@@ -91,6 +96,9 @@ export class Uploader {
       {
         sizes: (files) => this.#sizes(files),
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
+        sign: async (sha256) => signState(signer, (await log.open()).logId, sha256),
+        isSigned: async (sha256, signature) =>
+          hasSignedState(signers, (await log.open()).logId, sha256, signature),
         pending: (bytes, since) => this.#metrics.found(bytes, since),
         uploaded: (bytes) => this.#metrics.uploaded(bytes),
         failed: (error, path) => this.#failed(error, path),

@@ -56,6 +56,7 @@ export class Findings {
   ): VerifyReport {
     return {
       removedDays: [],
+      clockSetBacks: [],
       ...judged,
       ...identity,
       files: this.files,

@@ -19,6 +19,8 @@ export interface Inventory {
   readonly checkpoints: ReadonlyMap<string, number>
   /** Undefined where there is no journal. */
   readonly journalSize: number | undefined
+  /** Bytes of the journal before the checkpoints were looked at: each seal in them but the last has its checkpoint. */
+  readonly coveredSize: number
   /** Size of each daily log. */
   readonly sizes: ReadonlyMap<string, number>
 }
@@ -35,6 +37,7 @@ export function takeInventory(dir: string): Inventory | string {
   const days = names.flatMap((name) => dayOfDailyLog(name) ?? [])
   const checkpoints = new Map<string, number>()
   const sizes = new Map<string, number>()
+  const coveredSize = statOf(dir, JOURNAL_FILE)?.size ?? 0
   let journalSize: number | undefined
   for (const name of [...checkpointDays.map(checkpointFile), JOURNAL_FILE, ...days.map(dailyLog)]) {
     const stat = statOf(dir, name)
@@ -51,7 +54,7 @@ export function takeInventory(dir: string): Inventory | string {
   if (journalSize === undefined && sizes.size + checkpoints.size === 0) return 'there is no log'
   const isEmpty = (journalSize ?? 0) === 0 && [...sizes.values()].every((size) => size === 0)
   if (isEmpty && checkpoints.size === 0) return 'there are no records'
-  return { checkpoints, journalSize, sizes }
+  return { checkpoints, journalSize, coveredSize, sizes }
 }
 
 /** The origin in the newest checkpoint, for a log whose genesis is missing. */

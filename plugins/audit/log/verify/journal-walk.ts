@@ -14,6 +14,8 @@ import type { TrustedKeys } from './trusted-keys.js'
 export interface JournalEntry {
   /** Counted from 1. */
   readonly number: number
+  /** Offset of the byte after the line in the journal. */
+  readonly end: number
   readonly leaf: number
   readonly hash: Digest
   readonly line: JournalLine
@@ -89,6 +91,7 @@ export async function* walkJournal(
     const ranges = isWhole ? placeRanges(line.ranges, first) : []
     yield {
       number,
+      end: offset,
       leaf: line.leaf,
       hash: leafHash(own),
       line,

@@ -85,6 +85,25 @@ export interface CosignedHead {
   readonly quorum: number
 }
 
+/**
+ * How the times that the writer states compare with those of a witness: `behind` also where the witness signed late,
+ * `unknown` where no cosignature of a given witness tells.
+ */
+export type ClockAgreement = 'agrees' | 'ahead' | 'behind' | 'unknown'
+
+/** A journal line with an earlier time than the line before. */
+export interface ClockSetBack {
+  /** Of the journal, counted from 1. */
+  readonly line: number
+  /** What the line before states, an ISO 8601 instant. */
+  readonly from: string
+  readonly to: string
+  /** Whether the times before the line are credible, by the last checkpoint before it that a witness has cosigned. */
+  readonly before: ClockAgreement
+  /** The same of the times from the line on, by the first such checkpoint. */
+  readonly after: ClockAgreement
+}
+
 export type Verdict = 'intact' | 'not_intact' | 'cannot_be_judged'
 
 export interface VerifyReport {
@@ -116,6 +135,8 @@ export interface VerifyReport {
   readonly unsealed: number
   /** Counts of changed records by kind, those with a failure of their own included. */
   readonly tampering: Readonly<Partial<Record<Tampering, number>>>
+  /** Where the writer's clock was set back by more than two minutes, the first 100; no failure. */
+  readonly clockSetBacks: readonly ClockSetBack[]
   /** Days whose removal is stated and signed. */
   readonly removedDays: readonly string[]
   /** Failures by kind; complete even where `failures` is cut. */

@@ -12,6 +12,7 @@ import { headsKeptElsewhere, headsOf } from './against.js'
 import { checkAgents } from './agent-check.js'
 import { CheckpointCheck } from './checkpoint-check.js'
 import { CheckpointWalk } from './checkpoint-walk.js'
+import { ClockCheck } from './clock-check.js'
 import { CosignedHead, type WitnessPolicy } from './cosigned-head.js'
 import { Covers } from './covers.js'
 import { DayChecks } from './day-checks.js'
@@ -70,9 +71,17 @@ export async function verifyLog(dir: string, options: VerifyOptions = {}): Promi
   }
 }
 
-async function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyReport> {
+function verifyOnce(dir: string, options: VerifyOptions): Promise<VerifyReport> {
+  return verifyFiles(dir, takeInventory(dir), options)
+}
+
+/** @param inventory the files, or why nothing can be judged. */
+export async function verifyFiles(
+  dir: string,
+  inventory: Inventory | string,
+  options: VerifyOptions,
+): Promise<VerifyReport> {
   const findings = new Findings(options.onFailure ?? (() => undefined))
-  const inventory = takeInventory(dir)
   const compared = options.against !== undefined
   const selfVouched = options.keys === undefined
   if (typeof inventory === 'string') {
@@ -103,11 +112,11 @@ interface Subject {
   readonly keys: TrustedKeys
 }
 
-type Result = Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays'>
+type Result = Partial<Pick<VerifyReport, 'origin' | 'head' | 'cosigned' | 'removedDays' | 'clockSetBacks'>>
 
 async function check(dir: string, options: VerifyOptions, subject: Subject): Promise<Result> {
   const { findings, inventory, facts, keys } = subject
-  const { sizes, journalSize = 0 } = inventory
+  const { sizes, journalSize = 0, coveredSize } = inventory
   const judged = options.fast !== true
   const totalBytes = [...sizes.values()].reduce((sum, size) => sum + size, 0)
   const onBytes = progressOver(totalBytes, options.onProgress)
@@ -124,7 +133,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
       if (!isAccepted) {
         findings.fail({ ...place, kind: 'missing_file', message: 'the log has no journal' })
       }
-      return { removedDays: [] }
+      return {}
     }
     const origin = facts.genesis?.origin ?? originOfCheckpoints(dir, inventory.checkpoints.keys()) ?? ''
     if (options.origin !== undefined && options.origin !== origin) {
@@ -136,13 +145,16 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const walk = new CheckpointWalk(dir, inventory.checkpoints, origin, findings)
     const retentionDays = facts.genesis?.retention_days ?? Number.POSITIVE_INFINITY
     const cosigned = options.witnesses && new CosignedHead(options.witnesses)
+    const clock = new ClockCheck(options.witnesses?.keys ?? [])
     const checkpoints = new CheckpointCheck({
       walk,
       keys,
       judged,
       against,
       retentionDays,
+      coveredSize,
       cosigned,
+      clock,
       findings,
     })
     days.stateRemovals(facts.removals.keys())
@@ -157,6 +169,7 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     return {
       origin,
       removedDays: days.removedDays,
+      clockSetBacks: clock.finish(),
       ...(head && { head }),
       ...(witnessed && { cosigned: witnessed }),
     }

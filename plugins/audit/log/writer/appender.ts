@@ -127,6 +127,8 @@ export class SvcAppender {
       random,
       onAsyncError,
       log: this.#directory,
+      signer,
+      retiringSigner: options.retiringSigner,
     })
     this.#uploader = uploader
     this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)

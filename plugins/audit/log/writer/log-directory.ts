@@ -62,6 +62,7 @@ export class LogDirectory {
   readonly #dir: string
   readonly #parts: DirectoryParts
   #opening: Promise<OpenDirectory> | undefined
+  #witnesses: Cosigning | undefined
   #open: OpenDirectory | undefined
   #retention: NodeJS.Timeout | undefined
   #retainedOn: string | undefined
@@ -151,6 +152,7 @@ export class LogDirectory {
       genesis = await this.#identify(lock)
       await lock.run(() => this.#firstSection(agentLogs))
       cosigning = genesis && (await this.#cosigning(lock, genesis.origin))
+      this.#witnesses = cosigning
       sealer = await this.#sealer(lock, cosigning)
       await this.#retainAtOpen(lock, sealer)
     } catch (error) {
@@ -321,6 +323,7 @@ export class LogDirectory {
       clock,
       signers: this.#signers,
       holds: config.hold ?? [],
+      witnessedAt: () => this.#witnesses?.witnessedAt,
       onError: onAsyncError,
     }
     return sealer.withTree((tree) => stateRemoval(parts, tree, days))

@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import { DirectoryLock } from '@svc/plugin-audit/internal/log/files/directory-lock'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { LogTree } from '@svc/plugin-audit/internal/log/seal/log-tree'
+import { Sealer } from '@svc/plugin-audit/internal/log/seal/sealer'
 import { expect } from 'chai'
+import { RecordingMeter } from '../../../../support/stage-rig.js'
 import { temporaryDir } from '../../temporary.js'
 import { appenderIn, DAY, diskWith, fixedClock, memoryLogger, signer } from '../writer/records.js'
 import { append } from './rig.js'
@@ -89,6 +91,39 @@ describe('two processes that append to one journal', () => {
     expect(parts.logger.entries).to.deep.equal([])
     expect(sealedLog(dir.path).size).to.equal(third.size)
   })
+
+  for (const [title, isExtended, trees] of [
+    ['follow the other one where they have added nothing to their tree', false, 1],
+    ['load the tree again where they have', true, 2],
+  ] as const) {
+    it(title, async () => {
+      const appender = appenderIn(dir.path)
+      await append(appender, 3)
+      await appender.close()
+      const parts = otherParts()
+      const meter = new RecordingMeter()
+      const sealer = new Sealer({
+        ...parts,
+        meter,
+        intervalMs: HOUR,
+        onError: ({ message }) => expect.fail(message),
+      })
+      const other = await LogTree.load(otherParts())
+      const seen: LogTree[] = []
+      await sealer.withTree(async (tree) => {
+        seen.push(tree)
+        await tree.follow()
+        if (seen.length === 1) {
+          if (isExtended) tree.writer.add('\x01'.repeat(32))
+          await other.append({ kind: 'seal', ranges: [] })
+        }
+        await parts.lock.run(() => tree.requireCurrent())
+        expect([tree.size, tree.writer.range.root()]).to.deep.equal([other.size, other.writer.range.root()])
+      })
+      sealer.release()
+      expect([seen.length, new Set(seen).size]).to.deep.equal([2, trees])
+    })
+  }
 
   it('follow a day whose first lines were read from its log and whose last ones are in its cover', async () => {
     let other: LogTree | undefined

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import type { Signer } from '@svc/core'
 import { nodeFileSystem } from '@svc/plugin-audit/internal/log/files/file-system'
 import { TreeStore } from '@svc/plugin-audit/internal/log/seal/tree-store'
+import { verifierFromPublicKey, verifyLog } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import sinon from 'sinon'
@@ -284,6 +285,11 @@ describe('the sealer', () => {
     appendFileSync(path(`audit-${DAY}.ndjson`), '{}\n'.repeat(lines))
     await appender.close()
     expect(journalOf(dir.path).map(({ leaf }) => leaf)).to.deep.equal([0, 266_240, lines + 3])
+    const { failureCounts } = await verifyLog(dir.path, {
+      keys: [verifierFromPublicKey(signer.publicKey)],
+      fast: true,
+    })
+    expect(failureCounts).to.not.have.property('missing_checkpoint')
     // Opening computes the tree anew, and checks the roots of all lines.
     rmSync(path('tree'), { recursive: true })
     const again = appenderIn(dir.path)

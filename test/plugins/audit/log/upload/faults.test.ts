@@ -1,10 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
 import { temporaryDir } from '../../temporary.js'
-import { DAY, envelope, fixedClock, spansOf } from '../writer/records.js'
+import { appenderIn, DAY, envelope, fixedClock, signer, spansOf } from '../writer/records.js'
 import { type Cloud, type Fault, failing, startCloud } from './cloud.js'
-import { stateOf, textOf, uploading } from './rig.js'
+import { stateOf, textOf, uploading, writeState } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
 
@@ -254,10 +255,7 @@ describe('upload failures', () => {
     await first.appender.close()
     const end = textOf(dir.path, daily).length
     const progress = { offset: 0, pending: end, updatedAt: '2026-11-21T12:00:00.000Z' }
-    writeFileSync(
-      join(dir.path, '.svc-presign-state.json'),
-      JSON.stringify({ version: 1, files: { [daily]: progress } }),
-    )
+    await writeState(dir.path, { [daily]: progress })
     const [key] = cloud.objects.keys()
     const second = uploading(dir.path, cloud)
     await second.appender.append(envelope())
@@ -325,6 +323,43 @@ describe('upload failures', () => {
         expect([...cloud.objects.values()].map(String)).to.include(again)
       })
     }
+
+    const other = LocalDevSigner.fromSeed(new Uint8Array(32).fill(8))
+    for (const [title, by, logId] of [
+      ['without a signature', undefined, undefined],
+      ['signed by another key', other, undefined],
+      ['of another log of the same key', signer, 'a'.repeat(32)],
+    ] as const) {
+      it(`that states a later offset, ${title}, keeps no record from being uploaded`, async () => {
+        const first = uploading(dir.path, cloud)
+        await first.appender.append(envelope())
+        await first.appender.close()
+        const unsent = appenderIn(dir.path, { config: { checkpoints: false } })
+        await unsent.append(envelope())
+        await unsent.close()
+        const text = textOf(dir.path, daily)
+        const files = { [daily]: { offset: text.length, updatedAt: '2026-11-21T12:00:00.000Z' } }
+        if (by === undefined) writeFileSync(state(), JSON.stringify({ ...stateOf(dir.path), files }))
+        else await writeState(dir.path, files, { by, logId })
+        const second = uploading(dir.path, cloud)
+        await second.appender.ready()
+        await second.appender.close()
+        expect(second.errors[0]?.message).to.include("is not signed by the log's key; it was moved to")
+        expect([...cloud.objects.values()].map(String)).to.include(text)
+        expect(stateOf(dir.path).files[daily]?.offset).to.equal(text.length)
+      })
+    }
+
+    it('that the retiring key has signed is used', async () => {
+      const first = uploading(dir.path, cloud)
+      await first.appender.append(envelope())
+      await first.appender.close()
+      const second = uploading(dir.path, cloud, {}, { signer: other, retiringSigner: signer })
+      await second.appender.append(envelope())
+      await second.appender.close()
+      expect(second.errors).to.deep.equal([])
+      expect(cloud.objects.size).to.equal(2)
+    })
 
     it('of another version stops the upload, is kept, and affects no append', async () => {
       writeFileSync(state(), '{"version":2,"anything":true}')

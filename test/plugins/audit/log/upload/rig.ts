@@ -1,9 +1,12 @@
 // An appender that uploads to a cloud of the test's own.
 
-import { readFileSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { canonicalize } from '@svc/core/json'
+import { signState } from '@svc/plugin-audit/internal/log/upload/state-signature'
 import type { AppenderOptions, PresignConfig, SvcAppender, UploadError } from '@svc/plugin-audit/log'
-import { appenderIn } from '../writer/records.js'
+import { appenderIn, signer } from '../writer/records.js'
 import type { Cloud } from './cloud.js'
 
 export interface Rig {
@@ -63,4 +66,14 @@ export interface StateFile {
 
 export function stateOf(dir: string): StateFile {
   return JSON.parse(textOf(dir, '.svc-presign-state.json'))
+}
+
+/** Writes the state as a writer with this key leaves it. */
+export async function writeState(
+  dir: string,
+  files: StateFile['files'],
+  { by = signer, logId = undefined as string | undefined } = {},
+): Promise<void> {
+  const { keyId: key_id, sig } = await signState(by, logId, hash('sha256', canonicalize(files)))
+  writeFileSync(join(dir, '.svc-presign-state.json'), JSON.stringify({ version: 1, files, key_id, sig }))
 }

@@ -77,7 +77,8 @@ describe('upload', () => {
     await second.appender.close()
     expect(cloud.objects.size).to.equal(3)
     expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))
-    expect(stateOf(dir.path)).to.deep.equal({
+    const { version, files } = stateOf(dir.path)
+    expect({ version, files }).to.deep.equal({
       version: 1,
       files: { [daily]: { offset: textOf(dir.path, daily).length, updatedAt: '2026-11-21T12:00:00.000Z' } },
     })

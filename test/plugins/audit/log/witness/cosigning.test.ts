@@ -25,6 +25,7 @@ import { ORIGIN, vkeyOfLog, witnesses, witnessSigner } from './rig.js'
 
 const HOUR_MS = 3_600_000
 const keys = [verifierFromPublicKey(signer.publicKey)]
+const FAILURES = 'svc_audit_cosign_failures_total'
 const file = `audit-${DAY}.checkpoint`
 
 describe('cosigning', () => {
@@ -130,7 +131,9 @@ describe('cosigning', () => {
     const errors: Error[] = []
     const clock = fixedClock()
     const config = { witnesses: [up, first].map(({ url, vkey }) => ({ url, key: vkey })) }
-    const options = { clock, onAsyncError: (error: Error) => errors.push(error) }
+    const counted: string[] = []
+    const meter = { count: (name: string) => void counted.push(name) }
+    const options = { clock, meter, onAsyncError: (error: Error) => errors.push(error) }
     await first.close()
     const appender = open([], config, options)
     await append(appender, 1)
@@ -142,6 +145,8 @@ describe('cosigning', () => {
     expect((await verified([up, first])).failureCounts).to.deep.equal({ missing_cosignature: 1 })
     clock.ms += 60_000
     await appender.seal()
+    // Asked before the next minute begins: a witness that fails is asked again only after a while.
+    await until(async () => counted.filter((name) => name === FAILURES).length === 2)
     expect(errors.map(({ message }) => message)).to.have.length(1)
     await start('bb', { port: Number(new URL(first.url).port) })
     clock.ms += 60_000
