@@ -78,6 +78,7 @@ export class Gateway implements GatewayHandle {
     this.#state = new SharedState(
       () => started(this.#policies).current.pipeline.offer(services.sharedStore),
       clock,
+      builder.logger,
     )
     this.container = builder.container
     this.#ready = this.#start()

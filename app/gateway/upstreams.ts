@@ -46,7 +46,7 @@ export function createMcpProxy(
   { state, sessions }: McpMemory,
 ): McpProxy {
   const clock = resolve(container, tokens.Clock)
-  const annotations = new AnnotationCache(clock)
+  const annotations = new AnnotationCache(state, clock)
   bindDefault(container, tokens.ToolAnnotations, { useValue: annotations })
   return new McpProxy({
     state,
@@ -54,7 +54,6 @@ export function createMcpProxy(
     dispatcher,
     clock,
     ids: resolve(container, tokens.Ids),
-    logger: resolve(container, tokens.Logger),
     annotations,
     limits: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
     streams: {

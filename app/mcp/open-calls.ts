@@ -9,7 +9,7 @@ import {
   type Clock,
   canonicalInput,
   identity,
-  type Logger,
+  isRefusal,
   principalKeyOf,
   type SharedMap,
 } from '@svc/core'
@@ -59,19 +59,13 @@ export interface RequestInSession {
   readonly id: RequestId
 }
 
-export interface OpenCallsParts {
-  readonly state: SharedState
-  readonly clock: Clock
-  readonly logger: Logger
-}
-
 export class OpenCalls {
   #map: SharedMap
-  #parts: OpenCallsParts
+  #clock: Clock
 
-  constructor(parts: OpenCallsParts) {
-    this.#parts = parts
-    this.#map = parts.state.map('mcp-open-calls', { ttlMs: maxOpenMs, maxEntries: maxOpenCalls })
+  constructor(state: SharedState, clock: Clock) {
+    this.#clock = clock
+    this.#map = state.map('mcp-open-calls', { ttlMs: maxOpenMs, maxEntries: maxOpenCalls })
   }
 
   /** The call of `id` in this session of the caller. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
@@ -81,16 +75,16 @@ export class OpenCalls {
     const [kept] = await this.#map.get(tenantOf(call), [nameOf(call, exchange, { session, id })])
     if (kept === undefined) return undefined
     const open = openCallSchema.parse(JSON.parse(kept))
-    return this.#parts.clock.now() < open.until ? open : undefined
+    return this.#clock.now() < open.until ? open : undefined
   }
 
   /** The response must not be delivered any more. Never rejects. */
   async remove(call: Call, exchange: McpExchange, asked: RequestInSession): Promise<void> {
     try {
       await this.#map.delete(tenantOf(call), nameOf(call, exchange, asked))
-    } catch (err) {
-      const fields = { err, trace_id: call.trace.traceId }
-      this.#parts.logger.error(fields, 'a withheld answer can still be resumed, as the shared store fails')
+    } catch (fault) {
+      // Logged already: the answer could still be resumed until its time is over.
+      if (!isRefusal(fault)) throw fault
     }
   }
 
@@ -128,7 +122,7 @@ export class OpenCalls {
     const { kind, method, name, reference } = request
     const timeLeft = call.get(answerTimeLeft)?.() ?? maxOpenMs
     const open: OpenCall = {
-      until: this.#parts.clock.now() + timeLeft,
+      until: this.#clock.now() + timeLeft,
       kind,
       method,
       name,
@@ -144,13 +138,10 @@ export class OpenCalls {
     const entry = JSON.stringify(open)
     if (entry.length > maxEntry) return false
     try {
-      await this.#map.set(tenantOf(call), nameOf(call, exchange, asked), entry)
+      await this.#map.set(tenantOf(call), [[nameOf(call, exchange, asked), entry]])
       return true
-    } catch (err) {
-      this.#parts.logger.warn(
-        { err, trace_id: traceId },
-        'a call cannot be resumed, as the shared store fails',
-      )
+    } catch (fault) {
+      if (!isRefusal(fault)) throw fault
       return false
     }
   }

@@ -9,7 +9,6 @@ import {
   type Failed,
   type Ids,
   isStream,
-  type Logger,
   type Outcome,
 } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
@@ -41,7 +40,6 @@ export interface McpProxyOptions {
   readonly dispatcher: UpstreamDispatcher
   readonly clock: Clock
   readonly ids: Ids
-  readonly logger: Logger
   readonly state: SharedState
   readonly annotations: AnnotationCache
   readonly limits: AnswerLimits
@@ -62,19 +60,20 @@ export class McpProxy {
   #openCalls: OpenCalls
   #running = new RunningCalls()
   #tools: McpToolClient
-  #tasks = new KnownTasks()
+  #tasks: KnownTasks
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, limits, clock, logger, state, probeTimeoutMs } = parts
-    this.#openCalls = new OpenCalls({ state, clock, logger })
+    const { dispatcher, client, limits, clock, state, probeTimeoutMs } = parts
+    this.#openCalls = new OpenCalls(state, clock)
+    this.#tasks = new KnownTasks(state)
     const probe = versionProbe({
       dispatcher,
       client,
       timeoutMs: probeTimeoutMs,
       maxBytes: limits.maxAnswerBytes,
     })
-    this.#versions = new ServerVersions(probe, clock)
+    this.#versions = new ServerVersions(probe, state, clock)
     this.#tools = new McpToolClient({
       dispatcher,
       client,
@@ -84,14 +83,21 @@ export class McpProxy {
   }
 
   /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
-  read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
+  async read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
     const { passParams } = this.#parts
-    return readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
+    const request = await readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
+    if (request.kind === 'tool') await this.refreshAnnotations(exchange.upstream(), request)
+    return request
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
   async versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): Promise<string> {
     return this.#versions.of(upstream, credential)
+  }
+
+  /** To be awaited before the call of a tool is judged; undefined where nothing has to be read. Rejects with `Refusal`. */
+  refreshAnnotations(upstream: URL, { reference }: CallRequest): Promise<void> | undefined {
+    return this.#parts.annotations.refresh(upstream, reference)
   }
 
   /** The upstream half of a call of the invoke protocol to an MCP server. */
@@ -106,7 +112,7 @@ export class McpProxy {
     const foreign = await this.#checkSession(call, exchange)
     if (foreign !== undefined) return foreign
     const upstream = exchange.upstream()
-    const unusable = await this.#checkTasks(call, exchange, request, upstream)
+    const unusable = await this.#checkTasks(call, exchange, upstream)
     if (unusable !== undefined) return unusable
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
@@ -190,12 +196,7 @@ export class McpProxy {
   }
 
   /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
-  async #checkTasks(
-    call: Call,
-    exchange: McpExchange,
-    request: CallRequest,
-    upstream: URL,
-  ): Promise<Denied | undefined> {
+  async #checkTasks(call: Call, exchange: McpExchange, upstream: URL): Promise<Denied | undefined> {
     if (exchange.tasks.length === 0) return undefined
     const sessions = await this.#parts.sessions()
     for (const task of exchange.tasks) {
@@ -208,7 +209,7 @@ export class McpProxy {
           denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
         })
       }
-      this.#tasks.add(request.server, task)
+      await this.#tasks.add(call, task)
     }
     return undefined
   }

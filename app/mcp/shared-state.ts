@@ -2,6 +2,7 @@
 // gateway in its memory.
 import {
   type Clock,
+  type Logger,
   type MapBounds,
   type OpenSharedStore,
   Refusal,
@@ -10,14 +11,20 @@ import {
 } from '@svc/core'
 import { MemoryMap } from '@svc/core/store'
 
+/** Milliseconds between two log lines about the store. */
+const logIntervalMs = 10_000
+
 export class SharedState {
   #offered: () => OpenSharedStore | undefined
   #clock: Clock
+  #logger: Logger
+  #logAt = Number.NEGATIVE_INFINITY
   #store: Promise<SharedStore> | 'none' | undefined
 
   /** `offered`: the store that the policy has, asked once, on first use. */
-  constructor(offered: () => OpenSharedStore | undefined, clock: Clock) {
+  constructor(offered: () => OpenSharedStore | undefined, clock: Clock, logger: Logger) {
     this.#offered = offered
+    this.#logger = logger
     this.#clock = clock
   }
 
@@ -29,7 +36,7 @@ export class SharedState {
   /** Undefined without a store. Rejects with `Refusal` (`STORE_UNAVAILABLE`) while it is down. */
   async secret(name: string): Promise<string | undefined> {
     const store = this.#opened()
-    return store === 'none' ? undefined : available(store, (opened) => opened.secret(name))
+    return store === 'none' ? undefined : this.#available(store, (opened) => opened.secret(name))
   }
 
   /** Its operations reject with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
@@ -39,12 +46,12 @@ export class SharedState {
       const store = this.#opened()
       return store === 'none'
         ? operation(local)
-        : available(store, (opened) => operation(opened.map(name, bounds)))
+        : this.#available(store, (opened) => operation(opened.map(name, bounds)))
     }
     return {
       get: (group, names) => run((map) => map.get(group, names)),
-      set: (group, key, value) => run((map) => map.set(group, key, value)),
-      delete: (group, key) => run((map) => map.delete(group, key)),
+      set: (group, entries) => run((map) => map.set(group, entries)),
+      delete: (group, name) => run((map) => map.delete(group, name)),
     }
   }
 
@@ -57,15 +64,23 @@ export class SharedState {
     this.#store ??= this.#offered()?.() ?? 'none'
     return this.#store
   }
-}
 
-async function available<T>(
-  store: Promise<SharedStore>,
-  operation: (store: SharedStore) => Promise<T>,
-): Promise<T> {
-  try {
-    return await operation(await store)
-  } catch (cause) {
-    throw new Refusal('STORE_UNAVAILABLE', 'The store that the gateways share is not available.', { cause })
+  async #available<T>(
+    store: Promise<SharedStore>,
+    operation: (store: SharedStore) => Promise<T>,
+  ): Promise<T> {
+    try {
+      return await operation(await store)
+    } catch (cause) {
+      this.#logFailure(cause)
+      throw new Refusal('STORE_UNAVAILABLE', 'The store that the gateways share is not available.', { cause })
+    }
+  }
+
+  #logFailure(err: unknown): void {
+    const now = this.#clock.monotonic()
+    if (now < this.#logAt) return
+    this.#logAt = now + logIntervalMs
+    this.#logger.warn({ err }, 'the shared store fails: MCP sessions, tasks and streams may be refused')
   }
 }

@@ -184,7 +184,9 @@ export class Endpoints {
     const version = await this.#parts.mcp.versionOf(url, () => policy.pipeline.ownCredential(server))
     call.refineTarget({ serverVersion: version, toolVersion: version })
     reportVersionMismatch(call, invocation, version)
-    return callRequest({ ...request, version })
+    const known = callRequest({ ...request, version })
+    await this.#parts.mcp.refreshAnnotations(url, known)
+    return known
   }
 }
 

@@ -5,7 +5,7 @@
 export interface SharedMap {
   /** The values in the order of the names; undefined where there is none or its time is over. */
   get(group: string, names: readonly string[]): Promise<(string | undefined)[]>
-  set(group: string, name: string, value: string): Promise<void>
+  set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void>
   delete(group: string, name: string): Promise<void>
 }
 

@@ -28,17 +28,21 @@ export class MemoryMap implements SharedMap {
     })
   }
 
-  async set(group: string, name: string, value: string): Promise<void> {
+  async set(group: string, added: readonly (readonly [name: string, value: string])[]): Promise<void> {
     const now = this.#clock.monotonic()
     this.#removeExpired(now)
     const entries = this.#groups.get(group) ?? new Map<string, Entry>()
     // The group written last stands last.
     this.#groups.delete(group)
     this.#groups.set(group, entries)
-    entries.delete(name)
-    entries.set(name, { value, until: now + this.#bounds.ttlMs })
-    const [oldest] = entries.keys()
-    if (entries.size > this.#bounds.maxEntries && oldest !== undefined) entries.delete(oldest)
+    for (const [name, value] of added) {
+      entries.delete(name)
+      entries.set(name, { value, until: now + this.#bounds.ttlMs })
+    }
+    for (const name of entries.keys()) {
+      if (entries.size <= this.#bounds.maxEntries) break
+      entries.delete(name)
+    }
   }
 
   async delete(group: string, name: string): Promise<void> {

@@ -19,9 +19,8 @@ import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
-import { SharedState } from 'svc-sdk/internal/mcp/shared-state'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
-import { keepingLogger } from './logger.js'
+import { mcpState } from './mcp-state.js'
 
 export interface Asking {
   readonly method?: McpExchange['method']
@@ -87,13 +86,13 @@ export class TestProxy implements AsyncDisposable {
     this.#upstream = new URL(upstream)
     const { maxBytes = 100_000, probeTimeoutMs = 5_000, passParams = [] } = over
     const clock = { now: Date.now, monotonic: () => performance.now() }
+    const state = mcpState(clock)
     this.proxy = new McpProxy({
       dispatcher: this.#dispatcher,
       clock,
       ids: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) },
-      logger: keepingLogger(),
-      state: new SharedState(() => undefined, clock),
-      annotations: new AnnotationCache(clock),
+      state,
+      annotations: new AnnotationCache(state, clock),
       limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
       streams: { keepAliveMs: 15_000, abandonedMs: 30_000, abandonedBytes: 1_000_000 },
       client: { name: 'svc-test', version: '1.0.0' },

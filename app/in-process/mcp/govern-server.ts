@@ -56,7 +56,7 @@ export function governServer(
   const deliveries = new Deliveries({ name, version: info.version ?? '' })
   const clock = resolve(bindings, tokens.Clock)
   const sessions = Promise.resolve(new SessionBinding(randomBytes(32).toString('base64')))
-  const state = new SharedState(() => undefined, clock)
+  const state = new SharedState(() => undefined, clock, pipeline.builder.logger)
   const proxy = createMcpProxy(bindings, host.server, deliveries, { state, sessions: () => sessions })
   const contextOf = options.contextOf ?? ((extra) => authenticatedClient(extra, host.tenant))
   interceptConnections(server, (send) => {

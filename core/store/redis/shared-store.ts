@@ -27,20 +27,22 @@ end
 return values
 `)
 
-/** ARGV: name, value, milliseconds, maximum number of values. */
-const setValue = script(`${now}
-local ends = now + ARGV[3]
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('ZADD', KEYS[2], ends, ARGV[1])
+/** ARGV: milliseconds, maximum number of values, then names and values. */
+const setValues = script(`${now}
+local ends = now + ARGV[1]
+for i = 3, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  redis.call('ZADD', KEYS[2], ends, ARGV[i])
+end
 local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)
-local excess = redis.call('ZCARD', KEYS[2]) - #over - ARGV[4]
+local excess = redis.call('ZCARD', KEYS[2]) - #over - ARGV[2]
 if excess > 0 then over = redis.call('ZRANGE', KEYS[2], 0, #over + excess - 1) end
 for _, name in ipairs(over) do
   redis.call('HDEL', KEYS[1], name)
   redis.call('ZREM', KEYS[2], name)
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('PEXPIRE', KEYS[2], ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[2], ARGV[1])
 `)
 
 const deleteValue = script(`
@@ -75,8 +77,8 @@ export class RedisSharedStore implements SharedStore {
       ['values', 'ends'].map((part) => `${this.#prefix}{${name}:${group}}:${part}`)
     return {
       get: async (group, names) => readValues(await this.#run(getValues, keysOf(group), names), names.length),
-      set: async (group, key, value) => {
-        await this.#run(setValue, keysOf(group), [key, value, ttlMs, maxEntries])
+      set: async (group, entries) => {
+        await this.#run(setValues, keysOf(group), [ttlMs, maxEntries, ...entries.flat()])
       },
       delete: async (group, key) => {
         await this.#run(deleteValue, keysOf(group), [key])

@@ -120,6 +120,8 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
 
   const shared = (): GatewaySettings => ({ quotas: { adapter: 'redis', redisUrl: redis.url } })
 
+  const limited = (): GatewaySettings => ({ ...shared(), security: { limits: { max_payload_kb: 1 } } })
+
   async function withGateways(
     settings: readonly GatewaySettings[],
     use: (gateways: readonly TestGateway[], server: ResumableServer) => Promise<void>,
@@ -207,9 +209,9 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
       expect(late?.policy.decision).to.equal('deny')
     }))
 
-  it('is answered with an error where its result is larger than the policy lets it be', () =>
-    withGateways([{ security: { limits: { max_payload_kb: 1 } } }], async ([gateway]) => {
-      if (gateway === undefined) throw new Error('no gateway')
+  it('is answered with an error where its result is larger than the policy lets it be, and withheld from then on', () =>
+    withGateways([limited(), limited()], async ([gateway, other]) => {
+      if (gateway === undefined || other === undefined) throw new Error('no gateways')
       const headers = await session(gateway)
       const params = { name: 'report', arguments: { text: 'x', poll: true, times: 2000 } }
       const last = await firstEventId(await post(gateway, { ...callReport, params }, headers))
@@ -219,7 +221,7 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
         .and.not.include('xx')
       const [, late] = recordsOf([gateway], 'tools/call')
       expect(late).to.include({ error: 'PAYLOAD_TOO_LARGE', output_sha256: null })
-      expect(await resumed(gateway, again)).to.include('The answer to this request was withheld.')
+      expect(await resumed(other, again)).to.include('The answer to this request was withheld.')
     }))
 
   /** One of the call, which leaves its outcome open, and one of the response, below it. */

@@ -18,23 +18,25 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
   describe(title, () => {
     it('has the last value of each name, in the order that is asked for', async () => {
       const map = create(bounds)
-      await map.set('g', 'a', '1')
-      await map.set('g', 'b', '2')
-      await map.set('g', 'a', '3')
+      await map.set('g', [
+        ['a', '1'],
+        ['b', '2'],
+      ])
+      await map.set('g', [['a', '3']])
       expect(await map.get('g', ['b', 'c', 'a'])).to.deep.equal(['2', undefined, '3'])
       expect(await map.get('g', [])).to.deep.equal([])
     })
 
     it('keeps groups apart', async () => {
       const map = create(bounds)
-      await map.set('g', 'a', '1')
-      for (const name of ['a', 'b', 'c', 'd']) await map.set('h', name, '2')
+      await map.set('g', [['a', '1']])
+      for (const name of ['a', 'b', 'c', 'd']) await map.set('h', [[name, '2']])
       expect(await map.get('g', ['a'])).to.deep.equal(['1'])
     })
 
     it('removes a value', async () => {
       const map = create(bounds)
-      await map.set('g', 'a', '1')
+      await map.set('g', [['a', '1']])
       await map.delete('g', 'a')
       await map.delete('g', 'never')
       expect(await map.get('g', ['a'])).to.deep.equal([undefined])
@@ -43,19 +45,19 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
     it('has no more values in a group than it may: the one set longest ago goes', async () => {
       const map = create(bounds)
       for (const name of ['a', 'b', 'c']) {
-        await map.set('g', name, name)
+        await map.set('g', [[name, name]])
         await nextMillisecond()
       }
-      await map.set('g', 'a', 'again')
-      await map.set('g', 'd', 'd')
+      await map.set('g', [['a', 'again']])
+      await map.set('g', [['d', 'd']])
       expect(await map.get('g', ['a', 'b', 'c', 'd'])).to.deep.equal(['again', undefined, 'c', 'd'])
     })
 
     it('forgets a value when its time is over', async () => {
       const map = create({ ttlMs: 20, maxEntries: 3 })
-      await map.set('g', 'a', '1')
+      await map.set('g', [['a', '1']])
       await until(async () => (await map.get('g', ['a']))[0] === undefined)
-      await map.set('g', 'b', '2')
+      await map.set('g', [['b', '2']])
       expect(await map.get('g', ['a'])).to.deep.equal([undefined])
     })
   })
@@ -98,7 +100,7 @@ describe('a shared map', function () {
   it('in Redis leaves no keys behind when its time is over', async () => {
     const prefix = `${randomUUID()}:`
     const map = open(new RedisSharedStore({ url: redis.url }, prefix)).map('m', { ttlMs: 20, maxEntries: 3 })
-    await map.set('g', 'a', '1')
+    await map.set('g', [['a', '1']])
     await until(async () => ((await redis.send('KEYS', `${prefix}*`)) as string[]).length === 0)
   })
 })
