@@ -58,15 +58,16 @@ export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
   #openCalls: OpenCalls
-  #running = new RunningCalls()
+  #running: RunningCalls
   #tools: McpToolClient
   #tasks: KnownTasks
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, limits, clock, state, probeTimeoutMs } = parts
+    const { dispatcher, client, limits, clock, state, streams, probeTimeoutMs } = parts
     this.#openCalls = new OpenCalls(state, clock)
     this.#tasks = new KnownTasks(state)
+    this.#running = new RunningCalls(state, streams.abandonedMs)
     const probe = versionProbe({
       dispatcher,
       client,
@@ -124,7 +125,7 @@ export class McpProxy {
         : { body: JSON.stringify(withTrace(call, message.whole, exchange.isHeaderless === true)) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
-    if (message?.type === 'request') this.#running.add(call, exchange, message.id)
+    this.#running.add(call, exchange)
     try {
       const sending = {
         method,
@@ -140,7 +141,7 @@ export class McpProxy {
         this.#responseContext(call, exchange, request),
         this.#parts.limits,
       )
-      if (message !== undefined) this.#running.cancel(exchange, message, this.#parts.streams.abandonedMs)
+      if (message !== undefined) await this.#running.cancel(call, exchange, message)
       if (outcome.kind === 'completed' && isStream(outcome.body))
         call.set(eventStreamRules, this.#parts.streams)
       return await this.#withBoundSession(call, exchange, outcome)
