@@ -38,9 +38,9 @@ export interface ResponseContext {
   readonly isStanding: boolean
   readonly drainWhenAbandoned: boolean
   readonly review: ResponseFilter
-  readonly lateResponses: LateResponses
   isCancelled(): boolean
   encodeError(outcome: Denied | Failed): string
+  lateResponses(): LateResponses
   /** `begun`: the session that the answer begins, if any. */
   resumptionOf(id: RequestId, begun: unknown): Resumption
 }
@@ -136,12 +136,19 @@ function bodyOf(bytes: Uint8Array, text: string, message: Fields, reviewed: Fiel
 
 function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLimits): Completed {
   const { body, headers } = answer
-  const { id, isStanding, drainWhenAbandoned, review, lateResponses } = context
+  const { id, isStanding, drainWhenAbandoned, review } = context
   const { maxEventBytes } = limits
   const encodeError = (outcome: Failed): string => context.encodeError(outcome)
   const stream =
     id === undefined || isStanding
-      ? new StandingStream({ body, id, maxEventBytes, review, lateResponses, encodeError })
+      ? new StandingStream({
+          body,
+          id,
+          maxEventBytes,
+          review,
+          lateResponses: context.lateResponses(),
+          encodeError,
+        })
       : new McpAnswerStream({
           body,
           id,

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
 import { isObject, type Message, type RequestId } from './message.js'
 import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
+import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId } from './session-binding.js'
 
 interface Learned {
@@ -11,6 +12,16 @@ interface Learned {
   revision?: string
   sessionId?: string
   taskId?: string
+}
+
+/** Changes what the server sends into what the client gets; the record is of the latter. */
+export interface Translation {
+  /** Whether the client can resume a stream: revisions without sessions have no such thing. */
+  readonly mayResume: boolean
+  /** The result of the request. */
+  result(result: Fields): Fields
+  /** A request or notification of the server's; undefined where the client does not get it. */
+  message(message: Fields): Fields | undefined
 }
 
 export interface McpExchange {
@@ -26,6 +37,8 @@ export interface McpExchange {
   readonly offer?: <T>(service: Token<T>) => T | undefined
   /** Set where the message is one of several in a body, whose answers are no streams. */
   isInBatch?: boolean
+  /** Where server and client do not speak one revision, or the client uses several servers as one. */
+  readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
   readonly isHeaderless?: boolean
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -79,7 +92,15 @@ function clientSessionId(tag: string | undefined, id: string): string | undefine
 export function openExchange(
   head: Pick<
     McpExchange,
-    'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'offer' | 'isHeaderless' | 'sessionTag'
+    | 'method'
+    | 'headers'
+    | 'server'
+    | 'upstream'
+    | 'credential'
+    | 'offer'
+    | 'isHeaderless'
+    | 'sessionTag'
+    | 'translation'
   >,
 ): McpExchange {
   return {

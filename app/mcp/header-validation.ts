@@ -8,7 +8,7 @@ import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
 /** Which param `Mcp-Name` mirrors. */
-const nameSources: ReadonlyMap<string, string> = new Map([
+export const nameSources: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],
@@ -38,10 +38,11 @@ export function validateHeaders(headers: IncomingHttpHeaders, message: Message):
   if (method === undefined ? must : method !== message.method) {
     throw mismatch('Mcp-Method is missing or differs from the method in the body.')
   }
+  const inBody = nameIn(message)
   if (
     name === undefined
-      ? must && nameRequired.has(message.method)
-      : decoded(name, 'Mcp-Name') !== nameIn(message)
+      ? must && nameRequired.has(message.method) && typeof inBody === 'string'
+      : decoded(name, 'Mcp-Name') !== inBody
   ) {
     throw mismatch('Mcp-Name is missing or differs from the name in the body.')
   }

@@ -21,10 +21,10 @@ import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
 import { encodeRefusal, rpcError } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
-import { LateResponses } from './late-responses.js'
+import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
 import { readRequest, referenceOf } from './request.js'
-import { ResponseFilter } from './response-filter.js'
+import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
@@ -35,6 +35,7 @@ import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
+import { withoutWithheld } from './withheld-meta.js'
 
 export interface McpProxyOptions {
   readonly dispatcher: UpstreamDispatcher
@@ -57,15 +58,16 @@ export interface McpProxyOptions {
 export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
-  #openCalls: OpenCalls
+  #caches: LearningCaches
+  /** For responses on other streams than their call's. */
+  #late: LateResponsesParts
   #running: RunningCalls
   #tools: McpToolClient
   #tasks: KnownTasks
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, limits, clock, state, streams, probeTimeoutMs } = parts
-    this.#openCalls = new OpenCalls(state, clock)
+    const { dispatcher, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
     this.#tasks = new KnownTasks(state)
     this.#running = new RunningCalls(state, streams.abandonedMs)
     const probe = versionProbe({
@@ -75,6 +77,13 @@ export class McpProxy {
       maxBytes: limits.maxAnswerBytes,
     })
     this.#versions = new ServerVersions(probe, state, clock)
+    this.#caches = {
+      versions: this.#versions,
+      annotations,
+      tasks: this.#tasks,
+      sessions: () => this.#parts.sessions(),
+    }
+    this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
     this.#tools = new McpToolClient({
       dispatcher,
       client,
@@ -87,7 +96,9 @@ export class McpProxy {
   async read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
     const { passParams } = this.#parts
     const request = await readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
-    if (request.kind === 'tool') await this.refreshAnnotations(exchange.upstream(), request)
+    const refreshing =
+      request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
+    if (refreshing !== undefined) await refreshing
     return request
   }
 
@@ -118,11 +129,9 @@ export class McpProxy {
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
-    const { message, method } = exchange
-    const body =
-      message === undefined
-        ? {}
-        : { body: JSON.stringify(withTrace(call, message.whole, exchange.isHeaderless === true)) }
+    const { message, method, isHeaderless = false } = exchange
+    const whole = message && withTrace(call, withoutWithheld(call, message.whole), isHeaderless)
+    const body = whole === undefined ? {} : { body: JSON.stringify(whole) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     this.#running.add(call, exchange)
@@ -141,7 +150,7 @@ export class McpProxy {
         this.#responseContext(call, exchange, request),
         this.#parts.limits,
       )
-      if (message !== undefined) await this.#running.cancel(call, exchange, message)
+      if (message?.type === 'notification') await this.#running.cancel(call, exchange, message)
       if (outcome.kind === 'completed' && isStream(outcome.body))
         call.set(eventStreamRules, this.#parts.streams)
       return await this.#withBoundSession(call, exchange, outcome)
@@ -159,24 +168,17 @@ export class McpProxy {
     const id = message?.type === 'request' ? message.id : undefined
     const isStanding = method === 'GET' || request.method === LISTEN_METHOD
     const { traceId } = call.trace
-    const { annotations, clock, ids } = this.#parts
-    const caches = {
-      versions: this.#versions,
-      annotations,
-      tasks: this.#tasks,
-      sessions: () => this.#parts.sessions(),
-    }
     return {
       method,
       id,
       isStanding,
       drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
-      review: new ResponseFilter(call, request, exchange, caches),
+      review: new ResponseFilter(call, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
-      lateResponses: new LateResponses(call, exchange, { openCalls: this.#openCalls, caches, clock, ids }),
+      lateResponses: () => new LateResponses(call, exchange, this.#late),
       resumptionOf: (requestId, begun) =>
-        this.#openCalls.resumption(call, exchange, request, {
+        this.#late.openCalls.resumption(call, exchange, request, {
           session: resumableSession(exchange, begun),
           id: requestId,
         }),
@@ -250,6 +252,7 @@ export class McpProxy {
 
 /** The server's id of the session whose streams the client may resume; undefined where it may not. */
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
-  if (exchange.isInBatch === true || isStatelessExchange(exchange)) return undefined
+  const { translation, isInBatch = false } = exchange
+  if (isInBatch || translation?.mayResume === false || isStatelessExchange(exchange)) return undefined
   return exchange.headers['mcp-session-id'] ?? begun
 }

@@ -2,7 +2,7 @@
 // may get. A cancelled request needs no response, so its upstream may keep it open for ever.
 import { type Call, identity, isRefusal, principalKeyOf, type SharedMap } from '@svc/core'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
-import type { Message } from './message.js'
+import type { RpcNotification } from './message.js'
 import type { SharedState } from './shared-state.js'
 
 /** Milliseconds between two looks for cancellations that other gateways got. */
@@ -51,9 +51,9 @@ export class RunningCalls {
    * Stops the call that `message` cancels: that of the session or, without one, the only one of the caller with this id.
    * Never rejects.
    */
-  async cancel(call: Call, exchange: McpExchange, message: Message): Promise<void> {
-    if (message.type !== 'notification' || message.method !== 'notifications/cancelled') return
-    const name = nameOf(exchange, message.params['requestId'])
+  async cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<void> {
+    if (method !== 'notifications/cancelled') return
+    const name = nameOf(exchange, params['requestId'])
     const caller = principalOf(call)
     const own = [...(this.#running.get(name) ?? [])].filter((running) => principalOf(running.call) === caller)
     const [running] = own

@@ -4,6 +4,7 @@ import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
 import type { TlsConfig } from '../tls/config.js'
 import type { HostConfig } from './config.js'
+import { checkFederation } from './federation-config.js'
 
 /** A reference to a key file of the host's part, and where such files may be. */
 export interface HostKey {
@@ -13,7 +14,8 @@ export interface HostKey {
 }
 
 export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
-  return [...plainHttp(host), ...keyFiles(host, place)]
+  const targets = Object.keys(host.targets)
+  return [...plainHttp(host), ...checkFederation(host.federation, targets), ...keyFiles(host, place)]
 }
 
 /** Behind a proxy that ends TLS, `publicUrl` is https. */

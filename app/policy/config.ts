@@ -8,6 +8,7 @@ import { noticesSchema } from '../notices/config.js'
 import { tlsSchema } from '../tls/config.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
+import { federationSchema } from './federation-config.js'
 
 const milliseconds = (min: number, defaultValue: number, what: string) =>
   z.int().min(min).max(86_400_000).default(defaultValue).describe(`${what}, in milliseconds.`)
@@ -141,6 +142,7 @@ export const hostSchema = z.strictObject({
     .describe('Upstream server name to base URL; the name is the one in /mcp/<server>/….'),
   sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
   server: serverSchema,
+  federation: federationSchema,
   admin: adminSchema.optional(),
   notices: noticesSchema,
   plugins: z

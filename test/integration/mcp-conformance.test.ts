@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { type ConformanceServer, startConformanceServer } from '../support/conformance-server.js'
-import { startTestGateway, type TestGateway } from '../support/gateway.js'
+import { startConformanceServer } from '../support/conformance-server.js'
+import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { runtimes } from '../support/runtimes.js'
 
 const newest = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
@@ -46,18 +46,13 @@ async function resultsOf(program: string, url: string, options: readonly string[
 
 describe('the conformance suites of MCP', function () {
   this.timeout(120_000)
-  let server: ConformanceServer
-  let gateway: TestGateway
+  let routes: McpRoutes
 
   before(async () => {
-    server = await startConformanceServer()
-    gateway = await startTestGateway({ targets: { server: server.url } })
+    routes = await startMcpRoutes({ server: await startConformanceServer() })
   })
 
-  after(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await server[Symbol.asyncDispose]()
-  })
+  after(() => routes[Symbol.asyncDispose]())
 
   for (const [what, program, options, passed] of [
     ['0.1.16', stable, [], 20],
@@ -65,8 +60,8 @@ describe('the conformance suites of MCP', function () {
     ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], 105],
   ] as const) {
     it(`give through the gateway what they give directly: ${what}`, async () => {
-      const direct = await resultsOf(program, server.url, options)
-      const through = await resultsOf(program, `${gateway.url}/mcp/server`, options)
+      const direct = await resultsOf(program, routes.to('server', 'directly'), options)
+      const through = await resultsOf(program, routes.to('server', 'through a gateway'), options)
       expect(direct.filter((check) => check.endsWith(': SUCCESS')).length).to.be.at.least(passed)
       expect(through).to.deep.equal(direct)
     })

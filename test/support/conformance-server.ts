@@ -1,7 +1,7 @@
 // An MCP server of SDK 2.x with what the scenarios of the public conformance suites use; it serves both eras.
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createMcpHandler, McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
+import { completable, createMcpHandler, McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 
 /** A PNG and a WAV of a few bytes. */
@@ -31,6 +31,10 @@ function conformanceServer(): McpServer {
 function addTools(server: McpServer): void {
   server.registerTool('test_simple_text', { description: 'Text' }, () => ({
     content: [text('This is a simple text response for testing.')],
+  }))
+  const inputSchema = z.object({ a: z.number(), b: z.number() })
+  server.registerTool('test_sum', { description: 'A sum', inputSchema }, ({ a, b }) => ({
+    content: [text(String(a + b))],
   }))
   server.registerTool('test_image_content', { description: 'An image' }, () => ({
     content: [{ type: 'image', data: image, mimeType: 'image/png' }],
@@ -93,7 +97,10 @@ function addPrompts(server: McpServer): void {
   server.registerPrompt('test_simple_prompt', { description: 'No arguments' }, () => ({
     messages: [{ role: 'user', content: text('This is a simple prompt for testing.') }],
   }))
-  const argsSchema = z.object({ arg1: z.string(), arg2: z.string() })
+  const completed = completable(z.string(), (value) =>
+    ['alpha', 'beta'].filter((name) => name.startsWith(value)),
+  )
+  const argsSchema = z.object({ arg1: completed, arg2: z.string() })
   server.registerPrompt(
     'test_prompt_with_arguments',
     { description: 'Two', argsSchema },

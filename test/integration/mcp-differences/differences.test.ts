@@ -1,0 +1,77 @@
+// Raw requests, valid and not, to a server directly, through a gateway, and through two behind a round robin: each
+// difference is in a table, with its reason.
+import { expect } from 'chai'
+import { type Revision, revisions, startServerOfEachRevision } from '../../support/mcp-revisions.js'
+import { type McpRoutes, type Route, startMcpRoutes } from '../../support/mcp-routes.js'
+import { differences } from './differences.js'
+import { requestsOf } from './requests.js'
+import { Sender } from './sender.js'
+import type { Answer } from './wire.js'
+
+const routes: readonly Route[] = ['directly', 'through a gateway', 'through two gateways']
+
+/** Requests of one session have the same id, so they follow each other; these sessions run at the same time. */
+const sessionsEach = 4
+
+/** The answers to each request, in the order of the routes. */
+async function answersOf(revision: Revision, to: McpRoutes['to']): Promise<Map<string, readonly Answer[]>> {
+  const left = Object.entries(requestsOf(revision))
+  const answers = new Map<string, readonly Answer[]>()
+  const ask = async (): Promise<void> => {
+    const senders = routes.map((route) => new Sender(to(revision, route), revision))
+    for (let next = left.pop(); next !== undefined; next = left.pop()) {
+      const [what, raw] = next
+      answers.set(what, await Promise.all(senders.map((sender) => sender.send(raw))))
+    }
+  }
+  await Promise.all(Array.from({ length: sessionsEach }, ask))
+  return answers
+}
+
+describe('a raw request over MCP', function () {
+  this.timeout(180_000)
+  const answers = new Map<Revision, Map<string, readonly Answer[]>>()
+
+  before(async () => {
+    await using opened = await startMcpRoutes(await startServerOfEachRevision(), 2)
+    const asking = revisions.map(async (revision) => {
+      answers.set(revision, await answersOf(revision, opened.to))
+    })
+    await Promise.all(asking)
+  })
+
+  for (const revision of revisions) {
+    const requests = Object.keys(requestsOf(revision))
+    it(`of ${revision} is one of at least 150`, () => {
+      expect(requests.length).to.be.at.least(150)
+    })
+
+    for (const what of requests) {
+      const [known, ...more] = differencesOf(revision, what)
+      it(`of ${revision} is answered ${known === undefined ? 'as directly' : `otherwise, as ${known.reason}`}: ${what}`, () => {
+        expect(more, 'more than one difference is listed').to.deep.equal([])
+        const [directly, ...through] = answers.get(revision)?.get(what) ?? []
+        for (const answer of through) {
+          if (known === undefined) expect(answer.whole).to.equal(directly?.whole)
+          else {
+            expect(directly?.brief).to.match(known.directly)
+            expect(answer.brief).to.match(known.through).and.not.equal(directly?.brief)
+          }
+        }
+        expect(through).to.have.length(2)
+      })
+    }
+  }
+
+  for (const { requests, revisions: listed } of differences) {
+    for (const revision of listed) {
+      it(`of ${revision} is among those that are listed to differ: ${requests.source}`, () => {
+        expect(Object.keys(requestsOf(revision)).some((what) => requests.test(what))).to.equal(true)
+      })
+    }
+  }
+})
+
+function differencesOf(revision: Revision, what: string) {
+  return differences.filter(({ revisions: of, requests }) => of.includes(revision) && requests.test(what))
+}

@@ -1,0 +1,86 @@
+// Sends a raw request over HTTP and says what a client can tell of the answer.
+import { type IncomingMessage, request } from 'node:http'
+import type { JsonValue } from '@svc/core/json'
+
+export interface RawRequest {
+  readonly method?: string
+  /** In place of the usual ones; null leaves one out. */
+  readonly headers?: Readonly<Record<string, string | null>>
+  readonly body?: string | Buffer
+  /** How much of an answer that does not end is read: its head, or its first event as well. */
+  readonly upTo?: 'head' | 'first event'
+}
+
+export interface Answer {
+  /** The status, and of each message the id and whether it is a result or which error. */
+  readonly brief: string
+  /** The same with the results themselves. */
+  readonly whole: string
+  readonly sessionId: string | undefined
+}
+
+const usual = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' }
+
+export async function send(
+  url: string,
+  { method = 'POST', headers = {}, body, upTo }: RawRequest,
+): Promise<Answer> {
+  const all = Object.entries({ ...usual, ...headers }).filter(
+    (header): header is [string, string] => header[1] !== null,
+  )
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    // A connection of its own: one that is reused may be closed by the server in the same moment.
+    const sending = request(url, { agent: false, method, headers: Object.fromEntries(all) }, resolve)
+    sending.once('error', reject)
+    sending.end(body)
+  })
+  const messages = messagesIn(upTo === 'head' ? '' : await textOf(answer, upTo))
+  answer.destroy()
+  const { statusCode: status, headers: fields } = answer
+  const sessionId = fields['mcp-session-id']
+  return {
+    brief: `${status} ${messages.map(summary).join(', ')}`.trim(),
+    whole: `${status} ${messages.map(content).join(', ')}`,
+    sessionId: typeof sessionId === 'string' ? sessionId : undefined,
+  }
+}
+
+async function textOf(answer: IncomingMessage, upTo: RawRequest['upTo']): Promise<string> {
+  let text = ''
+  for await (const piece of answer.setEncoding('utf8')) {
+    text += piece
+    if (upTo === 'first event' && /^data: .+\n\n/m.test(text)) break
+  }
+  return text
+}
+
+/** Text that is no JSON, such as an HTML page, is a message too. */
+function messagesIn(text: string): readonly JsonValue[] {
+  if (text.trim() === '') return []
+  const events = [...text.matchAll(/^data: (.+)$/gm)].map(([, data = '']) => data)
+  return (events.length === 0 ? [text] : events).map((json): JsonValue => {
+    try {
+      return JSON.parse(json)
+    } catch (fault) {
+      if (fault instanceof SyntaxError) return 'no JSON'
+      throw fault
+    }
+  })
+}
+
+function summary(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(summary).join(', ')}]`
+  if (typeof value !== 'object' || value === null) return String(value)
+  const { jsonrpc, id, method, result, error } = value
+  if (jsonrpc === undefined) return 'another object'
+  if (method !== undefined) return String(method)
+  const code = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined
+  return `${JSON.stringify(id ?? null)} ${result === undefined ? code : 'result'}`
+}
+
+/** Without the words of an error, which the gateway writes itself where it refuses. */
+function content(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(content).join(', ')}]`
+  const isError = typeof value === 'object' && value !== null && 'error' in value
+  return isError ? summary(value) : JSON.stringify(value)
+}
