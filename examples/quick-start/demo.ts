@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { messageOf } from 'svc-sdk/core/json'
 import { policyFor, startExampleGateway } from './gateway.js'
+import { severalServers, startSeveralServers } from './several-servers.js'
 import { svc } from './svc.js'
 import { startToolServer } from './tool-server.js'
 import { type Step, type Tour, tour } from './tour.js'
@@ -17,7 +18,7 @@ const closers: Closer[] = []
 let failures = 0
 
 try {
-  failures += await walk(await setUp(), tour)
+  failures += await walk(await setUp(), [...tour, ...severalServers])
 } catch (fault) {
   failures++
   console.log(`✗ The set-up failed: ${messageOf(fault)}`)
@@ -43,6 +44,9 @@ async function setUp(): Promise<Tour> {
   )
   closers.push(['the gateway', () => handle.close()])
 
+  const several = await startSeveralServers(directory, tools.url)
+  closers.push(['the gateway of several servers', several.close])
+
   return {
     client: await connect(`${url}/mcp/billing`),
     direct: await connect(tools.url),
@@ -50,6 +54,7 @@ async function setUp(): Promise<Tour> {
     escalations: (...args) =>
       svc('escalations', ...args, '--admin', adminUrl, '--token-ref', `file://${tokenFile}`),
     tools,
+    severalServers: several,
     auditDir,
     keyFile,
     directory,

@@ -5,6 +5,7 @@ import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import type { SeveralServers } from './several-servers.js'
 import { svc } from './svc.js'
 import type { ToolServer } from './tool-server.js'
 
@@ -17,6 +18,7 @@ export interface Tour {
   /** Runs `svc escalations …` in a process of its own, as a reviewer does. */
   escalations(...args: string[]): Promise<{ exit: number; output: string }>
   readonly tools: ToolServer
+  readonly severalServers: SeveralServers
   readonly auditDir: string
   readonly keyFile: string
   /** Temporary: removed after the tour. */
@@ -243,7 +245,7 @@ async function idOfOnly(escalations: Tour['escalations'], status: string): Promi
   return listed.escalations[0]?.id ?? ''
 }
 
-async function toolNames(client: Client): Promise<string[]> {
+export async function toolNames(client: Client): Promise<string[]> {
   const { tools } = await client.listTools()
   return tools.map(({ name }) => name).sort()
 }
@@ -279,7 +281,7 @@ function refusalFrom(thrown: unknown): Refused {
 }
 
 /** One for each day, the oldest first. */
-async function logFiles(auditDir: string): Promise<string[]> {
+export async function logFiles(auditDir: string): Promise<string[]> {
   const logs = (await readdir(auditDir)).filter((name) => /^audit-.*\.ndjson$/.test(name)).sort()
   return logs.map((name) => join(auditDir, name))
 }
@@ -290,7 +292,7 @@ async function newestLog(auditDir: string): Promise<string> {
   return newest
 }
 
-async function linesOf(file: string): Promise<string[]> {
+export async function linesOf(file: string): Promise<string[]> {
   return (await readFile(file, 'utf8')).trimEnd().split('\n')
 }
 
