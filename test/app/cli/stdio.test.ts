@@ -135,6 +135,38 @@ describe('svc stdio', function () {
     expect(gateway.records().map(({ server }) => server.split('@')[0])).to.include('remote')
   })
 
+  it('serves all targets of the policy as one, without a name', async () => {
+    await using everything = await startEverything()
+    const [, , , command, ...args] = files()
+    const targets = { one: { command, args }, two: { command, args }, remote: everything.url }
+    using gateway = new StdioGateway(`${ada}targets: ${JSON.stringify(targets)}
+entitlements:
+  default_plan: all
+  plans: { all: {} }
+  tenants: { acme: { plan: all, allowlist: [one/pid, two/pid, two/ask, remote/echo] } }
+`)
+    await using connected = await gateway.connect([], { capabilities: { elicitation: {} } })
+    const { client } = connected
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }))
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).to.have.members([
+      'one__pid',
+      'two__pid',
+      'two__ask',
+      'remote__echo',
+    ])
+    expect(await say(client, 'one__pid')).to.not.equal(await say(client, 'two__pid'))
+    expect(await say(client, 'remote__echo', { message: 'hi' })).to.equal('Echo: hi')
+    expect(JSON.parse(await say(client, 'two__ask'))).to.deep.equal({ action: 'decline' })
+    const calls = gateway.records().filter((record) => record['mcp_method'] === 'tools/call')
+    expect(calls.map(({ server, tool }) => `${server} ${tool.split('@')[0]}`)).to.deep.equal([
+      'one@3.1.0 pid',
+      'two@3.1.0 pid',
+      'remote@2.0.0 echo',
+      'two@3.1.0 ask',
+    ])
+  })
+
   describe('with approvals', () => {
     const held = `${ada}entitlements:
   default_plan: all
