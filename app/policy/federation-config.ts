@@ -35,7 +35,7 @@ export const federationSchema = z
       .int()
       .min(1)
       .max(86_400_000)
-      .default(5_000)
+      .default(10_000)
       .describe(
         'Time that a server has to open a session or to answer a list, in milliseconds; then the others are served without it.',
       ),

@@ -13,6 +13,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { startResumableServer } from '../../support/resumable-server.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import {
   type SessionServer,
@@ -362,6 +363,22 @@ describe('the GET stream at /mcp', () => {
     expect(closed.status).to.equal(200)
     await gateway.handle.close()
     expect(await closed.text()).to.equal('')
+  })
+
+  it('has the result of a call whose server wants to be polled', async () => {
+    await using server = await startResumableServer()
+    await using one = await startSessionServer('one', sessionTools('one'), capabilities)
+    await using gateway = await startTestGateway({ targets: { one: one.url, files: server.url } })
+    const client = await connect1(`${gateway.url}/mcp`)
+    const args = { text: 'the report', poll: true }
+    const result = await client.callTool({ name: 'files__report', arguments: args })
+    expect(result.content).to.deep.equal([{ type: 'text', text: 'the report' }])
+    expect(server.resumptions).to.have.length(1)
+    const delivered = gateway
+      .records()
+      .filter(({ output_sha256, server: name }) => output_sha256 !== null && name.startsWith('files@'))
+    expect(delivered.at(-1)).to.include({ status: 'ok', tool: 'report@3.1.0' })
+    await client.close()
   })
 
   it('resumes that of a server after the last event that the client got', async function () {

@@ -1,0 +1,112 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { connect1, connect2 } from '../../support/sdk-clients.js'
+import {
+  type SessionServer,
+  type StatelessServer,
+  startSessionServer,
+  startStatelessServer,
+} from '../../support/tool-servers.js'
+
+const entries = {
+  memory: import.meta.resolve('@modelcontextprotocol/server-memory/dist/index.js'),
+  everything: import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'),
+  thinking: import.meta.resolve('@modelcontextprotocol/server-sequential-thinking/dist/index.js'),
+}
+
+const command = (entry: string, ...args: string[]) => ({
+  command: process.execPath,
+  args: [fileURLToPath(entry), ...args],
+})
+
+const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] })
+
+describe('three servers over stdio and two over HTTP at /mcp', function () {
+  this.timeout(180_000)
+  let home: string
+  let notes: SessionServer
+  let math: StatelessServer
+  let gateway: TestGateway
+
+  before(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-federation-'))
+    notes = await startSessionServer('notes', (server) => {
+      server.registerTool('read', {}, () => text('note'))
+    })
+    math = await startStatelessServer('math', (server) => {
+      server.registerTool('add', { inputSchema: z.object({}) }, () => text('sum'))
+    })
+    gateway = await startTestGateway({
+      targets: {
+        memory: { ...command(entries.memory), env: { MEMORY_FILE_PATH: join(home, 'memory.json') } },
+        everything: command(entries.everything, 'stdio'),
+        thinking: command(entries.thinking),
+        notes: notes.url,
+        math: math.url,
+      },
+      entitlements: {
+        default_plan: 'p',
+        plans: {
+          p: { allowlist: ['memory/read_graph', 'everything/echo', 'thinking/*', 'notes/*', 'math/*'] },
+        },
+        tenants: {},
+      },
+      federation: { list_timeout_ms: 60_000 },
+    })
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    await notes[Symbol.asyncDispose]()
+    await math[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true })
+  })
+
+  for (const [what, connect] of [
+    ['SDK 1.x', connect1],
+    ['SDK 2.x', connect2],
+  ] as const) {
+    it(`are one for a client of ${what} with one URL, as the policy allows, and recorded under their names`, async () => {
+      const client = await connect(`${gateway.url}/mcp`)
+      const { tools } = await client.listTools()
+      expect(tools.map(({ name }) => name)).to.deep.equal([
+        'memory__read_graph',
+        'everything__echo',
+        'thinking__sequentialthinking',
+        'notes__read',
+        'math__add',
+      ])
+      const before = gateway.records().length
+      const thought = { thought: 'so', thoughtNumber: 1, totalThoughts: 1, nextThoughtNeeded: false }
+      for (const [name, args, expected] of [
+        ['memory__read_graph', {}, 'entities'],
+        ['everything__echo', { message: 'hi' }, 'Echo: hi'],
+        ['thinking__sequentialthinking', thought, 'thoughtNumber'],
+        ['notes__read', {}, 'note'],
+        ['math__add', {}, 'sum'],
+      ] as const) {
+        const result = await client.callTool({ name, arguments: args })
+        expect(JSON.stringify(result.content), name).to.include(expected)
+      }
+      const calls = gateway
+        .records()
+        .slice(before)
+        .filter(({ mcp_method }) => mcp_method === 'tools/call')
+      expect(
+        calls.map(({ server, tool }) => [server, tool].map((named) => named.split('@')[0])),
+      ).to.deep.equal([
+        ['memory', 'read_graph'],
+        ['everything', 'echo'],
+        ['thinking', 'sequentialthinking'],
+        ['notes', 'read'],
+        ['math', 'add'],
+      ])
+      await client.close()
+    })
+  }
+})
