@@ -30,6 +30,7 @@ export class ClientSession {
     this.id = id
     this.server = server
     this.clientInfo = clientInfo
+    server.sessions++
   }
 
   /** A stream of what the server sends by itself (GET). */
@@ -83,6 +84,7 @@ export class ClientSession {
       body.end()
     }
     this.#streams.clear()
+    this.server.sessions--
   }
 
   /** A server may name a part of what was subscribed to. */

@@ -22,6 +22,8 @@ export class StdioServer {
   readonly notifications: Notifications
   /** Whether one client has it for itself. */
   readonly isExclusive: boolean
+  /** Sessions that use it. */
+  sessions = 0
   #supervisor: Supervisor
   #maxConcurrent: number
   #running = 0
@@ -92,6 +94,10 @@ export class StdioServer {
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
     return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
+  }
+
+  get isRunning(): boolean {
+    return this.#supervisor.isRunning
   }
 
   get lastUsed(): number {
