@@ -31,6 +31,7 @@ export {
   reasons,
   type Verdict,
 } from './call/finding.js'
+export { after, attempt, firstResult, isPending, type MaybePromise } from './call/maybe-promise.js'
 export {
   type AnswerChunk,
   type AnswerHeaders,
@@ -42,7 +43,6 @@ export {
   type Failed,
   failed,
   isStream,
-  type MaybePromise,
   type Outcome,
   type Sent,
 } from './call/outcome.js'
@@ -80,6 +80,8 @@ export {
   sideEffects,
   type TrustedCaller,
   trustedCaller,
+  type UsedResource,
+  usedResource,
   verdict,
 } from './call/slots.js'
 export type { ToolAnnotations } from './call/tool-annotations.js'

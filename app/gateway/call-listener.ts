@@ -47,6 +47,7 @@ export function createRouter(host: HostConfig, parts: CallListenerParts, warning
     logger,
     limitedLogger: new LimitedLogger(logger, clock),
     maxBodyBytes: server.maxBodyBytes,
+    keepAliveMs: server.mcp.keep_alive_ms,
     mcp,
     upstream,
     tenantCallLimit: new TenantCallLimit(server.maxCallsPerTenant, 'calls in flight'),

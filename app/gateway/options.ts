@@ -26,6 +26,8 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   sec0Dir?: string
   /** Time-outs and caps of the server. */
   server?: HostOptions['server']
+  /** Several targets as one MCP server. */
+  federation?: HostOptions['federation']
   /** The listener for operators and reviewers; none where it is absent. */
   admin?: HostOptions['admin']
   /** Webhooks that receive notices of events. */

@@ -15,6 +15,7 @@ export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: Contex
   return {
     tenant: host.tenant,
     targets: addressesOf(host.targets),
+    groups: host.federation.groups,
     ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
     policySha256: sha256,
     facts,

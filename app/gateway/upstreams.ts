@@ -1,7 +1,8 @@
 // Creates what sends calls upstream: the dispatcher, and the MCP proxy that uses it.
-import { bindDefault, CORE_VERSION, resolve, tokens } from '@svc/core'
+import { bindDefault, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { AnnotationCache } from '../mcp/annotation-cache.js'
+import { gatewayImplementation } from '../mcp/implementation.js'
 import { McpProxy } from '../mcp/proxy.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { HostConfig } from '../policy/config.js'
@@ -11,9 +12,6 @@ import { UndiciDispatcher } from '../upstream/undici.js'
 
 /** A larger answer streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
-
-/** The name under which the gateway calls MCP servers itself. */
-const mcpClient = { name: 'svc-gateway', version: CORE_VERSION }
 
 /** A dispatcher that the user bound wins, except for targets that are commands. */
 export function createDispatcher(
@@ -33,7 +31,7 @@ export function createDispatcher(
     http: resolve(container, upstreamDispatcher),
     clock: resolve(container, tokens.Clock),
     logger: resolve(container, tokens.Logger),
-    client: mcpClient,
+    client: gatewayImplementation,
     maxMessageBytes: server.maxAnswerBytes,
     answerTimeoutMs: server.upstreamTimeoutMs,
   })
@@ -60,7 +58,7 @@ export function createMcpProxy(
       abandonedMs: server.mcp.abandoned_ms,
       abandonedBytes: server.mcp.abandoned_bytes,
     },
-    client: mcpClient,
+    client: gatewayImplementation,
     probeTimeoutMs: server.upstreamTimeoutMs,
     passParams: server.mcp.pass_params,
   })

@@ -9,6 +9,7 @@ import {
   type Failed,
   isRefusal,
   isStream,
+  type MaybePromise,
   type Outcome,
   type Sent,
   statusOf,
@@ -67,20 +68,17 @@ export function writeRefusal(response: ServerResponse, refusal: Denied, traceId:
   writeWhole(response, answer)
 }
 
-/** Writes `outcome` for `call`. Resolves when the last byte is handed over or the client has disconnected. */
-export async function writeOutcome(
+/** Writes `outcome` for `call`. Waits until the last byte is handed over or the client has disconnected. */
+export function writeOutcome(
   response: ServerResponse,
   call: Call,
   outcome: Outcome,
   encode: (outcome: Denied | Failed) => WholeAnswer,
-): Promise<void> {
-  if (outcome.kind !== 'completed') {
-    writeWhole(response, encode(outcome), call)
-  } else if (isStream(outcome.body)) {
-    await writeStream(response, call, outcome, outcome.body)
-  } else {
-    writeWhole(response, { status: outcome.status, headers: outcome.headers, body: outcome.body }, call)
-  }
+): MaybePromise<void> {
+  if (outcome.kind !== 'completed') return writeWhole(response, encode(outcome), call)
+  const { status, headers, body } = outcome
+  if (isStream(body)) return writeStream(response, call, outcome, body)
+  return writeWhole(response, { status, headers, body }, call)
 }
 
 /** Headers that only `writeWhole` sets. */

@@ -35,8 +35,8 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     })
     message.once('end', () => {
       isComplete = true
-      const [only] = pieces
-      resolve(pieces.length === 1 && only !== undefined ? only : Buffer.concat(pieces))
+      const only = pieces.length === 1 ? pieces[0] : undefined
+      resolve(only ?? Buffer.concat(pieces))
     })
     message.once('error', (cause) => reject(incompleteBody(cause)))
     // After `close` without `end` no more data is emitted.

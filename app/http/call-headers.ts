@@ -75,6 +75,8 @@ function single(value: string | string[] | undefined): string | null {
 
 /** The refusal of a request that repeats a header of one value. */
 export function repeatedHeader(message: IncomingMessage): Refusal | undefined {
+  // Where every field has a name of its own, none is repeated.
+  if (2 * Object.keys(message.headers).length === message.rawHeaders.length) return undefined
   for (const name of singletons) {
     const value = message.headers[name]
     // Repeated headers arrive joined by a comma; only then the more expensive check is needed.
@@ -91,14 +93,11 @@ export function agentOf(headers: IncomingHttpHeaders): { agent: CallAgent; refus
   const agent = { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null }
   try {
     checkCause(headers)
-    return {
-      agent: {
-        nodeId: named(headers, 'x-node-id'),
-        agentRef: named(headers, 'x-agent-ref'),
-        parentRef: named(headers, 'x-agent-parent-ref'),
-        ...agentState(headers['x-agent-state']),
-      },
-    }
+    const nodeId = named(headers, 'x-node-id')
+    const agentRef = named(headers, 'x-agent-ref')
+    const parentRef = named(headers, 'x-agent-parent-ref')
+    const { variables, metadata } = agentState(headers['x-agent-state'])
+    return { agent: { nodeId, agentRef, parentRef, variables, metadata } }
   } catch (fault) {
     if (isRefusal(fault)) return { agent, refusal: fault }
     throw fault

@@ -11,7 +11,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { SecureContextOptions, TlsOptions } from 'node:tls'
-import { denied, type Logger, type Meter } from '@svc/core'
+import { after, attempt, denied, type Logger, type MaybePromise, type Meter } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AddressConnections } from './address-connections.js'
 import { refusalAnswer, writeRefusal } from './answer.js'
@@ -54,7 +54,7 @@ export interface ServerParts extends HostRule {
   readonly meter?: Meter
 }
 
-export type Handler = (message: IncomingMessage, response: ServerResponse) => Promise<void>
+export type Handler = (message: IncomingMessage, response: ServerResponse) => MaybePromise<void>
 
 /** Time a client has to read its last answer before the connection closes. */
 const lingerMs = 1_000
@@ -155,15 +155,15 @@ export class HttpServer {
       return
     }
     const number = this.#inFlight.add(response)
-    this.#handler(message, response)
-      .catch((fault: unknown) => {
+    const handled = attempt(
+      () => this.#handler(message, response),
+      (fault) => {
         // Other errors have become outcomes before; here an answer was interrupted.
         this.#logger.warn({ reason: messageOf(fault) }, 'answer interrupted')
         response.destroy()
-      })
-      .finally(() => {
-        this.#inFlight.delete(number)
-      })
+      },
+    )
+    void after(handled, () => this.#inFlight.delete(number))
   }
 
   /** What the HTTP parser rejects becomes no call: it is answered in the error shape, and the connection closes. */

@@ -3,6 +3,7 @@
 import { SseOverflow } from '@svc/core/http'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
+import type { Implementation } from './implementation.js'
 import { isFields } from './listing.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
@@ -19,19 +20,14 @@ export interface ClientSession {
   readonly revision: string
 }
 
-export interface ClientInfo {
-  readonly name: string
-  readonly version: string
-}
-
 /** Sends to the server with the caller's credential. Rejects like the dispatcher. */
 export type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) => Promise<UpstreamAnswer>
 
 export class ClientSessions {
-  #client: ClientInfo
+  #client: Implementation
   #open = new Map<string, Promise<ClientSession>>()
 
-  constructor(client: ClientInfo) {
+  constructor(client: Implementation) {
     this.#client = client
   }
 

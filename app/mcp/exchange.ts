@@ -3,12 +3,21 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Credential, type McpFacts, mcpFacts, slot } from '@svc/core'
 import { isObject, type Message, type RequestId } from './message.js'
 import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
+import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId } from './session-binding.js'
 
 interface Learned {
   revision?: string
   sessionId?: string
   taskId?: string
+}
+
+/** Changes what the server sends into what the client gets; the record is of the latter. */
+export interface Translation {
+  /** The result of the request. */
+  result(result: Fields): Fields
+  /** A request or notification of the server's; undefined where the client does not get it. */
+  message(message: Fields): Fields | undefined
 }
 
 export interface McpExchange {
@@ -20,6 +29,8 @@ export interface McpExchange {
   readonly upstream: () => URL
   /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: () => Promise<Credential | undefined>
+  /** Where server and client do not speak one revision, or the client uses several servers as one. */
+  readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
   readonly isHeaderless?: boolean
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
@@ -72,7 +83,14 @@ function clientSessionId(tag: string | undefined, id: string): string | undefine
 export function openExchange(
   head: Pick<
     McpExchange,
-    'method' | 'headers' | 'server' | 'upstream' | 'credential' | 'isHeaderless' | 'sessionTag'
+    | 'method'
+    | 'headers'
+    | 'server'
+    | 'upstream'
+    | 'credential'
+    | 'isHeaderless'
+    | 'sessionTag'
+    | 'translation'
   >,
 ): McpExchange {
   return {

@@ -8,7 +8,7 @@ import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
 /** Which param `Mcp-Name` mirrors. */
-const nameSources: ReadonlyMap<string, string> = new Map([
+export const nameSources: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],

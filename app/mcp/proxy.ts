@@ -32,6 +32,7 @@ import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
+import { withoutWithheld } from './withheld-meta.js'
 import { WithheldResponses } from './withheld-responses.js'
 
 const withheldError = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
@@ -108,11 +109,9 @@ export class McpProxy {
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
     const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
-    const { message, method } = exchange
-    const body =
-      message === undefined
-        ? {}
-        : { body: JSON.stringify(withTrace(call, message.whole, exchange.isHeaderless === true)) }
+    const { message, method, isHeaderless = false } = exchange
+    const whole = message && withTrace(call, withoutWithheld(call, message.whole), isHeaderless)
+    const body = whole === undefined ? {} : { body: JSON.stringify(whole) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
     if (message?.type === 'request') this.#running.add(call, exchange, message.id)

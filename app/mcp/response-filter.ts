@@ -36,13 +36,20 @@ export class ResponseFilter {
   /** The same object when nothing is removed. Rejects with `Refusal` when the server's version cannot be learned. */
   async response(message: Fields): Promise<Fields> {
     const listed = await this.#withLists(message)
-    const { result } = listed
-    if (!isFields(result) || !namesTasks(listed)) return listed
-    return { ...listed, result: await this.#withTasks(result) }
+    if (!isFields(listed['result'])) return listed
+    const result = namesTasks(listed) ? await this.#withTasks(listed['result']) : listed['result']
+    const translated = this.#exchange.translation?.result(result) ?? result
+    return translated === listed['result'] ? listed : { ...listed, result: translated }
   }
 
   /** A server's request or notification; undefined where it is not for this caller. */
   async message(message: Fields): Promise<Fields | undefined> {
+    const shown = await this.#withOwnTasks(message)
+    const { translation } = this.#exchange
+    return shown === undefined || translation === undefined ? shown : translation.message(shown)
+  }
+
+  async #withOwnTasks(message: Fields): Promise<Fields | undefined> {
     const { method, params } = message
     if (!isFields(params) || !namesTasks(message)) return message
     const ids = await this.#taskIds()

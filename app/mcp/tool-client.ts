@@ -30,20 +30,10 @@ import { callerOf, sendCall, sendWith } from '../upstream/send.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import { failureOf } from './answer-stream.js'
 import { readWholeBody } from './body.js'
-import {
-  type ClientInfo,
-  type ClientSession,
-  ClientSessions,
-  type Send,
-  sessionHeaders,
-} from './client-sessions.js'
+import { type ClientSession, ClientSessions, type Send, sessionHeaders } from './client-sessions.js'
 import { encoded } from './header-text.js'
-import {
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-  STATELESS_REVISION,
-} from './protocol.js'
+import { clientMeta, type Implementation } from './implementation.js'
+import { STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
 import { UNVERSIONED } from './server-versions.js'
@@ -74,7 +64,7 @@ function versionMismatch(requested: NamedVersion, version: string): Finding | un
 
 export interface McpToolClientOptions {
   readonly dispatcher: UpstreamDispatcher
-  readonly client: ClientInfo
+  readonly client: Implementation
   readonly maxAnswerBytes: number
   /** Time limit of each request that opens a session, in milliseconds. */
   readonly timeoutMs: number
@@ -122,7 +112,7 @@ export class McpToolClient {
       accept,
       'content-type': 'application/json',
     }
-    const meta = isStateless ? `"_meta":${JSON.stringify(metaOf(this.#parts.client))},` : ''
+    const meta = isStateless ? `"_meta":${JSON.stringify(clientMeta({ ...this.#parts.client }))},` : ''
     const params = `{${meta}"arguments":${JSON.stringify(request.args)},"name":${JSON.stringify(request.name)}}`
     const body = `{"id":"${ID}","jsonrpc":"2.0","method":"tools/call","params":${params}}`
     const sending = {
@@ -206,14 +196,6 @@ function ownerOf(call: Call, upstream: URL): string {
   const principal = caller === undefined ? null : principalKeyOf(caller)
   const parts = [upstream.href, principal, nodeId, agentRef, shown?.header, shown?.value]
   return sha256Hex(JSON.stringify(parts))
-}
-
-function metaOf(client: ClientInfo): object {
-  return {
-    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    [META_CLIENT_INFO]: client,
-    [META_CLIENT_CAPABILITIES]: {},
-  }
 }
 
 function uncounted(): void {

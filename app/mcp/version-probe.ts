@@ -5,13 +5,8 @@ import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../u
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { sendWith } from '../upstream/send.js'
-import {
-  HANDSHAKE_REVISION,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-  STATELESS_REVISION,
-} from './protocol.js'
+import { clientMeta, type Implementation } from './implementation.js'
+import { HANDSHAKE_REVISION, STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
 import { versionIn } from './server-info.js'
@@ -20,7 +15,7 @@ import type { Probe } from './server-versions.js'
 export interface ProbeParts {
   readonly dispatcher: UpstreamDispatcher
   /** `clientInfo` of the protocol. */
-  readonly client: { readonly name: string; readonly version: string }
+  readonly client: Implementation
   /** For the whole probe, in milliseconds. */
   readonly timeoutMs: number
   readonly maxBytes: number
@@ -66,11 +61,7 @@ async function initialize(parts: ProbeParts, send: Send): Promise<string | undef
 }
 
 async function discover(parts: ProbeParts, send: Send): Promise<string | undefined> {
-  const _meta = {
-    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    [META_CLIENT_INFO]: parts.client,
-    [META_CLIENT_CAPABILITIES]: {},
-  }
+  const _meta = clientMeta({ ...parts.client })
   const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
   return versionOf(await post(send, 'server/discover', { _meta }, headers), parts.maxBytes)
 }

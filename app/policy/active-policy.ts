@@ -1,5 +1,6 @@
 // One policy in force: its pipeline and targets. A reload creates the next; a call ends under the policy it began with.
-import { type Call, type Outcome, Refusal } from '@svc/core'
+import { type Call, isPending, type MaybePromise, type Outcome, Refusal, type UsedResource } from '@svc/core'
+import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import type { Pipeline } from '@svc/core/pipeline'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { AllowedOrigins } from '../http/allowed-origins.js'
@@ -12,6 +13,7 @@ import { addressesOf } from '../stdio/config.js'
 import { type Target, targetOf } from '../upstream/target.js'
 import type { AdminAuthorizer } from './admin-authorizer.js'
 import type { HostConfig } from './config.js'
+import type { FederationConfig } from './federation-config.js'
 
 /** Longest wait for the records and answers of aborted calls. */
 const abortedMs = 5_000
@@ -29,6 +31,7 @@ export class ActivePolicy {
   readonly origins: AllowedOrigins
   /** Undefined where the policy has no admin section. */
   readonly authorizer: AdminAuthorizer | undefined
+  readonly federation: FederationConfig
   readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, Target>
   #calls = new InFlight<Call>()
@@ -36,7 +39,7 @@ export class ActivePolicy {
 
   constructor(
     pipeline: Pipeline,
-    { targets, server }: Pick<HostConfig, 'targets' | 'server'>,
+    { targets, server, federation }: Pick<HostConfig, 'targets' | 'server' | 'federation'>,
     { authorizer, calls }: AdminParts = {},
   ) {
     this.pipeline = pipeline
@@ -44,6 +47,7 @@ export class ActivePolicy {
     this.hosts = new AllowedHosts(server)
     this.origins = new AllowedOrigins(server)
     this.authorizer = authorizer
+    this.federation = federation
     this.#metrics = calls
     this.#targets = new Map(
       Object.entries(addressesOf(targets)).map(([name, address]) => [name, targetOf(address)]),
@@ -57,15 +61,33 @@ export class ActivePolicy {
     return target
   }
 
-  /** Runs a call; the stages do not stop before `answer` has written the outcome. */
-  async serve(call: Call, answer: (outcome: Outcome) => Promise<void>): Promise<void> {
+  /** The endpoint of /mcp. */
+  get allServers(): UsedResource {
+    return { path: ALL_SERVERS_PATH, servers: this.federation.servers ?? [...this.#targets.keys()] }
+  }
+
+  /** The endpoint of a group; undefined where no group has this name. */
+  group(name: string): UsedResource | undefined {
+    const { groups } = this.federation
+    const servers = Object.hasOwn(groups, name) ? groups[name] : undefined
+    return servers === undefined ? undefined : { path: resourceUrl('', name), servers }
+  }
+
+  /** Runs a call; the stages do not stop before `answer` has written the outcome. `ended` runs in any case. */
+  async serve(
+    call: Call,
+    answer: (outcome: Outcome) => MaybePromise<void>,
+    ended: () => void,
+  ): Promise<void> {
     const place = this.#calls.add(call)
     this.#metrics?.begin(call, this.#targets, isListening)
     try {
-      await answer(await this.pipeline.run(call))
+      const written = answer(await this.pipeline.run(call))
+      if (isPending(written)) await written
     } finally {
       this.#metrics?.end()
       this.#calls.delete(place)
+      ended()
     }
   }
 

@@ -7,6 +7,7 @@ import { stdioTargetsOf } from '../stdio/config.js'
 import { isReference } from '../stdio/environment.js'
 import type { TlsConfig } from '../tls/config.js'
 import type { HostConfig } from './config.js'
+import { checkFederation } from './federation-config.js'
 
 /** A reference to a key file of the host's part, and where such files may be. */
 export interface HostKey {
@@ -16,7 +17,12 @@ export interface HostKey {
 }
 
 export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
-  return [...plainHttp(host), ...keyFiles(host, place), ...commands(host, place)]
+  return [
+    ...plainHttp(host),
+    ...checkFederation(host.federation, Object.keys(host.targets)),
+    ...keyFiles(host, place),
+    ...commands(host, place),
+  ]
 }
 
 /** A warning: the other servers work without it. */

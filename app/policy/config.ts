@@ -9,6 +9,7 @@ import { stdioTargetSchema } from '../stdio/config.js'
 import { tlsSchema } from '../tls/config.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
+import { federationSchema } from './federation-config.js'
 
 const milliseconds = (min: number, defaultValue: number, what: string) =>
   z.int().min(min).max(86_400_000).default(defaultValue).describe(`${what}, in milliseconds.`)
@@ -143,6 +144,7 @@ export const hostSchema = z.strictObject({
     .describe('Upstream server name to base URL, or to a command; the name is the one in /mcp/<server>/….'),
   sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
   server: serverSchema,
+  federation: federationSchema,
   admin: adminSchema.optional(),
   notices: noticesSchema,
   plugins: z

@@ -2,12 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import {
+  after,
   Call,
   type Clock,
   type ErrorCode,
   type Ids,
   identity,
   type Logger,
+  type MaybePromise,
   type Outcome,
   Refusal,
   reachedAt,
@@ -22,7 +24,7 @@ import { batchAnswer, type MessageAnswer } from '../mcp/batch.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
-import type { Endpoint, MessageEndpoint } from './endpoints.js'
+import type { Batch, Endpoint, MessageEndpoint } from './endpoints.js'
 import type { TenantCallLimit } from './tenant-call-limit.js'
 import type { TenantConnections } from './tenant-connections.js'
 
@@ -61,24 +63,35 @@ export class CallHandler {
     this.#parts = parts
   }
 
-  async handle(
+  handle(
     message: IncomingMessage,
     response: ServerResponse,
     endpoint: Endpoint,
     policy: ActivePolicy,
   ): Promise<void> {
-    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
-      if (!message.complete) await skipBody(message)
-      // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
-      if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
-      const batch = endpoint.batch?.()
-      if (batch === undefined) {
-        return writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+    return this.run(message, response, endpoint, policy, (call, outcome) => {
+      const write = (): MaybePromise<void> => {
+        // A body that nobody reads, or an open connection during a drain, must not keep the connection in use.
+        if (!message.complete || this.#parts.draining()) response.setHeader('connection', 'close')
+        const batch = endpoint.batch?.()
+        return batch === undefined
+          ? writeOutcome(response, call, outcome, (refused) => endpoint.encode(refused, call))
+          : this.#writeBatch(message, response, batch, policy, { call, outcome })
       }
-      const answers = [batch.first.answer(outcome, call)]
-      for (const other of batch.others) answers.push(this.#answerOf(message, response, other, policy))
-      writeWhole(response, batchAnswer(await Promise.all(answers)), call)
+      return message.complete ? write() : skipBody(message).then(write)
     })
+  }
+
+  async #writeBatch(
+    message: IncomingMessage,
+    response: ServerResponse,
+    { first, others }: Batch,
+    policy: ActivePolicy,
+    { call, outcome }: { readonly call: Call; readonly outcome: Outcome },
+  ): Promise<void> {
+    const answers = [first.answer(outcome, call)]
+    for (const other of others) answers.push(this.#answerOf(message, response, other, policy))
+    writeWhole(response, batchAnswer(await Promise.all(answers)), call)
   }
 
   /** One message of a batch. */
@@ -89,38 +102,35 @@ export class CallHandler {
     policy: ActivePolicy,
   ): Promise<MessageAnswer> {
     let answer: MessageAnswer | undefined
-    await this.#run(message, response, endpoint, policy, async (call, outcome) => {
+    await this.run(message, response, endpoint, policy, async (call, outcome) => {
       answer = await endpoint.answer(outcome, call)
     })
     if (answer === undefined) throw new Error('a message of a batch has no answer')
     return answer
   }
 
-  async #run(
+  /** Runs one call; the stages do not stop before `answer` has resolved. */
+  run(
     message: IncomingMessage,
     response: ServerResponse,
     endpoint: Endpoint,
     policy: ActivePolicy,
-    answer: (call: Call, outcome: Outcome) => Promise<void>,
+    answer: (call: Call, outcome: Outcome) => MaybePromise<void>,
   ): Promise<void> {
     const counted: Counted = { release: () => undefined }
     const call = this.#call(message, response, endpoint, policy, counted)
-    const disconnect = (): void => {
+    const stopListening = onDisconnect(response, () => {
       call.disconnect()
       if (endpoint.disconnectCancels?.()) {
         call.abort('CANCELLED', 'The caller disconnected before the answer.')
       }
+    })
+    const answerTo = (outcome: Outcome): MaybePromise<void> => {
+      stopListening()
+      this.#logFailure(call, outcome)
+      return answer(call, outcome)
     }
-    const stopListening = onDisconnect(response, disconnect)
-    try {
-      await policy.serve(call, async (outcome) => {
-        stopListening()
-        this.#logFailure(call, outcome)
-        return answer(call, outcome)
-      })
-    } finally {
-      counted.release()
-    }
+    return policy.serve(call, answerTo, () => counted.release())
   }
 
   #call(
@@ -139,7 +149,7 @@ export class CallHandler {
       trace: traceOf(headers, this.#parts.ids),
       target,
       receivedAt: this.#parts.clock.now(),
-      read: async () => {
+      read: () => {
         if (this.#parts.draining()) throw new Refusal('DRAINING', 'The gateway is shutting down.')
         if (refusal !== undefined) throw refusal
         origins.check(headers)
@@ -153,14 +163,15 @@ export class CallHandler {
         counted.release = (endpoint.isStream?.() === true ? tenantStreamLimit : tenantCallLimit).acquire(
           tenant,
         )
-        const request = await endpoint.read(call)
-        // Only the body says that it opens a stream.
-        if (request.method === LISTEN_METHOD) {
-          counted.release()
-          counted.release = () => undefined
-          counted.release = tenantStreamLimit.acquire(tenant)
-        }
-        return request
+        return after(endpoint.read(call), (request) => {
+          // Only the body says that it opens a stream.
+          if (request.method === LISTEN_METHOD) {
+            counted.release()
+            counted.release = () => undefined
+            counted.release = tenantStreamLimit.acquire(tenant)
+          }
+          return request
+        })
       },
     })
     call.set(reachedAt, () => publicUrl.of(message))

@@ -1,6 +1,7 @@
 // The endpoints for calls: for each protocol how a request is read, sent upstream and refused.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import {
+  after,
   type Call,
   type CallProtocol,
   type CallRequest,
@@ -8,9 +9,13 @@ import {
   callRequest,
   type Denied,
   type Failed,
+  type MaybePromise,
   type Outcome,
   type Refusal,
+  type UsedResource,
+  usedResource,
 } from '@svc/core'
+import type { ServerRequest } from '../federation/server-calls.js'
 import { refusalAnswer, type WholeAnswer } from '../http/answer.js'
 import { readBody } from '../http/body.js'
 import { answerOf, type MessageAnswer, messagesIn } from '../mcp/batch.js'
@@ -31,8 +36,8 @@ export interface Endpoint {
   readonly protocol: CallProtocol
   readonly headers: IncomingHttpHeaders
   readonly target: CallTarget
-  read(call: Call): Promise<CallRequest>
-  dispatch(call: Call): Promise<Outcome>
+  read(call: Call): MaybePromise<CallRequest>
+  dispatch(call: Call): MaybePromise<Outcome>
   encode(outcome: Denied | Failed, call: Call): WholeAnswer
   /** Fills slots of the protocol's own. */
   prepare?(call: Call): void
@@ -61,6 +66,9 @@ export interface EndpointParts {
   readonly upstream: UpstreamDispatcher
 }
 
+/** An MCP endpoint of one server, and the method of a request to it. */
+type ServerEndpoint = Pick<ServerRequest, 'server' | 'method'>
+
 export class Endpoints {
   #parts: EndpointParts
 
@@ -74,22 +82,27 @@ export class Endpoints {
     policy: ActivePolicy,
   ): Endpoint {
     return {
-      ...this.#toolEndpoint(message, policy),
+      headers: message.headers,
       protocol: 'invoke',
       target: targetOf(route),
-      read: async (call) => {
+      dispatch: this.#toolDispatch(policy),
+      encode: encodeRefusal,
+      read: (call) => {
         policy.target(route.server)
-        const invocation = await readInvoke(message, this.#parts.maxBodyBytes, route)
-        return this.#toolRequest(call, invocation, policy)
+        return readInvoke(message, this.#parts.maxBodyBytes, route).then((invocation) =>
+          this.#toolRequest(call, invocation, policy),
+        )
       },
     }
   }
 
   a2a(message: IncomingMessage, policy: ActivePolicy): Endpoint {
     return {
-      ...this.#toolEndpoint(message, policy),
+      headers: message.headers,
       protocol: 'a2a',
       target: unknownTarget,
+      dispatch: this.#toolDispatch(policy),
+      encode: encodeRefusal,
       read: async (call) => {
         const invocation = await readA2a(message, this.#parts.maxBodyBytes)
         call.refineTarget(targetOf(invocation))
@@ -98,8 +111,9 @@ export class Endpoints {
     }
   }
 
-  mcp(message: IncomingMessage, route: Extract<Route, { kind: 'mcp' }>, policy: ActivePolicy): Endpoint {
+  mcp(message: IncomingMessage, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
     const { maxBodyBytes } = this.#parts
+    const { headers } = message
     let others: readonly MessageEndpoint[] | undefined
     const body = async (exchange: McpExchange): Promise<Uint8Array | null> => {
       if (route.method !== 'POST') return null
@@ -107,16 +121,52 @@ export class Endpoints {
       const messages = batchIn(exchange, bytes)
       if (messages === undefined) return bytes
       const [first, ...rest] = messages
-      others = rest.map((one) => this.#messageEndpoint(message, route, policy, async () => one))
+      others = rest.map((one) => this.#messageEndpoint({ ...route, headers }, policy, async () => one))
       return first
     }
-    const first = this.#messageEndpoint(message, route, policy, body)
+    const first = this.#messageEndpoint({ ...route, headers }, policy, body)
     return { ...first, batch: () => (others === undefined ? undefined : { first, others }) }
   }
 
+  /** A request to one server on behalf of one to several. */
+  server(request: ServerRequest, policy: ActivePolicy): MessageEndpoint {
+    const { body, onCall, onJudged } = request
+    const bytes = body === null ? null : Buffer.from(body)
+    const endpoint = this.#messageEndpoint(request, policy, async () => bytes)
+    return {
+      ...endpoint,
+      dispatch(call) {
+        onJudged?.(call)
+        return endpoint.dispatch(call)
+      },
+      prepare(call) {
+        endpoint.prepare?.(call)
+        onCall?.(call)
+      },
+    }
+  }
+
+  /** For a request to several servers that reaches none: it is recorded with its refusal. */
+  refusedExchange(exchange: McpExchange, refusal: Refusal, used: UsedResource): Endpoint {
+    const { mcp } = this.#parts
+    const { message, method, headers } = exchange
+    const mcpMethod = message === undefined || message.type === 'response' ? null : message.method
+    return {
+      protocol: 'mcp',
+      headers,
+      target: { ...unknownTarget, tool: mcpMethod ?? method, mcpMethod },
+      read: () => Promise.reject(refusal),
+      dispatch: () => Promise.reject(refusal),
+      encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
+      prepare(call) {
+        call.set(usedResource, used)
+        attachExchange(call, exchange)
+      },
+    }
+  }
+
   #messageEndpoint(
-    { headers }: IncomingMessage,
-    { server, method }: Extract<Route, { kind: 'mcp' }>,
+    { server, method, headers, translation }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<Uint8Array | null>,
   ): MessageEndpoint {
@@ -125,6 +175,7 @@ export class Endpoints {
       ...splitSessionId(headers),
       method,
       server,
+      translation,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
     })
@@ -145,41 +196,50 @@ export class Endpoints {
   /** For a malformed path: the call is recorded with its refusal. */
   refused(message: IncomingMessage, refusal: Refusal, policy: ActivePolicy): Endpoint {
     return {
-      ...this.#toolEndpoint(message, policy),
+      headers: message.headers,
       protocol: 'invoke',
       target: unknownTarget,
+      dispatch: this.#toolDispatch(policy),
+      encode: encodeRefusal,
       read: () => Promise.reject(refusal),
     }
   }
 
-  #toolEndpoint(
-    { headers }: IncomingMessage,
-    policy: ActivePolicy,
-  ): Pick<Endpoint, 'headers' | 'dispatch' | 'encode'> {
-    return {
-      headers,
-      dispatch: async (call) => {
+  #toolDispatch(policy: ActivePolicy): Endpoint['dispatch'] {
+    return (call) =>
+      after(call.request(), ({ server }) => {
         const { mcp, upstream } = this.#parts
-        const { server } = await call.request()
         const { url, isMcp } = policy.target(server)
         return isMcp ? mcp.dispatchTool(call, url) : dispatchInvoke(call, url, upstream)
-      },
-      encode: (outcome, call) => refusalAnswer(outcome, call.trace.traceId),
-    }
+      })
   }
 
   /** An MCP server's tools have the version that the server gives itself. */
-  async #toolRequest(call: Call, invocation: Invocation, policy: ActivePolicy): Promise<CallRequest> {
-    const { server, tool, ...rest } = invocation
-    const request = { ...rest, kind: 'tool', method: null, server, name: tool } as const
+  #toolRequest(call: Call, invocation: Invocation, policy: ActivePolicy): MaybePromise<CallRequest> {
+    const { server, tool: name, version, args, bytes, idempotencyKey } = invocation
+    const request = {
+      kind: 'tool',
+      method: null,
+      server,
+      name,
+      version,
+      args,
+      bytes,
+      idempotencyKey,
+    } as const
     const { url, isMcp } = policy.target(server)
     if (!isMcp) return callRequest(request)
-    const version = await this.#parts.mcp.versionOf(url, () => policy.pipeline.ownCredential(server))
-    call.refineTarget({ serverVersion: version, toolVersion: version })
-    reportVersionMismatch(call, invocation, version)
-    return callRequest({ ...request, version })
+    return this.#parts.mcp
+      .versionOf(url, () => policy.pipeline.ownCredential(server))
+      .then((found) => {
+        call.refineTarget({ serverVersion: found, toolVersion: found })
+        reportVersionMismatch(call, invocation, found)
+        return callRequest({ ...request, version: found })
+      })
   }
 }
+
+const encodeRefusal: Endpoint['encode'] = (outcome, call) => refusalAnswer(outcome, call.trace.traceId)
 
 /** The messages of a batch, undefined for another body. Throws `McpRefusal`. */
 function batchIn(exchange: McpExchange, bytes: Uint8Array): ReturnType<typeof messagesIn> {

@@ -21,15 +21,16 @@ export interface Invocation extends ToolName {
   readonly idempotencyKey: string | null
 }
 
-/** Reads `POST /mcp/<server>/<tool>@<version>`: the body is the tool's arguments. Rejects with `Refusal`. */
-export async function readInvoke(
+/** Reads `POST /mcp/<server>/<tool>@<version>`: the body is the tool's arguments. Throws or rejects with `Refusal`. */
+export function readInvoke(
   message: IncomingMessage,
   maxBytes: number,
   { server, tool, version }: ToolName,
 ): Promise<Invocation> {
   const idempotencyKey = idempotencyKeyOf(message.headers)
-  const bytes = await readBody(message, maxBytes)
-  return { server, tool, version, args: jsonObject(bytes), bytes: bytes.byteLength, idempotencyKey }
+  return readBody(message, maxBytes).then((bytes) => {
+    return { server, tool, version, args: jsonObject(bytes), bytes: bytes.byteLength, idempotencyKey }
+  })
 }
 
 /**

@@ -1,14 +1,14 @@
 // Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
-import { Refusal, services } from '@svc/core'
-import { resourceUrl } from '@svc/core/http'
+import { Refusal, services, type UsedResource } from '@svc/core'
+import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
 import type { WholeAnswer } from '../http/answer.js'
 import type { RequestOrigin } from '../http/public-url.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 
 /**
- * The document for what follows the well-known part of the path: `''` for the gateway, `/mcp/<server>` for one of
- * its servers; a path of the public URL's own may stand before it. Throws `Refusal`.
+ * The document for what follows the well-known part of the path: `''` for the gateway, `/mcp` for all servers as one,
+ * `/mcp/<name>` for a server or group; a path of the public URL's own may stand before it. Throws `Refusal`.
  */
 export function resourceMetadata(
   message: RequestOrigin,
@@ -25,18 +25,27 @@ export function resourceMetadata(
   }
   const { pathname } = new URL(base)
   const below = pathname !== '/' && path.startsWith(pathname) ? path.slice(pathname.length) : path
-  const server = serverOf(below)
-  if (server !== undefined) activePolicy.target(server)
+  const resource = resourceAt(below, activePolicy)
   return {
     status: 200,
     // The document differs by the host name and the proxy of the request.
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
-    body: JSON.stringify({ resource: resourceUrl(base, server), ...describe(server) }),
+    body: JSON.stringify({ resource: `${base}${resource.path}`, ...describe(resource.servers) }),
   }
 }
 
-function serverOf(path: string): string | undefined {
-  if (path === '' || path === '/') return undefined
+/** Throws `Refusal`. */
+function resourceAt(path: string, policy: ActivePolicy): UsedResource {
+  if (path === '' || path === '/') return { path: '', servers: [] }
+  if (path === ALL_SERVERS_PATH) return policy.allServers
+  const name = nameIn(path)
+  const group = policy.group(name)
+  if (group !== undefined) return group
+  policy.target(name)
+  return { path: resourceUrl('', name), servers: [name] }
+}
+
+function nameIn(path: string): string {
   const [, segment] = /^\/mcp\/([^/]+)$/.exec(path) ?? []
   try {
     if (segment !== undefined) return parseNameSegment(segment)

@@ -1,12 +1,15 @@
 // Where a request goes, from its method and path alone.
 import { Refusal } from '@svc/core'
-import { metadataPath } from '@svc/core/http'
+import { ALL_SERVERS_PATH, metadataPath } from '@svc/core/http'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { isEscalationId } from '../escalations/id.js'
 
+type McpMethod = 'POST' | 'GET' | 'DELETE'
+
 export type Route =
   | { readonly kind: 'invoke'; readonly server: string; readonly tool: string; readonly version: string }
-  | { readonly kind: 'mcp'; readonly server: string; readonly method: 'POST' | 'GET' | 'DELETE' }
+  /** `name` is that of a server or group; undefined for /mcp itself. */
+  | { readonly kind: 'mcp'; readonly name: string | undefined; readonly method: McpMethod }
   | { readonly kind: 'a2a' }
   | { readonly kind: 'health' }
   | { readonly kind: 'ready' }
@@ -20,7 +23,9 @@ export type Route =
 export function routeOf(method: string, url: string): Route {
   const query = url.indexOf('?')
   const path = query === -1 ? url : url.slice(0, query)
-  if (path.startsWith('/mcp/')) return mcpRoute(method, path.slice(5))
+  if (path === ALL_SERVERS_PATH || path.startsWith(`${ALL_SERVERS_PATH}/`)) {
+    return mcpRoute(method, path.slice(ALL_SERVERS_PATH.length + 1))
+  }
   if (path === '/a2a/invoke') return method === 'POST' ? { kind: 'a2a' } : { kind: 'none' }
   if (method === 'GET' || method === 'HEAD') {
     if (path === '/healthz') return { kind: 'health' }
@@ -38,7 +43,8 @@ function mcpRoute(method: string, rest: string): Route {
   try {
     if (slash === -1 || slash === rest.length - 1) {
       if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return { kind: 'none' }
-      return { kind: 'mcp', server: parseNameSegment(slash === -1 ? rest : rest.slice(0, slash)), method }
+      const segment = slash === -1 ? rest : rest.slice(0, slash)
+      return { kind: 'mcp', name: segment === '' ? undefined : parseNameSegment(segment), method }
     }
     if (method !== 'POST') return { kind: 'none' }
     const { tool, version } = parseToolSegment(rest.slice(slash + 1))

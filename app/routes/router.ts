@@ -1,8 +1,11 @@
 // Decides once where a request goes: to health, metadata, an escalation's status, or a call.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { denied, isRefusal, Refusal } from '@svc/core'
+import { denied, isRefusal, type MaybePromise, Refusal } from '@svc/core'
+import { Federation } from '../federation/federation.js'
+import type { ServerCalls } from '../federation/server-calls.js'
 import { type WholeAnswer, writeRefusal, writeWhole } from '../http/answer.js'
 import { requestPath } from '../http/request-errors.js'
+import { gatewayImplementation } from '../mcp/implementation.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { CallHandler, type CallHandlerParts } from './call-handler.js'
 import { type EndpointParts, Endpoints } from './endpoints.js'
@@ -12,6 +15,8 @@ import { resourceMetadata } from './resource-metadata.js'
 import { type Route, routeOf } from './route.js'
 
 export interface RouterParts extends CallHandlerParts, EndpointParts {
+  /** Silence of a stream after which its client gets a comment, in milliseconds. */
+  readonly keepAliveMs: number
   /** The policy in force at this moment. */
   activePolicy(): ActivePolicy
   /** What an operator must know of the server itself. */
@@ -22,14 +27,16 @@ export class Router {
   #parts: RouterParts
   #endpoints: Endpoints
   #calls: CallHandler
+  #federation: Federation
 
   constructor(parts: RouterParts) {
     this.#parts = parts
     this.#endpoints = new Endpoints(parts)
     this.#calls = new CallHandler(parts)
+    this.#federation = new Federation({ ...parts, serverInfo: gatewayImplementation })
   }
 
-  async handle(message: IncomingMessage, response: ServerResponse): Promise<void> {
+  handle(message: IncomingMessage, response: ServerResponse): MaybePromise<void> {
     const policy = this.#parts.activePolicy()
     // An open connection would delay the drain.
     if (this.#parts.draining()) response.setHeader('connection', 'close')
@@ -41,7 +48,7 @@ export class Router {
       case 'a2a':
         return this.#calls.handle(message, response, this.#endpoints.a2a(message, policy), policy)
       case 'mcp':
-        return this.#calls.handle(message, response, this.#endpoints.mcp(message, route, policy), policy)
+        return this.#mcp(message, response, route, policy)
       case 'bad':
         return this.#calls.handle(
           message,
@@ -50,8 +57,34 @@ export class Router {
           policy,
         )
       default:
-        await this.#answer(message, response, route, policy)
+        return this.#answer(message, response, route, policy)
     }
+  }
+
+  #mcp(
+    message: IncomingMessage,
+    response: ServerResponse,
+    { name, method }: Extract<Route, { kind: 'mcp' }>,
+    policy: ActivePolicy,
+  ): Promise<void> {
+    const used = name === undefined ? policy.allServers : policy.group(name)
+    if (used === undefined) {
+      const endpoint = this.#endpoints.mcp(message, { server: name ?? '', method }, policy)
+      return this.#calls.handle(message, response, endpoint, policy)
+    }
+    const calls: ServerCalls = {
+      run: (request, answer) => {
+        const endpoint = this.#endpoints.server(request, policy)
+        return this.#calls.run(message, response, endpoint, policy, (call, outcome) =>
+          answer(call, outcome, endpoint),
+        )
+      },
+      refuse: (refusal, exchange, resource) => {
+        const endpoint = this.#endpoints.refusedExchange(exchange, refusal, resource)
+        return this.#calls.handle(message, response, endpoint, policy)
+      },
+    }
+    return this.#federation.handle({ message, response, method, used, policy, calls })
   }
 
   async #answer(

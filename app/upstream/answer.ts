@@ -7,13 +7,13 @@ export interface UpstreamRequest {
   /** Path and query below the origin of the target. */
   readonly path: string
   readonly headers: Record<string, string | string[]>
-  readonly body?: string | Uint8Array
+  readonly body?: string | Uint8Array | undefined
   /** The key of the principal that it is for; absent for requests of the gateway itself. */
   readonly caller?: () => string
   /** Runs when the head of the answer has arrived. */
   readonly onHead?: () => void
   /** Whether an answer of events may be silent for as long as it takes. */
-  readonly eventsMayPause?: boolean
+  readonly eventsMayPause?: boolean | undefined
   /** Aborts the exchange; its reason is thrown. Need not be a whole AbortSignal. */
   readonly signal: Abortable
 }

@@ -1,5 +1,14 @@
 // The upstream half of the invoke protocol: POST <target>/invoke/<tool>@<version>.
-import { type AnswerChunk, type Call, type CallRequest, failed, isRefusal, type Outcome } from '@svc/core'
+import {
+  type AnswerChunk,
+  after,
+  type Call,
+  type CallRequest,
+  failed,
+  isRefusal,
+  type MaybePromise,
+  type Outcome,
+} from '@svc/core'
 import { formatToolSegment } from '@svc/core/match'
 import { isUpstreamError, type UpstreamAnswer } from './answer.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
@@ -7,7 +16,7 @@ import { upstreamHeaders } from './headers.js'
 import { sendCall } from './send.js'
 
 /** The upstream's headers about the body; the others belong to the hop. */
-const bodyHeaders = [
+const bodyHeaders: ReadonlySet<string> = new Set([
   'content-type',
   'content-encoding',
   'content-language',
@@ -15,27 +24,25 @@ const bodyHeaders = [
   'cache-control',
   'retry-after',
   'etag',
-]
+])
 
-export async function dispatchInvoke(
-  call: Call,
-  target: URL,
-  upstream: UpstreamDispatcher,
-): Promise<Outcome> {
-  const request = await call.request()
-  const headers = upstreamHeaders(call, request)
-  headers['content-type'] = 'application/json'
-  headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
-  const refused = await call.commitHolds()
-  if (refused !== undefined) return refused
-  try {
-    const path = invokePath(target, request)
-    const body = JSON.stringify(request.args)
-    const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
-    return completed(await sendCall(call, upstream, target, sending))
-  } catch (fault) {
-    return outcomeOfFault(call, fault)
-  }
+export function dispatchInvoke(call: Call, target: URL, upstream: UpstreamDispatcher): MaybePromise<Outcome> {
+  return after(call.request(), (request) => {
+    const headers = upstreamHeaders(call, request)
+    headers['content-type'] = 'application/json'
+    headers['accept'] = 'application/json, text/event-stream;q=0.5, */*;q=0.1'
+    const send = async (): Promise<Outcome> => {
+      try {
+        const path = invokePath(target, request)
+        const body = JSON.stringify(request.args)
+        const sending = { method: 'POST', path, headers, body, signal: call.abortState } as const
+        return completed(await sendCall(call, upstream, target, sending))
+      } catch (fault) {
+        return outcomeOfFault(call, fault)
+      }
+    }
+    return after(call.commitHolds(), (refused) => refused ?? send())
+  })
 }
 
 /** Path of the tool below its target. */
@@ -56,18 +63,14 @@ export function outcomeOfFault(call: Call, fault: unknown): Outcome {
 
 function completed(answer: UpstreamAnswer): Outcome {
   const headers: Record<string, string | string[]> = {}
-  for (const name of bodyHeaders) {
+  for (const name in answer.headers) {
     const value = answer.headers[name]
-    if (value !== undefined) headers[name] = value
+    if (value !== undefined && bodyHeaders.has(name)) headers[name] = value
   }
-  return {
-    kind: 'completed',
-    sent: 'yes',
-    status: answer.status,
-    headers,
-    body: answer.body instanceof Uint8Array ? answer.body : chunks(answer.body),
-    ...(answer.status >= 400 ? { error: 'UPSTREAM' as const } : {}),
-  }
+  const { status } = answer
+  const body = answer.body instanceof Uint8Array ? answer.body : chunks(answer.body)
+  const outcome = { kind: 'completed', sent: 'yes', status, headers, body } as const
+  return status >= 400 ? { ...outcome, error: 'UPSTREAM' } : outcome
 }
 
 async function* chunks(body: AsyncIterable<Uint8Array>): AsyncGenerator<AnswerChunk> {

@@ -11,15 +11,20 @@ export function sendCall(
   target: URL,
   request: UpstreamRequest,
 ): Promise<UpstreamAnswer> {
-  const send = async (sending: UpstreamRequest): Promise<UpstreamAnswer> => {
-    const caller = (): string => callerOf(call)
-    const answer = await upstream.send(target, { ...sending, caller, onHead: () => call.firstByte() }, () => {
-      call.sent = 'unknown'
-    })
+  const caller = (): string => callerOf(call)
+  const onHead = (): void => call.firstByte()
+  const onSent = (): void => {
+    call.sent = 'unknown'
+  }
+  const answered = (answer: UpstreamAnswer): UpstreamAnswer => {
     call.firstByte()
     call.sent = 'yes'
     return answer
   }
+  const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>
+    upstream
+      .send(target, { method, path, headers, body, eventsMayPause, signal, caller, onHead }, onSent)
+      .then(answered)
   return sendWith(call.get(credential), request, send, () => {
     call.retries++
   })
@@ -35,13 +40,21 @@ export function callerOf(call: Call): string {
  * Sends `request` with the credential, which replaces any header of its name. Where the answer refuses the credential
  * and the broker has another, the request is sent once more and the first answer is discarded; `onRepeat` runs before.
  */
-export async function sendWith(
-  first: Credential | undefined,
+export function sendWith(
+  credential: Credential | undefined,
   request: UpstreamRequest,
   send: (request: UpstreamRequest) => Promise<UpstreamAnswer>,
   onRepeat: () => void,
 ): Promise<UpstreamAnswer> {
-  if (first === undefined) return send(request)
+  return credential === undefined ? send(request) : sendAgainIfRefused(credential, request, send, onRepeat)
+}
+
+async function sendAgainIfRefused(
+  first: Credential,
+  request: UpstreamRequest,
+  send: (request: UpstreamRequest) => Promise<UpstreamAnswer>,
+  onRepeat: () => void,
+): Promise<UpstreamAnswer> {
   const answer = await send(withCredential(request, first))
   const second = await first.answered?.(answer)
   if (second === undefined || request.signal.aborted) return answer

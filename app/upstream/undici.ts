@@ -151,8 +151,8 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#stream.push(null)
       return
     }
-    const [only] = this.#pieces
-    const body = this.#pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.#pieces)
+    const only = this.#pieces.length === 1 ? this.#pieces[0] : undefined
+    const body = only ?? Buffer.concat(this.#pieces)
     this.#listener.resolve({ status: this.#status, headers: this.#headers, body })
   }
 

@@ -2,17 +2,19 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
 import { brand, hasBrand } from './contract.js'
-import { type ErrorCode, isRefusal, Refusal } from './errors.js'
+import { type ErrorCode, Refusal } from './errors.js'
 import type { Effect, Finding } from './finding.js'
+import { firstResult, type MaybePromise } from './maybe-promise.js'
 import type { Denied, Outcome, Sent } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
+import { type SettleHandler, SettleHandlers } from './settle-handlers.js'
 import type { Slot } from './slot.js'
 import { verdict } from './slots.js'
 
 /** A resource reserved for this call, to be spent only if the call is sent. */
 export interface Hold {
   /** Runs directly before the first byte is sent upstream; a `Denied` stops the call. */
-  commit(): Promise<Denied | undefined> | Denied | undefined
+  commit(): MaybePromise<Denied | undefined>
   /** Runs when the call was not sent. */
   release(): Promise<void> | void
   /** Commits after all others: once it commits, nothing refuses the call any more. */
@@ -32,8 +34,6 @@ export interface Settlement {
   readonly error: ErrorCode | null
 }
 
-type SettleHandler = (settlement: Settlement) => Promise<void> | void
-
 /** Returns a finding for a reference that must not be used. */
 export type ReferenceRule = (reference: string, kind: RequestKind) => Finding | undefined
 
@@ -46,7 +46,7 @@ export interface CallInit {
   /** Milliseconds since the epoch, by the clock of the gateway. */
   readonly receivedAt: number
   /** Reads and parses the request once; throws `Refusal`. */
-  readonly read: () => Promise<CallRequest> | CallRequest
+  readonly read: () => MaybePromise<CallRequest>
 }
 
 const empty = Symbol('empty')
@@ -71,7 +71,7 @@ export class Call {
   #findings: Finding[] = []
   #rules: ReferenceRule[] = []
   #holds: Hold[] = []
-  #settle: SettleHandler[] = []
+  #settleHandlers = new SettleHandlers()
   #disconnectListeners: Set<() => void> | undefined
   #isDisconnected = false
   #isTimeoutPaused = false
@@ -111,10 +111,11 @@ export class Call {
   }
 
   /**
-   * The request, read on first use and cached. Rejects with `Refusal` where it is invalid; a stage must not catch that,
-   * as the pipeline answers it.
+   * The request, read on first use; once it was read, without a promise. Rejects with `Refusal` where it is invalid; a
+   * stage must not catch that, as the pipeline answers it.
    */
-  request(): Promise<CallRequest> {
+  request(): MaybePromise<CallRequest> {
+    if (this.#parsedRequest !== undefined) return this.#parsedRequest
     this.#request ??= this.#readOnce()
     return this.#request
   }
@@ -263,12 +264,8 @@ export class Call {
   }
 
   /** For the dispatcher, directly before the first byte goes upstream. */
-  async commitHolds(): Promise<Denied | undefined> {
-    for (const hold of this.#holds) {
-      const denial = await hold.commit()
-      if (denial !== undefined) return denial
-    }
-    return undefined
+  commitHolds(): MaybePromise<Denied | undefined> {
+    return firstResult(this.#holds, (hold) => hold.commit())
   }
 
   /** For the pipeline, when nothing was sent. Releases every hold; errors are thrown together. */
@@ -290,7 +287,7 @@ export class Call {
 
   /** Runs once, when the answer has ended, in reverse order of registration: the outermost stage is last. */
   onSettle(handler: SettleHandler): void {
-    this.#settle.push(handler)
+    this.#settleHandlers.addOuter(handler)
   }
 
   /**
@@ -298,7 +295,7 @@ export class Call {
    * It gets the same settlement; where a settle handler failed, `error` is the resulting code.
    */
   afterSettle(handler: SettleHandler): void {
-    this.#settle.unshift(handler)
+    this.#settleHandlers.addLast(handler)
   }
 
   /** Whether the call has settled: what a stream still sends is not part of the outcome. */
@@ -310,20 +307,9 @@ export class Call {
    * For the pipeline. Runs every handler even if another fails, so that no failure of a stage prevents the record; after
    * the first failure `error` is its code. Rejects with that failure, so that the answer is withheld.
    */
-  async settle(settlement: Settlement): Promise<void> {
+  settle(settlement: Settlement): Promise<void> {
     this.#isSettled = true
-    const handlers = this.#settle.splice(0)
-    let current = settlement
-    let first: { readonly fault: unknown } | undefined
-    for (let i = handlers.length - 1; i >= 0; i--) {
-      try {
-        await handlers[i]?.(current)
-      } catch (fault) {
-        first ??= { fault }
-        current = { ...settlement, error: isRefusal(first.fault) ? first.fault.code : 'INTERNAL' }
-      }
-    }
-    if (first !== undefined) throw first.fault
+    return this.#settleHandlers.run(settlement)
   }
 }
 

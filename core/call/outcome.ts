@@ -75,8 +75,6 @@ export interface Failed {
 
 export type Outcome = Completed | Denied | Failed
 
-export type MaybePromise<T> = T | Promise<T>
-
 export function denied(code: ErrorCode, message: string, more: Partial<Omit<Denied, 'kind'>> = {}): Denied {
   return { kind: 'denied', sent: 'no', code, message, ...more }
 }

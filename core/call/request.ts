@@ -49,8 +49,28 @@ export type CallRequestInit = Omit<CallRequest, DerivedField> & { readonly bytes
 export function callRequest(init: CallRequestInit): CallRequest {
   const reference = requestReference(init)
   const canonicalArgs = canonicalize(init.args)
-  const request = { bytes: Buffer.byteLength(canonicalArgs), ...init, reference, canonicalArgs }
-  return init.params === undefined ? request : { ...request, canonicalParams: canonicalize(init.params) }
+  const { kind, method, server, name, version, args, idempotencyKey } = init
+  const bytes = init.bytes ?? Buffer.byteLength(canonicalArgs)
+  const request: { -readonly [K in keyof CallRequest]: CallRequest[K] } = {
+    kind,
+    method,
+    server,
+    name,
+    version,
+    reference,
+    args,
+    canonicalArgs,
+    bytes,
+    idempotencyKey,
+  }
+  if (init.params !== undefined) {
+    request.params = init.params
+    request.canonicalParams = canonicalize(init.params)
+  }
+  if (init.escalationId !== undefined) request.escalationId = init.escalationId
+  if (init.rpcId !== undefined) request.rpcId = init.rpcId
+  if (init.round !== undefined) request.round = init.round
+  return request
 }
 
 /**

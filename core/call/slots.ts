@@ -51,6 +51,17 @@ export interface Limit {
  * HTTP layer. It may come from the `Host` header, so it is for links in answers and not for decisions.
  */
 export const reachedAt = slot<() => string | undefined>('reachedAt')
+
+/** The endpoint of several servers that the caller used, as an OAuth resource (RFC 8707). */
+export interface UsedResource {
+  /** Of its URL, below that of the gateway. */
+  readonly path: string
+  /** The names of its servers. */
+  readonly servers: readonly string[]
+}
+
+/** Set by the HTTP layer where the caller did not use the endpoint of the call's server. */
+export const usedResource = slot<UsedResource>('usedResource')
 export const identity = slot<Identity>('identity')
 /** Set by a program that embeds the pipeline and has authenticated the caller: authn takes it in place of a token. */
 export const trustedCaller = slot<TrustedCaller>('trustedCaller')
@@ -74,10 +85,12 @@ export const escalation = slot<{ readonly id: string; readonly status: Escalatio
 
 /** The mandates of the call, as a stage has verified them. */
 export interface MandateReport {
-  /** The member `ap2` of the record's `agentMetadata`. */
-  readonly record: Readonly<Record<string, unknown>>
+  /** The member `ap2` of the record's `agentMetadata`; null where the call presented none that count. */
+  readonly record: Readonly<Record<string, unknown>> | null
   /** Headers for the upstream, by name in lower case. */
   readonly headers: Readonly<Record<string, string>>
+  /** Members of `params._meta` that do not go upstream over MCP, as they were not verified. */
+  readonly withheldMeta: readonly string[]
 }
 
 /** Read by the record and by the dispatchers. */

@@ -4,6 +4,7 @@ export { classifyHost, type HostAndPort, type HostClass, parseAuthority } from '
 export { publicLookup } from './lookup.js'
 export { isLoopbackHost } from './loopback.js'
 export {
+  ALL_SERVERS_PATH,
   type DescribeResource,
   metadataPath,
   metadataUrl,

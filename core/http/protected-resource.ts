@@ -12,17 +12,20 @@ export interface ResourceMetadata {
   readonly bearer_methods_supported: readonly string[]
 }
 
-/** Returns the metadata of one server, by its decoded name, or of the whole gateway. */
-export type DescribeResource = (server?: string) => ResourceMetadata
+/** Returns the metadata of a resource with these servers, by their decoded names; without servers, of the whole gateway. */
+export type DescribeResource = (servers: readonly string[]) => ResourceMetadata
+
+/** The path of the endpoint that serves all servers. */
+export const ALL_SERVERS_PATH = '/mcp'
 
 /**
- * The resource identifier (RFC 8707 §2) of the gateway or of one of its servers: its URL for MCP clients.
+ * The resource identifier (RFC 8707 §2) of the gateway, or of the endpoint of a server or group: its URL for MCP clients.
  *
  * @param base absolute URL of the gateway, without a trailing slash
  * @throws {ReferenceInputError} for a name that is not valid in a path
  */
-export function resourceUrl(base: string, server?: string): string {
-  return server === undefined ? base : `${base}/mcp/${formatNameSegment(server)}`
+export function resourceUrl(base: string, name?: string): string {
+  return name === undefined ? base : `${base}${ALL_SERVERS_PATH}/${formatNameSegment(name)}`
 }
 
 /** The URL of a resource's metadata: the well-known path is between host and path (RFC 9728 §3.1). */

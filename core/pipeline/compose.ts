@@ -1,7 +1,8 @@
 // Composes the stages, outermost first, with the dispatcher innermost.
 import type { Call } from '../call/call.js'
 import { isRefusal } from '../call/errors.js'
-import { denied, failed, type MaybePromise, type Outcome } from '../call/outcome.js'
+import { attempt, isPending, type MaybePromise } from '../call/maybe-promise.js'
+import { denied, failed, type Outcome } from '../call/outcome.js'
 import type { Next, Stage } from '../plugin/stage.js'
 
 /** Sends the call upstream. */
@@ -44,17 +45,15 @@ function layer(name: string, stage: Stage, inner: Dispatch): Dispatch {
 }
 
 function guarded(name: string, dispatch: Dispatch): Dispatch {
-  return (call) => {
-    try {
-      return settling(call, name, dispatch(call))
-    } catch (thrown) {
-      return outcomeOf(call, name, thrown)
-    }
-  }
+  return (call) =>
+    attempt(
+      () => dispatch(call),
+      (thrown) => outcomeOf(call, name, thrown),
+    )
 }
 
 function settling(call: Call, name: string, outcome: MaybePromise<Outcome>): MaybePromise<Outcome> {
-  return 'then' in outcome ? outcome.then(undefined, (thrown) => outcomeOf(call, name, thrown)) : outcome
+  return isPending(outcome) ? outcome.then(undefined, (thrown) => outcomeOf(call, name, thrown)) : outcome
 }
 
 function outcomeOf(call: Call, name: string, thrown: unknown): Outcome {

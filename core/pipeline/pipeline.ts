@@ -1,6 +1,7 @@
 // Runs calls through composed stages, and starts and stops the stages in order.
 import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
+import { after } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
 import { messageOf } from '../json/message.js'
 import type { Token } from '../plugin/tokens.js'
@@ -87,18 +88,22 @@ export class Pipeline {
   }
 
   /** Never rejects. A complete answer has settled when this resolves; a streamed one settles while it is sent. */
-  async run(call: Call): Promise<Outcome> {
-    let outcome = await this.#run(call)
-    if (outcome.sent === 'no' && call.hasHolds) {
-      try {
-        await call.releaseHolds()
-      } catch (cause) {
-        outcome = failed('STORE_UNAVAILABLE', 'The resources held for this call could not be released.', {
-          cause,
-        })
-      }
-    }
-    return settled(call, outcome)
+  run(call: Call): Promise<Outcome> {
+    const end = (outcome: Outcome) =>
+      outcome.sent === 'no' && call.hasHolds
+        ? released(call, outcome).then((rest) => settled(call, rest))
+        : settled(call, outcome)
+    return Promise.resolve(after(this.#run(call), end))
+  }
+}
+
+/** The outcome once the holds are released, or the failure that replaces it. */
+async function released(call: Call, outcome: Outcome): Promise<Outcome> {
+  try {
+    await call.releaseHolds()
+    return outcome
+  } catch (cause) {
+    return failed('STORE_UNAVAILABLE', 'The resources held for this call could not be released.', { cause })
   }
 }
 

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { Call, Settlement } from '../call/call.js'
 import { type ErrorCode, isRefusal, Refusal, statusOf } from '../call/errors.js'
+import type { MaybePromise } from '../call/maybe-promise.js'
 import {
   type AnswerChunk,
   type Completed,
@@ -9,17 +10,21 @@ import {
   failed,
   isStream,
   type Outcome,
+  type Sent,
 } from '../call/outcome.js'
 import { sha256Hex } from '../json/hash.js'
 
 /** Settles the call and returns the outcome, or the failure that replaces it. */
-export async function settled(call: Call, outcome: Outcome): Promise<Outcome> {
+export function settled(call: Call, outcome: Outcome): MaybePromise<Outcome> {
   if (outcome.kind === 'completed' && isStream(outcome.body)) {
     const stream = new SettlingStream(call, outcome)
     const drainWhenAbandoned = outcome.body.drainWhenAbandoned === true
     return { ...outcome, body: { drainWhenAbandoned, [Symbol.asyncIterator]: () => stream.flow() } }
   }
-  return (await settle(call, settlementOf(outcome))) ?? outcome
+  return call.settle(settlementOf(outcome)).then(
+    () => outcome,
+    (cause: unknown) => failureOf(cause, outcome.sent),
+  )
 }
 
 function settlementOf(outcome: Outcome): Settlement {
@@ -39,18 +44,10 @@ function settlementOf(outcome: Outcome): Settlement {
   }
 }
 
-async function settle(call: Call, settlement: Settlement): Promise<Failed | undefined> {
-  try {
-    await call.settle(settlement)
-    return undefined
-  } catch (cause) {
-    const { sent } = settlement
-    if (isRefusal(cause)) return failed(cause.code, cause.message, { sent, cause: cause.cause })
-    return failed('INTERNAL', 'The gateway failed after the call; the answer is withheld.', {
-      sent,
-      cause,
-    })
-  }
+/** The failure that replaces the answer of a call that did not settle. */
+function failureOf(cause: unknown, sent: Sent): Failed {
+  if (isRefusal(cause)) return failed(cause.code, cause.message, { sent, cause: cause.cause })
+  return failed('INTERNAL', 'The gateway failed after the call; the answer is withheld.', { sent, cause })
 }
 
 class SettlingStream {
@@ -97,7 +94,12 @@ class SettlingStream {
   #settle(digest: string | null, error: ErrorCode | null): Promise<Failed | undefined> {
     this.#isSettled = true
     const { status, sent } = this.#outcome
-    return settle(this.#call, { outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
+    return this.#call
+      .settle({ outcome: this.#outcome, status, sent, bytes: this.#bytes, digest, error })
+      .then(
+        () => undefined,
+        (cause: unknown) => failureOf(cause, sent),
+      )
   }
 
   #codeOfAbort(): ErrorCode | undefined {

@@ -25,6 +25,8 @@ export interface PluginContext {
   readonly tenant: string
   /** Upstream server name → base URL. */
   readonly targets: Readonly<Record<string, string>>
+  /** Group name → the targets that /mcp/<group> serves. */
+  readonly groups?: Readonly<Record<string, readonly string[]>>
   /** The URL under which clients reach the gateway, without a trailing slash, where the policy has it. */
   readonly publicUrl?: string
   /** SHA-256, hex, of the policy; null where the gateway is configured in code only. */

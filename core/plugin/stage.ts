@@ -1,7 +1,8 @@
 // The interface of all stages, built-in and custom.
 import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
-import type { MaybePromise, Outcome } from '../call/outcome.js'
+import type { MaybePromise } from '../call/maybe-promise.js'
+import type { Outcome } from '../call/outcome.js'
 import type { Token } from './tokens.js'
 
 /** Runs the rest of the pipeline. At most once per call. */

@@ -1,30 +1,29 @@
 // Wraps the operations of a store: with a deadline, a check of their results, and one error for every failure.
 import { Refusal } from '../call/errors.js'
+import { after, attempt } from '../call/maybe-promise.js'
 import { messageOf } from '../json/message.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import type { Clock, Logger, Meter } from '../plugin/tokens.js'
 import { Deadline } from './deadline.js'
 
-type AsyncMethod = (...args: never[]) => Promise<unknown>
+type Method = (...args: never[]) => unknown
 
-/** The names of a store's operations: its asynchronous methods without those of `StoreLifecycle`. */
+/** The names of a store's operations: its methods without those of `StoreLifecycle`. */
 type OperationName<T> = Exclude<
-  { [K in keyof T]-?: NonNullable<T[K]> extends AsyncMethod ? K : never }[keyof T],
+  { [K in keyof T]-?: NonNullable<T[K]> extends Method ? K : never }[keyof T],
   keyof StoreLifecycle
 >
 
-interface Operation<T, F extends AsyncMethod> {
+interface Operation<T, F extends Method> {
   /** Throws for an invalid result. */
   check?(result: Awaited<ReturnType<F>>): void
   /** Reverts an operation whose result arrived after the deadline, because it was reported as failed. */
-  undo?(store: T, result: Awaited<ReturnType<F>>, ...args: Parameters<F>): Promise<unknown> | undefined
+  undo?(store: T, result: Awaited<ReturnType<F>>, ...args: Parameters<F>): unknown
 }
 
 /** Every operation of a store. An optional one that the store does not have is skipped. */
 export type Operations<T> = {
-  readonly [K in OperationName<T>]: NonNullable<T[K]> extends infer F extends AsyncMethod
-    ? Operation<T, F>
-    : never
+  readonly [K in OperationName<T>]: NonNullable<T[K]> extends infer F extends Method ? Operation<T, F> : never
 }
 
 export interface GuardOptions<T> {
@@ -49,7 +48,8 @@ const LOG_INTERVAL_MS = 10_000
 
 /**
  * The store with every operation guarded. A failed operation rejects with the `Refusal` `STORE_UNAVAILABLE`, whose cause
- * is the error, and is counted and logged.
+ * is the error, and is counted and logged. A store in this process that answers without a promise is asked without one;
+ * its failure is thrown.
  */
 export function guarded<T extends StoreLifecycle>(
   store: T,
@@ -73,22 +73,26 @@ export function guarded<T extends StoreLifecycle>(
   }
 
   const own: T = Object.create(null)
-  for (const [key, { check, undo }] of Object.entries<Operation<T, AsyncMethod>>(options.operations)) {
+  for (const [key, { check, undo }] of Object.entries<Operation<T, Method>>(options.operations)) {
     const method: unknown = Reflect.get(store, key)
     if (typeof method !== 'function') continue
-    Reflect.set(own, key, async (...args: never[]): Promise<unknown> => {
-      const run = async (): Promise<unknown> => {
-        const result: unknown = await Reflect.apply(method, store, args)
-        check?.(result)
-        return result
-      }
-      try {
-        if (deadline === undefined) return await run()
-        // A failed undo is counted and logged as a failure of the store.
-        return await deadline.run(run, (late) => undo?.(own, late, ...args)?.catch(() => undefined))
-      } catch (cause) {
+    Reflect.set(own, key, (...args: never[]): unknown => {
+      const run = (): unknown =>
+        after(Reflect.apply(method, store, args) as unknown, (result) => {
+          check?.(result)
+          return result
+        })
+      const refuse = (cause: unknown): never => {
         throw failure(cause)
       }
+      if (deadline === undefined) return attempt(run, refuse)
+      // A failed undo is counted and logged as a failure of the store.
+      const undoLate = (late: unknown) =>
+        void attempt(
+          () => undo?.(own, late, ...args),
+          () => undefined,
+        )
+      return deadline.run(async () => run(), undoLate).catch(refuse)
     })
   }
   const ready = () => (deadline?.isHanging ? `the ${name} does not answer` : store.ready?.())

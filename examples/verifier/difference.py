@@ -37,10 +37,11 @@ def _next_match(sealed, i, log, j):
     return len(sealed) - i, len(log) - j, True
 
 
-def classify(sealed, log, failed, to_end):
+def classify(sealed, log, failed, to_end, judged):
     """
     Findings: pairs of line, counted from 0, and kind. `failed` are the lines that have a finding of their own; they get
-    no second one. With `to_end`, new lines after the last sealed one are not sealed yet, which is no finding.
+    no second one. With `to_end`, new lines after the last sealed one are not sealed yet, which is no finding. Unless lines
+    were `judged`, as many of these as are missing are taken for edited ones.
     """
     hunks = [(*hunk[:4], hunk[4] and to_end) for hunk in differences(sealed, log)]
     removed = {leaf for start, end, _, _, _ in hunks for leaf in sealed[start:end]}
@@ -55,7 +56,7 @@ def classify(sealed, log, failed, to_end):
                 findings.append((line, "reordered"))
             elif log[line] in all_sealed and not at_end:
                 findings.append((line, "replayed"))
-            elif not at_end or line in failed:
+            elif not at_end or line in failed or (not judged and len(unknown) < len(missing)):
                 unknown.append(line)
         pairs = min(len(missing), len(unknown))
         for at, line in enumerate(unknown):

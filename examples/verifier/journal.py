@@ -173,11 +173,11 @@ class AssumedEnds:
         self.known.add(day)
 
 
-def walk(data, keys, report):
+def walk(data, keys, judged, report):
     """
     The usable lines as dicts: number, line, hash, leaf, `first` leaf that it covers, ranges (day, start, end, lines,
     leaf), `trusted`; and whether ranges are unknown because lines are missing or of no use. `report` takes findings:
-    line number and kind.
+    line number and kind. Unless `judged`, signatures of lines are no findings.
     """
     state, gaps, entries, ends = State(), [], [], AssumedEnds()
     damaged = incomplete = False
@@ -188,7 +188,8 @@ def walk(data, keys, report):
             report(number, check_line(raw, keys, None)[0] or "bad_journal")
             damaged = True
             continue
-        failure = check_line(raw, keys, line["leaf"])[0]
+        wrong = check_line(raw, keys, line["leaf"])[0]
+        failure = wrong if judged else None
         if failure:
             report(number, failure)
         say = (lambda number, kind: None) if failure else report
@@ -243,7 +244,7 @@ def walk(data, keys, report):
                 "first": first,
                 "hash": leaf_hash(raw),
                 "ranges": ranges,
-                "trusted": not failure,
+                "trusted": not wrong,
             }
         )
     for gap in gaps:

@@ -9,16 +9,20 @@ import datetime
 import json
 import os
 import sys
+import time
 from hashlib import sha256
 
 import checkpoints
 import journal
+from agents import check_agents
 from days import Day, daily
 from files import CHECKPOINTS, DAILY, CannotJudge, Files
 from journal_lines import ORIGIN
 from keys import key_id, read_keys, strict_base64
 from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
+from witnesses import CosignedHead, read_witness_keys
+
 
 def days_between(earlier, later):
     date = datetime.date.fromisoformat
@@ -36,6 +40,9 @@ class Verification:
         self.failed_lines = set()
         self.journal_lines = 0
         self.agreed = None
+        self.judged = not options.fast
+        self.judged_notes = {}
+        self.cosigned = None
         self.unnoted = []  # seals, and whether each has a checkpoint
         self.absent_lines = {}
         self.incomplete = False  # whether ranges are not known because journal lines are missing
@@ -49,6 +56,8 @@ class Verification:
         given = read_keys(self.options.keys) if self.options.keys else self.own_keys()
         if not given:
             raise CannotJudge("no public key is known")
+        if self.options.witness_keys:
+            self.cosigned = CosignedHead(read_witness_keys(self.options.witness_keys), self.options.quorum)
         has_journal = journal.NAME in names
         data = self.files.read(journal.NAME) if has_journal else b""
         genesis, log_id, found, removals = journal.read_facts(data, given)
@@ -58,7 +67,7 @@ class Verification:
         short = log_id[:16] if log_id else None
         for name in names:
             if match := DAILY.fullmatch(name):
-                self.days[match[1]] = Day(match[1], self.files.read(name), found, short)
+                self.days[match[1]] = Day(match[1], self.files.read(name), found, short, self.judged)
         notes_days = sorted(match[1] for name in names if (match := CHECKPOINTS.fullmatch(name)))
         if has_journal:
             size = self.check_tree(data, notes_days)
@@ -69,8 +78,15 @@ class Verification:
             self.days[day].finish(None if self.incomplete else size, stored, self.report)
         if not has_journal:
             names_log = any(day.names_log for day in self.days.values())
-            if not self.options.allow_unsealed or notes_days or names_log:
+            allowed = self.options.allow_unsealed and self.cosigned is None
+            if not allowed or notes_days or names_log:
                 self.report(journal.NAME, 0, "missing_file")
+        if self.options.agents:
+            check_agents(self.folder, [(day, self.days[day].data) for day in sorted(self.days)], self.report)
+        if self.cosigned and has_journal:
+            self.cosigned.finish(time.time(), self.report)
+        if not self.judged and self.agreed is None and not self.findings:
+            raise CannotJudge("there are no checkpoints")
 
     def own_keys(self):
         path = os.path.join(self.folder, "public-keys")
@@ -84,7 +100,7 @@ class Verification:
         notes = self.read_notes(notes_days, origin)
         against = self.read_against(origin)
         size = 0
-        entries, self.incomplete = journal.walk(data, self.keys, self.report_line)
+        entries, self.incomplete = journal.walk(data, self.keys, self.judged, self.report_line)
         for entry in entries:
             self.take_entry(entry, size, notes, against)
             size = entry["leaf"] + 1
@@ -118,13 +134,21 @@ class Verification:
                 if piece["note"] is None or piece["note"]["origin"] != origin:
                     self.report(file, piece["line"], "bad_checkpoint")
                     continue
-                failure = checkpoints.signature_failure(piece["note"], self.keys)
-                if failure:
-                    self.report(file, piece["line"], failure)
-                else:
-                    notes.append({"file": file, **piece})
+                note = {"file": file, **piece}
+                if not self.judged or self.is_signed(note):
+                    notes.append(note)
         notes.sort(key=lambda note: note["note"]["size"])
         return notes
+
+    def is_signed(self, note):
+        """Reports a signature that is not of a trusted key, once."""
+        place = (note["file"], note["line"])
+        if place not in self.judged_notes:
+            failure = checkpoints.signature_failure(note["note"], self.keys)
+            if failure:
+                self.report(*place, failure)
+            self.judged_notes[place] = failure is None
+        return self.judged_notes[place]
 
     def read_against(self, origin):
         heads = []
@@ -183,16 +207,21 @@ class Verification:
             if note["note"]["size"] == size:
                 noted = True
                 refuted = lambda note=note: self.report(note["file"], note["line"], "inconsistent")
-                claim = {"size": size, "root": note["note"]["root"], "signed": lambda: True, "refuted": refuted}
+                signed = lambda note=note: self.is_signed(note)
+                claim = {"size": size, "root": note["note"]["root"], "signed": signed, "refuted": refuted}
                 if self.settle(claim):
                     self.agreed = note
-            elif note["note"]["size"] > entry["first"] or entry["first"] == before:
+                    if self.cosigned:
+                        self.cosigned.offer(note)
+            elif (note["note"]["size"] > entry["first"] or entry["first"] == before) and self.is_signed(note):
                 self.report(note["file"], note["line"], "bad_checkpoint")
         if entry["line"]["kind"] == "seal":
             self.unnoted.append((entry, noted))
 
     def finish_notes(self, notes, size):
-        if notes:
+        if self.agreed:
+            self.is_signed(self.agreed)
+        if [note for note in notes if self.is_signed(note)]:
             self.report(journal.NAME, self.journal_lines + 1, "truncated")
         # A writer that died may leave its last seal without a checkpoint; the next one adds it.
         days = {entry["line"]["at"][:10] for entry, noted in self.unnoted[:-1] if not noted}
@@ -308,6 +337,10 @@ def main():
     parser.add_argument("--keys", help="file of trusted public key lines")
     parser.add_argument("--against", help="file with a checkpoint that was kept elsewhere")
     parser.add_argument("--origin", help="the origin that the log must have")
+    parser.add_argument("--witness-keys", help="file of verifier keys of witnesses that must have cosigned")
+    parser.add_argument("--quorum", type=int, help="how many of them, instead of all")
+    parser.add_argument("--fast", action="store_true", help="check the tree and its roots only")
+    parser.add_argument("--agents", action="store_true", help="compare the files of agents with the daily logs")
     parser.add_argument("--allow-unsealed", action="store_true", help="accept a log without a journal")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

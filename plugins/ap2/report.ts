@@ -40,12 +40,13 @@ export function verifiedReport(
       mandates.map(({ subject }) => subject),
     ),
   }
-  return { record, headers }
+  return { record, headers, withheldMeta: [] }
 }
 
-/** Nothing of a mandate that was not verified goes upstream. */
-export function unverifiedReport(reason: string): MandateReport {
-  return { record: { verified: false, reason }, headers: {} }
+/** Nothing of a mandate that was not verified goes upstream. @param reason absent where none counts. */
+export function unverifiedReport(names: HeaderNames, reason?: string): MandateReport {
+  const record = reason === undefined ? null : { verified: false, reason }
+  return { record, headers: {}, withheldMeta: Object.values(names) }
 }
 
 /** One entry for each mandate, empty where it has none; no header where none has one. */

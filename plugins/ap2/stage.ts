@@ -18,6 +18,7 @@ import {
   type Stage,
   verdict,
 } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
 import { type NoticeParts, noticeOnDenial } from './denial-notice.js'
 import { explainMandates } from './explain.js'
 import type { DidWeb } from './keys/did-web.js'
@@ -81,7 +82,9 @@ export class Ap2Stage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { parsedRequest } = call
-    if (parsedRequest !== undefined && !this.#parts.requirement.applies(parsedRequest)) return next()
+    if (parsedRequest !== undefined && !this.#parts.requirement.applies(parsedRequest)) {
+      return this.#withoutMandates(call, parsedRequest, next)
+    }
     return this.#handleTool(call, next)
   }
 
@@ -94,11 +97,11 @@ export class Ap2Stage implements Stage {
   async #handleTool(call: Call, next: Next): Promise<Outcome> {
     const request = await call.request()
     const { requirement, notice, meter } = this.#parts
-    if (!requirement.applies(request)) return next()
+    if (!requirement.applies(request)) return this.#withoutMandates(call, request, next)
     if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
     try {
       const found = await this.#verify(call, request)
-      if (found === undefined) return next()
+      if (found === undefined) return this.#withoutMandates(call, request, next)
       const refusal = await this.#reserve(call, request, found.verified)
       if (refusal !== undefined) return refusal
       call.set(mandates, found.report)
@@ -113,8 +116,7 @@ export class Ap2Stage implements Stage {
   /** Undefined where the call has no mandate and needs none. Rejects with `MandateFault`. */
   async #verify(call: Call, request: CallRequest): Promise<Verified | undefined> {
     const { requirement, headers, verifier, audiences } = this.#parts
-    const meta = request.params?.['_meta']
-    const values = presentedValues(call.headers, isObject(meta) ? meta : undefined, headers)
+    const values = presentedValues(call.headers, metaOf(request), headers)
     const isRequired = requirement.isRequired(call, request)
     if (values.size === 0) {
       if (!isRequired) return undefined
@@ -178,14 +180,29 @@ export class Ap2Stage implements Stage {
     })
   }
 
+  /** The call goes on without a mandate that counts: what `_meta` has stays here, as headers do. */
+  #withoutMandates(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
+    const { headers } = this.#parts
+    const meta = metaOf(request)
+    if (meta !== undefined && Object.values(headers).some((name) => Object.hasOwn(meta, name))) {
+      call.set(mandates, unverifiedReport(headers))
+    }
+    return next()
+  }
+
   #report(call: Call, reason: MandateReason, detail: string): void {
-    const { requirement, meter } = this.#parts
+    const { requirement, headers, meter } = this.#parts
     call.addFinding(requirement.finding(reason, detail))
-    call.set(mandates, unverifiedReport(reason))
+    call.set(mandates, unverifiedReport(headers, reason))
     meter?.count('svc_ap2_findings_total')
   }
 
   #callerOf(call: Call): Identity {
     return call.get(identity) ?? { tenant: this.#parts.tenant, authenticated: false, roles: [] }
   }
+}
+
+function metaOf({ params }: CallRequest): JsonObject | undefined {
+  const meta = params?.['_meta']
+  return isObject(meta) ? meta : undefined
 }

@@ -113,9 +113,14 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
     risk_tags: findings.length === 0 ? [] : [...new Set(findings.map(({ reason }) => reason))],
     findings,
     principal: principalOf(caller),
-    // Last, because members after a spread make the engine build the object as a hash table.
-    ...commonFields(context),
+    environment: context.environment,
+    client_name: context.clientName,
+    client_version: context.clientVersion,
+    node_type: 'gateway',
+    gateway: context.gateway,
   }
+  if (context.keyId !== null) envelope.key_id = context.keyId
+  if (context.policySha256 !== null) envelope.policy_sha256 = context.policySha256
   if (result.error !== null) envelope.error = result.error
   const escalated = call.get(escalation)
   if (escalated !== undefined) envelope.escalation_id = escalated.id
@@ -249,8 +254,8 @@ function judged(call: Call): RecordedFinding[] {
 /** What the caller states, and the mandates as they were verified: the caller's own `ap2` would look like that. */
 function metadataOf(call: Call): Record<string, unknown> | null {
   const { metadata } = call.agent
-  const report = call.get(mandates)
-  if (report !== undefined) return { ...metadata, ap2: report.record }
+  const ap2 = call.get(mandates)?.record ?? null
+  if (ap2 !== null) return { ...metadata, ap2 }
   if (metadata === null || !Object.hasOwn(metadata, 'ap2')) return metadata
   const { ap2: _, ...others } = metadata
   return others

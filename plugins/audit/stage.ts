@@ -1,6 +1,8 @@
 // The outermost stage: every call becomes one signed record before the response is sent.
 import {
   type Appender,
+  after,
+  attempt,
   type Call,
   type Clock,
   denied,
@@ -62,13 +64,12 @@ const UNCLAIMED = {
 /** A record without what the caller names in its request. */
 const RECORD_BYTES = 1500
 
-interface SettledCall {
+interface AdmittedCall {
   readonly call: Call
-  readonly settlement: Settlement
   /** Monotonic, milliseconds. */
   readonly arrived: number
   /** Monotonic, milliseconds; undefined where the upstream has not begun to answer. */
-  firstByte?: number
+  firstByte: number | undefined
   readonly intent: CallIntent | undefined
   /** False for a call that this stage refused. */
   readonly isForwarded: boolean
@@ -142,11 +143,11 @@ export class AuditStage implements Stage {
     const arrived = this.#parts.clock.monotonic()
     const intent = this.#intentOf(call, arrived)
     const isForwarded = this.#parts.failureMode !== 'block' || appender.status?.().writable !== false
-    const recorded: Omit<SettledCall, 'settlement'> = { call, arrived, intent, isForwarded }
+    const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded }
     call.onFirstByte(() => {
-      recorded.firstByte = this.#parts.clock.monotonic()
+      admitted.firstByte = this.#parts.clock.monotonic()
     })
-    call.onSettle((settlement) => this.#record(appender, { ...recorded, settlement }))
+    call.onSettle((settlement) => this.#record(appender, admitted, settlement))
     // The record of this refusal is the next attempt to write; the first success lets calls pass again.
     if (!isForwarded) {
       return denied('AUDIT_UNAVAILABLE', 'The audit log cannot be written.')
@@ -154,7 +155,7 @@ export class AuditStage implements Stage {
     if (intent !== undefined) call.hold(intent)
     const payloads = this.#payloads
     if (payloads === undefined) return next()
-    return Promise.resolve(next()).then((outcome) => payloads.observe(call, outcome))
+    return after(next(), (outcome) => payloads.observe(call, outcome))
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -197,10 +198,8 @@ export class AuditStage implements Stage {
     )
   }
 
-  async #record(
-    appender: Appender,
-    { call, settlement, arrived, firstByte, intent, isForwarded }: SettledCall,
-  ): Promise<void> {
+  #record(appender: Appender, admitted: AdmittedCall, settlement: Settlement): MaybePromise<void> {
+    const { call, arrived, firstByte, intent, isForwarded } = admitted
     const unidentified = isUnidentified(call, settlement)
     if (unidentified && !this.#flood.admit(this.#parts.clock.now(), sizeOf(call))) {
       this.#floodTimer ??= this.#scheduleFlood(appender)
@@ -222,16 +221,19 @@ export class AuditStage implements Stage {
       this.#limitAgentRuns(envelope)
       this.#payloads?.record(call, settlement, envelope.tenant)
     }
-    try {
-      await appender.append(envelope)
-      intent?.settle(true)
-    } catch (fault) {
-      intent?.settle(false)
-      const redacts = call.get(redactor)
-      const redacted = redacts === undefined ? fault : redactedFault(fault, redacts)
-      this.#appendFailed(redacted, { trace_id: call.trace.traceId })
-      if (this.#parts.failureMode === 'block') throw unrecordedRefusal(settlement.sent, fault)
-    }
+    return attempt(
+      () => after(appender.append(envelope), () => intent?.settle(true)),
+      (fault) => this.#unrecorded(admitted, settlement, fault),
+    )
+  }
+
+  /** Throws where the answer must be withheld. */
+  #unrecorded({ call, intent }: AdmittedCall, { sent }: Settlement, fault: unknown): void {
+    intent?.settle(false)
+    const redacts = call.get(redactor)
+    const redacted = redacts === undefined ? fault : redactedFault(fault, redacts)
+    this.#appendFailed(redacted, { trace_id: call.trace.traceId })
+    if (this.#parts.failureMode === 'block') throw unrecordedRefusal(sent, fault)
   }
 
   #limitAgentRuns(envelope: AuditEnvelope): void {

@@ -11,6 +11,7 @@ import {
   type Outcome,
   Refusal,
   reachedAt,
+  usedResource,
 } from '@svc/core'
 import { metadataUrl, type ResourceMetadata } from '@svc/core/http'
 import { type AllowedServers, urlOf } from './audience.js'
@@ -81,20 +82,20 @@ export class AccessCheck {
 
   /** For an invalid token, or a tenant that does not match. */
   invalidToken(call: Call, { code, message }: Refusal): Denied {
-    const scopes = this.#scopes?.forServer(targetOf(call)) ?? []
+    const scopes = this.#scopes?.forServers(serversOf(call)) ?? []
     const headers = this.#headers(call, { error: 'invalid_token', description: message, scopes })
     return denied(code, message, { headers })
   }
 
   /** RFC 6750 §3.1: without a token the challenge has no error code. */
   missingToken(call: Call, message: string, needed?: readonly string[]): Denied {
-    const scopes = needed ?? this.#scopes?.forServer(targetOf(call)) ?? []
+    const scopes = needed ?? this.#scopes?.forServers(serversOf(call)) ?? []
     return denied('UNAUTHENTICATED', message, { headers: this.#headers(call, { scopes }) })
   }
 
-  /** Resource metadata (RFC 9728) of a server, or of the whole gateway. */
-  describe(issuer: string, server: string | undefined): ResourceMetadata {
-    const scopes = this.#scopes?.forServer(server) ?? []
+  /** Resource metadata (RFC 9728) of a resource with these servers. */
+  describe(issuer: string, servers: readonly string[]): ResourceMetadata {
+    const scopes = this.#scopes?.forServers(servers) ?? []
     return {
       authorization_servers: [issuer],
       ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
@@ -109,7 +110,9 @@ export class AccessCheck {
 
   #metadataOf(call: Call): string | undefined {
     const base = this.#publicUrl ?? call.get(reachedAt)?.()
-    const resource = base === undefined ? undefined : urlOf(base, targetOf(call))
+    if (base === undefined) return undefined
+    const used = call.get(usedResource)
+    const resource = used === undefined ? urlOf(base, targetOf(call)) : `${base}${used.path}`
     return resource === undefined ? undefined : metadataUrl(resource)
   }
 }
@@ -125,9 +128,17 @@ export function tenantMismatch(header: string | string[] | undefined, caller: Id
   )
 }
 
+/** The servers of the endpoint that was used; empty where only the body names one. */
+function serversOf(call: Call): readonly string[] {
+  const server = targetOf(call)
+  return call.get(usedResource)?.servers ?? (server === undefined ? [] : [server])
+}
+
 /** The server named in the path; undefined where only the body names it. */
 function targetOf(call: Call): string | undefined {
-  return call.protocol === 'a2a' ? undefined : call.target.server
+  const { server } = call.target
+  const isNamed = call.get(usedResource)?.servers.includes(server) ?? call.protocol !== 'a2a'
+  return isNamed ? server : undefined
 }
 
 /** Reads the body where only it names the server; then rejects with the request's `Refusal`. */

@@ -1,29 +1,41 @@
 // The accepted audiences of tokens, and the servers that each gives access to (RFC 8707 §2, MCP authorization).
 
-import { resourceUrl } from '@svc/core/http'
+import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { ReferenceInputError } from '@svc/core/match'
 
 /** Decoded names; undefined: every server. */
 export type AllowedServers = ReadonlySet<string> | undefined
 
+/** The endpoints of a gateway, by the names in their paths. */
+export interface Endpoints {
+  readonly servers: readonly string[]
+  /** Group name → its servers. */
+  readonly groups: Readonly<Record<string, readonly string[]>>
+}
+
 /**
- * The configured audience and the public URL give access to every server. The resource URL of one server gives access
- * to that server alone, which limits the damage of a leaked token. Both come from the policy and never from the host
+ * The configured audience, the public URL and that of /mcp give access to every server. The resource URL of one server or
+ * group gives access to its servers alone, which limits the damage of a leaked token. All come from the policy and never from the host
  * that a request names: otherwise a token for another resource of the same issuer could be used here.
  */
 export class Audiences {
-  #servers = new Map<string, string>()
+  #servers = new Map<string, readonly string[]>()
   #gateway: Set<string>
 
-  constructor(audience: string, publicUrl: string | undefined, servers: Iterable<string>) {
+  constructor(audience: string, publicUrl: string | undefined, { servers, groups }: Endpoints) {
     this.#gateway = new Set([audience])
     if (publicUrl === undefined) return
-    this.#gateway.add(publicUrl)
+    this.#gateway.add(publicUrl).add(`${publicUrl}${ALL_SERVERS_PATH}`)
     // Equal to RFC 3986 §6.2.3, and the form that URL parsers produce.
     if (new URL(publicUrl).pathname === '/') this.#gateway.add(`${publicUrl}/`)
-    for (const server of servers) {
-      const url = urlOf(publicUrl, server)
-      if (url !== undefined && !this.#gateway.has(url)) this.#servers.set(url, server.normalize('NFC'))
+    const endpoints = [...Object.entries(groups), ...servers.map((server) => [server, [server]] as const)]
+    for (const [name, members] of endpoints) {
+      const url = urlOf(publicUrl, name)
+      if (url === undefined || this.#gateway.has(url)) continue
+      this.#servers.set(
+        url,
+        members.map((server) => server.normalize('NFC')),
+      )
     }
   }
 
@@ -40,10 +52,10 @@ export class Audiences {
   }
 }
 
-/** Like `resourceUrl`; undefined for a name that is not valid in a path, as no request can reach such a server. */
-export function urlOf(base: string, server: string | undefined): string | undefined {
+/** Like `resourceUrl`; undefined for a name that is not valid in a path, as no request can reach such an endpoint. */
+export function urlOf(base: string, name: string | undefined): string | undefined {
   try {
-    return resourceUrl(base, server)
+    return resourceUrl(base, name)
   } catch (fault) {
     if (fault instanceof ReferenceInputError) return undefined
     throw fault

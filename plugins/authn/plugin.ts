@@ -10,6 +10,7 @@ import {
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
 import { unknownServer } from '@svc/core/policy'
+import type { Endpoints } from './audience.js'
 import { authnSchema, type OidcConfig } from './config.js'
 import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
@@ -52,7 +53,7 @@ export const authnPlugin = definePlugin({
       clock,
       tenant,
       publicUrl,
-      servers: Object.keys(context.targets),
+      endpoints: endpointsOf(context),
       lease: (oidc) => leaseCaches(oidc, context, () => new KeyCache(oidc, { source, clock, logger })),
     })
   },
@@ -60,11 +61,15 @@ export const authnPlugin = definePlugin({
   doctor: checkIssuer,
 })
 
+function endpointsOf({ targets, groups = {} }: PluginContext): Endpoints {
+  return { servers: Object.keys(targets).sort(), groups }
+}
+
 /** Both caches survive a reload: the keys while their source is unchanged, the tokens while `oidc` is. */
 function leaseCaches(oidc: OidcConfig, context: PluginContext, open: () => KeyCache): AuthnLeases {
-  const { resources, publicUrl, targets } = context
+  const { resources, publicUrl } = context
   // The servers that a cached token gives access to depend on these.
-  const audiences = publicUrl === undefined ? null : { publicUrl, servers: Object.keys(targets).sort() }
+  const audiences = publicUrl === undefined ? null : { publicUrl, ...endpointsOf(context) }
   const { jwks_uri, jwks, tokenCacheSize, tokenCacheSec } = oidc
   return {
     keys: resources.acquire(`authn keys ${canonicalize({ jwks_uri, jwks })}`, () => {

@@ -18,14 +18,14 @@ export class RequiredScopes {
     this.#known = new Set([...required, ...Object.values(servers).flat(), ...Object.values(tools).flat()])
   }
 
-  /** The scopes that every call of the server requires; without a server, every call of the gateway. */
-  forServer(server: string | undefined): readonly string[] {
-    return (server === undefined ? undefined : this.#servers.get(server)) ?? this.#required
+  /** The scopes that calls of these servers require; without a server, every call of the gateway. */
+  forServers(servers: readonly string[]): readonly string[] {
+    return [...new Set([...this.#required, ...servers.flatMap((server) => this.#servers.get(server) ?? [])])]
   }
 
   /** The scopes that this call requires. Reads the request where patterns are configured; rejects with its `Refusal`. */
   async forCall(call: Call, server: string): Promise<readonly string[]> {
-    const base = this.forServer(server)
+    const base = this.#servers.get(server) ?? this.#required
     if (this.#tools === undefined) return base
     const { kind, reference } = await call.request()
     if (kind === 'protocol') return base

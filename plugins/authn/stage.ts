@@ -19,7 +19,7 @@ import {
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
 import { AccessCheck, tenantMismatch } from './access-check.js'
-import { Audiences } from './audience.js'
+import { Audiences, type Endpoints } from './audience.js'
 import { bearerToken } from './bearer.js'
 import type { AuthnConfig, ScopesConfig } from './config.js'
 import { type KeyCache, KeysUnavailableError } from './key-cache.js'
@@ -48,8 +48,8 @@ export interface AuthnStageOptions {
   readonly tenant: string
   /** The gateway's URL for clients, where the policy has one. */
   readonly publicUrl: string | undefined
-  /** The names of all targets. */
-  readonly servers: readonly string[]
+  /** The targets and groups. */
+  readonly endpoints: Endpoints
   /** Opens the caches; called at start, and only with `oidc`. */
   lease(oidc: NonNullable<AuthnConfig['oidc']>): AuthnLeases
 }
@@ -83,9 +83,9 @@ export class AuthnStage implements Stage {
   async start(): Promise<void> {
     const { oidc } = this.#config
     if (oidc === undefined || this.#opened !== undefined) return
-    const { clock, publicUrl, servers } = this.#parts
+    const { clock, publicUrl, endpoints } = this.#parts
     const leases = this.#parts.lease(oidc)
-    const audiences = new Audiences(oidc.audience, publicUrl, servers)
+    const audiences = new Audiences(oidc.audience, publicUrl, endpoints)
     const keys = leases.keys.value
     this.#opened = {
       leases,
@@ -112,7 +112,7 @@ export class AuthnStage implements Stage {
     if (service === services.identify) return this.#identify
     if (service !== services.describeResource || this.#config.oidc === undefined) return undefined
     const { issuer } = this.#config.oidc
-    return (server?: string) => this.#accessCheck.describe(issuer, server)
+    return (servers: readonly string[]) => this.#accessCheck.describe(issuer, servers)
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

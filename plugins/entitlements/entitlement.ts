@@ -1,18 +1,32 @@
 // What one caller may use: the combined grants of its plan, tenant and principals. Deny takes precedence.
-import type { Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
+import type { CallRequest, Finding, Limit, ReferenceRule, RequestKind } from '@svc/core'
 import { parseNameSegment } from '@svc/core/match'
+import { foldCase } from './fold-case.js'
 import type { Grant } from './grant.js'
 import { limitsOf, type ToolLimits } from './limits.js'
 
 const PREFIX = 'mcp://'
+const NONE: readonly Limit[] = []
+
+// Callers choose references, so what is remembered about them is bounded: 64 KiB of references.
+const MAX_DECISIONS = 256
+const MAX_REMEMBERED_LENGTH = 256
+
+/** What applies to a call. */
+export interface Decision {
+  /** Undefined where the call is allowed. */
+  readonly finding: Finding | undefined
+  readonly limits: readonly Limit[]
+}
 
 export class Entitlement {
   readonly grants: readonly Grant[]
-  /** For `call.addReferenceRule`, and for the call's own reference. */
+  /** For `call.addReferenceRule`. */
   readonly rule: ReferenceRule = (reference, kind) => this.#check(reference, kind)
   readonly #plan: ToolLimits
   /** The grants whose allowlists apply. */
   readonly allowing: readonly Grant[]
+  readonly #decisions = new Map<string, Decision>()
 
   /** `plan` has the limits that apply where no grant sets one. */
   constructor(plan: ToolLimits, grants: readonly Grant[]) {
@@ -24,14 +38,25 @@ export class Entitlement {
     )
   }
 
-  limitsOf(reference: string): readonly Limit[] {
-    return limitsOf(reference, this.#plan, this.grants)
+  /** Remembered, as callers repeat their calls. A reload of the policy makes new entitlements. */
+  decisionOn({ reference, kind }: Pick<CallRequest, 'reference' | 'kind'>): Decision {
+    const known = this.#decisions.get(reference)
+    if (known !== undefined) return known
+    const decision = {
+      finding: this.#check(reference, kind),
+      limits: kind === 'protocol' ? NONE : limitsOf(reference, this.#plan, this.grants),
+    }
+    if (reference.length > MAX_REMEMBERED_LENGTH) return decision
+    if (this.#decisions.size >= MAX_DECISIONS) this.#decisions.clear()
+    this.#decisions.set(reference, decision)
+    return decision
   }
 
   #check(reference: string, kind: RequestKind): Finding | undefined {
     if (kind === 'protocol') return this.#checkServer(serverOf(reference))
+    const folded = foldCase(reference)
     for (const grant of this.grants) {
-      if (grant.deny?.set.matches(reference)) return deniedBy(grant, reference)
+      if (grant.deny?.set.matches(folded)) return deniedBy(grant, reference)
     }
     for (const grant of this.allowing) {
       if (grant.allow?.set.matches(reference)) return undefined
@@ -42,7 +67,8 @@ export class Entitlement {
   /** Protocol requests are allowed to callers that may use anything on the server. */
   #checkServer(server: string): Finding | undefined {
     for (const grant of this.grants) {
-      if (grant.deny?.set.coversServer(server)) return deniedBy(grant, `everything on server "${server}"`)
+      if (grant.deny?.set.coversServer(foldCase(server)))
+        return deniedBy(grant, `everything on server "${server}"`)
     }
     for (const grant of this.allowing) {
       if (grant.allow?.set.mayMatchServer(server)) return undefined

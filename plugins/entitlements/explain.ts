@@ -2,6 +2,7 @@
 import type { CallRequest, Limit } from '@svc/core'
 import { compilePatternMap } from '@svc/core/match'
 import type { Entitlement } from './entitlement.js'
+import { foldCase } from './fold-case.js'
 import type { PatternList } from './grant.js'
 
 export function explainEntitlement(
@@ -11,7 +12,7 @@ export function explainEntitlement(
 ): void {
   const { reference, kind } = request
   for (const { name } of entitlement.grants) say(`applies: ${name}`)
-  const finding = entitlement.rule(reference, kind)
+  const { finding, limits } = entitlement.decisionOn(request)
   if (finding !== undefined) say(`${finding.reason}: ${finding.detail}`)
   if (kind === 'protocol') {
     if (finding === undefined) say(`allowed: the caller may use something on server "${request.server}"`)
@@ -19,14 +20,14 @@ export function explainEntitlement(
   }
   for (const grant of entitlement.grants) {
     const { name, deny, allow } = grant
-    for (const pattern of patternsFor(deny, reference))
+    for (const pattern of patternsFor(deny, foldCase(reference)))
       say(`denied by "${pattern}" in the denylist of ${name}`)
     if (finding?.reason === 'tool_in_denylist' || !entitlement.allowing.includes(grant)) continue
     for (const pattern of patternsFor(allow, reference)) {
       say(`allowed by "${pattern}" in the allowlist of ${name}`)
     }
   }
-  for (const limit of entitlement.limitsOf(reference)) say(describeLimit(limit))
+  for (const limit of limits) say(describeLimit(limit))
 }
 
 function patternsFor(list: PatternList | undefined, reference: string): string[] {

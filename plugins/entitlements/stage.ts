@@ -1,9 +1,9 @@
 // Adds a finding for what the caller may not use, and sets the limits of the call.
 import {
+  after,
   type Call,
   type CallRequest,
   identity,
-  type Limit,
   limits,
   type MaybePromise,
   type Next,
@@ -14,7 +14,6 @@ import type { Entitlement } from './entitlement.js'
 import { explainEntitlement } from './explain.js'
 import type { Tenants } from './tenants.js'
 
-const NO_LIMITS: readonly Limit[] = []
 const ANONYMOUS = { roles: [] }
 
 export class EntitlementsStage implements Stage {
@@ -28,10 +27,10 @@ export class EntitlementsStage implements Stage {
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
-    const { parsedRequest } = call
-    if (parsedRequest === undefined) return call.request().then(() => this.handle(call, next))
-    this.#check(call, parsedRequest)
-    return next()
+    return after(call.request(), (request) => {
+      this.#check(call, request)
+      return next()
+    })
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -45,13 +44,13 @@ export class EntitlementsStage implements Stage {
     return next()
   }
 
-  #check(call: Call, { kind, reference }: CallRequest): Entitlement {
+  #check(call: Call, request: CallRequest): Entitlement {
     const caller = call.get(identity) ?? ANONYMOUS
     const entitlement = this.#tenants.entitlementOf(this.#tenantOf(call), caller, call.agent.nodeId)
+    const decision = entitlement.decisionOn(request)
     call.addReferenceRule(entitlement.rule)
-    const finding = entitlement.rule(reference, kind)
-    if (finding !== undefined) call.addFinding(finding)
-    call.set(limits, kind === 'protocol' ? NO_LIMITS : entitlement.limitsOf(reference))
+    if (decision.finding !== undefined) call.addFinding(decision.finding)
+    call.set(limits, decision.limits)
     return entitlement
   }
 

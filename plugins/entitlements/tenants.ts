@@ -1,5 +1,6 @@
 // The compiled section: finds the entitlement of a caller.
 import type { Identity } from '@svc/core'
+import { CombinedGrants } from './combined-grants.js'
 import type { EntitlementsConfig, PlanConfig, PrincipalConfig, TenantConfig } from './config.js'
 import { Entitlement } from './entitlement.js'
 import {
@@ -10,7 +11,7 @@ import {
   principalGrant,
   restrictionsOf,
 } from './grant.js'
-import { NO_LIMITS, parseLimits, type ToolLimits } from './limits.js'
+import { NO_LIMITS, parseLimits } from './limits.js'
 
 type Caller = Omit<Identity, 'tenant' | 'authenticated'>
 
@@ -50,14 +51,12 @@ export class Tenants {
 }
 
 class TenantRules {
-  #plan: ToolLimits
-  #tenant: Entitlement
+  #combined: CombinedGrants
   #principals: { readonly [section in PrincipalSection]: ReadonlyMap<string, Grant> }
   #claimedNodes: ReadonlyMap<string, Grant>
 
   constructor(tenant: string, plan: PlanConfig, rules: TenantConfig) {
-    this.#plan = parseLimits(plan)
-    this.#tenant = new Entitlement(this.#plan, [
+    this.#combined = new CombinedGrants(parseLimits(plan), [
       planGrant(rules.plan, plan, false),
       tenantGrant(tenant, rules),
     ])
@@ -74,10 +73,7 @@ class TenantRules {
   }
 
   entitlementOf(caller: Caller, claimedNode: string | null): Entitlement {
-    const grants = this.#grantsOf(caller, claimedNode)
-    return grants.length === 0
-      ? this.#tenant
-      : new Entitlement(this.#plan, [...this.#tenant.grants, ...grants])
+    return this.#combined.of(this.#grantsOf(caller, claimedNode))
   }
 
   #grantsOf({ user, userId, roles, clientId, nodeId }: Caller, claimedNode: string | null): Grant[] {

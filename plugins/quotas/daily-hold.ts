@@ -1,10 +1,10 @@
 // The daily counts taken for one call, refunded when it is not sent.
-import type { Hold } from '@svc/core'
+import type { Hold, MaybePromise } from '@svc/core'
 
 export class DailyHold implements Hold {
-  #refunds: (() => Promise<void>)[] = []
+  #refunds: (() => MaybePromise<void>)[] = []
 
-  add(refund: () => Promise<void>): void {
+  add(refund: () => MaybePromise<void>): void {
     this.#refunds.push(refund)
   }
 
@@ -14,7 +14,7 @@ export class DailyHold implements Hold {
   }
 
   async release(): Promise<void> {
-    const refunds = this.#refunds.splice(0).map((refund) => refund())
+    const refunds = this.#refunds.splice(0).map(async (refund) => refund())
     const faults = (await Promise.allSettled(refunds)).filter((result) => result.status === 'rejected')
     if (faults.length > 0) {
       throw new AggregateError(

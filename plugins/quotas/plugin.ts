@@ -1,13 +1,24 @@
 // Counts calls against daily and rate limits.
-import { definePlugin, identity, limits, type QuotaAdapter, resolve, token, tokens } from '@svc/core'
+import {
+  bind,
+  bindDefault,
+  definePlugin,
+  identity,
+  lateBound,
+  limits,
+  resolve,
+  token,
+  tokens,
+} from '@svc/core'
 import { nearest } from '@svc/core/policy'
-import { bindStore, type StoreResource } from '@svc/core/store'
+import type { StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { QuotasStage } from './stage.js'
+import { adapterOf, type QuotaStore } from './store/quota-store.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
-const quotaResource = token<StoreResource<QuotaAdapter>>('quotas/StoreResource')
+const quotaResource = token<StoreResource<QuotaStore>>('quotas/StoreResource')
 
 export const quotasPlugin = definePlugin({
   name: 'quotas',
@@ -44,7 +55,9 @@ export const quotasPlugin = definePlugin({
 
   register(config, context) {
     const resource = quotaStore(config, context)
-    bindStore(context.container, { resource, own: quotaResource, port: tokens.QuotaAdapter })
+    const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running))
+    bind(context.container, quotaResource, { useValue: resource })
+    bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
   },
 
   create: (config, { container, tenant }) =>

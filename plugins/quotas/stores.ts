@@ -3,7 +3,8 @@ import { type PluginContext, type QuotaAdapter, resolveOptional, token, tokens }
 import { type StoreKind, StoreResource } from '@svc/core/store'
 import { checkBucket, checkDay, instantOf } from './answer-checks.js'
 import type { QuotasConfig } from './config.js'
-import { MemoryQuotaAdapter } from './store/memory/store.js'
+import { MemoryCounts } from './store/memory/counts.js'
+import type { QuotaStore } from './store/quota-store.js'
 
 /** Opens an adapter of the user's. The gateway keeps it across reloads and closes it in the end. */
 export type QuotaAdapterFactory = (context: PluginContext) => QuotaAdapter
@@ -20,9 +21,9 @@ const whileDown = {
 } as const
 
 /** @throws {Error} for a name that is not registered */
-export function quotaStore(config: QuotasConfig, context: PluginContext): StoreResource<QuotaAdapter> {
+export function quotaStore(config: QuotasConfig, context: PluginContext): StoreResource<QuotaStore> {
   const { adapter, failure_mode } = config
-  return new StoreResource<QuotaAdapter>(
+  return new StoreResource<QuotaStore>(
     {
       name: 'quota store',
       section: 'quotas',
@@ -56,9 +57,9 @@ function instanceOf(adapter: QuotasConfig['adapter'], { container }: PluginConte
   return bound && { name: 'the bound QuotaAdapter', store: bound }
 }
 
-function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaAdapter>> {
+function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaStore>> {
   return {
-    memory: async ({ clock }) => new MemoryQuotaAdapter({ now: () => clock.now() }),
+    memory: async ({ clock }) => new MemoryCounts({ now: () => clock.now() }),
     async lmdb({ dir, clock }) {
       const { LmdbQuotaAdapter } = await import('./store/lmdb/store.js')
       return new LmdbQuotaAdapter({ dir, now: () => clock.now() })
@@ -72,7 +73,7 @@ function builtIn(config: QuotasConfig): Record<string, StoreKind<QuotaAdapter>> 
   }
 }
 
-function registered(context: PluginContext): Record<string, StoreKind<QuotaAdapter>> {
+function registered(context: PluginContext): Record<string, StoreKind<QuotaStore>> {
   const factories = [...(resolveOptional(context.container, quotaAdapters) ?? [])]
   return Object.fromEntries(factories.map(([name, make]) => [name, async () => make(context)]))
 }

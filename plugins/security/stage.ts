@@ -1,5 +1,6 @@
 // Reports violations of the section's rules as findings, and limits the size and duration of calls.
 import {
+  after,
   type Call,
   type CallRequest,
   type MaybePromise,
@@ -42,9 +43,7 @@ export class SecurityStage implements Stage {
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { maxMs } = this.#rules
     const duration = maxMs === undefined ? undefined : new DurationLimit(call, this.#timer, maxMs)
-    const { parsedRequest } = call
-    if (parsedRequest !== undefined) return this.#handleRequest(call, parsedRequest, duration, next)
-    return call.request().then((request) => this.#handleRequest(call, request, duration, next))
+    return after(call.request(), (request) => this.#handleRequest(call, request, duration, next))
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
@@ -87,7 +86,7 @@ export class SecurityStage implements Stage {
       if (late !== undefined) return refusal(late, settled.sent)
       return maxBytes === undefined ? settled : limitAnswerSize(call, request.kind, settled, maxBytes)
     }
-    return 'then' in outcome ? outcome.then(limit) : limit(outcome)
+    return after(outcome, limit)
   }
 
   #inspect(call: Call, request: CallRequest): void {

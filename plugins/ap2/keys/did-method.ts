@@ -6,6 +6,11 @@ import type { VerificationKey } from './verification-key.js'
 export interface DidMethod {
   /** The keys in the relationship `assertionMethod`. Rejects when the DID cannot be resolved. */
   resolve(did: string): Promise<readonly VerificationKey[]>
+  /**
+   * The keys anew where a token names one that `resolve` did not have; undefined where the method keeps none, or has asked
+   * a short time ago.
+   */
+  refresh?(did: string): Promise<readonly VerificationKey[]> | undefined
 }
 
 /** DID methods of users, by name such as `ebsi`, beside `key`, `jwk` and `web`; one with such a name replaces it. */

@@ -13,6 +13,8 @@ const MAX_BYTES = 64 * 1024
 const MAX_CACHED = 1000
 /** A failure is repeated for so long without another request. */
 const FAILURE_MS = 5000
+/** Unknown keys in tokens cause at most one request for a document in so long. */
+const REFRESH_MS = 60_000
 
 export interface DidWebOptions {
   readonly allowPrivate: boolean
@@ -25,8 +27,12 @@ export interface DidWebOptions {
 
 interface Cached {
   readonly keys: Promise<readonly VerificationKey[]>
+  /** When it was last asked for, monotonic milliseconds. */
+  askedAt: number
   /** Monotonic milliseconds. */
   until: number
+  /** The request for a newer document, until it has failed. */
+  refreshing?: Promise<readonly VerificationKey[]>
 }
 
 export class DidWeb implements DidMethod {
@@ -49,6 +55,36 @@ export class DidWeb implements DidMethod {
     const now = this.#options.clock.monotonic()
     const cached = this.#cache.get(did)
     if (cached !== undefined && now < cached.until) return cached.keys
+    // One request for all calls that wait for it; its time starts anew when it ends.
+    const entry: Cached = { keys: this.#fetch(did), askedAt: now, until: Number.POSITIVE_INFINITY }
+    this.#keep(did, entry)
+    const keepFor = (ms: number) => () => {
+      entry.until = this.#options.clock.monotonic() + ms
+    }
+    entry.keys.then(keepFor(this.#options.maxAgeMs), keepFor(FAILURE_MS))
+    return entry.keys
+  }
+
+  refresh(did: string): Promise<readonly VerificationKey[]> | undefined {
+    const now = this.#options.clock.monotonic()
+    const cached = this.#cache.get(did)
+    if (cached === undefined) return undefined
+    if (now - cached.askedAt < REFRESH_MS) return cached.refreshing
+    cached.askedAt = now
+    const keys = this.#fetch(did)
+    cached.refreshing = keys
+    // Until it ends, and where it fails, the known keys stay in use.
+    const done = () => {
+      this.#keep(did, { keys, askedAt: now, until: this.#options.clock.monotonic() + this.#options.maxAgeMs })
+    }
+    const failed = () => {
+      delete cached.refreshing
+    }
+    keys.then(done, failed)
+    return keys
+  }
+
+  #keep(did: string, entry: Cached): void {
     this.#cache.delete(did)
     if (this.#cache.size >= MAX_CACHED) {
       for (const oldest of this.#cache.keys()) {
@@ -56,14 +92,7 @@ export class DidWeb implements DidMethod {
         break
       }
     }
-    // One request for all calls that wait for it; its time starts anew when it ends.
-    const entry: Cached = { keys: this.#fetch(did), until: Number.POSITIVE_INFINITY }
     this.#cache.set(did, entry)
-    const keepFor = (ms: number) => () => {
-      entry.until = this.#options.clock.monotonic() + ms
-    }
-    entry.keys.then(keepFor(this.#options.maxAgeMs), keepFor(FAILURE_MS))
-    return entry.keys
   }
 
   async close(): Promise<void> {

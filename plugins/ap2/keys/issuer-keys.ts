@@ -46,8 +46,7 @@ export class IssuerKeys {
 
   /** The key of the issuer that the token names. Its algorithm is not checked. */
   async keyOf(issuer: string, { kid, alg }: Jwt): Promise<VerificationKey> {
-    const keys = await this.keysOf(issuer)
-    const named = kid === undefined ? keys : keys.filter(({ id }) => isNamed(id, kid, issuer))
+    const named = await this.#named(issuer, kid)
     const fitting = named.length > 1 ? named.filter(({ jwk }) => fitsAlgorithm(jwk, alg)) : named
     const [key, ...others] = fitting
     if (key !== undefined && others.length === 0) return key
@@ -55,25 +54,34 @@ export class IssuerKeys {
     throw new MandateFault('ap2_key_unresolved', `the issuer has ${count} that the mandate can mean`)
   }
 
+  /** Those that the token can name. An issuer may have published a new key since its document was fetched. */
+  async #named(issuer: string, kid: string | undefined): Promise<readonly VerificationKey[]> {
+    const keys = await this.keysOf(issuer)
+    if (kid === undefined) return keys
+    const isMeant = ({ id }: VerificationKey) => isNamed(id, kid, issuer)
+    const named = keys.filter(isMeant)
+    if (named.length > 0 || this.#rules.pinned.has(issuer)) return named
+    const fresh = this.#resolverOf(issuer)?.refresh?.(issuer)
+    return fresh === undefined ? named : (await resolved(fresh)).filter(isMeant)
+  }
+
   async keysOf(issuer: string): Promise<readonly VerificationKey[]> {
     const pinned = this.#rules.pinned.get(issuer)
     if (pinned !== undefined) return pinned
-    const method = methodOf(issuer)
-    const { methods } = this.#rules
-    const resolver = method !== undefined && Object.hasOwn(methods, method) ? methods[method] : undefined
+    const resolver = this.#resolverOf(issuer)
     if (resolver === undefined) {
       throw new MandateFault(
         'ap2_key_unresolved',
         'the policy has no keys of the issuer, and no way to find them',
       )
     }
-    try {
-      return await resolver.resolve(issuer)
-    } catch (cause) {
-      throw new MandateFault('ap2_key_unresolved', `the issuer's keys cannot be found: ${messageOf(cause)}`, {
-        cause,
-      })
-    }
+    return resolved(resolver.resolve(issuer))
+  }
+
+  #resolverOf(issuer: string): DidMethod | undefined {
+    const method = methodOf(issuer)
+    const { methods } = this.#rules
+    return method !== undefined && Object.hasOwn(methods, method) ? methods[method] : undefined
   }
 
   #issuerByKid(kid: string | undefined): string | undefined {
@@ -82,6 +90,16 @@ export class IssuerKeys {
     if (did !== undefined) return did
     const issuers = [...this.#rules.pinned].filter(([, keys]) => keys.some(({ id }) => id === kid))
     return issuers.length === 1 ? issuers[0]?.[0] : undefined
+  }
+}
+
+async function resolved(keys: Promise<readonly VerificationKey[]>): Promise<readonly VerificationKey[]> {
+  try {
+    return await keys
+  } catch (cause) {
+    throw new MandateFault('ap2_key_unresolved', `the issuer's keys cannot be found: ${messageOf(cause)}`, {
+      cause,
+    })
   }
 }
 

@@ -1,12 +1,14 @@
 // The intent of one call, as a hold: committed after all others, directly before the first byte goes upstream.
 
 import {
+  after,
   type Call,
   type CallRequest,
   type Denied,
   denied,
   type Hold,
   isSideEffecting,
+  type MaybePromise,
   sideEffects,
 } from '@svc/core'
 import type { AuditEnvelope } from '../log/format/envelope.js'
@@ -36,10 +38,14 @@ export class CallIntent implements Hold {
     this.#record = record
   }
 
-  async commit(): Promise<Denied | undefined> {
-    const { intents, which, failureMode, onFailure } = this.#rule
-    const request = this.#call.parsedRequest ?? (await this.#call.request())
-    if (!hasIntent(which, request, this.#call)) return undefined
+  commit(): MaybePromise<Denied | undefined> {
+    return after(this.#call.request(), (request) =>
+      hasIntent(this.#rule.which, request, this.#call) ? this.#begin() : undefined,
+    )
+  }
+
+  async #begin(): Promise<Denied | undefined> {
+    const { intents, failureMode, onFailure } = this.#rule
     try {
       this.#intent ??= await intents.begin(this.#record())
       return undefined

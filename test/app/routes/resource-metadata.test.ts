@@ -65,6 +65,24 @@ describe('the metadata of the gateway as a protected resource', () => {
     expect((await get(`${wellKnown}/mcp/my%20mail`)).body).to.include({ resource: `${url}/mcp/my%20mail` })
   })
 
+  it('describe the endpoints of several servers, with the scopes of these', async () => {
+    const { url } = await start({ federation: { groups: { office: ['my mail'] } } })
+    expect((await get(`${wellKnown}/mcp`)).body).to.deep.include({
+      resource: `${url}/mcp`,
+      scopes_supported: ['tools', 'files'],
+    })
+    expect((await get(`${wellKnown}/mcp/office`)).body).to.deep.include({
+      resource: `${url}/mcp/office`,
+      scopes_supported: ['tools'],
+    })
+    expect(await challenge('/mcp')).to.equal(
+      `Bearer realm="svc", scope="tools files", resource_metadata="${url}${wellKnown}/mcp"`,
+    )
+    expect(await challenge('/mcp/office')).to.equal(
+      `Bearer realm="svc", scope="tools", resource_metadata="${url}${wellKnown}/mcp/office"`,
+    )
+  })
+
   it('leave the scopes out where none are asked for', async () => {
     await start({ authn: { oidc: issuer.oidc } })
     expect((await get(wellKnown)).body).to.not.have.property('scopes_supported')
@@ -79,15 +97,7 @@ describe('the metadata of the gateway as a protected resource', () => {
 
   it('are not there for what is no server, nor to other methods', async () => {
     await start()
-    const paths = [
-      '/mcp/nobody',
-      '/mcp',
-      '/mcp/',
-      '/mcp/files/',
-      '/mcp/files/read@1.0.0',
-      '/mcp/%zz',
-      '/elsewhere',
-    ]
+    const paths = ['/mcp/nobody', '/mcp/', '/mcp/files/', '/mcp/files/read@1.0.0', '/mcp/%zz', '/elsewhere']
     for (const path of paths) expect((await get(`${wellKnown}${path}`)).status, path).to.equal(404)
     expect((await get(wellKnown, {}, 'POST')).status).to.equal(404)
     expect(await get(wellKnown, {}, 'HEAD')).to.include({ status: 200, body: '' })

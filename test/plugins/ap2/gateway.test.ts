@@ -5,6 +5,7 @@ import { expect } from 'chai'
 import type { GatewayOptions } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { json, result, serverOf } from '../../support/mcp-server.js'
+import { until } from '../../support/redis.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 import { args, binding, issuance, issuer, section } from './rig.js'
 
@@ -244,6 +245,22 @@ describe('a gateway with mandates', () => {
     expect(told).to.have.lengthOf(1)
   })
 
+  it('does not slow calls down while a webhook never answers, and keeps few connections to it', async () => {
+    let [open, most, received] = [0, 0, 0]
+    await using hangs = await startUpstream((_, response) => {
+      received++
+      most = Math.max(most, ++open)
+      response.once('close', () => open--)
+    })
+    await start({ policyWebhookUrl: hangs.url })
+    const denials = Array.from({ length: 60 }, () => buy())
+    expect((await Promise.all(denials)).map(({ status }) => status)).to.deep.equal(denials.map(() => 403))
+    await until(async () => received > 0)
+    expect(await (await fetch(`${gateway.url}/healthz`)).text()).to.not.equal('')
+    expect((await buy(await bundle())).status).to.equal(200)
+    expect(most).to.be.within(1, 4)
+  })
+
   it('does not wait for a webhook that is down or hangs', async () => {
     await using hangs = await startUpstream(() => undefined)
     await start({ policyWebhookUrl: hangs.url })
@@ -255,6 +272,51 @@ describe('a gateway with mandates', () => {
 })
 
 describe('mandates over MCP', () => {
+  for (const [title, over] of [
+    ['in report-only mode', { mode: 'observe' }],
+    ['for a tool that mandates do not apply to', { tools: { allow: ['shop/other'] } }],
+  ] as [string, Partial<GatewayOptions['ap2']>][]) {
+    it(`go upstream only where they were verified, ${title}`, async () => {
+      const sent: unknown[] = []
+      const { upstream } = await serverOf((message, response) => {
+        sent.push(message)
+        json(response, result(message))
+      })
+      const gateway = await startTestGateway({
+        targets: { shop: `${upstream.url}/mcp` },
+        ap2: { ...section, ...over },
+      })
+      try {
+        const accept = 'application/json, text/event-stream'
+        const issuedAt = Math.floor(Date.now() / 1000)
+        const [good, bad] = await Promise.all(
+          [{}, { audience: 'other' }].map((more) =>
+            issueMandates('chain', { ...issuance, issuedAt, ...more }),
+          ),
+        )
+        for (const mandates of [bad, good]) {
+          const params = { name: 'buy', arguments: args, _meta: { 'x-ap2-bundle': mandates, other: 1 } }
+          await gateway.invoke(
+            '/mcp/shop',
+            { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+            { accept },
+          )
+        }
+        const metas = sent.flatMap((message) => {
+          const { method, params } = message as { method?: string; params?: { _meta?: object } }
+          return method === 'tools/call' ? [Object.keys(params?._meta ?? {})] : []
+        })
+        expect(metas).to.deep.equal([
+          ['other'],
+          over?.mode === 'observe' ? ['x-ap2-bundle', 'other'] : ['other'],
+        ])
+      } finally {
+        await gateway[Symbol.asyncDispose]()
+        await upstream[Symbol.asyncDispose]()
+      }
+    })
+  }
+
   it('are read from _meta under the names of the headers', async () => {
     const { upstream } = await serverOf((message, response) => json(response, result(message)))
     const gateway = await startTestGateway({ targets: { shop: `${upstream.url}/mcp` }, ap2: section })

@@ -7,6 +7,8 @@ import { generateLocalKey } from '@svc/plugin-ap2/dev'
 import { didJwk } from '@svc/plugin-ap2/internal/keys/did-jwk'
 import { didKey } from '@svc/plugin-ap2/internal/keys/did-key'
 import { DidWeb, documentUrlOf } from '@svc/plugin-ap2/internal/keys/did-web'
+import { IssuerKeys } from '@svc/plugin-ap2/internal/keys/issuer-keys'
+import type { Jwt } from '@svc/plugin-ap2/internal/mandate/jwt'
 import { expect } from 'chai'
 import { FakeClock } from 'svc-sdk/testing'
 import { TestAuthority } from '../../support/certificates.js'
@@ -169,6 +171,35 @@ describe('did:web', () => {
     clock.advance(60_000)
     await web.resolve(did)
     expect(asked).to.have.lengthOf(2)
+  })
+
+  it('is fetched early for a key that it did not have, once in a minute, and keeps what it had', async () => {
+    const did = `did:web:${host}`
+    const place = '/.well-known/did.json'
+    const keys = new IssuerKeys({
+      didMethods: undefined,
+      allowed: new Set([did]),
+      pinned: new Map(),
+      methods: { web: resolver({ maxAgeMs: 3_600_000 }) },
+    })
+    const known = { kid: `${did}#k2` } as Jwt
+    const added = { kid: `${did}#k1` } as Jwt
+    answers[place] = () => documentOf(did, { assertionMethod: ['#k2'] })
+    await keys.keyOf(did, known)
+    expect(await failure(keys.keyOf(did, added))).to.match(/has no key/)
+    expect(asked).to.have.lengthOf(1)
+    clock.advance(60_000)
+    answers[place] = () => ({ status: 500 })
+    const both = await Promise.all([failure(keys.keyOf(did, added)), failure(keys.keyOf(did, added))])
+    expect(both.join()).to.match(/answered 500.*answered 500/)
+    await keys.keyOf(did, known)
+    expect(await failure(keys.keyOf(did, added))).to.match(/has no key/)
+    expect(asked).to.have.lengthOf(2)
+    clock.advance(60_000)
+    answers[place] = () => documentOf(did)
+    expect((await keys.keyOf(did, added)).id).to.equal(added.kid)
+    await keys.keyOf(did, known)
+    expect(asked).to.have.lengthOf(3)
   })
 
   it('is not fetched again at once after a failure', async () => {

@@ -75,7 +75,7 @@ describe('the store of used mandates', () => {
     expect(call.get(mandates)?.record).to.include({ verified: true })
     const again = await run({}, 'order-2')
     expect(again.call.findings.map(({ reason }) => reason)).to.deep.equal(['ap2_replayed'])
-    expect(again.call.get(mandates)).to.deep.equal({
+    expect(again.call.get(mandates)).to.deep.include({
       record: { verified: false, reason: 'ap2_replayed' },
       headers: {},
     })

@@ -31,9 +31,15 @@ describe('authn: the audience of a token', () => {
     return answer.outcome.kind === 'completed' ? 'passed' : why(answer)
   }
 
-  it('may be the one in the policy, or the public URL: for every server', async () => {
+  it('may be the one in the policy, the public URL or that of /mcp: for every server', async () => {
     const gate = await stage()
-    for (const aud of ['svc-gateway', publicUrl, `${publicUrl}/`, ['elsewhere', publicUrl]]) {
+    for (const aud of [
+      'svc-gateway',
+      publicUrl,
+      `${publicUrl}/`,
+      `${publicUrl}/mcp`,
+      ['elsewhere', publicUrl],
+    ]) {
       expect(await judged(gate, aud), String(aud)).to.equal('passed')
       expect(await judged(gate, aud, { server: 'my mail' }), String(aud)).to.equal('passed')
     }
@@ -56,6 +62,17 @@ describe('authn: the audience of a token', () => {
       kinds.push((await send(gate, { server, headers })).outcome.kind)
     }
     expect(kinds).to.deep.equal(['completed', 'denied', 'completed'])
+  })
+
+  it("may be a group's resource: for the servers of the group alone", async () => {
+    const other = { ...targets, mail: 'http://127.0.0.1:3' }
+    const groups = { office: ['mail', 'my mail'] }
+    const gate = await stage({ publicUrl, targets: other, groups })
+    const aud = `${publicUrl}/mcp/office`
+    expect(await judged(gate, aud, { server: 'mail' })).to.equal('passed')
+    expect(await judged(gate, aud, { server: 'my mail' })).to.equal('passed')
+    expect(await judged(gate, aud, { server: 'files' })).to.match(/^UNAUTHENTICATED/)
+    expect(await judged(await stage(), aud, { server: 'my mail' })).to.match(/^UNAUTHENTICATED/)
   })
 
   it('leaves the caller on record when it is used for another server', async () => {
@@ -81,7 +98,7 @@ describe('authn: the audience of a token', () => {
 
   it('is no URL of an unknown server, nor a similar URL', async () => {
     const gate = await stage()
-    const wrong = ['/mcp/nobody', '/mcp/files/', '/mcp/FILES', '/mcp', '/mcp/', '/mcp/files/read@1.0.0']
+    const wrong = ['/mcp/nobody', '/mcp/files/', '/mcp/FILES', '/mcp/', '/mcp/files/read@1.0.0']
     for (const path of wrong) {
       expect(await judged(gate, `${publicUrl}${path}`), path).to.match(/^UNAUTHENTICATED: The token is for/)
     }

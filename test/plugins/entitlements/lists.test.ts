@@ -41,6 +41,26 @@ describe('entitlements: lists', () => {
       ])
     })
 
+    for (const [denied, name, reason] of [
+      ['files/delete_customer', 'Delete_Customer', DENIED],
+      ['files/delete_customer', 'DELETE_CUSTOMER', DENIED],
+      ['Files/DeleteCustomer@1.*', 'deletecustomer', DENIED],
+      ['files/delete*', 'DeleteAll', DENIED],
+      ['files/ma\u00dfe', 'MASSE', DENIED],
+      ['files/kill', '\u212aill', DENIED],
+      ['files/a%2Fb', 'A%2FB', DENIED],
+      ['files/delete_customer', 'delete_customers', 'allowed'],
+    ] as const) {
+      it(`deny ${name} where ${denied} is denied: ${reason}`, async () => {
+        const section = acme({ allowlist: ['files/*'], denylist: [denied] })
+        expect(await reasonFor(section, {}, { tool: name })).to.equal(reason)
+      })
+    }
+
+    it('allow the exact case only', async () => {
+      expect(await reasonFor(acme({ allowlist: ['files/Echo'] }))).to.equal(NOT_LISTED)
+    })
+
     it("include the plan's denylist", async () => {
       const { findings } = await run(acme({ allowlist: ['*'] }, { denylist: ['echo'] }))
       expect(findings[0]).to.include({ reason: DENIED, level: 'plan' })

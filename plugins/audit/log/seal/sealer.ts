@@ -31,11 +31,11 @@ export interface SealingStatus {
   /** Whether this process is the one that seals. */
   readonly active: boolean
   /** Leaves of the newest checkpoint that this process has signed. */
-  readonly size?: number
+  size?: number
   /** When it was found that everything is sealed, milliseconds since the epoch. */
-  readonly sealedAt?: number
+  sealedAt?: number
   /** Why the last attempt failed. */
-  readonly error?: Error
+  error?: Error
 }
 
 export class Sealer {
@@ -56,12 +56,11 @@ export class Sealer {
   }
 
   get status(): SealingStatus {
-    return {
-      active: this.#holds,
-      ...(this.#size === undefined ? {} : { size: this.#size }),
-      ...(this.#sealedAt === undefined ? {} : { sealedAt: this.#sealedAt }),
-      ...(this.#error === undefined ? {} : { error: this.#error }),
-    }
+    const status: SealingStatus = { active: this.#holds }
+    if (this.#size !== undefined) status.size = this.#size
+    if (this.#sealedAt !== undefined) status.sealedAt = this.#sealedAt
+    if (this.#error !== undefined) status.error = this.#error
+    return status
   }
 
   /**

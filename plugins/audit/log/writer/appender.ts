@@ -198,23 +198,20 @@ export class SvcAppender {
 
   /** Whether the log can be written now, and counters; cheap enough to call before every request. */
   status(): AppenderStatus {
-    const { sealer, cosigning } = this.#directory.opened ?? {}
-    const sealing = sealer?.status
-    const witnesses = cosigning?.status
-    const { warning: disk, ...space } = this.#disk.status
-    const sealWarning = sealing?.error && `new records are not sealed: ${sealing.error.message}`
+    const status = this.#logStatus()
+    const { freeBytes, warning: disk } = this.#disk.status
+    const sealing = this.#directory.opened?.sealer?.status
+    const cosigning = this.#directory.opened?.cosigning?.status
     const upload = this.#uploader?.status()
-    const warnings = [disk, sealWarning, witnesses?.warning, upload && uploadWarning(upload)].filter(
-      (warning) => warning !== undefined,
-    )
-    return {
-      ...this.#logStatus(),
-      ...space,
-      ...(warnings.length > 0 && { warning: warnings.join('; ') }),
-      ...(sealing && { sealing }),
-      ...(witnesses && { cosigning: witnesses }),
-      ...(upload && { upload }),
-    }
+    const unsealed = sealing?.error && `new records are not sealed: ${sealing.error.message}`
+    const late = upload && uploadWarning(upload)
+    const warning = joined([disk, unsealed, cosigning?.warning, late])
+    if (warning !== '') status.warning = warning
+    if (freeBytes !== undefined) status.freeBytes = freeBytes
+    if (sealing !== undefined) status.sealing = sealing
+    if (cosigning !== undefined) status.cosigning = cosigning
+    if (upload !== undefined) status.upload = upload
+    return status
   }
 
   #logStatus(): AppenderStatus {
@@ -284,6 +281,12 @@ export class SvcAppender {
     await this.#uploader?.close()
     await this.#directory.close()
   }
+}
+
+function joined(warnings: readonly (string | undefined)[]): string {
+  let all = ''
+  for (const warning of warnings) if (warning !== undefined) all += all === '' ? warning : `; ${warning}`
+  return all
 }
 
 function closedError(): AuditError {

@@ -1,5 +1,5 @@
-// Group commit: while one batch is being synced, the next one fills, so that all records of a batch share the cost
-// of one sync.
+// Group commit: a batch is written when no more records come, and while it is being synced, the next one fills, so that
+// all records of a batch share the cost of one write and one sync.
 
 import { messageOf } from '@svc/core/json'
 import { AuditError, signerFailure } from '../format/errors.js'
@@ -11,6 +11,11 @@ import type { WriteQueue, WriteQueues } from './write-queues.js'
 // A batch of this size is written before the event loop turn ends, so that its sync runs while the rest of a burst
 // is being signed.
 const EAGER_BYTES = 16_384
+// A batch is written when this many turns of the event loop have brought no record: the calls of a burst end in
+// neighbouring turns.
+const QUIET_TURNS = 3
+// A steady stream of records has no quiet turns.
+const MAX_WAIT_MS = 2
 
 type QueuedBatch = [WriteQueue, Batch]
 
@@ -31,6 +36,10 @@ export class GroupCommit {
   readonly #monotonic: () => number
   readonly #sign: (message: Uint8Array) => Uint8Array
   #state: 'idle' | 'scheduled' | 'running' = 'idle'
+  #quietTurns = 0
+  /** When a scheduled write begins at the latest. */
+  #dueAt = 0
+  #nextTurn: NodeJS.Immediate | undefined
 
   constructor({ queues, directory, status, monotonic, sign }: CommitParts) {
     this.#queues = queues
@@ -43,15 +52,23 @@ export class GroupCommit {
   /** Schedules the write of `batch`, which has just grown. Cheap when one is scheduled already. */
   schedule(batch: Batch): void {
     if (this.#state === 'running') return
+    this.#quietTurns = 0
     if (this.#state === 'idle') {
       this.#state = 'scheduled'
-      setImmediate(() => this.#begin())
+      this.#dueAt = this.#monotonic() + MAX_WAIT_MS
+      this.#nextTurn = setImmediate(this.#onTurn)
     }
     if (batch.length >= EAGER_BYTES) this.#begin()
   }
 
+  readonly #onTurn = (): void => {
+    this.#quietTurns++
+    if (this.#quietTurns >= QUIET_TURNS || this.#monotonic() >= this.#dueAt) this.#begin()
+    else this.#nextTurn = setImmediate(this.#onTurn)
+  }
+
   #begin(): void {
-    if (this.#state !== 'scheduled') return
+    clearImmediate(this.#nextTurn)
     this.#state = 'running'
     void this.#run()
   }
@@ -66,9 +83,9 @@ export class GroupCommit {
         this.#queues.closeOldest()
         let next: QueuedBatch[] | Promise<QueuedBatch[]> = []
         try {
-          // The next batches are written before the promises of the last ones resolve: callers then sign their
-          // next records during the sync instead of waiting for the same one.
-          if (this.#queues.hasRecords()) next = this.#next(open)
+          // A full batch is written before the promises of the last ones resolve: callers then sign their next
+          // records during the sync instead of waiting for the same one.
+          if (this.#queues.hasBatchOf(EAGER_BYTES)) next = this.#next(open)
         } finally {
           for (const [index, one] of written.entries()) this.#settle(one, errors[index])
         }

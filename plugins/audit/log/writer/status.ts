@@ -93,15 +93,8 @@ export class StatusTracker {
   snapshot(override?: AuditError): AppenderStatus {
     const error = override ?? this.#failure ?? this.#signerFailure
     const { appended, failed, pendingBytes, batches, lastSyncMs, signedByThread } = this
-    return {
-      writable: error === undefined,
-      ...(error === undefined ? {} : { error }),
-      appended,
-      failed,
-      pendingBytes,
-      batches,
-      lastSyncMs,
-      signedByThread,
-    }
+    const writable = error === undefined
+    const status = { writable, appended, failed, pendingBytes, batches, lastSyncMs, signedByThread }
+    return error === undefined ? status : { ...status, error }
   }
 }

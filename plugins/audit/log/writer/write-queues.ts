@@ -64,8 +64,9 @@ export class WriteQueues {
     return taken
   }
 
-  hasRecords(): boolean {
-    for (const queue of this.#queues.values()) if ((queue.batches[0]?.records ?? 0) > 0) return true
+  /** Whether the oldest batch of a queue has at least so many bytes. */
+  hasBatchOf(bytes: number): boolean {
+    for (const queue of this.#queues.values()) if ((queue.batches[0]?.length ?? 0) >= bytes) return true
     return false
   }
 

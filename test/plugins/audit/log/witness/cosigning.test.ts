@@ -57,14 +57,24 @@ describe('cosigning', () => {
     return errors
   }
 
-  const verified = (by: readonly RunningWitness[], quorum?: number, at = log()) =>
-    verifyLog(at, {
+  /** The report, which is that of the verifier in Python too. */
+  async function verified(by: readonly RunningWitness[], quorum?: number, at = log()) {
+    const given = quorum === undefined ? {} : { quorum }
+    const report = await verifyLog(at, {
       keys,
-      witnesses: {
-        keys: by.map(({ vkey }) => parseWitnessKey(vkey)),
-        ...(quorum === undefined ? {} : { quorum }),
-      },
+      witnesses: { keys: by.map(({ vkey }) => parseWitnessKey(vkey)), ...given },
     })
+    const [own, witnessKeys] = [join(dir.path, 'keys'), join(dir.path, 'witnesses')]
+    writeFileSync(own, publicKeyLine(signer.publicKey))
+    writeFileSync(witnessKeys, by.map(({ vkey }) => `${vkey}\n`).join(''))
+    const job = { folder: at, keys: own, against: undefined, origin: undefined, allow_unsealed: false }
+    const [python] = verifyInPython([{ ...job, witness_keys: witnessKeys, ...given }])
+    const listed = (failures: readonly { file: string; line: number; kind: string }[] = []) =>
+      failures.map(({ file, line, kind }) => [file, line, kind])
+    expect(listed(python?.failures)).to.deep.equal(listed(report.failures))
+    expect(python?.verdict).to.equal(report.verdict)
+    return report
+  }
 
   async function serving(answer: RequestListener, test: (url: string) => Promise<void>): Promise<void> {
     const server = createServer(answer).listen(0, '127.0.0.1')
@@ -87,9 +97,6 @@ describe('cosigning', () => {
     expect(report.verdict).to.equal('intact')
     expect(report.cosigned).to.deep.include({ size, quorum: 2, by: ['a.example/w', 'bb.example/w'] })
     expect(Math.abs(Date.now() - Date.parse(report.cosigned?.time ?? ''))).to.be.below(HOUR_MS)
-    writeFileSync(join(dir.path, 'keys'), publicKeyLine(signer.publicKey))
-    const job = { folder: log(), keys: join(dir.path, 'keys'), against: undefined, origin: undefined }
-    expect(verifyInPython([{ ...job, allow_unsealed: false }])[0]?.verdict).to.equal('intact')
     // Those that the log did not name are not among them.
     expect((await verified([await start('ccc')])).failureCounts).to.deep.equal({ missing_cosignature: 1 })
   })
@@ -149,9 +156,11 @@ describe('cosigning', () => {
     await until(async () => counted.filter((name) => name === FAILURES).length === 2)
     expect(errors.map(({ message }) => message)).to.have.length(1)
     await start('bb', { port: Number(new URL(first.url).port) })
-    clock.ms += 60_000
-    await appender.seal()
-    await until(async () => appender.status().warning === undefined)
+    await until(async () => {
+      clock.ms += 60_000
+      await appender.seal()
+      return appender.status().warning === undefined
+    })
     expect((await verified([up, first])).cosigned?.by).to.have.length(2)
     await appender.close()
   })

@@ -17,6 +17,8 @@ import {
   spansOf,
 } from './records.js'
 
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
+
 const presign = { apiBaseUrl: 'http://127.0.0.1:9', auditKey: 'Bearer k' }
 
 describe('SvcAppender', () => {
@@ -71,7 +73,7 @@ describe('SvcAppender', () => {
       const appended = appender.append(envelope()).then(() => {
         resolved = true
       })
-      while (ends.length === 0) await new Promise((resolve) => setImmediate(resolve))
+      while (ends.length === 0) await nextTurn()
       expect([spansOf(dir.path).length, resolved]).to.deep.equal([1, false])
       ends.pop()?.()
       await appended
@@ -90,6 +92,39 @@ describe('SvcAppender', () => {
       await Promise.all(Array.from({ length: 30 }, () => appender.append(envelope())))
       expect(syncs).to.equal(1)
       expect(appender.status()).to.include({ appended: 30, batches: 1, pendingBytes: 0, writable: true })
+      await appender.close()
+    })
+
+    it('puts the records of neighbouring turns into one batch', async () => {
+      const appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => 0 } })
+      await appender.ready()
+      const appended: Promise<void>[] = []
+      for (let turn = 0; turn < 8; turn++) {
+        appended.push(appender.append(envelope()))
+        await nextTurn()
+      }
+      await Promise.all(appended)
+      expect(appender.status()).to.include({ appended: 8, batches: 1 })
+      await appender.close()
+    })
+
+    it('writes a batch while records keep coming', async () => {
+      let ms = 0
+      const appender = appenderIn(dir.path, { clock: { now: Date.now, monotonic: () => ms } })
+      await appender.ready()
+      let inFirstBatch = 0
+      const appended = [
+        appender.append(envelope()).then(() => {
+          inFirstBatch = appender.status().appended
+        }),
+      ]
+      while (inFirstBatch === 0) {
+        ms++
+        appended.push(appender.append(envelope()))
+        await nextTurn()
+      }
+      expect(inFirstBatch).to.be.within(1, 5)
+      await Promise.all(appended)
       await appender.close()
     })
 

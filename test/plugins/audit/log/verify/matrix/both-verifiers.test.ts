@@ -38,6 +38,8 @@ describe('both verifiers on a log of the writer', function () {
 
   after(() => rmSync(root, { recursive: true, force: true }))
 
+  const edit = (path: string, change: (text: string) => string) =>
+    writeFileSync(path, change(readFileSync(path, 'utf8')))
   const jobOf = (folder: string) => ({
     folder,
     keys: join(root, 'keys'),
@@ -79,6 +81,31 @@ describe('both verifiers on a log of the writer', function () {
     const [python] = verifyInPython([jobOf(dir)])
     expect(listed(python!.failures)).to.deep.equal(listed(report.failures))
   })
+
+  for (const [title, change, found] of [
+    ['as they are', () => undefined, []],
+    ['with another byte', (path: string) => edit(path, (text) => text.replace('"ok"', '"ko"')), [1]],
+    ['without the last line', (path: string) => edit(path, (text) => `${text.split('\n')[0]}\n`), [2]],
+    ['without its file', (path: string) => rmSync(path), [1]],
+    ['with a line more', (path: string) => edit(path, (text) => `${text}{}\n`), [3]],
+  ] as [string, (path: string) => void, number[]][]) {
+    it(`find the files of agents ${title}`, async () => {
+      const dir = mkdtempSync(join(root, 'agents-'))
+      const appender = appenderIn(dir)
+      for (const agentRef of ['run 7', 'run 7', '.', 'x'.repeat(300), 'ü']) {
+        await appender.append(envelope({ nodeId: 'node/1', agentRef }))
+      }
+      await appender.close()
+      const file = 'agents/node%2F1/2026-11-21/run%207.ndjson'
+      change(join(dir, file))
+      const report = await verifyLog(dir, { keys, agents: true })
+      const expected = found.map((line) => `${file}:${line}: agent_file`)
+      expect(listed(report.failures)).to.deep.equal(expected)
+      const [python, without] = verifyInPython([{ ...jobOf(dir), agents: true }, jobOf(dir)])
+      expect(listed(python!.failures)).to.deep.equal(expected)
+      expect(without!.verdict).to.equal('intact')
+    })
+  }
 
   it('find the same wherever a byte is changed', async () => {
     const seed = Math.floor(Math.random() * 2 ** 31)

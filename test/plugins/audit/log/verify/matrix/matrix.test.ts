@@ -48,6 +48,7 @@ describe('the matrix of manipulations', function () {
   let root = ''
   let count = 0
   const singles = new Map<Manipulation, Judged>()
+  const fast: Judged[] = []
   const pairs: (readonly [string, Judged])[] = []
 
   /** A fresh copy of the log on which `manipulation` is made, or of its own log. */
@@ -60,7 +61,10 @@ describe('the matrix of manipulations', function () {
     return dir
   }
 
-  async function judge(jobs: readonly { dir: string; of: Manipulation }[]): Promise<Judged[]> {
+  async function judge(
+    jobs: readonly { dir: string; of: Manipulation }[],
+    isFast = false,
+  ): Promise<Judged[]> {
     const python = verifyInPython(
       jobs.map(({ dir, of: { options = {} } }) => ({
         folder: dir,
@@ -68,6 +72,7 @@ describe('the matrix of manipulations', function () {
         against: options.against === undefined ? undefined : join(dir, options.against),
         origin: options.origin,
         allow_unsealed: options.allowUnsealed ?? false,
+        fast: isFast,
       })),
     )
     const judged: Judged[] = []
@@ -76,6 +81,7 @@ describe('the matrix of manipulations', function () {
       const report = await verifyLog(dir, {
         keys: (isAll ? allKeys : trusted).map(verifierFromPublicKey),
         ...options,
+        fast: isFast,
         ...(against === undefined ? {} : { against: join(dir, against) }),
       })
       judged.push({ report, python: python[at]! })
@@ -90,6 +96,7 @@ describe('the matrix of manipulations', function () {
     const log = buildLog(join(root, 'template'))
     const jobs = manipulations.map((of) => ({ dir: prepare(log, of), of }))
     for (const [at, judged] of (await judge(jobs)).entries()) singles.set(manipulations[at]!, judged)
+    fast.push(...(await judge(jobs, true)))
 
     const found = manipulations.filter(
       (one) => one.build === undefined && (one.found?.length ?? 0) > 0 && one.options === undefined,
@@ -140,6 +147,14 @@ describe('the matrix of manipulations', function () {
       }
     })
   }
+
+  it('is judged alike by both verifiers where they check the tree only', () => {
+    for (const [at, { report, python }] of fast.entries()) {
+      const title = manipulations[at]?.title
+      expect(listed(python.failures), title).to.deep.equal(listed(report.failures))
+      expect(python.verdict, title).to.equal(report.verdict)
+    }
+  })
 
   it('finds pairs of manipulations, and both verifiers find the same', () => {
     expect(pairs).to.have.length(PAIRS)

@@ -9,6 +9,11 @@ export interface PythonJob {
   readonly against: string | undefined
   readonly origin: string | undefined
   readonly allow_unsealed: boolean
+  readonly fast?: boolean
+  readonly agents?: boolean
+  /** Path of a file. */
+  readonly witness_keys?: string
+  readonly quorum?: number
 }
 
 export interface PythonVerdict {
@@ -24,7 +29,8 @@ import argparse, json, sys
 sys.path.insert(0, ${JSON.stringify(folder)})
 import verify
 jobs = json.load(sys.stdin)
-json.dump([verify.verify(job["folder"], argparse.Namespace(**{"against": None, "origin": None, **job})) for job in jobs], sys.stdout)
+defaults = {"against": None, "origin": None, "fast": False, "agents": False, "witness_keys": None, "quorum": None}
+json.dump([verify.verify(job["folder"], argparse.Namespace(**{**defaults, **job})) for job in jobs], sys.stdout)
 `
 
 export function verifyInPython(jobs: readonly PythonJob[]): PythonVerdict[] {

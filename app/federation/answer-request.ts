@@ -1,0 +1,69 @@
+// Answers one request of a client: by the server that it is for, else by the gateway from what all of them say.
+import type { ServerResponse } from 'node:http'
+import { writeWhole } from '../http/answer.js'
+import type { Implementation } from '../mcp/implementation.js'
+import { McpRefusal } from '../mcp/mcp-refusal.js'
+import type { RpcRequest } from '../mcp/message.js'
+import { rpcCodes } from '../mcp/protocol.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
+import type { ClientRequest } from './client-request.js'
+import { answerListen } from './listen.js'
+import { ownAnswerTo } from './own-answers.js'
+import { answerRouted, routerOf } from './routed-request.js'
+
+interface AnswerParts {
+  readonly serverInfo: Implementation
+  /** Silence of a stream after which its client gets a comment. */
+  readonly keepAliveMs: number
+}
+
+export async function answerRequest(
+  request: ClientRequest,
+  message: RpcRequest,
+  response: ServerResponse,
+  { serverInfo, keepAliveMs }: AnswerParts,
+): Promise<void> {
+  if (message.method === LISTEN_METHOD) return answerListen(request, message, response, keepAliveMs)
+  const route = routerOf(message.method)
+  if (route === undefined) return answerItself(request, message, response, serverInfo)
+  const routed = await route(request, message)
+  const { running } = request.session
+  running.set(message.id, routed.server)
+  try {
+    await answerRouted(request, routed, response)
+  } finally {
+    running.delete(message.id)
+  }
+}
+
+async function answerItself(
+  request: ClientRequest,
+  message: RpcRequest,
+  response: ServerResponse,
+  serverInfo: Implementation,
+): Promise<void> {
+  const own = ownAnswerTo(message)
+  if (own === undefined) throw new McpRefusal(rpcCodes.methodNotFound, 'No such method.')
+  let hasCalled = false
+  const result = await own(
+    {
+      ...request,
+      calls: {
+        ...request.calls,
+        run(sent, answer) {
+          hasCalled = true
+          return request.calls.run(sent, answer)
+        },
+      },
+    },
+    message.params,
+    serverInfo,
+  )
+  // A request for which no server was called has a record of its own.
+  if (!hasCalled) await request.recordOwn(message)
+  writeWhole(response, {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),
+  })
+}

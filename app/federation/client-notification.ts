@@ -1,0 +1,43 @@
+// Messages of a client that need no response: they go to the servers that they are for.
+import type { ServerResponse } from 'node:http'
+import type { JsonObject } from '@svc/core/json'
+import { writeOutcome, writeWhole } from '../http/answer.js'
+import { isRequestId, type RpcNotification, type RpcResponse } from '../mcp/message.js'
+import { type ClientRequest, serverRequest } from './client-request.js'
+import { replyTo } from './server-calls.js'
+import { toServer } from './server-ids.js'
+
+/** Notifications for every server that the client has a session with. */
+const forAll = new Set(['notifications/roots/list_changed'])
+
+/** Answers 202, or with the refusal of the one server that the message is for. */
+export async function answerNotification(
+  request: ClientRequest,
+  message: RpcNotification | RpcResponse,
+  response: ServerResponse,
+): Promise<void> {
+  const routed = toServer(message) ?? cancelled(request, message)
+  const links = await request.session.links.open()
+  const link = links.find(({ server }) => server === routed?.server)
+  if (routed !== undefined && link !== undefined && request.servers.includes(link.server)) {
+    return request.calls.run(serverRequest(request, link, routed.whole), (call, outcome, encoding) =>
+      writeOutcome(response, call, outcome, (refused) => encoding.encode(refused, call)),
+    )
+  }
+  const all = message.type === 'notification' && forAll.has(message.method) ? links : []
+  const sessions = all.filter(({ sessionId }) => sessionId !== undefined)
+  await Promise.all(sessions.map((one) => replyTo(request.calls, serverRequest(request, one, message.whole))))
+  if (sessions.length === 0) await request.recordOwn(message)
+  writeWhole(response, { status: 202, headers: {}, body: '' })
+}
+
+/** The server that runs the request which the client cancels. */
+function cancelled(
+  { session }: ClientRequest,
+  message: RpcNotification | RpcResponse,
+): { readonly server: string; readonly whole: JsonObject } | undefined {
+  if (message.type === 'response' || message.method !== 'notifications/cancelled') return undefined
+  const { requestId } = message.params
+  const server = isRequestId(requestId) ? session.running.get(requestId) : undefined
+  return server === undefined ? undefined : { server, whole: message.whole }
+}

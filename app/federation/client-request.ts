@@ -1,0 +1,214 @@
+// One request of a client of several servers, and how it reaches them.
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Call, type Clock, requestReference } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
+import type { Message, RequestId } from '../mcp/message.js'
+import { isStateless } from '../mcp/protocol.js'
+import { UNVERSIONED } from '../mcp/server-versions.js'
+import type { FederationConfig } from '../policy/federation-config.js'
+import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
+import { capabilityOf, metaOfClient, openLink, type ServerLink, ServerUnavailable } from './server-link.js'
+import type { FederationSession } from './session.js'
+import { abortAfter } from './time-limit.js'
+import { requestTo, translationFrom } from './upstream-request.js'
+
+export interface ClientRequest {
+  readonly session: FederationSession
+  readonly calls: ServerCalls
+  readonly headers: IncomingHttpHeaders
+  /** Of the gateway's own requests on its behalf, with the trace that joins them. */
+  readonly ownHeaders: IncomingHttpHeaders
+  /** Those of the endpoint that the caller's token is for, in the order of the policy. */
+  readonly servers: readonly string[]
+  readonly config: FederationConfig
+  readonly clock: Clock
+  /** The policy and the caller's credentials, on which lists depend. */
+  readonly scope: string
+  /** Records a request for which no server is called. */
+  recordOwn(message: Message): Promise<void>
+  /** For the log: a server that gave nothing to what several were asked for. */
+  missing(server: string, reason: string): void
+}
+
+/** What is observed of the calls of one server; the first call that is judged tells what the caller may use. */
+export type CallHooks = Pick<ServerRequest, 'onCall' | 'onJudged'>
+
+/**
+ * Rejects with `ServerUnavailable`. With `hooks`, for what concerns several servers: one that was just unavailable is not
+ * tried again.
+ */
+export function linkTo(request: ClientRequest, server: string, hooks?: CallHooks): Promise<ServerLink> {
+  const { session, config } = request
+  return session.links.of(server, {
+    failureMs: hooks === undefined ? 0 : config.list_ttl_ms,
+    open: () => openLinkOf(request, server, hooks ?? {}),
+  })
+}
+
+async function openLinkOf(request: ClientRequest, server: string, hooks: CallHooks): Promise<ServerLink> {
+  const { session, calls, ownHeaders, config } = request
+  const observed: ServerCalls = {
+    ...calls,
+    run: (sent, answer) => calls.run({ ...sent, ...observing(sent, hooks) }, answer),
+  }
+  const parts = { calls: observed, headers: ownHeaders, timeoutMs: config.list_timeout_ms }
+  const link = await openLink(server, session.client, parts)
+  if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
+    const message = ownMessage(request, 'svc-level', 'logging/setLevel', session.logLevel)
+    await replyTo(calls, serverRequest({ session, headers: ownHeaders }, link, message))
+  }
+  return link
+}
+
+/** Runs both the hooks of the request and those given. */
+function observing(sent: ServerRequest, hooks: CallHooks): CallHooks {
+  return {
+    onCall(call) {
+      sent.onCall?.(call)
+      hooks.onCall?.(call)
+    },
+    onJudged(call) {
+      sent.onJudged?.(call)
+      hooks.onJudged?.(call)
+    },
+  }
+}
+
+/** `message` with the server's own names, as a request to it. */
+export function serverRequest(
+  { session, headers }: Pick<ClientRequest, 'session' | 'headers'>,
+  link: ServerLink,
+  message: JsonObject,
+): ServerRequest {
+  const { method } = message
+  return {
+    server: link.server,
+    method: 'POST',
+    ...requestTo(link, session.client, message, headers),
+    translation: translationFrom(link, session, typeof method === 'string' ? method : undefined),
+  }
+}
+
+/** A request of the gateway's own, in the client's revision. */
+export function ownMessage(
+  { session }: ClientRequest,
+  id: RequestId | undefined,
+  method: string,
+  params: JsonObject = {},
+): JsonObject {
+  const { client } = session
+  const meta = isStateless(client.revision) ? { _meta: metaOfClient(client) } : {}
+  return { jsonrpc: '2.0', ...(id === undefined ? {} : { id }), method, params: { ...params, ...meta } }
+}
+
+/** Sends a request of the gateway's own within the time limit. Rejects with `ServerUnavailable` without a link. */
+export async function ask(
+  request: ClientRequest,
+  server: string,
+  message: JsonObject,
+  hooks?: CallHooks,
+): Promise<Reply> {
+  const { session, calls, ownHeaders, config } = request
+  return withLink(request, server, hooks, (link) => {
+    const sent = serverRequest({ session, headers: ownHeaders }, link, message)
+    const limited = { ...sent, onCall: (call: Call) => abortAfter(call, config.list_timeout_ms) }
+    return replyTo(calls, { ...limited, ...observing(limited, hooks ?? {}) })
+  })
+}
+
+/** `use` answers with the HTTP status. Where the server says that the session has ended, `use` runs again in a new one. */
+export async function withLink<T extends { readonly status: number }>(
+  request: ClientRequest,
+  server: string,
+  hooks: CallHooks | undefined,
+  use: (link: ServerLink) => Promise<T>,
+): Promise<T> {
+  const link = await linkTo(request, server, hooks)
+  const first = await use(link)
+  if (first.status !== 404 || link.sessionId === undefined) return first
+  await request.session.links.drop(link)
+  return use(await linkTo(request, server, hooks))
+}
+
+/** What a server gave, or why it gave nothing. */
+export type ServerResult<T> =
+  | { readonly server: string; readonly value: T }
+  | { readonly server: string; readonly unavailable: ServerUnavailable }
+
+/**
+ * Runs `act` for the servers that the caller may use, at the same time, and returns the results in their order. Where
+ * these servers are not known, the call at one of them goes first: once it is judged, its rules tell which of the others
+ * the caller may use, so that no call is recorded as denied which the caller did not make.
+ */
+export async function onUsableServers<T>(
+  request: ClientRequest,
+  act: (server: string, hooks: CallHooks) => Promise<T>,
+): Promise<ServerResult<T>[]> {
+  const { servers, session, scope, config, clock } = request
+  const known = session.usable
+  const isKnown = known !== undefined && known.scope === scope && clock.monotonic() < known.until
+  const first = servers.find((server) => known?.servers.includes(server)) ?? servers[0]
+  if (first === undefined) return []
+  const results = isKnown
+    ? servers
+        .filter((server) => known.servers.includes(server))
+        .map((server) => attempt(server, act(server, {})))
+    : await onServersAllowedWith(first, servers, act)
+  const found = (await Promise.all(results)).filter((result) => !isHidden(result))
+  for (const result of found)
+    if ('unavailable' in result) request.missing(result.server, result.unavailable.message)
+  if (!isKnown) {
+    const until = clock.monotonic() + config.list_ttl_ms
+    session.usable = { servers: found.map(({ server }) => server), scope, until }
+  }
+  return found
+}
+
+/** Resolves once `first` is judged, with what it and the servers that its rules allow will give. */
+async function onServersAllowedWith<T>(
+  first: string,
+  servers: readonly string[],
+  act: (server: string, hooks: CallHooks) => Promise<T>,
+): Promise<Promise<ServerResult<T>>[]> {
+  const { promise: judged, resolve } = promiseOf<Call | undefined>()
+  let call: Call | undefined
+  const onCall = (begun: Call): void => {
+    call ??= begun
+  }
+  const leading = attempt(first, act(first, { onCall, onJudged: resolve }))
+  leading.then(
+    () => resolve(call),
+    () => resolve(call),
+  )
+  const rules = await judged
+  return servers
+    .filter((server) => server === first || rules === undefined || mayUseServer(rules, server))
+    .map((server) => (server === first ? leading : attempt(server, act(server, {}))))
+}
+
+function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void } {
+  let resolve: (value: T) => void = () => undefined
+  const promise = new Promise<T>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}
+
+async function attempt<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
+  try {
+    return { server, value: await acting }
+  } catch (fault) {
+    if (fault instanceof ServerUnavailable) return { server, unavailable: fault }
+    throw fault
+  }
+}
+
+function mayUseServer(call: Call, server: string): boolean {
+  const reference = requestReference({ kind: 'protocol', server, name: '', version: UNVERSIONED })
+  return call.mayRequest(reference, 'protocol')
+}
+
+/** A server that the policy hides from the caller is not said to be unavailable. */
+function isHidden<T>(result: ServerResult<T>): boolean {
+  return 'unavailable' in result && result.unavailable.reply.outcome.kind === 'denied'
+}

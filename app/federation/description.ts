@@ -1,0 +1,83 @@
+// What a client is told of several servers as one: their capabilities together, and their instructions by server.
+
+import type { Implementation } from '../mcp/implementation.js'
+import { isFields } from '../mcp/listing.js'
+import { META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import type { ServerResult } from './client-request.js'
+import type { ServerLink } from './server-link.js'
+
+/** In `_meta` of a list or a handshake: the servers that it lacks, and why. */
+const META_UNAVAILABLE = 'svc/unavailable'
+
+/** Revisions with a handshake that the gateway speaks, the newest last. 2025-03-26 without batches. */
+const handshakeRevisions = ['2025-03-26', '2025-06-18', '2025-11-25']
+
+/** The client's revision where it is known, else the newest (Lifecycle, "Version Negotiation"). */
+export function negotiatedRevision(requested: unknown): string {
+  const newest = handshakeRevisions.at(-1) ?? ''
+  return handshakeRevisions.find((revision) => revision === requested) ?? newest
+}
+
+/** The result of `initialize`. */
+export function initializeResult(
+  links: readonly ServerResult<ServerLink>[],
+  serverInfo: Implementation,
+  protocolVersion: string,
+): Fields {
+  return { protocolVersion, serverInfo, ...descriptionOf(links), ...metaOf(links) }
+}
+
+/** The result of `server/discover`. */
+export function discoverResult(
+  links: readonly ServerResult<ServerLink>[],
+  serverInfo: Implementation,
+): Fields {
+  return {
+    resultType: 'complete',
+    supportedVersions: [STATELESS_REVISION],
+    ...descriptionOf(links),
+    ttlMs: 0,
+    cacheScope: 'private',
+    ...metaOf(links, { [META_SERVER_INFO]: serverInfo }),
+  }
+}
+
+function descriptionOf(links: readonly ServerResult<ServerLink>[]): Fields {
+  const open = links.flatMap((result) => ('value' in result ? [result.value] : []))
+  // A server that is down may have tools once it is up.
+  let capabilities: Fields = { tools: {} }
+  for (const { described } of open) {
+    if (isFields(described['capabilities'])) capabilities = merged(capabilities, described['capabilities'])
+  }
+  const instructions = open.flatMap(({ server, described }) => {
+    const text = described['instructions']
+    return typeof text === 'string' && text !== '' ? [`# ${server}\n\n${text}`] : []
+  })
+  return {
+    capabilities,
+    ...(instructions.length === 0 ? {} : { instructions: instructions.join('\n\n') }),
+  }
+}
+
+/** What either has; of what is no object, what is not false. */
+function merged(a: Fields, b: Fields): Fields {
+  const result: Record<string, unknown> = { ...a }
+  for (const [name, value] of Object.entries(b)) {
+    const known = result[name]
+    result[name] = isFields(known) && isFields(value) ? merged(known, value) : known || value
+  }
+  return result
+}
+
+/** The member `_meta` that names the servers which gave nothing; none where there is nothing to say. */
+export function metaOf(
+  results: readonly ServerResult<unknown>[],
+  more: Fields = {},
+): { readonly _meta?: Fields } {
+  const unavailable = results.flatMap((result) =>
+    'unavailable' in result ? [{ server: result.server, reason: result.unavailable.message }] : [],
+  )
+  const meta = { ...more, ...(unavailable.length === 0 ? {} : { [META_UNAVAILABLE]: unavailable }) }
+  return Object.keys(meta).length === 0 ? {} : { _meta: meta }
+}

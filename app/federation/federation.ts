@@ -1,0 +1,200 @@
+// Serves several servers as one MCP server, in sessions of its own and without (2026-07-28). What a client requests goes
+// to the servers as calls by the same path as requests to /mcp/<server>; they are judged and recorded there.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  type Clock,
+  type Ids,
+  isRefusal,
+  type Logger,
+  Refusal,
+  services,
+  type UsedResource,
+  usedResource,
+} from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { writeWhole } from '../http/answer.js'
+import { readBody } from '../http/body.js'
+import { traceOf } from '../http/call-headers.js'
+import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
+import type { Implementation } from '../mcp/implementation.js'
+import type { Message } from '../mcp/message.js'
+import { keepProtocolError } from '../mcp/request.js'
+import type { ActivePolicy } from '../policy/active-policy.js'
+import { answerRequest } from './answer-request.js'
+import { type Caller, callerOf } from './caller.js'
+import { clientOfHandshake, clientOfMessage, readClientMessage } from './client-message.js'
+import { answerNotification } from './client-notification.js'
+import type { ClientRequest } from './client-request.js'
+import type { ServerCalls } from './server-calls.js'
+import { type FederationSession, FederationSessions } from './session.js'
+import { endSession } from './session-end.js'
+import { answerSessionStream } from './session-stream.js'
+import { headersOfOwnRequests } from './upstream-request.js'
+
+export interface FederationParts {
+  readonly clock: Clock
+  readonly ids: Ids
+  /** For what callers can cause. */
+  readonly limitedLogger: Logger
+  readonly maxBodyBytes: number
+  readonly serverInfo: Implementation
+  /** Silence of a stream after which its client gets a comment. */
+  readonly keepAliveMs: number
+}
+
+/** One HTTP request to an endpoint of several servers. */
+export interface Incoming {
+  readonly message: IncomingMessage
+  readonly response: ServerResponse
+  readonly method: McpExchange['method']
+  readonly used: UsedResource
+  readonly policy: ActivePolicy
+  readonly calls: ServerCalls
+}
+
+export class Federation {
+  #parts: FederationParts
+  #sessions: FederationSessions
+  /** Lists of one policy are not used under another. */
+  #policies = new WeakMap<ActivePolicy, number>()
+  #policyCount = 0
+
+  constructor(parts: FederationParts) {
+    this.#parts = parts
+    this.#sessions = new FederationSessions(parts.clock)
+  }
+
+  async handle(incoming: Incoming): Promise<void> {
+    const { message, method, response, calls, used } = incoming
+    const { headers } = message
+    // Each call of a server listens for the disconnect of the client.
+    response.setMaxListeners(0)
+    const exchange = openExchange({
+      method,
+      headers,
+      server: '',
+      upstream: noUpstream,
+      sessionTag: undefined,
+    })
+    try {
+      await this.#serve(incoming, exchange)
+    } catch (fault) {
+      if (!isRefusal(fault) || response.headersSent) throw fault
+      keepProtocolError(exchange, fault)
+      await calls.refuse(fault, exchange, used)
+    }
+  }
+
+  async #serve(incoming: Incoming, exchange: McpExchange): Promise<void> {
+    const { message, method, used, policy, response } = incoming
+    const caller = await policy.hold(() => callerOf(message.headers, used, policy))
+    if (method === 'POST') {
+      const bytes = await readBody(message, this.#parts.maxBodyBytes)
+      return this.#post(readClientMessage(exchange, bytes), exchange, caller, incoming)
+    }
+    const session = this.#sessionOf(exchange, caller)
+    if (method === 'DELETE') {
+      this.#sessions.end(session)
+      await endSession(this.#request(session, caller, incoming))
+      return writeWhole(response, { status: 204, headers: {}, body: '' })
+    }
+    await answerSessionStream(this.#request(session, caller, incoming), response, this.#parts.keepAliveMs)
+  }
+
+  async #post(message: Message, exchange: McpExchange, caller: Caller, incoming: Incoming): Promise<void> {
+    const session = this.#sessionFor(message, exchange, caller)
+    const request = this.#request(session, caller, incoming)
+    const { response } = incoming
+    if (message.type !== 'request') return answerNotification(request, message, response)
+    const isBeginning = message.method === 'initialize'
+    if (isBeginning) response.setHeader('mcp-session-id', session.id)
+    await answerRequest(request, message, response, this.#parts)
+  }
+
+  #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
+    if (message.type === 'request' && message.method === 'initialize') {
+      return this.#sessions.begin(caller.owner, clientOfHandshake(message))
+    }
+    if (isStatelessExchange(exchange))
+      return this.#sessions.ofRun(caller.owner, caller.run, clientOfMessage(message))
+    return this.#sessionOf(exchange, caller)
+  }
+
+  #sessionOf(exchange: McpExchange, caller: Caller): FederationSession {
+    const id = exchange.headers['mcp-session-id']
+    if (typeof id !== 'string') {
+      throw new Refusal('BAD_REQUEST', 'Mcp-Session-Id is missing; begin with initialize.')
+    }
+    const session = this.#sessions.find(id, caller.owner)
+    if (session !== undefined) return session
+    exchange.isForeignSession = true
+    throw new Refusal('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+  }
+
+  #request(session: FederationSession, caller: Caller, incoming: Incoming): ClientRequest {
+    const { message, response, policy, used, calls } = incoming
+    const { headers } = message
+    const trace = traceOf(headers, this.#parts.ids)
+    response.setHeader('x-trace-id', trace.traceId)
+    const traceparent = `00-${trace.traceId}-${trace.spanId}-${trace.flags}`
+    return {
+      session,
+      calls: ofResource(calls, used),
+      headers,
+      ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
+      servers: caller.servers,
+      config: policy.federation,
+      clock: this.#parts.clock,
+      scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
+      missing: (server, reason) =>
+        this.#parts.limitedLogger.warn(
+          { server, reason, trace_id: trace.traceId },
+          'a server is missing from an answer of several',
+        ),
+      recordOwn: (message) => recordOwn(message, caller, policy, trace),
+    }
+  }
+
+  #numberOf(policy: ActivePolicy): number {
+    const known = this.#policies.get(policy) ?? ++this.#policyCount
+    this.#policies.set(policy, known)
+    return known
+  }
+}
+
+/** Challenges name the endpoint that the client uses. */
+function ofResource(calls: ServerCalls, used: UsedResource): ServerCalls {
+  return {
+    ...calls,
+    run: (request, answer) =>
+      calls.run(
+        {
+          ...request,
+          onCall(call) {
+            call.set(usedResource, used)
+            request.onCall?.(call)
+          },
+        },
+        answer,
+      ),
+  }
+}
+
+async function recordOwn(
+  message: Message,
+  { identity }: Caller,
+  policy: ActivePolicy,
+  { traceId, spanId }: ReturnType<typeof traceOf>,
+): Promise<void> {
+  const method = message.type === 'response' ? 'response' : message.method
+  const record = policy.pipeline.offer(services.record)
+  if (record === undefined || identity === undefined) return
+  const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [] } as const
+  await policy.hold(() =>
+    record({ ...event, name: `federation/${method}`, tenant: identity.tenant, principal: identity }),
+  )
+}
+
+function noUpstream(): never {
+  throw new Error('a request to several servers has no upstream of its own')
+}

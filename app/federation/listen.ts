@@ -1,0 +1,127 @@
+// Answers `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
+import type { ServerResponse } from 'node:http'
+import { eventOf } from '@svc/core/http'
+import type { JsonObject } from '@svc/core/json'
+import { isObject, type RpcRequest } from '../mcp/message.js'
+import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
+import { resourceSubscriptions } from '../mcp/subject.js'
+import { sourceOfUri } from './catalog.js'
+import { fulfillable, isWanted, together } from './change-filter.js'
+import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import { ClientStream } from './client-stream.js'
+import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
+import { Flows } from './flows.js'
+import type { Source } from './names.js'
+import { resultOf, type ServerLink } from './server-link.js'
+import { keepOpen, type ShowEvent } from './server-stream.js'
+import { SubscribedUris } from './subscribed-uris.js'
+
+/** A resource that the client subscribes to, by its own URI and as the server has it. */
+interface Subscribed {
+  readonly listed: string
+  readonly source: Source
+}
+
+/** Resolves when the stream has ended. Rejects with `McpRefusal` for a filter or a URI that is not valid. */
+export async function answerListen(
+  request: ClientRequest,
+  { id, params }: RpcRequest,
+  response: ServerResponse,
+  keepAliveMs: number,
+): Promise<void> {
+  const { notifications } = params
+  const wanted = isObject(notifications) ? notifications : {}
+  const subscribed = await Promise.all(
+    resourceSubscriptions(params).map(
+      async (listed): Promise<Subscribed> => ({ listed, source: await sourceOfUri(request, listed) }),
+    ),
+  )
+  const uris = new SubscribedUris()
+  for (const { listed, source } of subscribed) uris.add(source, listed)
+  const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
+  const stream = new ClientStream(response, keepAliveMs)
+  const flows = new Flows(stream)
+  const opening = results.map(async (result): Promise<Fulfilled | undefined> => {
+    if (!('value' in result)) return undefined
+    const link = result.value
+    const own = subscribed
+      .filter(({ source }) => source.server === link.server)
+      .map(({ source }) => source.name)
+    const filter = await prepared(request, link, fulfillable(link, wanted, own))
+    if (Object.keys(filter).length === 0) return undefined
+    const show = showing(link, id, filter, uris)
+    const isOpen = await new Promise<boolean>((resolve) => {
+      const flow = keepOpen({ request, link, stream, filter, show, opened: () => resolve(true) })
+      flows.add(flow.finally(() => resolve(false)))
+    })
+    return isOpen ? { server: link.server, filter } : undefined
+  })
+  const fulfilled = await Promise.race([
+    Promise.all(opening),
+    stream.pause(request.config.list_timeout_ms).then(() => []),
+  ])
+  stream.begin(acknowledgement(id, fulfilled, subscribed))
+  await Promise.race([flows.ended(), stream.closed])
+  const result = { resultType: 'complete', _meta: { [META_SUBSCRIPTION_ID]: id } }
+  await stream.write(eventOf(JSON.stringify({ jsonrpc: '2.0', id, result })))
+  await flows.end()
+}
+
+/** What one server fulfils of the filter. */
+interface Fulfilled {
+  readonly server: string
+  readonly filter: JsonObject
+}
+
+function acknowledgement(
+  id: RpcRequest['id'],
+  fulfilled: readonly (Fulfilled | undefined)[],
+  subscribed: readonly Subscribed[],
+): Uint8Array {
+  const known = fulfilled.filter((one) => one !== undefined)
+  const uris = subscribed.filter(({ source }) =>
+    known.some(({ server, filter }) => {
+      const { resourceSubscriptions: own } = filter
+      return server === source.server && Array.isArray(own) && own.includes(source.name)
+    }),
+  )
+  const notifications = together(
+    known.map(({ filter }) => filter),
+    uris.map(({ listed }) => listed),
+  )
+  const params = { notifications, _meta: { [META_SUBSCRIPTION_ID]: id } }
+  return eventOf(
+    JSON.stringify({ jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params }),
+  )
+}
+
+/** The filter, without the resources that a server with sessions does not let the client subscribe to. */
+async function prepared(request: ClientRequest, link: ServerLink, filter: JsonObject): Promise<JsonObject> {
+  const { resourceSubscriptions: uris, ...flags } = filter
+  if (isStateless(link.revision) || !Array.isArray(uris)) return filter
+  const replies = await Promise.all(
+    uris.map((uri) =>
+      ask(request, link.server, ownMessage(request, 'svc-subscribe', 'resources/subscribe', { uri })),
+    ),
+  )
+  const accepted = uris.filter((_uri, index) => {
+    const reply = replies[index]
+    return reply !== undefined && resultOf(reply) !== undefined
+  })
+  return accepted.length === 0 ? flags : { ...flags, resourceSubscriptions: accepted }
+}
+
+function showing(
+  link: ServerLink,
+  id: RpcRequest['id'],
+  filter: JsonObject,
+  uris: SubscribedUris,
+): ShowEvent {
+  return (event) => {
+    const message = messageOfEvent(event)
+    // A comment of the server's; the stream of the client has its own.
+    if (message === undefined || isOfSubscription(message)) return undefined
+    if (!isStateless(link.revision) && !isWanted(message, filter)) return undefined
+    return withMessage(event, withSubscription(uris.shown(link.server, message), id))
+  }
+}

@@ -1,0 +1,94 @@
+// The names under which tools and prompts of several servers are listed. They fit what model APIs accept: 1 to 64 letters,
+// digits, underscores and hyphens. A name that does not fit is shortened and ends with a hash of its server and name.
+import { sha256Hex } from '@svc/core/json'
+
+export type PrefixMode = 'always' | 'conflict' | 'never'
+
+/** A tool or prompt by the names of its server and of itself. */
+export interface Source {
+  readonly server: string
+  readonly name: string
+}
+
+const SEPARATOR = '__'
+const maxLength = 64
+const hashLength = 16
+
+const fits = /^[A-Za-z0-9_-]{1,64}$/
+/** Without a separator or half of one, so that the first separator of a listed name ends the server's. */
+const serverFits = /^[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*$/
+const hashed = new RegExp(`_[0-9a-f]{${hashLength}}$`)
+
+/** `server__name`, or its shortened form, which has no `__`. No two sources have the same one. */
+export function prefixedName(source: Source): string {
+  const plain = `${source.server}${SEPARATOR}${source.name}`
+  return serverFits.test(source.server) && fits.test(plain) ? plain : shortenedName(source)
+}
+
+/** The source of a `server__name` that is not shortened; undefined for other names. */
+export function sourceOfPrefixed(listed: string): Source | undefined {
+  const at = listed.indexOf(SEPARATOR)
+  if (at < 1) return undefined
+  const source = { server: listed.slice(0, at), name: listed.slice(at + SEPARATOR.length) }
+  return prefixedName(source) === listed ? source : undefined
+}
+
+/** The name alone where it fits and cannot be read as a prefixed or shortened one. */
+function bareName(source: Source): string {
+  const { name } = source
+  return fits.test(name) && !name.includes(SEPARATOR) && !hashed.test(name) ? name : prefixedName(source)
+}
+
+/** What can be read of the name, and 64 bits of a hash. */
+function shortenedName({ server, name }: Source): string {
+  const readable = `${server}_${name}`.replace(/[^A-Za-z0-9-]+/g, '_').slice(0, maxLength - hashLength - 1)
+  const hash = sha256Hex(JSON.stringify([server, name])).slice(0, hashLength)
+  return `${readable.replace(/_$/, '')}_${hash}`
+}
+
+/** Two sources of one listed name, where the mode has no prefixes. */
+export class NameConflict extends Error {
+  override readonly name = 'NameConflict'
+
+  constructor(
+    readonly listed: string,
+    readonly servers: readonly string[],
+  ) {
+    super(`"${listed}" is a name at ${servers.join(' and ')}`)
+  }
+}
+
+/** Whether a list is needed to tell the source of a name that a client says. */
+export function needsList(listed: string, mode: PrefixMode): boolean {
+  return mode !== 'always' || hashed.test(listed)
+}
+
+/** The sources that a client may mean by `listed`: in the mode `conflict` with and without a prefix. */
+export function findSources(listed: string, sources: readonly Source[], mode: PrefixMode): Source[] {
+  return sources.filter(
+    (source) =>
+      (mode !== 'never' && prefixedName(source) === listed) ||
+      (mode !== 'always' && bareName(source) === listed),
+  )
+}
+
+/**
+ * The listed name of each source; the same one again where a server lists a name twice.
+ *
+ * @throws {NameConflict} in the mode `never`
+ */
+export function listedNames(sources: readonly Source[], mode: PrefixMode): string[] {
+  if (mode === 'always') return sources.map(prefixedName)
+  const servers = new Map<string, Set<string>>()
+  for (const source of sources) {
+    const bare = bareName(source)
+    servers.set(bare, (servers.get(bare) ?? new Set()).add(source.server))
+  }
+  return sources.map((source) => {
+    const bare = bareName(source)
+    const named = servers.get(bare) ?? new Set()
+    if (named.size === 1) return bare
+    if (mode === 'never') throw new NameConflict(bare, [...named])
+    return prefixedName(source)
+  })
+}

@@ -1,0 +1,126 @@
+// Requests that go to one server: the client's names are replaced by the server's own, and its answer is passed on.
+import type { ServerResponse } from 'node:http'
+import { type AnswerChunk, type AnswerStream, isStream, type Outcome, Refusal } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
+import { writeOutcome } from '../http/answer.js'
+import { invalidParams } from '../mcp/mcp-refusal.js'
+import { isObject, type RpcRequest } from '../mcp/message.js'
+import { sourceOfName, sourceOfUri } from './catalog.js'
+import { type ClientRequest, serverRequest, withLink } from './client-request.js'
+import { withClientEventId } from './event-ids.js'
+import type { Source } from './names.js'
+import { type ServerLink, ServerUnavailable } from './server-link.js'
+
+/** The server of a request, and the request with its own names. */
+interface Routed {
+  readonly server: string
+  readonly message: JsonObject
+}
+
+type Router = (request: ClientRequest, message: RpcRequest) => Promise<Routed>
+
+const byUri: Router = async (request, message) => {
+  const uri = textOf(message.params, 'uri')
+  const source = await sourceOfUri(request, uri)
+  if (message.method === 'resources/subscribe') request.session.subscribed.add(source, uri)
+  return routedTo(source, message, { uri: source.name })
+}
+
+const routers: Readonly<Record<string, Router>> = {
+  'tools/call': byName('tools'),
+  'prompts/get': byName('prompts'),
+  'resources/read': byUri,
+  'resources/subscribe': byUri,
+  'resources/unsubscribe': byUri,
+  'completion/complete': byReference,
+  'tasks/get': byTask,
+  'tasks/result': byTask,
+  'tasks/update': byTask,
+  'tasks/cancel': byTask,
+}
+
+/** The router of a method; undefined for methods that do not name anything of a server. */
+export function routerOf(method: string): Router | undefined {
+  return Object.hasOwn(routers, method) ? routers[method] : undefined
+}
+
+function byName(kind: 'tools' | 'prompts'): Router {
+  return async (request, message) => {
+    const source = await sourceOfName(request, kind, textOf(message.params, 'name'))
+    return routedTo(source, message, { name: source.name })
+  }
+}
+
+async function byReference(request: ClientRequest, message: RpcRequest): Promise<Routed> {
+  const { ref } = message.params
+  if (!isObject(ref)) throw invalidParams('ref: expected an object.')
+  const isPrompt = ref['type'] === 'ref/prompt'
+  const source = isPrompt
+    ? await sourceOfName(request, 'prompts', textOf(ref, 'name'))
+    : await sourceOfUri(request, textOf(ref, 'uri'))
+  return routedTo(source, message, { ref: { ...ref, [isPrompt ? 'name' : 'uri']: source.name } })
+}
+
+async function byTask({ session, servers }: ClientRequest, { whole, params }: RpcRequest): Promise<Routed> {
+  const server = session.tasks.of(textOf(params, 'taskId'))
+  if (server !== undefined && servers.includes(server)) return { server, message: whole }
+  throw new Refusal('TARGET_NOT_FOUND', 'There is no such task of this client.')
+}
+
+function routedTo({ server }: Source, { whole, params }: RpcRequest, own: JsonObject): Routed {
+  return { server, message: { ...whole, params: { ...params, ...own } } }
+}
+
+function textOf(params: JsonObject, member: string): string {
+  const text = params[member]
+  if (typeof text !== 'string' || text === '') throw invalidParams(`${member}: expected a text.`)
+  return text
+}
+
+/** Sends the request to its server, and writes the answer. */
+export async function answerRouted(
+  request: ClientRequest,
+  { server, message }: Routed,
+  response: ServerResponse,
+): Promise<void> {
+  let attempts = 0
+  const send = async (link: ServerLink): Promise<{ readonly status: number }> => {
+    const mayRepeat = ++attempts === 1 && link.sessionId !== undefined
+    let status = 200
+    await request.calls.run(serverRequest(request, link, message), async (call, outcome, encoding) => {
+      if (mayRepeat && outcome.kind === 'completed' && outcome.status === 404) {
+        status = 404
+        return
+      }
+      await writeOutcome(response, call, ofClient(outcome, server), (refused) =>
+        encoding.encode(refused, call),
+      )
+    })
+    return { status }
+  }
+  try {
+    await withLink(request, server, undefined, send)
+  } catch (fault) {
+    if (!(fault instanceof ServerUnavailable)) throw fault
+    // The call is recorded under its own name, with what becomes of it without a session.
+    const { revision } = request.session.client
+    await send({ server, revision, sessionId: undefined, described: {} })
+  }
+}
+
+/** The session of the client is the gateway's own, and ids of events name their server. */
+function ofClient(outcome: Outcome, server: string): Outcome {
+  if (outcome.kind !== 'completed') return outcome
+  const { 'mcp-session-id': _session, ...headers } = outcome.headers
+  const { body } = outcome
+  if (!isStream(body)) return { ...outcome, headers }
+  return {
+    ...outcome,
+    headers,
+    body: { ...body, [Symbol.asyncIterator]: () => withClientEventIds(server, body) },
+  }
+}
+
+async function* withClientEventIds(server: string, body: AnswerStream): AsyncGenerator<AnswerChunk> {
+  for await (const chunk of body) yield { ...chunk, bytes: withClientEventId(server, chunk.bytes) }
+}

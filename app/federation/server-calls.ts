@@ -1,0 +1,65 @@
+// Requests to single servers, on behalf of one to several: each is a call by the same path as one to /mcp/<server>.
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
+import { parseJsonObject } from '@svc/core/json'
+import type { WholeAnswer } from '../http/answer.js'
+import type { MessageAnswer } from '../mcp/batch.js'
+import type { McpExchange, Translation } from '../mcp/exchange.js'
+import type { Fields } from '../mcp/rpc-response.js'
+
+export interface ServerRequest {
+  readonly server: string
+  readonly method: 'POST' | 'GET' | 'DELETE'
+  /** The session id is the one that clients of this gateway get for the server. */
+  readonly headers: IncomingHttpHeaders
+  readonly body: string | null
+  readonly translation?: Translation
+  /** Runs when the call exists, before any stage. */
+  onCall?(call: Call): void
+  /** Runs when the stages have let the call pass, before it is sent. */
+  onJudged?(call: Call): void
+}
+
+/** How the outcome of a call is written or read. */
+export interface Encoding {
+  encode(outcome: Denied | Failed, call: Call): WholeAnswer
+  /** The whole answer; of a stream, what comes before the response is dropped. */
+  answer(outcome: Outcome, call: Call): Promise<MessageAnswer>
+}
+
+export interface ServerCalls {
+  /** Runs one call; the stages do not stop before `answer` has resolved. */
+  run(
+    request: ServerRequest,
+    answer: (call: Call, outcome: Outcome, encoding: Encoding) => MaybePromise<void>,
+  ): Promise<void>
+  /** Records and answers the refusal of a request that reaches no server. */
+  refuse(refusal: Refusal, exchange: McpExchange, used: UsedResource): Promise<void>
+}
+
+/** The answer of one server, read whole. */
+export interface Reply {
+  readonly outcome: Outcome
+  /** HTTP status of the answer. */
+  readonly status: number
+  /** The session that the answer begins, by its id for clients. */
+  readonly sessionId: string | undefined
+  /** The JSON-RPC response; undefined where there is none. */
+  readonly response: Fields | undefined
+}
+
+export async function replyTo(calls: ServerCalls, request: ServerRequest): Promise<Reply> {
+  let reply: Reply | undefined
+  await calls.run(request, async (call, outcome, encoding) => {
+    const { whole, response } = await encoding.answer(outcome, call)
+    const { 'mcp-session-id': sessionId } = whole.headers
+    reply = {
+      outcome,
+      status: whole.status,
+      sessionId: typeof sessionId === 'string' ? sessionId : undefined,
+      response: response === undefined ? undefined : parseJsonObject(response),
+    }
+  })
+  if (reply === undefined) throw new Error('a call has no outcome')
+  return reply
+}

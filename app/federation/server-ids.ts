@@ -1,0 +1,51 @@
+// Ids that servers give: those of several servers may be equal, so a client gets each with the name of its server. They are
+// the ids of requests to the client, and the tokens by which it reports its progress with them.
+import { isJsonObject, type JsonObject, type JsonValue, parseJsonObject } from '@svc/core/json'
+import { isObject, isRequestId, type Message, type RequestId } from '../mcp/message.js'
+import type { Fields } from '../mcp/rpc-response.js'
+
+/** A message of a server's with ids for the client. */
+export function withClientIds(server: string, message: Fields): Fields {
+  const { method, id, params } = message
+  const named = id === undefined ? message : { ...message, id: clientId(server, id) }
+  if (!isJsonObject(params)) return named
+  if (method === 'notifications/cancelled') {
+    return { ...named, params: { ...params, requestId: clientId(server, params['requestId']) } }
+  }
+  const { _meta } = params
+  if (id === undefined || !isJsonObject(_meta) || _meta['progressToken'] === undefined) return named
+  const meta = { ..._meta, progressToken: clientId(server, _meta['progressToken']) }
+  return { ...named, params: { ...params, _meta: meta } }
+}
+
+function clientId(server: string, id: unknown): string {
+  return JSON.stringify({ server, id })
+}
+
+/**
+ * The server that a response or a report of progress is for, and the message with the server's own ids; undefined where
+ * it names none.
+ */
+export function toServer(
+  message: Message,
+): { readonly server: string; readonly whole: JsonObject } | undefined {
+  if (message.type === 'response') {
+    const given = serverIdOf(message.id)
+    return given && { server: given.server, whole: { ...message.whole, id: given.id } }
+  }
+  const { method, params, whole } = message
+  if (method !== 'notifications/progress') return undefined
+  const given = serverIdOf(params['progressToken'])
+  return (
+    given && { server: given.server, whole: { ...whole, params: { ...params, progressToken: given.id } } }
+  )
+}
+
+function serverIdOf(
+  given: JsonValue | undefined,
+): { readonly server: string; readonly id: RequestId } | undefined {
+  const parsed = typeof given === 'string' ? (parseJsonObject(given) as JsonValue | undefined) : undefined
+  if (!isObject(parsed)) return undefined
+  const { server, id } = parsed
+  return typeof server === 'string' && isRequestId(id) ? { server, id } : undefined
+}

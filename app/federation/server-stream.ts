@@ -1,0 +1,101 @@
+// The notifications of one server: from its GET stream in a session, from `subscriptions/listen` without.
+import { type Call, isRefusal, isStream, type Outcome } from '@svc/core'
+import type { JsonObject } from '@svc/core/json'
+import { isStateless } from '../mcp/protocol.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
+import { type ClientRequest, ownMessage, serverRequest } from './client-request.js'
+import type { ClientStream } from './client-stream.js'
+import type { ServerRequest } from './server-calls.js'
+import { linkHeaders, type ServerLink } from './server-link.js'
+import { translationFrom } from './upstream-request.js'
+
+/** An event of a server for the client; undefined where the client does not get it. */
+export type ShowEvent = (event: Uint8Array) => Uint8Array | undefined
+
+export interface ServerStreamParts {
+  readonly request: ClientRequest
+  readonly link: ServerLink
+  readonly stream: ClientStream
+  /** For a server without sessions, which sends only what is asked for. */
+  readonly filter: JsonObject
+  readonly show: ShowEvent
+  /** Runs when the server has opened its stream, each time. */
+  opened(): void
+  /** Resumes the stream of a session after this event. */
+  readonly lastEventId?: string | undefined
+}
+
+/** Time until a stream that a server has ended is opened again, in milliseconds; it doubles up to the maximum. */
+const minPauseMs = 1_000
+const maxPauseMs = 60_000
+
+/** How a stream ended: the server has none, has ended its session or the stream, or the gateway ended it. */
+type End = 'refused' | 'gone' | 'ended' | 'stopped'
+
+/** Resolves when the server has no stream for the client, or the client's stream has ended. */
+export async function keepOpen(parts: ServerStreamParts): Promise<void> {
+  const { request, link, stream } = parts
+  let { lastEventId } = parts
+  for (let pauseMs = minPauseMs; stream.isOpen; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
+    const end = await flow({ ...parts, lastEventId })
+    lastEventId = undefined
+    // A drain or a new policy ends the whole, so that the client opens it again.
+    if (end === 'stopped') return stream.end()
+    if (end === 'gone') return request.session.links.drop(link)
+    if (end === 'refused') return
+    await stream.pause(pauseMs)
+  }
+}
+
+async function flow(parts: ServerStreamParts): Promise<End> {
+  let end: End = 'refused'
+  await parts.request.calls.run(streamRequest(parts), async (call, outcome) => {
+    end = await passOn(parts, call, outcome)
+  })
+  return end
+}
+
+async function passOn(
+  { stream, show, opened }: ServerStreamParts,
+  call: Call,
+  outcome: Outcome,
+): Promise<End> {
+  if (outcome.kind === 'denied') return 'refused'
+  if (outcome.kind === 'failed') return 'ended'
+  if (outcome.status >= 400 || !isStream(outcome.body)) return outcome.status === 404 ? 'gone' : 'refused'
+  const stopListening = stream.onClose(() => {
+    call.disconnect()
+    call.abort('CANCELLED', 'The caller has left.')
+  })
+  opened()
+  try {
+    for await (const { bytes } of outcome.body) {
+      if (!stream.isOpen) break
+      const shown = show(bytes)
+      if (shown !== undefined) await stream.write(shown)
+    }
+    return 'ended'
+  } catch (fault) {
+    if (!isRefusal(fault)) throw fault
+    return call.abortState.aborted ? 'stopped' : 'ended'
+  } finally {
+    stopListening()
+  }
+}
+
+function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
+  const { session, ownHeaders } = request
+  if (isStateless(link.revision)) {
+    const message = ownMessage(request, 'svc-listen', LISTEN_METHOD, { notifications: filter })
+    return serverRequest({ session, headers: ownHeaders }, link, message)
+  }
+  const resumed = lastEventId === undefined ? {} : { 'last-event-id': lastEventId }
+  const headers = { ...ownHeaders, accept: 'text/event-stream', ...linkHeaders(link), ...resumed }
+  return {
+    server: link.server,
+    method: 'GET',
+    headers,
+    body: null,
+    translation: translationFrom(link, session, undefined),
+  }
+}

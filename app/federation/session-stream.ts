@@ -1,0 +1,53 @@
+// The GET stream of a client's session: what the servers of all its links have to say.
+import type { ServerResponse } from 'node:http'
+import { writeWhole } from '../http/answer.js'
+import { isStateless } from '../mcp/protocol.js'
+import { allChanges } from './change-filter.js'
+import type { ClientRequest } from './client-request.js'
+import { ClientStream } from './client-stream.js'
+import { serverEventId, withClientEventId } from './event-ids.js'
+import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
+import { Flows } from './flows.js'
+import type { ServerLink } from './server-link.js'
+import { keepOpen, type ShowEvent } from './server-stream.js'
+import type { FederationSession } from './session.js'
+
+/** Resolves when the stream has ended. With `Last-Event-ID`, the stream of the event's server is resumed after it. */
+export async function answerSessionStream(
+  request: ClientRequest,
+  response: ServerResponse,
+  keepAliveMs: number,
+): Promise<void> {
+  const { session, headers, servers } = request
+  const stream = new ClientStream(response, keepAliveMs)
+  const flows = new Flows(stream)
+  const last = serverEventId(headers['last-event-id'])
+  const attach = (link: ServerLink): void => {
+    if (!servers.includes(link.server)) return
+    const lastEventId = last?.server === link.server ? last.id : undefined
+    const show = showing(link, session)
+    const opened = (): void => stream.begin()
+    flows.add(keepOpen({ request, link, stream, filter: allChanges, show, opened, lastEventId }))
+  }
+  const links = await session.links.open()
+  const stopAttaching = session.links.onOpen(attach)
+  for (const link of links) attach(link)
+  await Promise.race([stream.begun, stream.closed, flows.ended()])
+  if (response.headersSent) await stream.closed
+  stopAttaching()
+  // A method that is not allowed means a server without such a stream (Streamable HTTP).
+  if (stream.isOpen) writeWhole(response, { status: 405, headers: { allow: 'POST, DELETE' }, body: '' })
+  await flows.end()
+}
+
+function showing(link: ServerLink, session: FederationSession): ShowEvent {
+  return (event) => {
+    const message = messageOfEvent(event)
+    if (message === undefined) return withClientEventId(link.server, event)
+    const isListening = isStateless(link.revision)
+    if (isListening && isOfSubscription(message)) return undefined
+    const ofSession = isListening ? withSubscription(message, undefined) : message
+    const shown = session.subscribed.shown(link.server, ofSession)
+    return withClientEventId(link.server, shown === message ? event : withMessage(event, shown))
+  }
+}

@@ -1,0 +1,31 @@
+// Resources that a client subscribes to by another URI than that of their server.
+import { isFields } from '../mcp/listing.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { RESOURCE_UPDATED } from './change-filter.js'
+import type { Source } from './names.js'
+
+/** Of one client; of more, the one added first is shown as its server has it. */
+const maxUris = 1_000
+
+export class SubscribedUris {
+  #listed = new Map<string, string>()
+
+  add(source: Source, listed: string): void {
+    if (listed === source.name) return
+    this.#listed.set(keyOf(source), listed)
+    const [first] = this.#listed.keys()
+    if (this.#listed.size > maxUris && first !== undefined) this.#listed.delete(first)
+  }
+
+  /** The notification with the URI of the client. */
+  shown(server: string, message: Fields): Fields {
+    const { method, params } = message
+    if (method !== RESOURCE_UPDATED || !isFields(params)) return message
+    const listed = this.#listed.get(keyOf({ server, name: String(params['uri']) }))
+    return listed === undefined ? message : { ...message, params: { ...params, uri: listed } }
+  }
+}
+
+function keyOf({ server, name }: Source): string {
+  return JSON.stringify([server, name])
+}

@@ -1,0 +1,76 @@
+// The `federation` section of a policy: what /mcp and /mcp/<group> serve, and under which names.
+import type { Contradiction } from '@svc/core'
+import { unknownServer } from '@svc/core/policy'
+import { z } from 'zod'
+
+const nameSchema = z.string().min(1)
+
+export const federationSchema = z
+  .strictObject({
+    servers: z
+      .array(nameSchema)
+      .optional()
+      .describe('The targets that /mcp serves, in this order; absent: all. Groups may name others.'),
+    groups: z
+      .record(nameSchema, z.array(nameSchema).min(1))
+      .default({})
+      .describe(
+        'Group name to targets: /mcp/<group> serves those of the group. No group has the name of a target.',
+      ),
+    prefix: z
+      .enum(['always', 'conflict', 'never'])
+      .default('always')
+      .describe(
+        'Whether names of tools and prompts begin with that of their server, `server__tool`: always, where two servers have the same name, or never; then such a conflict is an error of the list.',
+      ),
+    list_ttl_ms: z
+      .int()
+      .min(0)
+      .max(86_400_000)
+      .default(5_000)
+      .describe(
+        "Time that a server's list is used again for the same caller, in milliseconds; list_changed and a shorter ttlMs of the server end it.",
+      ),
+    list_timeout_ms: z
+      .int()
+      .min(1)
+      .max(86_400_000)
+      .default(5_000)
+      .describe(
+        'Time that a server has to open a session or to answer a list, in milliseconds; then the others are served without it.',
+      ),
+  })
+  .prefault({})
+  .describe('Several targets as one MCP server, at /mcp and /mcp/<group>.')
+
+export type FederationConfig = z.output<typeof federationSchema>
+
+/** Names that do not fit the targets. */
+export function checkFederation(
+  { servers = [], groups }: FederationConfig,
+  targets: readonly string[],
+): Contradiction[] {
+  const unknown = (path: readonly (string | number)[], named: readonly string[]): Contradiction[] =>
+    named.flatMap((server, index) => {
+      const message = unknownServer(server, targets)
+      return message === undefined ? [] : [{ path: [...path, index], message }]
+    })
+  return [
+    ...unknown(['federation', 'servers'], servers),
+    ...Object.entries(groups).flatMap(([group, members]) => [
+      ...(isTaken(group, targets)
+        ? [
+            {
+              path: ['federation', 'groups', group],
+              message: `a target has this name too; /mcp/${group} is its endpoint`,
+            },
+          ]
+        : []),
+      ...unknown(['federation', 'groups', group], members),
+    ]),
+  ]
+}
+
+function isTaken(group: string, targets: readonly string[]): boolean {
+  return targets.some((server) => server.normalize('NFC') === group.normalize('NFC'))
+}

@@ -1,0 +1,40 @@
+// Values that are there already or must be waited for. Code that uses these functions waits only where there is something
+// to wait for: a promise costs more than most steps of a call.
+
+export type MaybePromise<T> = T | Promise<T>
+
+export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
+/** Runs `next` with the value, at once where it is there. */
+export function after<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
+  return isPending(value) ? value.then(next) : next(value)
+}
+
+/** The result of `work`, or that of `recover` where it throws or rejects. */
+export function attempt<T, U>(
+  work: () => MaybePromise<T>,
+  recover: (fault: unknown) => MaybePromise<U>,
+): MaybePromise<T | U> {
+  try {
+    const value = work()
+    return isPending(value) ? value.then<T, U>(undefined, recover) : value
+  } catch (fault) {
+    return recover(fault)
+  }
+}
+
+/** Visits the items in order, from the one at `start`, until a visit has a result. */
+export function firstResult<T, R>(
+  items: readonly T[],
+  visit: (item: T) => MaybePromise<R | undefined>,
+  start = 0,
+): MaybePromise<R | undefined> {
+  for (let i = start; i < items.length; i++) {
+    const result = visit(items[i] as T)
+    if (isPending(result)) return result.then((found) => found ?? firstResult(items, visit, i + 1))
+    if (result !== undefined) return result
+  }
+  return undefined
+}

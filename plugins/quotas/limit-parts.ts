@@ -1,0 +1,70 @@
+// The parts of limits: a rate and a number of calls per day are counted apart, and reported under names of their own.
+import type { Limit } from '@svc/core'
+import { bucketSize } from './store/token-bucket.js'
+
+const DAY_SECONDS = 86_400
+
+/** The greatest integer of a structured field (RFC 9651 §3.3.1). */
+export const MAX_INTEGER = 999_999_999_999_999
+
+interface ReportedPart {
+  readonly limit: Limit
+  readonly name: string
+  /** Its item in the field RateLimit-Policy. */
+  readonly policy: string
+}
+
+export interface RatePart extends ReportedPart {
+  readonly unit: 'rate'
+  readonly ratePerSec: number
+}
+
+export interface DayPart extends ReportedPart {
+  readonly unit: 'day'
+  readonly callsPerDay: number
+}
+
+export type LimitPart = RatePart | DayPart
+
+/** Entitlements give the calls of a caller and a tool the same list. */
+const known = new WeakMap<readonly Limit[], readonly LimitPart[]>()
+
+/** In the order in which they are counted: all rates, as a call that a rate refuses must not count for the day. */
+export function partsOf(limits: readonly Limit[]): readonly LimitPart[] {
+  let parts = known.get(limits)
+  if (parts === undefined) {
+    parts = split(limits)
+    known.set(limits, parts)
+  }
+  return parts
+}
+
+function split(limits: readonly Limit[]): readonly LimitPart[] {
+  const parts: LimitPart[] = []
+  for (const limit of limits) {
+    const { ratePerSec, burst } = limit
+    if (ratePerSec === undefined) continue
+    const size = bucketSize(ratePerSec, burst)
+    const name = nameOf(limit, 'rate', parts)
+    const policy = item(name, size, Math.max(1, Math.ceil(size / ratePerSec)))
+    parts.push({ unit: 'rate', limit, ratePerSec, name, policy })
+  }
+  for (const limit of limits) {
+    const { callsPerDay } = limit
+    if (callsPerDay === undefined) continue
+    const name = nameOf(limit, 'day', parts)
+    parts.push({ unit: 'day', limit, callsPerDay, name, policy: item(name, callsPerDay, DAY_SECONDS) })
+  }
+  return parts
+}
+
+function item(name: string, quota: number, seconds: number): string {
+  return `"${name}";q=${Math.min(MAX_INTEGER, Math.floor(quota))};w=${Math.min(MAX_INTEGER, seconds)}`
+}
+
+/** Numbered where a caller has several limits of one kind, such as one for each role. */
+function nameOf({ level }: Limit, unit: LimitPart['unit'], before: readonly LimitPart[]): string {
+  const name = `${level.replace(/[^a-z0-9_-]/gi, '-')}-${unit}`
+  const others = before.filter((part) => part.name === name || part.name.startsWith(`${name}-`)).length
+  return others === 0 ? name : `${name}-${others + 1}`
+}

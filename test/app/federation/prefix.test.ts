@@ -1,0 +1,84 @@
+import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { connect1 } from '../../support/sdk-clients.js'
+import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+
+const tools =
+  (server: string, ...names: string[]) =>
+  (session: McpServer): void => {
+    for (const name of names) {
+      session.registerTool(name, {}, () => ({ content: [{ type: 'text', text: `${server} ${name}` }] }))
+    }
+  }
+
+describe('federation.prefix', () => {
+  let one: SessionServer
+  let two: SessionServer
+  let gateway: TestGateway | undefined
+
+  before(async () => {
+    one = await startSessionServer('one', tools('one', 'read', 'write'))
+    two = await startSessionServer('two', tools('two', 'read', 'drop'))
+  })
+
+  afterEach(async () => {
+    await gateway?.[Symbol.asyncDispose]()
+    gateway = undefined
+  })
+
+  after(async () => {
+    for (const server of [one, two]) await server[Symbol.asyncDispose]()
+  })
+
+  async function connect(prefix: 'always' | 'conflict' | 'never', denylist: string[] = []) {
+    gateway = await startTestGateway({
+      targets: { one: one.url, two: two.url },
+      entitlements: { default_plan: 'p', plans: { p: { allowlist: ['*'], denylist } }, tenants: {} },
+      federation: { prefix },
+    })
+    const client = await connect1(`${gateway.url}/mcp`)
+    const call = async (name: string): Promise<string> => {
+      const answer = await client.callTool({ name, arguments: {} }).catch((fault: unknown) => fault)
+      return answer instanceof Error ? answer.message : JSON.stringify(answer)
+    }
+    const names = async () => (await client.listTools()).tools.map((tool) => tool.name)
+    return { client, call, names }
+  }
+
+  it('conflict: gives a prefix to the names that two servers have', async () => {
+    const { client, call, names } = await connect('conflict')
+    expect(await names()).to.deep.equal(['one__read', 'write', 'two__read', 'drop'])
+    expect(await call('drop')).to.include('two drop')
+    expect(await call('two__read')).to.include('two read')
+    expect(await call('read')).to.include('"read" is a name at one and two')
+    await client.close()
+  })
+
+  it('conflict: counts only what the caller may use', async () => {
+    const { client, call, names } = await connect('conflict', ['one/read'])
+    expect(await names()).to.deep.equal(['write', 'read', 'drop'])
+    expect(await call('read')).to.include('two read')
+    await client.close()
+  })
+
+  it('conflict: needs no list of the client before a call', async () => {
+    const { client, call } = await connect('conflict')
+    expect(await call('write')).to.include('one write')
+    await client.close()
+  })
+
+  it('never: refuses the list where two servers have one name', async () => {
+    const { client, call, names } = await connect('never')
+    const fault = await names().catch((reason: unknown) => reason)
+    expect(String(fault)).to.include('"read" is a name at one and two; federation.prefix decides')
+    expect(await call('write')).to.include('one write')
+    await client.close()
+  })
+
+  it('never: lists names as they are', async () => {
+    const { client, names } = await connect('never', ['one/read'])
+    expect(await names()).to.deep.equal(['write', 'read', 'drop'])
+    await client.close()
+  })
+})

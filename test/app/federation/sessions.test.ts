@@ -1,0 +1,156 @@
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { connect1, connect2 } from '../../support/sdk-clients.js'
+import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+
+const initialize = {
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+}
+const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+
+describe('sessions at /mcp', () => {
+  let notes: SessionServer
+  let gateway: TestGateway | undefined
+
+  beforeEach(async () => {
+    notes = await startSessionServer('notes', (server) => {
+      server.registerTool('read', {}, () => ({ content: [{ type: 'text', text: 'note' }] }))
+    })
+  })
+
+  afterEach(async () => {
+    await gateway?.[Symbol.asyncDispose]()
+    gateway = undefined
+    await notes[Symbol.asyncDispose]()
+  })
+
+  async function post(message: object, headers: Record<string, string> = {}) {
+    const response = await fetch(`${gateway?.url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+      body: JSON.stringify(message),
+    })
+    const text = await response.text()
+    return { status: response.status, headers: response.headers, text }
+  }
+
+  it('are the gateway’s own, one for each client, with one of each server', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const clients = [await connect1(`${gateway.url}/mcp`), await connect1(`${gateway.url}/mcp`)]
+    for (const client of clients) await client.callTool({ name: 'notes__read', arguments: {} })
+    expect(notes.sessions.size).to.equal(2)
+    expect(notes.methods.filter((method) => method === 'initialize')).to.have.length(2)
+    for (const client of clients) await client.close()
+  })
+
+  it('end those of the servers when the client ends its own', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const { headers } = await post(initialize)
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    expect(notes.sessions.size).to.equal(1)
+    const ended = await fetch(`${gateway.url}/mcp`, { method: 'DELETE', headers: session })
+    expect(ended.status).to.equal(204)
+    expect(notes.sessions.size).to.equal(0)
+    expect((await post(list, session)).status).to.equal(404)
+  })
+
+  it('survive the end of a session at a server', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const client = await connect1(`${gateway.url}/mcp`)
+    notes.forgetSessions()
+    const result = await client.callTool({ name: 'notes__read', arguments: {} })
+    expect(result.content).to.deep.equal([{ type: 'text', text: 'note' }])
+    await client.close()
+  })
+
+  it('belong to their callers', async () => {
+    const issuer = await TestIssuer.start()
+    try {
+      gateway = await startTestGateway({ targets: { notes: notes.url }, authn: { oidc: issuer.oidc } })
+      const ada = { authorization: `Bearer ${await issuer.sign({ sub: 'ada' })}` }
+      const bob = { authorization: `Bearer ${await issuer.sign({ sub: 'bob' })}` }
+      const { headers } = await post(initialize, ada)
+      const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+      expect((await post(list, { ...session, ...ada })).text).to.include('notes__read')
+      const stolen = await post(list, { ...session, ...bob })
+      expect(stolen.status).to.equal(404)
+      expect(JSON.parse(stolen.text)).to.deep.include({ id: 1, jsonrpc: '2.0' })
+      const refused = await post(initialize)
+      expect(refused.status).to.equal(401)
+      expect(gateway.records().at(-1)).to.include({ error: 'UNAUTHENTICATED', server: 'unknown@unversioned' })
+    } finally {
+      await issuer.stop()
+    }
+  })
+
+  it('are needed up to 2025-11-25', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    expect(await post(list))
+      .to.include({ status: 200 })
+      .and.property('text')
+      .to.include('Mcp-Session-Id is missing')
+    expect(await post(list, { 'mcp-session-id': 'guessed' })).to.include({ status: 404 })
+  })
+
+  it('at servers are kept for clients that have none of their own', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const client = await connect2(`${gateway.url}/mcp`)
+    for (let i = 0; i < 3; i++) await client.callTool({ name: 'notes__read', arguments: {} })
+    expect(notes.methods.filter((method) => method === 'initialize')).to.have.length(1)
+    await client.close()
+  })
+
+  it('read a list once within its time, which is recorded each time', async () => {
+    gateway = await startTestGateway({
+      targets: { notes: notes.url },
+      federation: { list_ttl_ms: 3_600_000 },
+    })
+    const client = await connect1(`${gateway.url}/mcp`)
+    for (let i = 0; i < 3; i++) expect((await client.listTools()).tools).to.have.length(1)
+    expect(notes.methods.filter((method) => method === 'tools/list')).to.have.length(1)
+    const lists = gateway.records().filter(({ tool }) => tool.includes('tools/list'))
+    expect(lists.map(({ server, tool }) => `${server} ${tool}`)).to.deep.equal([
+      'notes@1.0.0 tools/list@1.0.0',
+      'gw@1.0.0 federation/tools/list@1',
+      'gw@1.0.0 federation/tools/list@1',
+    ])
+    await client.close()
+  })
+
+  it('answer a ping, an unknown method and a batch without a server', async () => {
+    gateway = await startTestGateway({ targets: { notes: notes.url } })
+    const { headers } = await post(initialize)
+    const session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    const asked = notes.methods.length
+    expect(JSON.parse((await post({ ...list, method: 'ping' }, session)).text)).to.deep.equal({
+      jsonrpc: '2.0',
+      id: 1,
+      result: {},
+    })
+    expect(JSON.parse((await post({ ...list, method: 'tools/fry' }, session)).text)).to.have.nested.property(
+      'error.code',
+      -32601,
+    )
+    const batch = await post([list, list], session)
+    expect(batch.status).to.equal(400)
+    expect(notes.methods).to.have.length(asked)
+    expect(
+      gateway
+        .records()
+        .slice(-3)
+        .map(({ tool, error }) => [tool, error ?? 'ok']),
+    ).to.deep.equal([
+      ['federation/ping@1', 'ok'],
+      ['tools/fry@unversioned', 'BAD_REQUEST'],
+      ['POST@unversioned', 'BAD_REQUEST'],
+    ])
+  })
+})

@@ -1,0 +1,403 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  LoggingMessageNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+  SubscribeRequestSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { acceptedContent, inputRequired, type ServerContext } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { startEverything } from '../../support/everything.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { connect1, connect2 } from '../../support/sdk-clients.js'
+import {
+  type SessionServer,
+  type StatelessServer,
+  startSessionServer,
+  startStatelessServer,
+} from '../../support/sdk-servers.js'
+
+const done = { content: [{ type: 'text' as const, text: 'done' }] }
+
+const sure = z.object({ sure: z.boolean() })
+
+const askForInput = ({ mcpReq }: ServerContext) => {
+  const input = acceptedContent(mcpReq.inputResponses, 'confirm', sure)
+  if (input !== undefined) return { content: [{ type: 'text' as const, text: JSON.stringify(input) }] }
+  return inputRequired({
+    inputRequests: { confirm: inputRequired.elicit({ message: 'Sure?', requestedSchema: sure }) },
+  })
+}
+
+/** Tools, of which `ask` asks the client for a sample, and resources to subscribe to. */
+function sessionTools(name: string) {
+  return (server: McpServer): void => {
+    server.registerTool('read', {}, () => done)
+    server.registerTool('ask', {}, async () => {
+      const { content } = await server.server.createMessage({
+        maxTokens: 1,
+        messages: [{ role: 'user', content: { type: 'text', text: `of ${name}` } }],
+      })
+      return { content: [{ type: 'text', text: JSON.stringify(content) }] }
+    })
+    server.registerTool(
+      'wait',
+      {},
+      ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(done))),
+    )
+    server.registerTool('progress', {}, async ({ _meta, sendNotification }) => {
+      const progressToken = _meta?.progressToken ?? 0
+      for (const progress of [1, 2]) {
+        await sendNotification({ method: 'notifications/progress', params: { progressToken, progress } })
+      }
+      return done
+    })
+    server.registerResource('r', 'note://1', {}, () => ({ contents: [{ uri: 'note://1', text: name }] }))
+    server.server.setRequestHandler(SubscribeRequestSchema, () => ({}))
+  }
+}
+const capabilities = { resources: { subscribe: true }, logging: {} }
+
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
+
+/** Resolves with what is told first. */
+function told<T>(listen: (tell: (value: T) => void) => void): Promise<T> {
+  return new Promise((resolve) => listen(resolve))
+}
+
+describe('streams of several servers at /mcp', function () {
+  this.timeout(60_000)
+  let one: SessionServer
+  let two: SessionServer
+  let math: StatelessServer
+  let gateway: TestGateway
+
+  beforeEach(async () => {
+    one = await startSessionServer('one', sessionTools('one'), capabilities)
+    two = await startSessionServer('two', sessionTools('two'), capabilities)
+    math = await startStatelessServer(
+      'math',
+      (server) => {
+        server.registerTool('add', { inputSchema: z.object({}) }, () => done)
+        server.registerTool('ask', {}, askForInput)
+        server.registerResource('pi', 'math://pi', {}, () => ({
+          contents: [{ uri: 'math://pi', text: '3' }],
+        }))
+      },
+      { resources: { subscribe: true } },
+    )
+    gateway = await startTestGateway({ targets: { one: one.url, two: two.url, math: math.url } })
+  })
+
+  afterEach(async () => {
+    await gateway[Symbol.asyncDispose]()
+    for (const server of [one, two, math]) await server[Symbol.asyncDispose]()
+  })
+
+  const sessionOf = (server: SessionServer): McpServer => {
+    const [session] = server.sessions.values()
+    if (session === undefined) throw new Error('no session')
+    return session
+  }
+
+  /** Waits for the GET streams of both servers with sessions, and the subscription at the other. */
+  async function streaming(): Promise<void> {
+    const isOpen = () =>
+      [one, two].every(({ methods }) => methods.includes('GET')) &&
+      math.methods.includes('subscriptions/listen')
+    while (!isOpen()) await nextTurn()
+  }
+
+  it('include a server that could not be reached when the client began', async () => {
+    await using other = await startTestGateway({
+      targets: { one: one.url, two: two.url },
+      federation: { list_ttl_ms: 0 },
+    })
+    await one.down()
+    const client = await connect1(`${other.url}/mcp`)
+    await client.setLoggingLevel('error')
+    const { tools, _meta } = await client.listTools()
+    expect(tools.map(({ name }) => name))
+      .to.include('two__read')
+      .and.not.include('one__read')
+    expect(_meta).to.have.nested.property('svc/unavailable[0].server', 'one')
+    const missing = other.log.lines.find(
+      ({ message }) => message === 'a server is missing from an answer of several',
+    )
+    expect(missing?.fields).to.include({ server: 'one' })
+    await one.up()
+    const changed = told<void>((tell) =>
+      client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
+    )
+    expect((await client.listTools()).tools.map(({ name }) => name)).to.include('one__read')
+    expect(one.methods).to.include('logging/setLevel')
+    while (!one.methods.includes('GET')) await nextTurn()
+    sessionOf(one).sendToolListChanged()
+    await changed
+    await client.close()
+  })
+
+  describe('with a client of SDK 1.x', () => {
+    let client: Client
+
+    beforeEach(async () => {
+      client = await connect1(`${gateway.url}/mcp`, {
+        capabilities: { sampling: {}, roots: { listChanged: true } },
+      })
+      await streaming()
+    })
+
+    afterEach(() => client.close())
+
+    it('have the changes of lists of each server, in either kind of revision', async () => {
+      for (const change of [
+        () => sessionOf(one).sendToolListChanged(),
+        () => sessionOf(two).sendToolListChanged(),
+        () => math.notify.toolsChanged(),
+      ]) {
+        const changed = told<void>((tell) =>
+          client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
+        )
+        change()
+        await changed
+      }
+    })
+
+    it('end the use of a list that has changed', async () => {
+      expect((await client.listTools()).tools.map(({ name }) => name)).to.not.include('one__new')
+      const changed = told<void>((tell) =>
+        client.setNotificationHandler(ToolListChangedNotificationSchema, () => tell()),
+      )
+      sessionOf(one).registerTool('new', {}, () => done)
+      await changed
+      expect((await client.listTools()).tools.map(({ name }) => name)).to.include('one__new')
+    })
+
+    it('have the updates of a resource under the URI of the subscription', async () => {
+      const updated = told<string>((tell) =>
+        client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => tell(params.uri)),
+      )
+      await client.subscribeResource({ uri: 'svc:two/note://1' })
+      await sessionOf(two).server.sendResourceUpdated({ uri: 'note://1' })
+      expect(await updated).to.equal('svc:two/note://1')
+    })
+
+    it('have the log messages of each server, at the level that the client sets for all', async () => {
+      await client.setLoggingLevel('error')
+      for (const server of [one, two]) {
+        expect(server.methods).to.include('logging/setLevel')
+        const logged = told<unknown>((tell) =>
+          client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => tell(params.data)),
+        )
+        await sessionOf(server).sendLoggingMessage({ level: 'error', data: 'loud' })
+        expect(await logged).to.equal('loud')
+      }
+    })
+
+    it('ask the client in the name of the server that asks, though ids are equal', async () => {
+      const texts: string[] = []
+      client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
+        const text = JSON.stringify(params.messages)
+        texts.push(text)
+        return {
+          model: 'm',
+          role: 'assistant' as const,
+          content: { type: 'text' as const, text: `for ${text}` },
+        }
+      })
+      const [first, second] = await Promise.all(
+        ['one__ask', 'two__ask'].map((name) => client.callTool({ name, arguments: {} })),
+      )
+      expect(JSON.stringify(first?.content)).to.include('of one').and.not.include('of two')
+      expect(JSON.stringify(second?.content)).to.include('of two').and.not.include('of one')
+      expect(texts).to.have.length(2)
+      const answers = gateway.records().filter(({ tool }) => tool.startsWith('response@'))
+      expect(answers.map(({ server }) => server).sort()).to.deep.equal(['one@1.0.0', 'two@1.0.0'])
+    })
+
+    it('have the progress of a call', async () => {
+      const progress: number[] = []
+      await client.callTool({ name: 'two__progress', arguments: {} }, undefined, {
+        onprogress: (update) => progress.push(update.progress),
+      })
+      expect(progress).to.deep.equal([1, 2])
+    })
+
+    it('cancel a call at its server', async () => {
+      const cancel = new AbortController()
+      const call = client.callTool({ name: 'one__wait', arguments: {} }, undefined, { signal: cancel.signal })
+      while (!one.methods.includes('tools/call')) await nextTurn()
+      cancel.abort()
+      await call.catch(() => undefined)
+      while (!one.methods.includes('notifications/cancelled')) await nextTurn()
+      expect(two.methods).to.not.include('notifications/cancelled')
+    })
+
+    it('tell every server with a session that the roots have changed', async () => {
+      await client.notification({ method: 'notifications/roots/list_changed' })
+      for (const server of [one, two]) expect(server.methods).to.include('notifications/roots/list_changed')
+    })
+  })
+
+  describe('with a client of SDK 2.x', () => {
+    it('pass on that a server needs input, and the input to that server', async () => {
+      const client = await connect2(`${gateway.url}/mcp`, { capabilities: { elicitation: {} } })
+      client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { sure: true } }))
+      const result = await client.callTool({ name: 'math__ask', arguments: {} })
+      expect(result.content).to.deep.equal([{ type: 'text', text: '{"sure":true}' }])
+      const calls = gateway.records().filter(({ tool }) => tool === 'ask@2.0.0')
+      expect(calls.map(({ server }) => server)).to.deep.equal(['math@2.0.0', 'math@2.0.0'])
+      await client.close()
+    })
+
+    it('have what the client listens to, of servers in either kind of revision', async () => {
+      const client = await connect2(`${gateway.url}/mcp`)
+      const changes: (() => void)[] = []
+      const uris: ((uri: string) => void)[] = []
+      client.setNotificationHandler('notifications/tools/list_changed', () => changes.shift()?.())
+      client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
+        uris.shift()?.(params.uri),
+      )
+      const listening = await client.listen({
+        toolsListChanged: true,
+        resourceSubscriptions: ['math://pi', 'svc:one/note://1'],
+      })
+      expect(listening.honoredFilter).to.deep.equal({
+        toolsListChanged: true,
+        resourceSubscriptions: ['math://pi', 'svc:one/note://1'],
+      })
+      await streaming()
+      for (const change of [() => sessionOf(one).sendToolListChanged(), () => math.notify.toolsChanged()]) {
+        const changed = told<void>((tell) => changes.push(tell))
+        change()
+        await changed
+      }
+      for (const [update, uri] of [
+        [() => void sessionOf(one).server.sendResourceUpdated({ uri: 'note://1' }), 'svc:one/note://1'],
+        [() => math.notify.resourceUpdated('math://pi'), 'math://pi'],
+      ] as const) {
+        const updated = told<string>((tell) => uris.push(tell))
+        update()
+        expect(await updated).to.equal(uri)
+      }
+      await listening.close()
+      await client.close()
+    })
+  })
+})
+
+describe('the GET stream at /mcp', () => {
+  const initialize = {
+    jsonrpc: '2.0',
+    id: 0,
+    method: 'initialize',
+    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+  }
+  const accept = 'application/json, text/event-stream'
+
+  async function begin(url: string): Promise<Record<string, string>> {
+    const response = await post(url, initialize)
+    await response.text()
+    return { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '' }
+  }
+
+  function post(url: string, message: object, headers: Record<string, string> = {}): Promise<Response> {
+    return fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept, ...headers },
+      body: JSON.stringify(message),
+    })
+  }
+
+  /** What comes on the stream, until `awaited` has come. */
+  async function readUntil(response: Response, awaited: string): Promise<string> {
+    const decoder = new TextDecoder()
+    let text = ''
+    for await (const piece of response.body ?? []) {
+      text += decoder.decode(piece, { stream: true })
+      if (text.includes(awaited)) return text
+    }
+    throw new Error(`the stream ended without it: ${text}`)
+  }
+
+  it('is not allowed where no server has one', async () => {
+    await using math = await startStatelessServer('math', (server) => {
+      server.registerTool('add', { inputSchema: z.object({}) }, () => done)
+    })
+    await using gateway = await startTestGateway({
+      targets: { math: math.url },
+      entitlements: { default_plan: 'p', plans: { p: { allowlist: [] } }, tenants: {} },
+    })
+    const session = await begin(`${gateway.url}/mcp`)
+    const response = await fetch(`${gateway.url}/mcp`, {
+      headers: { accept: 'text/event-stream', ...session },
+    })
+    expect(response.status).to.equal(405)
+    expect(response.headers.get('allow')).to.equal('POST, DELETE')
+  })
+
+  it('ends when the policy is replaced, and when the gateway closes', async () => {
+    await using one = await startSessionServer('one', sessionTools('one'), capabilities)
+    await using gateway = await startTestGateway({ targets: { one: one.url }, server: { drainMs: 0 } })
+    const session = await begin(`${gateway.url}/mcp`)
+    const open = () => fetch(`${gateway.url}/mcp`, { headers: { accept: 'text/event-stream', ...session } })
+    const replaced = await open()
+    await gateway.handle.reload({ targets: { one: one.url } })
+    expect(await replaced.text()).to.equal('')
+    const closed = await open()
+    expect(closed.status).to.equal(200)
+    await gateway.handle.close()
+    expect(await closed.text()).to.equal('')
+  })
+
+  it('resumes that of a server after the last event that the client got', async function () {
+    this.timeout(60_000)
+    await using everything = await startEverything()
+    await using gateway = await startTestGateway({
+      targets: { everything: everything.url, again: everything.url },
+    })
+    const url = `${gateway.url}/mcp`
+    const session = await begin(url)
+    const call = { name: 'again__echo', arguments: { message: 'hi' } }
+    const answer = await post(url, { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }, session)
+    // The first event of an answer has an id and no message.
+    const [, primed = ''] = /^id: (.*)$/m.exec(await answer.text()) ?? []
+    const stopped = new AbortController()
+    const headers = { accept: 'text/event-stream', ...session, 'last-event-id': primed }
+    const resumed = await fetch(url, { headers, signal: stopped.signal })
+    expect(await readUntil(resumed, '"id":1')).to.include('Echo: hi')
+    stopped.abort()
+  })
+})
+
+describe('the reference server among several at /mcp', function () {
+  this.timeout(60_000)
+
+  it('asks for samples and input, and reports progress', async () => {
+    await using everything = await startEverything()
+    await using gateway = await startTestGateway({
+      targets: { everything: everything.url, again: everything.url },
+    })
+    const client = await connect1(`${gateway.url}/mcp`, { capabilities: { sampling: {}, elicitation: {} } })
+    client.setRequestHandler(CreateMessageRequestSchema, () => ({
+      model: 'm',
+      role: 'assistant' as const,
+      content: { type: 'text' as const, text: 'sampled' },
+    }))
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' as const }))
+    for (const [name, expected] of [
+      ['everything__trigger-sampling-request', 'sampled'],
+      ['again__trigger-sampling-request', 'sampled'],
+      ['again__trigger-elicitation-request', 'declined'],
+    ] as const) {
+      const args = name.endsWith('sampling-request') ? { prompt: 'hi' } : {}
+      const result = await client.callTool({ name, arguments: args })
+      expect(JSON.stringify(result.content), name).to.include(expected)
+    }
+    await client.close()
+  })
+})

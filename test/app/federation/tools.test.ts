@@ -1,0 +1,178 @@
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js'
+import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { type EverythingServer, startEverything } from '../../support/everything.js'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { connect1, connect2 } from '../../support/sdk-clients.js'
+import {
+  type SessionServer,
+  type StatelessServer,
+  startSessionServer,
+  startStatelessServer,
+} from '../../support/sdk-servers.js'
+
+const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] })
+const entitlements = {
+  default_plan: 'p',
+  plans: { p: { allowlist: ['notes/read', 'math/*', 'everything/echo', 'pages/*', 'gone/*'] } },
+  tenants: {},
+}
+
+/** Tools on pages of two. */
+async function startPaged(names: readonly string[]): Promise<SessionServer> {
+  return startSessionServer('pages', ({ server }: { server: Server }) => {
+    server.registerCapabilities({ tools: {} })
+    server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
+      const start = Number(params?.cursor ?? 0)
+      const tools = names
+        .slice(start, start + 2)
+        .map((name) => ({ name, inputSchema: { type: 'object' as const } }))
+      return { tools, ...(start + 2 < names.length ? { nextCursor: String(start + 2) } : {}) }
+    })
+  })
+}
+
+describe('the tools of several servers at /mcp', function () {
+  this.timeout(60_000)
+  let everything: EverythingServer
+  let notes: SessionServer
+  let math: StatelessServer
+  let pages: SessionServer
+  let gateway: TestGateway
+
+  before(async () => {
+    everything = await startEverything()
+    notes = await startSessionServer('notes', (server) => {
+      server.registerTool('read', { inputSchema: { id: z.string() } }, ({ id }) => text(`note ${id}`))
+      server.registerTool('drop', {}, () => text('dropped'))
+    })
+    math = await startStatelessServer('math', (server) => {
+      server.registerTool('read', { inputSchema: z.object({ n: z.number() }) }, ({ n }) =>
+        text(`number ${n}`),
+      )
+      server.registerTool('x'.repeat(70), {}, () => text('long'))
+    })
+    pages = await startPaged(['a', 'b', 'c', 'd', 'e'])
+    gateway = await startTestGateway({
+      targets: {
+        everything: everything.url,
+        notes: notes.url,
+        gone: 'http://127.0.0.1:9/mcp',
+        math: math.url,
+        pages: pages.url,
+        hidden: notes.url,
+      },
+      entitlements,
+      federation: { list_ttl_ms: 0 },
+    })
+  })
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]()
+    for (const server of [everything, notes, math, pages]) await server[Symbol.asyncDispose]()
+  })
+
+  /** The records that `act` causes. */
+  async function recorded(act: () => Promise<unknown>) {
+    const before = gateway.records().length
+    await act()
+    return gateway.records().slice(before)
+  }
+
+  for (const [what, connect] of [
+    ['SDK 1.x', connect1],
+    ['SDK 2.x', connect2],
+  ] as const) {
+    describe(`with a client of ${what}`, () => {
+      let client: Awaited<ReturnType<typeof connect>>
+
+      before(async () => {
+        client = await connect(`${gateway.url}/mcp`)
+      })
+
+      after(() => client.close())
+
+      it('are one list of what the caller may use, with all pages, and without a server that is down', async () => {
+        const { tools, _meta } = await client.listTools()
+        expect(tools.map(({ name }) => name).map((name) => name.replace(/x{10,}_\w+$/, 'x…'))).to.deep.equal([
+          'everything__echo',
+          'notes__read',
+          'math__read',
+          'math_x…',
+          'pages__a',
+          'pages__b',
+          'pages__c',
+          'pages__d',
+          'pages__e',
+        ])
+        expect(_meta?.['svc/unavailable']).to.deep.equal([
+          { server: 'gone', reason: 'The upstream refuses connections.' },
+        ])
+      })
+
+      it('say the whole name of one that is shortened', async () => {
+        const { tools } = await client.listTools()
+        const long = tools.find(({ name }) => name.startsWith('math_x'))
+        expect(long?.title).to.equal(`math: ${'x'.repeat(70)}`)
+        expect(long?._meta).to.deep.include({ 'svc/server': 'math', 'svc/name': 'x'.repeat(70) })
+        const result = await client.callTool({ name: long?.name ?? '', arguments: {} })
+        expect(result.content).to.deep.equal([{ type: 'text', text: 'long' }])
+      })
+
+      it('run at their servers, and are recorded under their own names', async () => {
+        const records = await recorded(async () => {
+          const note = await client.callTool({ name: 'notes__read', arguments: { id: '7' } })
+          expect(note.content).to.deep.equal([{ type: 'text', text: 'note 7' }])
+          const number = await client.callTool({ name: 'math__read', arguments: { n: 7 } })
+          expect(number.content).to.deep.equal([{ type: 'text', text: 'number 7' }])
+          const echo = await client.callTool({ name: 'everything__echo', arguments: { message: 'hi' } })
+          expect(echo.content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
+        })
+        expect(
+          records.filter(({ mcp_method }) => mcp_method === 'tools/call').map(({ tool }) => tool),
+        ).to.deep.equal(['read@1.0.0', 'read@2.0.0', 'echo@2.0.0'])
+      })
+
+      it('are refused like at their servers, and recorded as denied', async () => {
+        let fault: unknown
+        const records = await recorded(async () => {
+          fault = await client
+            .callTool({ name: 'notes__drop', arguments: {} })
+            .catch((reason: unknown) => reason)
+        })
+        expect(fault).to.have.property('code', 403)
+        expect(records).to.have.length(1)
+        expect(records[0]).to.include({
+          server: 'notes@1.0.0',
+          tool: 'drop@1.0.0',
+          error: 'TOOL_NOT_ALLOWED',
+        })
+      })
+
+      it('are unknown where no server has the name', async () => {
+        for (const name of ['nowhere__read', 'read', 'notes_read']) {
+          const fault = await client.callTool({ name, arguments: {} }).catch((reason: unknown) => reason)
+          expect(fault, name).to.have.property('code', -32602)
+        }
+      })
+
+      it('cause no record for a server of which the caller may use nothing', async () => {
+        const records = await recorded(() => client.listTools())
+        const servers = new Set(records.map(({ server }) => server.split('@')[0]))
+        expect([...servers].sort()).to.deep.equal(['everything', 'gone', 'math', 'notes', 'pages'])
+      })
+    })
+  }
+
+  it('are described as one server', async () => {
+    const client = await connect1(`${gateway.url}/mcp`)
+    try {
+      expect(client.getServerVersion()).to.include({ name: 'svc-gateway' })
+      expect(client.getServerCapabilities()).to.have.property('tools')
+      expect(client.getInstructions()).to.include('# notes\n\nUse notes.').and.include('# math\n\nUse math.')
+    } finally {
+      await client.close()
+    }
+  })
+})

@@ -1,0 +1,32 @@
+// Clients of the protocol's own SDKs, as they come.
+import { Client as Client2, StreamableHTTPClientTransport as Transport2 } from '@modelcontextprotocol/client'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+
+const clientInfo = { name: 'test', version: '1.0.0' }
+
+interface Connecting {
+  readonly capabilities?: object
+  readonly headers?: Record<string, string>
+}
+
+/** SDK 1.x; with a session. */
+export async function connect1(
+  url: string,
+  { capabilities = {}, headers = {} }: Connecting = {},
+): Promise<Client> {
+  const client = new Client(clientInfo, { capabilities })
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+  await client.connect(transport as Parameters<Client['connect']>[0])
+  return client
+}
+
+/** SDK 2.x, by the revision 2026-07-28 where the server has it. */
+export async function connect2(
+  url: string,
+  { capabilities = {}, headers = {} }: Connecting = {},
+): Promise<Client2> {
+  const client = new Client2(clientInfo, { capabilities, versionNegotiation: { mode: 'auto' } })
+  await client.connect(new Transport2(new URL(url), { requestInit: { headers } }))
+  return client
+}
