@@ -3,7 +3,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
 const publicUrl = 'https://gw.example'
 const wellKnown = '/.well-known/oauth-protected-resource'

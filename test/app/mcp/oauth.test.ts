@@ -114,9 +114,9 @@ describe('a client of the MCP SDK that signs in', function () {
   }
 
   /** Connects as an application does: is refused, sends its user to sign in, and connects. */
-  async function signIn(server: string, who: string, client_id?: string) {
+  async function signIn(path: string, who: string, client_id?: string) {
     const kept = new Keeping(client_id === undefined ? undefined : { client_id })
-    const url = new URL(`${publicUrl}/mcp/${server}`)
+    const url = new URL(`${publicUrl}${path}`)
     const first = new StreamableHTTPClientTransport(url, { authProvider: kept })
     const refused = await connect(first).catch((reason: unknown) => reason)
     expect(refused).to.be.instanceOf(UnauthorizedError)
@@ -133,7 +133,7 @@ describe('a client of the MCP SDK that signs in', function () {
   }
 
   it('gets from a 401 to a token that is meant for the server, with the scopes it takes', async () => {
-    const { kept, client } = await signIn('everything', 'ada')
+    const { kept, client } = await signIn('/mcp/everything', 'ada')
     expect(kept.claims).to.include({ aud: `${publicUrl}/mcp/everything`, scope: 'tools everything' })
     const { content } = await client.callTool({ name: 'echo', arguments: { message: 'hi' } })
     expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
@@ -142,7 +142,7 @@ describe('a client of the MCP SDK that signs in', function () {
   })
 
   it('gets a wider token when a tool asks for a scope that it lacks', async () => {
-    const { kept, transport, client } = await signIn('everything', 'ada', registeredClient)
+    const { kept, transport, client } = await signIn('/mcp/everything', 'ada', registeredClient)
     const sum = () => client.callTool({ name: 'get-sum', arguments: { a: 2, b: 3 } })
     const refused = await sum().catch((reason: unknown) => reason)
     expect(refused).to.be.instanceOf(UnauthorizedError)
@@ -153,8 +153,20 @@ describe('a client of the MCP SDK that signs in', function () {
     expect(content).to.deep.equal([{ type: 'text', text: 'The sum of 2 and 3 is 5.' }])
   })
 
+  it('gets a token for all servers at /mcp, and a wider one when a tool there asks for it', async () => {
+    const { kept, transport, client } = await signIn('/mcp', 'ada', registeredClient)
+    expect(kept.claims).to.include({ aud: `${publicUrl}/mcp`, scope: 'tools everything' })
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).to.include.members(['everything__get-sum', 'other__echo'])
+    const sum = () => client.callTool({ name: 'everything__get-sum', arguments: { a: 2, b: 3 } })
+    expect(await sum().catch((reason: unknown) => reason)).to.be.instanceOf(UnauthorizedError)
+    await transport.finishAuth(await provider.authorize(kept.sentTo ?? new URL(publicUrl), 'ada'))
+    expect((await sum()).content).to.deep.equal([{ type: 'text', text: 'The sum of 2 and 3 is 5.' }])
+    expect(kept.claims).to.include({ aud: `${publicUrl}/mcp` })
+  })
+
   it('cannot take its token to another server', async () => {
-    const { kept } = await signIn('everything', 'ada')
+    const { kept } = await signIn('/mcp/everything', 'ada')
     const answer = await fetch(`${publicUrl}/mcp/other`, {
       method: 'POST',
       headers: {
