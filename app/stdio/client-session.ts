@@ -57,9 +57,8 @@ export class ClientSession {
   deliver(message: Fields): void {
     const running = [...this.running.values()].at(-1)
     if (running?.answer.offer(message) === true) return
-    const [stream] = this.#streams.keys()
-    if (stream !== undefined) stream.offer(message)
-    else if (this.#waiting.length < maxWaiting) this.#waiting.push(message)
+    const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message))
+    if (!isTaken && this.#waiting.length < maxWaiting) this.#waiting.push(message)
   }
 
   subscribe(uri: string, isAsked: boolean): void {
