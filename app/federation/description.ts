@@ -13,6 +13,10 @@ const META_UNAVAILABLE = 'svc/unavailable'
 /** Revisions with a handshake that the gateway speaks, the newest last. 2025-03-26 without batches. */
 const handshakeRevisions = ['2025-03-26', '2025-06-18', '2025-11-25']
 
+export function isHandshakeRevision(revision: string): boolean {
+  return handshakeRevisions.includes(revision)
+}
+
 /** The client's revision where it is known, else the newest (Lifecycle, "Version Negotiation"). */
 export function negotiatedRevision(requested: unknown): string {
   const newest = handshakeRevisions.at(-1) ?? ''

@@ -49,9 +49,14 @@ export class GatewayBuilder {
   #layers: readonly PolicyLayer[]
   #first: Policy
   #webhooks: WebhookNotices
+  #adaptHost: (host: HostConfig) => HostConfig
 
-  /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
-  constructor(options: GatewaySettings) {
+  /**
+   * `adaptHost` changes the host's part of each policy, once it is valid. Throws `PolicyError` when the configuration of a
+   * built-in section is wrong.
+   */
+  constructor(options: GatewaySettings, adaptHost: (host: HostConfig) => HostConfig = (host) => host) {
+    this.#adaptHost = adaptHost
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
     options.configure?.(this.#bindings)
     this.#plugins = registeredPlugins(this.#bindings)
@@ -131,8 +136,8 @@ export class GatewayBuilder {
     const result = loadPolicy({
       layers,
       host: hostSchema,
-      hostFacts: (host) => ({ ...hostFacts(host), place: this.#place(host) }),
-      checkHost,
+      hostFacts: (host) => ({ ...hostFacts(this.#adaptHost(host)), place: this.#place(host) }),
+      checkHost: (host, facts) => checkHost(this.#adaptHost(host), facts),
       plugins: this.#plugins,
       isBound: (token) => this.#bindings.isRegistered(token, true),
       bindingOf: (token) => resolveOptional(this.#bindings, token),
@@ -140,7 +145,7 @@ export class GatewayBuilder {
       ...(custom === undefined ? { customPending: true } : { custom }),
     })
     if (!result.ok) throw new PolicyError(result.mistakes)
-    return result.policy
+    return { ...result.policy, host: this.#adaptHost(result.policy.host) }
   }
 
   /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */

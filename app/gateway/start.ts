@@ -58,6 +58,7 @@ export class Gateway implements GatewayHandle {
   #host: HostConfig | undefined
   #policies: Policies | undefined
   #openFront: OpenFront
+  #sharesAdmin: boolean
   #listener: Front | undefined
   #admin: Admin | undefined
   #upstream: UpstreamDispatcher | undefined
@@ -66,12 +67,15 @@ export class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
 
+  /** `sharesAdmin`: where another process has the port of the admin listener, this gateway starts without one. */
   constructor(
     builder: GatewayBuilder,
     openFront: OpenFront = (host, parts) => CallListener.create(host, parts),
+    sharesAdmin = false,
   ) {
     this.#builder = builder
     this.#openFront = openFront
+    this.#sharesAdmin = sharesAdmin
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
@@ -114,7 +118,7 @@ export class Gateway implements GatewayHandle {
     try {
       if (server.sessionKeyRef !== undefined) await sessions()
       await policies.activate(policy)
-      const adminUrl = await admin?.listen()
+      const adminUrl = await this.#listenAdmin(admin)
       this.#listener = await this.#openFront(host, {
         builder: this.#builder,
         policies,
@@ -128,6 +132,16 @@ export class Gateway implements GatewayHandle {
     } catch (fault) {
       await this.#release()
       throw fault
+    }
+  }
+
+  async #listenAdmin(admin: Admin | undefined): Promise<string | undefined> {
+    try {
+      return await admin?.listen()
+    } catch (fault) {
+      if (!this.#sharesAdmin || !isAddressInUse(fault)) throw fault
+      this.#builder.logger.warn({ reason: messageOf(fault) }, 'no admin listener in this process')
+      return undefined
     }
   }
 
@@ -204,4 +218,8 @@ export class Gateway implements GatewayHandle {
 function started<T>(part: T | undefined): T {
   if (part === undefined) throw new Error('the gateway has not started')
   return part
+}
+
+function isAddressInUse(fault: unknown): boolean {
+  return fault instanceof Error && 'code' in fault && fault.code === 'EADDRINUSE'
 }

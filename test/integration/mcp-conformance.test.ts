@@ -1,10 +1,12 @@
-// The public conformance suites of MCP, against a server directly and through the gateway: the results must be equal.
+// The public conformance suites of MCP, against a server directly and through the gateway: the results must be equal. As one of
+// several servers it has sessions of the gateway, so that more is checked.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { startTestGateway } from '../support/gateway.js'
 import { STATELESS, startServerOfEachRevision } from '../support/mcp-revisions.js'
 import { type McpRoutes, startMcpRoutes } from '../support/mcp-routes.js'
 import { runtimes } from '../support/runtimes.js'
@@ -62,11 +64,20 @@ describe('the conformance suites of MCP', function () {
     ['0.2.0-alpha.12 for 2025-11-25', newest, ['--spec-version', '2025-11-25'], STATELESS, 50],
     ['0.2.0-alpha.12 for 2026-07-28', newest, ['--spec-version', '2026-07-28'], STATELESS, 105],
   ] as const) {
-    it(`give through the gateway what they give directly: ${what}`, async () => {
+    it(`give through the gateway what they give directly, and fail nothing else at /mcp: ${what}`, async () => {
       const direct = await resultsOf(program, routes.to(server, 'directly'), options)
       const through = await resultsOf(program, routes.to(server, 'through a gateway'), options)
       expect(direct.filter((check) => check.endsWith(': SUCCESS')).length).to.be.at.least(passed)
       expect(through).to.deep.equal(direct)
+      await using several = await startTestGateway({
+        targets: { server: routes.to(server, 'directly') },
+        federation: { prefix: 'never' },
+      })
+      const among = await resultsOf(program, `${several.url}/mcp`, options)
+      const ending = (results: readonly string[], status: string) =>
+        results.filter((check) => check.endsWith(status))
+      expect(among).to.include.members(ending(direct, ': SUCCESS'))
+      expect(direct).to.include.members(ending(among, ': FAILURE'))
     })
   }
 })

@@ -156,6 +156,20 @@ describe('the endpoints of several servers', () => {
       .and.include(`resource_metadata="${publicUrl}${wellKnown}/mcp"`)
   })
 
+  it('say why there is no list where no server has one, but for one that the policy hides', async () => {
+    const gone = 'http://127.0.0.1:9/mcp'
+    await start({
+      targets: { gone, notes: servers['notes']?.url ?? '' },
+      entitlements: { default_plan: 'p', plans: { p: { allowlist: ['gone/*'] } }, tenants: {} },
+      federation: {},
+    })
+    const client = await connect1(`${gateway?.url}/mcp`)
+    const fault = await client.listTools().catch((reason: unknown) => reason)
+    expect(fault).to.have.property('code', 502)
+    expect(String(fault)).to.include('No server has a list now. gone: The upstream refuses connections.')
+    await client.close()
+  })
+
   it('serve the others without one that hangs', async () => {
     const { createServer } = await import('node:http')
     const hanging = createServer(() => undefined)

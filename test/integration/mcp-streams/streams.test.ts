@@ -49,7 +49,7 @@ describe('MCP streams that are open at the same time', function () {
       medians.push(times.sort((a, b) => a - b)[50] ?? Number.NaN)
     }
     const [directly = Number.NaN, through] = medians
-    // `npm run bench -- --only streams` measures it on a quiet machine: under 2 ms.
+    // `npm run bench -- --only streams` measures it: under 2 ms.
     expect(through).to.be.below(directly + 20)
   })
 
@@ -69,7 +69,7 @@ describe('MCP streams that are open at the same time', function () {
     const [quick, ofQuick] = await begin()
     slow.pause()
     const sending = ofSlow.send(32 * MEBIBYTE)
-    // More than buffers hold goes by on the other stream, again and again, while this one does not move.
+    // The other stream passes more than all buffers hold, while this one does not move.
     const others = ofQuick.send(32 * MEBIBYTE)
     expect(await bytesOf(quick)).to.equal(ofQuick.written)
     expect(ofQuick.written).to.be.at.least(32 * MEBIBYTE)

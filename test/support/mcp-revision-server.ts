@@ -140,12 +140,12 @@ function eventStore(): EventStore {
   }
 }
 
-export interface SdkServer extends AsyncDisposable {
+export interface RevisionServer extends AsyncDisposable {
   readonly url: string
 }
 
 /** The server of the release whose newest revision this is. */
-export async function startSdkServer(revision: HandshakeRevision): Promise<SdkServer> {
+export async function startRevisionServer(revision: HandshakeRevision): Promise<RevisionServer> {
   const sdk = await sdkOf(revision)
   const sessions = new Map<string, Session>()
 
