@@ -1,8 +1,9 @@
 // `svc doctor` on targets that are commands: starts each, lists its tools, and says which of them the policy lets whom use.
-import { CORE_VERSION, type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
+import { type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
+import { gatewayImplementation } from '../mcp/implementation.js'
 import { versionIn } from '../mcp/server-info.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
@@ -14,8 +15,6 @@ import type { SectionChecks } from './host.js'
 import { accessTo } from './tool-access.js'
 
 type Policy = EffectivePolicy<HostConfig>
-
-const client = { name: 'svc-doctor', version: CORE_VERSION }
 
 /** Beside the start of the server: its list, and an installation where it is pinned. */
 const listMs = 10_000
@@ -41,7 +40,7 @@ async function checkStdio(
     target,
     clock: resolve(context.container, tokens.Clock),
     logger: resolve(context.container, tokens.Logger),
-    client,
+    client: gatewayImplementation,
     maxMessageBytes: policy.host.server.maxAnswerBytes,
     answerTimeoutMs: listMs,
     launcher: new Launcher(target, { baseDir, stateDir, keys: new KeyReader(context) }),
@@ -50,7 +49,7 @@ async function checkStdio(
     const connection = await endpoint.connection()
     const { server } = connection
     const version = versionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
-    const names = await listTools(connection, { clientInfo: client }, listMs)
+    const names = await listTools(connection, { clientInfo: gatewayImplementation }, listMs)
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
     const access = await accessTo({ server: name, version, names }, policy, context)
     return [

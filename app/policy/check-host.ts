@@ -25,7 +25,7 @@ export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradicti
   ]
 }
 
-/** A warning: the other servers work without it. */
+/** Warnings: the other servers work without the command. */
 function commands({ targets }: HostConfig, place: PolicyFacts['place']): Contradiction[] {
   if (place === undefined) return []
   const { baseDir } = place

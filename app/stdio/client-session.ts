@@ -30,6 +30,7 @@ export class ClientSession {
     this.id = id
     this.server = server
     this.clientInfo = clientInfo
+    server.sessions++
   }
 
   /** A stream of what the server sends by itself (GET). */
@@ -56,9 +57,8 @@ export class ClientSession {
   deliver(message: Fields): void {
     const running = [...this.running.values()].at(-1)
     if (running?.answer.offer(message) === true) return
-    const [stream] = this.#streams.keys()
-    if (stream !== undefined) stream.offer(message)
-    else if (this.#waiting.length < maxWaiting) this.#waiting.push(message)
+    const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message))
+    if (!isTaken && this.#waiting.length < maxWaiting) this.#waiting.push(message)
   }
 
   subscribe(uri: string, isAsked: boolean): void {
@@ -83,6 +83,7 @@ export class ClientSession {
       body.end()
     }
     this.#streams.clear()
+    this.server.sessions--
   }
 
   /** A server may name a part of what was subscribed to. */

@@ -160,7 +160,7 @@ export class StdioEndpoint {
   }
 
   async #end(session: ClientSession): Promise<void> {
-    this.#sessions.delete(session.id)
+    if (!this.#sessions.delete(session.id)) return
     session.end()
     if (session.server.isExclusive) await this.#pool.remove(`session ${session.id}`)
   }
@@ -175,7 +175,18 @@ export class StdioEndpoint {
   #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
     const { name, target, clock, logger, maxMessageBytes, launcher } = this.#parts
     const limit = this.#pool.limitOf(caller)
-    return new StdioServer({ ...parts, name, target, clock, logger, maxMessageBytes, launcher, limit })
+    const makeRoom = (): void => this.#pool.makeRoom()
+    return new StdioServer({
+      ...parts,
+      name,
+      target,
+      clock,
+      logger,
+      maxMessageBytes,
+      launcher,
+      limit,
+      makeRoom,
+    })
   }
 
   #callerOf({ caller }: UpstreamRequest): string {

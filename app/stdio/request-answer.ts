@@ -27,6 +27,7 @@ function textOf(message: Fields | string): string {
 /** A stream of messages as events, up to a cap. */
 export class EventBody {
   readonly #stream: Readable
+  #isEnded = false
 
   /** `onClose` runs when it was read to its end, when the reader stops before, and when `signal` aborts. */
   constructor(onClose: () => void, signal?: Abortable) {
@@ -45,16 +46,18 @@ export class EventBody {
     return { status: 200, headers: EVENTS, body: this.#stream }
   }
 
-  /** False where the reader has too much unread. */
+  /** False where the stream has ended, or the reader has too much unread. */
   offer(message: Fields): boolean {
-    if (this.#stream.destroyed || this.#stream.readableLength > maxUnreadBytes) return false
+    if (this.#isEnded || this.#stream.destroyed) return false
+    if (this.#stream.readableLength > maxUnreadBytes) return false
     this.#stream.push(eventOf(JSON.stringify(message)))
     return true
   }
 
   /** The last message, whatever is unread; none where the stream just ends. */
   end(message?: Fields | string): void {
-    if (this.#stream.destroyed) return
+    if (this.#isEnded || this.#stream.destroyed) return
+    this.#isEnded = true
     if (message !== undefined) this.#stream.push(eventOf(textOf(message)))
     this.#stream.push(null)
   }

@@ -33,6 +33,13 @@ export class RestartLimit {
     this.#notBefore = this.#clock.monotonic() + this.waitMs
   }
 
+  /** Forgets all failures. */
+  reset(): void {
+    this.#failures = 0
+    this.#failedStarts = 0
+    this.#notBefore = Number.NEGATIVE_INFINITY
+  }
+
   /** From the last failure to the next start. */
   get waitMs(): number {
     if (this.#failures < 2) return 0

@@ -29,17 +29,30 @@ export class ServerPool {
     this.#sweep = setInterval(() => this.#stopIdle(idleMs), Math.min(idleMs, sweepMs)).unref()
   }
 
-  /**
-   * The server of `key`, created where there is none. Where there are as many as there may be, the one that was idle longest
-   * ends. Throws `UpstreamError` where none is idle.
-   */
+  /** The server of `key`, created where there is none. */
   of(key: string, create: () => StdioServer): StdioServer {
     const known = this.#servers.get(key)
     if (known !== undefined) return known
-    if (this.#servers.size >= this.#target.max_processes) this.#makeRoom()
     const server = create()
     this.#servers.set(key, server)
     return server
+  }
+
+  /**
+   * To be called when one more process is about to start: of too many, the one that was idle longest ends. Throws
+   * `UpstreamError` where none is idle.
+   */
+  makeRoom(): void {
+    const running = [...this.#servers].filter(([, server]) => server.isRunning)
+    if (running.length <= this.#target.max_processes) return
+    const [oldest] = running
+      .filter(([, server]) => server.isIdle)
+      .sort(([, one], [, other]) => one.lastUsed - other.lastUsed)
+    if (oldest === undefined) {
+      const message = `The MCP server "${this.#name}" has as many processes as it may have, and all are in use.`
+      throw new UpstreamError(message, 'no')
+    }
+    this.#release(...oldest)
   }
 
   /** Of one caller: the failures of one do not stop the processes of another. */
@@ -55,7 +68,7 @@ export class ServerPool {
 
   /** Servers that failed too often may start again. */
   forgetFailures(): void {
-    this.#limits.clear()
+    for (const limit of this.#limits.values()) limit.reset()
   }
 
   async remove(key: string): Promise<void> {
@@ -72,20 +85,14 @@ export class ServerPool {
   #stopIdle(idleMs: number): void {
     const before = this.#clock.monotonic() - idleMs
     for (const [key, server] of this.#servers) {
-      if (!server.isIdle || server.lastUsed > before) continue
-      // A server that does not stop in time is killed.
-      void (this.#target.isolate === 'gateway' ? server.stop() : this.remove(key))
+      if (server.isIdle && server.lastUsed <= before) this.#release(key, server)
     }
   }
 
-  #makeRoom(): void {
-    const idle = [...this.#servers].filter(([, server]) => server.isIdle)
-    const [first, ...others] = idle
-    if (first === undefined) {
-      const message = `The MCP server "${this.#name}" has as many processes as it may have, and all are in use.`
-      throw new UpstreamError(message, 'no')
-    }
-    const [key] = others.reduce((oldest, one) => (one[1].lastUsed < oldest[1].lastUsed ? one : oldest), first)
-    void this.remove(key)
+  /** Ends an idle process, and with it the session that has it for itself; others start it again. */
+  #release(key: string, server: StdioServer): void {
+    // A process that does not stop in time is killed.
+    if (server.isExclusive || server.sessions === 0) void this.remove(key)
+    else void server.stop()
   }
 }

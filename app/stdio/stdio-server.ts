@@ -2,26 +2,23 @@
 import type { Abortable } from '@svc/core'
 import type { Fields } from '../mcp/rpc-response.js'
 import { methodNotFound } from './era.js'
-import type { HandshakeClient } from './handshake.js'
 import { Notifications } from './notifications.js'
-import type { Connection } from './supervisor.js'
-import { Supervisor, type SupervisorParts } from './supervisor.js'
+import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 
 /** Receives what the process sends to its only client. */
 export type OnlyClient = (message: Fields) => void
 
-export interface StdioServerParts
-  extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'onExit' | 'client' | 'clientAnnounces'> {
-  readonly client: HandshakeClient
+export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'clientAnnounces'> {
   /** Where one client has the process for itself; undefined where several share it. */
   readonly onlyClient?: OnlyClient
-  onExit(): void
 }
 
 export class StdioServer {
   readonly notifications: Notifications
   /** Whether one client has it for itself. */
   readonly isExclusive: boolean
+  /** Sessions that use it. */
+  sessions = 0
   #supervisor: Supervisor
   #maxConcurrent: number
   #running = 0
@@ -92,6 +89,10 @@ export class StdioServer {
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
     return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
+  }
+
+  get isRunning(): boolean {
+    return this.#supervisor.isRunning
   }
 
   get lastUsed(): number {

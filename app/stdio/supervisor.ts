@@ -24,6 +24,8 @@ export interface SupervisorParts {
   readonly logger: Logger
   readonly maxMessageBytes: number
   readonly launcher: Launcher
+  /** Called before a start. Throws `UpstreamError` where the target has as many processes as it may have. */
+  makeRoom(): void
   /** A request or notification that belongs to no request of a client. */
   onMessage(message: Fields): void
   onStart(connection: Connection): void
@@ -67,6 +69,10 @@ export class Supervisor {
   /** By the monotonic clock. */
   get lastUsed(): number {
     return this.#lastUsed
+  }
+
+  get isRunning(): boolean {
+    return this.#connection !== undefined
   }
 
   /** Whether a process has not answered the handshake yet. */
@@ -119,11 +125,12 @@ export class Supervisor {
 
   async #start(): Promise<Connection> {
     const { name, limit, logger, clientAnnounces } = this.#parts
+    const run: Run = {}
+    this.#run = run
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
     if (refusal !== undefined) throw unavailable(name, refusal)
-    const run: Run = {}
-    this.#run = run
+    this.#parts.makeRoom()
     try {
       return await this.#open(run)
     } catch (fault) {

@@ -29,6 +29,7 @@ export async function withStdio(
 }
 
 interface ClientOptions {
+  /** Empty: all servers as one. */
   readonly server?: string
   readonly headers?: Record<string, string>
   readonly capabilities?: Record<string, object>
@@ -43,7 +44,7 @@ export async function connect(
 ): Promise<Client & AsyncDisposable> {
   const client = new Client({ name: 'test', version: '1' }, { capabilities })
   prepare(client)
-  const url = new URL(`${gateway.url}/mcp/${server}`)
+  const url = new URL(`${gateway.url}/mcp${server === '' ? '' : `/${server}`}`)
   const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } })
   // Its types are not made for `exactOptionalPropertyTypes`.
   await client.connect(transport as Parameters<Client['connect']>[0])

@@ -118,6 +118,27 @@ describe('a process of one caller', () => {
       { authn: { oidc: issuer.oidc } },
     )
   })
+
+  it('makes room for that of another, and starts again in the same session', async () => {
+    const one = { headers: { authorization: `Bearer ${await issuer.sign()}` } }
+    const bob = await issuer.sign({ sub: 'bob', email: 'bob@example.com' })
+    await withStdio(
+      scriptedTarget('', { isolate: 'principal', max_processes: 1 }),
+      async (gateway) => {
+        const call = async (authorization: string) => {
+          const answer = await gateway.invoke('/mcp/files/pid@unversioned', {}, { authorization })
+          return (await answer.json()) as { content: { text: string }[] }
+        }
+        const first = await call(one.headers.authorization)
+        const other = await call(`Bearer ${bob}`)
+        const again = await call(one.headers.authorization)
+        const pids = [first, other, again].map((answer) => Number(answer.content[0]?.text))
+        expect(new Set(pids).size).to.equal(3)
+        await until(() => pids.filter(isAlive).length === 1)
+      },
+      { authn: { oidc: issuer.oidc } },
+    )
+  })
 })
 
 describe('a process that several clients share', () => {

@@ -130,6 +130,8 @@ describe('the process of a target', () => {
         expect(await call()).to.include(
           '3 starts failed in a row, and the next is after a reload of the policy',
         )
+        await gateway.handle.reload(policyOf({ files: scriptedTarget('exit', { env, restart }) }))
+        expect(await call()).to.include('is not running: it exited with code 4.')
         const lines = JSON.stringify(gateway.log.lines)
         expect(lines).to.include('cannot find [TOKEN]').and.not.include('the-secret')
       })

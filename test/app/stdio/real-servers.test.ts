@@ -104,6 +104,19 @@ describe('servers of the registry over stdio', function () {
     expect(recordOf('current_time')).to.include({ status: 'ok' })
   })
 
+  it('are one server behind /mcp, each call on record under its own', async () => {
+    await using client = await connect(gateway, { server: '' })
+    const names = (await client.listTools()).tools.map((tool) => tool.name)
+    expect(names).to.include.members([
+      'filesystem__read_text_file',
+      'memory__search_nodes',
+      'time__current_time',
+    ])
+    const said = await say(client, 'filesystem__read_text_file', { path: join(home, 'note.txt') })
+    expect(said).to.equal('what the note says')
+    expect(recordOf('read_text_file')).to.include({ status: 'ok' })
+  })
+
   it('tell clients of 2026-07-28 what they tell others', async () => {
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
