@@ -17,6 +17,7 @@ import { measurePolicy } from './policy.js'
 import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
+import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
@@ -32,6 +33,7 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   cold: measureColdStart,
   import: measureImportTime,
   memory: measureMemory,
+  streams: measureStreams,
   redis: measureRedis,
 }
 
