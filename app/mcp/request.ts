@@ -65,17 +65,23 @@ async function read(
     ? await versions.of(upstream, exchange.credential)
     : (versions.known(upstream) ?? UNVERSIONED)
   call.refineTarget({ serverVersion: version, toolVersion: version })
-  const request = {
-    ...subject,
+  const { kind, method, name, args, params } = subject
+  const rpcId = message?.type === 'request' ? message.id : undefined
+  const init = {
+    kind,
+    method,
     server,
+    name,
     version,
+    args,
+    params,
     bytes: bytes?.byteLength ?? 0,
     idempotencyKey,
-    ...(escalationId === undefined ? {} : { escalationId }),
-    ...(message?.type === 'request' ? { rpcId: message.id } : {}),
-    ...(round === undefined ? {} : { round }),
+    escalationId,
+    rpcId,
+    round,
   }
-  return validName(() => callRequest(request))
+  return validName(() => callRequest(init))
 }
 
 function readBody(

@@ -97,10 +97,10 @@ export function subjectOf(message: Message, { passParams, isStateless }: Subject
   }
   // A server may run a notification like a request, only without an answer.
   if (message.type === 'notification') throw invalidRequest(`id: ${method} is a request.`)
-  const { params: ofReference, ...subject } = known.read(params)
+  const { kind, name, args, params: ofReference } = known.read(params)
   const others = judgedParams(params, known, passParams)
   const judged = ofReference === undefined ? others : { ...others, ...ofReference }
-  return { method, ...subject, ...(judged === undefined ? {} : { params: judged }) }
+  return judged === undefined ? { kind, method, name, args } : { kind, method, name, args, params: judged }
 }
 
 /** The resources a `subscriptions/listen` names. Throws `McpRefusal`. */

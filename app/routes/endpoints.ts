@@ -131,7 +131,7 @@ export class Endpoints {
       return first
     }
     const first = this.#messageEndpoint({ ...route, headers }, policy, body)
-    return { ...first, batch: () => (others === undefined ? undefined : { first, others }) }
+    return Object.assign(first, { batch: () => (others === undefined ? undefined : { first, others }) })
   }
 
   /** A request to one server on behalf of one to several. */

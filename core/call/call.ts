@@ -107,7 +107,7 @@ export class Call {
 
   /** For the transport, when it learns more: the body names the tool, the server its version. */
   refineTarget(known: Partial<CallTarget>): void {
-    this.#target = { ...this.#target, ...known }
+    this.#target = Object.assign({}, this.#target, known)
   }
 
   /**

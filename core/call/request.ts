@@ -40,10 +40,13 @@ export interface CallRequest {
   readonly round?: string
 }
 
-type DerivedField = 'reference' | 'canonicalArgs' | 'canonicalParams' | 'bytes'
+type DerivedField = 'reference' | 'canonicalArgs' | 'canonicalParams'
+type OptionalField = 'params' | 'escalationId' | 'rpcId' | 'round'
 
 /** A request without its derived fields; `bytes` defaults to the size of the canonical arguments. */
-export type CallRequestInit = Omit<CallRequest, DerivedField> & { readonly bytes?: number }
+export type CallRequestInit = Omit<CallRequest, DerivedField | OptionalField | 'bytes'> & {
+  readonly [K in OptionalField | 'bytes']?: CallRequest[K] | undefined
+}
 
 /** Throws the errors of `formatReference` and `canonicalize` for invalid names and arguments. */
 export function callRequest(init: CallRequestInit): CallRequest {
