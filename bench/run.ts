@@ -14,8 +14,10 @@ import { diskLine, machineLine } from './measure/machine.js'
 import { print } from './measure/report.js'
 import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
+import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
 import { measureSteps } from './steps.js'
+import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
@@ -26,10 +28,12 @@ const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promis
   gateway: compareGateway,
   inprocess: measureInProcess,
   steps: measureSteps,
+  profile: measureProfile,
   policy: measurePolicy,
   cold: measureColdStart,
   import: measureImportTime,
   memory: measureMemory,
+  streams: measureStreams,
   redis: measureRedis,
 }
 

@@ -4,9 +4,10 @@ import { resolve } from 'node:path'
 import { bind, type Logger, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { formatDiagnostic, PolicyError } from '@svc/core/policy'
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
 import { pino } from 'pino'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
+import { portOf } from './port.js'
 
 interface GatewayFlags {
   readonly policy: string
@@ -23,12 +24,6 @@ export function gatewayCommand(): Command {
     .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
     .option('--workers <n>', 'several processes (not available yet)')
     .action(run)
-}
-
-function portOf(text: string): number {
-  const port = Number(text)
-  if (!/^\d+$/.test(text) || port > 65535) throw new InvalidArgumentError('expected 0 to 65535')
-  return port
 }
 
 async function run(flags: GatewayFlags): Promise<void> {

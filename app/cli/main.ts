@@ -10,6 +10,7 @@ import { escalationsCommand } from './escalations.js'
 import { gatewayCommand } from './gateway.js'
 import { keysCommand } from './keys.js'
 import { policyCommand } from './policy.js'
+import { stdioCommand } from './stdio.js'
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
@@ -19,6 +20,7 @@ const program = new Command('svc-sdk')
   // So that an option after a subcommand's name is the subcommand's, though its parent has one of that name.
   .enablePositionalOptions()
   .addCommand(gatewayCommand())
+  .addCommand(stdioCommand())
   .addCommand(policyCommand())
   .addCommand(doctorCommand())
   .addCommand(keysCommand())

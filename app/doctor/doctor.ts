@@ -4,6 +4,7 @@ import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
 import { hostChecks, type SectionChecks } from './host.js'
+import { stdioChecks } from './stdio-targets.js'
 
 /** A check with the section of the policy that it is about. */
 export interface SectionCheck extends DoctorCheck {
@@ -11,13 +12,14 @@ export interface SectionCheck extends DoctorCheck {
 }
 
 /** For all checks of one section, some of which ask several servers. */
-const timeoutMs = 30_000
+const defaultTimeoutMs = 30_000
 
 /** In the order of the host's keys, then of the stages. Never rejects. */
 export async function runDoctor(
-  { host, plugins, sections }: EffectivePolicy<HostConfig>,
+  policy: EffectivePolicy<HostConfig>,
   context: PluginContext,
 ): Promise<SectionCheck[]> {
+  const { host, plugins, sections } = policy
   const ofPlugins = plugins.flatMap((plugin): SectionChecks[] => {
     const { name } = plugin
     const config = sections.get(name)
@@ -25,14 +27,14 @@ export async function runDoctor(
       ? []
       : [{ section: name, run: async () => (await plugin.doctor?.(config, context)) ?? [] }]
   })
-  const all = [...hostChecks(host, context), ...ofPlugins]
+  const all = [...hostChecks(host, context), ...stdioChecks(policy, context), ...ofPlugins]
   return (await Promise.all(all.map(checked))).flat()
 }
 
-async function checked({ section, run }: SectionChecks): Promise<SectionCheck[]> {
+async function checked({ section, timeoutMs, run }: SectionChecks): Promise<SectionCheck[]> {
   const over = new AbortController()
   try {
-    const checks = await Promise.race([run(), timeout(over.signal)])
+    const checks = await Promise.race([run(), timeout(over.signal, timeoutMs)])
     return checks.map((check) => ({ section, ...check }))
   } catch (fault) {
     return [{ section, severity: 'error', message: messageOf(fault) }]
@@ -41,7 +43,7 @@ async function checked({ section, run }: SectionChecks): Promise<SectionCheck[]>
   }
 }
 
-function timeout(over: AbortSignal): Promise<never> {
+function timeout(over: AbortSignal, timeoutMs = defaultTimeoutMs): Promise<never> {
   return new Promise((_resolve, reject) => {
     const timer = setTimeout(() => {
       reject(new Error(`the checks did not end within ${timeoutMs / 1000} s`))

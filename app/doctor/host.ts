@@ -24,6 +24,8 @@ import { checkPorts } from './ports.js'
 /** The checks of a section. */
 export interface SectionChecks {
   readonly section: string
+  /** Time limit; default: that of the doctor. */
+  readonly timeoutMs?: number
   run(): Promise<readonly DoctorCheck[]>
 }
 
@@ -101,8 +103,8 @@ async function checkWebhooks({ notices }: HostConfig, context: PluginContext): P
 }
 
 async function checkTargets({ targets }: HostConfig): Promise<DoctorCheck[]> {
-  const checks = Object.entries(targets).map(([server, target]) =>
-    checkServer(`the server "${server}"`, addressOf(target)),
+  const checks = Object.entries(targets).flatMap(([server, target]) =>
+    typeof target === 'string' ? [checkServer(`the server "${server}"`, addressOf(target))] : [],
   )
   return (await Promise.all(checks)).flat()
 }

@@ -4,12 +4,23 @@ import { writeWhole } from '../http/answer.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
-import { rpcCodes } from '../mcp/protocol.js'
+import { isStateless, rpcCodes } from '../mcp/protocol.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ClientRequest } from './client-request.js'
 import { answerListen } from './listen.js'
 import { ownAnswerTo } from './own-answers.js'
 import { answerRouted, routerOf } from './routed-request.js'
+
+/** Methods of revisions with sessions alone. */
+const ofSessions = new Set([
+  'initialize',
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+])
+/** Methods of revisions without sessions alone. */
+const withoutSessions = new Set(['server/discover', LISTEN_METHOD])
 
 interface AnswerParts {
   readonly serverInfo: Implementation
@@ -23,6 +34,10 @@ export async function answerRequest(
   response: ServerResponse,
   { serverInfo, keepAliveMs }: AnswerParts,
 ): Promise<void> {
+  const { client } = request.session
+  if ((isStateless(client.revision) ? ofSessions : withoutSessions).has(message.method)) {
+    throw new McpRefusal(rpcCodes.methodNotFound, 'No such method in this revision.')
+  }
   if (message.method === LISTEN_METHOD) return answerListen(request, message, response, keepAliveMs)
   const route = routerOf(message.method)
   if (route === undefined) return answerItself(request, message, response, serverInfo)

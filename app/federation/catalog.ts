@@ -1,4 +1,5 @@
 // What the servers of one client list, as one list; and which server has what the client names.
+import { Refusal } from '@svc/core'
 import { isFields } from '../mcp/listing.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -26,18 +27,30 @@ interface Listed {
 const META_SERVER = 'svc/server'
 const META_NAME = 'svc/name'
 
-/** The lists of all servers that the caller may use. Rejects with `McpRefusal` for names that are in conflict. */
+/**
+ * The lists of all servers that the caller may use. Rejects with `McpRefusal` for names that are in conflict, with
+ * `Refusal` where no server has a list for the caller now.
+ */
 export async function wholeList(
   request: ClientRequest,
   kind: ListKind,
 ): Promise<{ readonly entries: readonly Fields[]; readonly results: readonly ServerResult<ServerList>[] }> {
   const results = await onUsableServers(request, (server, hooks) => listOf(request, server, kind, hooks))
+  checkAnyAvailable(results)
   const listed = uniqueEntries(results, kind)
   const names = namesOf(request, kind, listed)
   const entries = listed.map(({ source, entry }, index) =>
     shownEntry(kind, source, entry, names[index] ?? ''),
   )
   return { entries, results }
+}
+
+/** An empty list would say that the caller may use nothing. */
+function checkAnyAvailable(results: readonly ServerResult<ServerList>[]): void {
+  const missing = results.flatMap((result) => ('value' in result ? [] : [result]))
+  if (missing.length === 0 || missing.length < results.length) return
+  const reasons = missing.map(({ server, unavailable }) => `${server}: ${unavailable.message}`)
+  throw new Refusal('UPSTREAM_UNREACHABLE', `No server has a list now. ${reasons.join(' ')}`)
 }
 
 async function listOf(

@@ -1,11 +1,19 @@
 // Reads the message of a client of several servers, and what the client says of itself.
 import type { JsonObject } from '@svc/core/json'
-import type { McpExchange } from '../mcp/exchange.js'
+import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import { validateHeaders } from '../mcp/header-validation.js'
-import { invalidRequest } from '../mcp/mcp-refusal.js'
+import { invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
-import { META_CLIENT_CAPABILITIES, META_CLIENT_INFO, mediaType, STATELESS_REVISION } from '../mcp/protocol.js'
-import { negotiatedRevision } from './description.js'
+import {
+  isStateless,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  mediaType,
+  rpcCodes,
+  STATELESS_REVISION,
+} from '../mcp/protocol.js'
+import { isHandshakeRevision, negotiatedRevision } from './description.js'
 import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
@@ -19,7 +27,29 @@ export function readClientMessage(exchange: McpExchange, bytes: Uint8Array): Mes
   const message = readMessage(value)
   exchange.message = message
   validateHeaders(exchange.headers, message)
+  checkRevision(exchange, message)
   return message
+}
+
+function checkRevision(exchange: McpExchange, message: Message): void {
+  const revision = revisionOf(exchange)
+  const meta = message.type === 'request' ? objectIn(message.params, '_meta') : {}
+  if (meta[META_PROTOCOL_VERSION] === undefined) {
+    if (revision === undefined || isStateless(revision) || isHandshakeRevision(revision)) return
+    throw invalidRequest('MCP-Protocol-Version: not a revision of this endpoint.')
+  }
+  if (revision !== STATELESS_REVISION) {
+    const data = { supported: [STATELESS_REVISION], requested: revision }
+    throw new McpRefusal(rpcCodes.unsupportedVersion, 'No such revision without sessions.', {
+      status: 400,
+      data,
+    })
+  }
+  if (!isObject(meta[META_CLIENT_CAPABILITIES])) {
+    throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_CLIENT_CAPABILITIES}"] is missing.`, {
+      status: 400,
+    })
+  }
 }
 
 /** From the params of `initialize`. */

@@ -27,7 +27,7 @@ export interface ClientRequest {
   /** Records a request for which no server is called. */
   recordOwn(message: Message): Promise<void>
   /** For the log: a server that gave nothing to what several were asked for. */
-  missing(server: string, reason: string): void
+  logMissing(server: string, reason: string): void
 }
 
 /** What is observed of the calls of one server; the first call that is judged tells what the caller may use. */
@@ -92,13 +92,13 @@ export function serverRequest(
 /** A request of the gateway's own, in the client's revision. */
 export function ownMessage(
   { session }: ClientRequest,
-  id: RequestId | undefined,
+  id: RequestId,
   method: string,
   params: JsonObject = {},
 ): JsonObject {
   const { client } = session
   const meta = isStateless(client.revision) ? { _meta: metaOfClient(client) } : {}
-  return { jsonrpc: '2.0', ...(id === undefined ? {} : { id }), method, params: { ...params, ...meta } }
+  return { jsonrpc: '2.0', id, method, params: { ...params, ...meta } }
 }
 
 /** Sends a request of the gateway's own within the time limit. Rejects with `ServerUnavailable` without a link. */
@@ -156,7 +156,7 @@ export async function onUsableServers<T>(
     : await onServersAllowedWith(first, servers, act)
   const found = (await Promise.all(results)).filter((result) => !isHidden(result))
   for (const result of found)
-    if ('unavailable' in result) request.missing(result.server, result.unavailable.message)
+    if ('unavailable' in result) request.logMissing(result.server, result.unavailable.message)
   if (!isKnown) {
     const until = clock.monotonic() + config.list_ttl_ms
     session.usable = { servers: found.map(({ server }) => server), scope, until }
@@ -194,7 +194,8 @@ function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void
   return { promise, resolve }
 }
 
-async function attempt<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
+/** Rejects for other faults than those of the server. */
+export async function attempt<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
   try {
     return { server, value: await acting }
   } catch (fault) {
@@ -210,5 +211,7 @@ function mayUseServer(call: Call, server: string): boolean {
 
 /** A server that the policy hides from the caller is not said to be unavailable. */
 function isHidden<T>(result: ServerResult<T>): boolean {
-  return 'unavailable' in result && result.unavailable.reply.outcome.kind === 'denied'
+  if ('value' in result) return false
+  const { outcome } = result.unavailable.reply
+  return outcome.kind === 'denied' && outcome.code === 'TOOL_NOT_ALLOWED'
 }

@@ -2,7 +2,7 @@
 
 import type { Implementation } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
-import { META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerResult } from './client-request.js'
 import type { ServerLink } from './server-link.js'
@@ -12,6 +12,10 @@ const META_UNAVAILABLE = 'svc/unavailable'
 
 /** Revisions with a handshake that the gateway speaks, the newest last. 2025-03-26 without batches. */
 const handshakeRevisions = ['2025-03-26', '2025-06-18', '2025-11-25']
+
+export function isHandshakeRevision(revision: string): boolean {
+  return handshakeRevisions.includes(revision)
+}
 
 /** The client's revision where it is known, else the newest (Lifecycle, "Version Negotiation"). */
 export function negotiatedRevision(requested: unknown): string {
@@ -25,7 +29,7 @@ export function initializeResult(
   serverInfo: Implementation,
   protocolVersion: string,
 ): Fields {
-  return { protocolVersion, serverInfo, ...descriptionOf(links), ...metaOf(links) }
+  return { protocolVersion, serverInfo, ...descriptionOf(links, protocolVersion), ...metaOf(links) }
 }
 
 /** The result of `server/discover`. */
@@ -36,20 +40,18 @@ export function discoverResult(
   return {
     resultType: 'complete',
     supportedVersions: [STATELESS_REVISION],
-    ...descriptionOf(links),
+    ...descriptionOf(links, STATELESS_REVISION),
     ttlMs: 0,
     cacheScope: 'private',
     ...metaOf(links, { [META_SERVER_INFO]: serverInfo }),
   }
 }
 
-function descriptionOf(links: readonly ServerResult<ServerLink>[]): Fields {
+function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: string): Fields {
   const open = links.flatMap((result) => ('value' in result ? [result.value] : []))
   // A server that is down may have tools once it is up.
   let capabilities: Fields = { tools: {} }
-  for (const { described } of open) {
-    if (isFields(described['capabilities'])) capabilities = merged(capabilities, described['capabilities'])
-  }
+  for (const link of open) capabilities = merged(capabilities, capabilitiesFor(link, revision))
   const instructions = open.flatMap(({ server, described }) => {
     const text = described['instructions']
     return typeof text === 'string' && text !== '' ? [`# ${server}\n\n${text}`] : []
@@ -58,6 +60,18 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[]): Fields {
     capabilities,
     ...(instructions.length === 0 ? {} : { instructions: instructions.join('\n\n') }),
   }
+}
+
+/** The capabilities of a server that reach a client of `revision`. */
+function capabilitiesFor({ described, revision: own }: ServerLink, revision: string): Fields {
+  const { capabilities } = described
+  if (!isFields(capabilities)) return {}
+  if (isStateless(own) === isStateless(revision)) return capabilities
+  const { tasks: _tasks, resources, ...passing } = capabilities
+  if (!isFields(resources)) return passing
+  const { subscribe, ...others } = resources
+  // Of a session, subscriptions are requests of their own; there is no such request without.
+  return { ...passing, resources: isStateless(own) ? others : { subscribe, ...others } }
 }
 
 /** What either has; of what is no object, what is not false. */

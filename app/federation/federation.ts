@@ -112,11 +112,12 @@ export class Federation {
   }
 
   #sessionFor(message: Message, exchange: McpExchange, caller: Caller): FederationSession {
+    if (isStatelessExchange(exchange)) {
+      return this.#sessions.ofRun(caller.owner, caller.run, clientOfMessage(message))
+    }
     if (message.type === 'request' && message.method === 'initialize') {
       return this.#sessions.begin(caller.owner, clientOfHandshake(message))
     }
-    if (isStatelessExchange(exchange))
-      return this.#sessions.ofRun(caller.owner, caller.run, clientOfMessage(message))
     return this.#sessionOf(exchange, caller)
   }
 
@@ -146,7 +147,7 @@ export class Federation {
       config: policy.federation,
       clock: this.#parts.clock,
       scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
-      missing: (server, reason) =>
+      logMissing: (server, reason) =>
         this.#parts.limitedLogger.warn(
           { server, reason, trace_id: trace.traceId },
           'a server is missing from an answer of several',

@@ -7,7 +7,7 @@ import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
 import { fulfillable, isWanted, together } from './change-filter.js'
-import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import { ask, attempt, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { ClientStream } from './client-stream.js'
 import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
 import { Flows } from './flows.js'
@@ -36,35 +36,56 @@ export async function answerListen(
       async (listed): Promise<Subscribed> => ({ listed, source: await sourceOfUri(request, listed) }),
     ),
   )
-  const uris = new SubscribedUris()
-  for (const { listed, source } of subscribed) uris.add(source, listed)
   const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
   const stream = new ClientStream(response, keepAliveMs)
   const flows = new Flows(stream)
-  const opening = results.map(async (result): Promise<Fulfilled | undefined> => {
-    if (!('value' in result)) return undefined
-    const link = result.value
-    const own = subscribed
-      .filter(({ source }) => source.server === link.server)
-      .map(({ source }) => source.name)
-    const filter = await prepared(request, link, fulfillable(link, wanted, own))
-    if (Object.keys(filter).length === 0) return undefined
-    const show = showing(link, id, filter, uris)
-    const isOpen = await new Promise<boolean>((resolve) => {
-      const flow = keepOpen({ request, link, stream, filter, show, opened: () => resolve(true) })
-      flows.add(flow.finally(() => resolve(false)))
-    })
-    return isOpen ? { server: link.server, filter } : undefined
+  const listening = { request, id, stream, flows, wanted, subscribed }
+  const fulfilled: Fulfilled[] = []
+  const opening = Promise.all(
+    results.map(async (result) => {
+      const one = 'value' in result ? await listenAt(result.value, listening) : undefined
+      if (one !== undefined) fulfilled.push(one)
+    }),
+  )
+  try {
+    await Promise.race([opening, stream.pause(request.config.list_timeout_ms)])
+    stream.begin(acknowledgement(id, fulfilled, subscribed))
+    await Promise.race([opening.then(() => flows.ended()), stream.closed])
+    const result = { resultType: 'complete', _meta: { [META_SUBSCRIPTION_ID]: id } }
+    await stream.write(eventOf(JSON.stringify({ jsonrpc: '2.0', id, result })))
+  } finally {
+    await flows.end()
+  }
+}
+
+interface Listening {
+  readonly request: ClientRequest
+  readonly id: RpcRequest['id']
+  readonly stream: ClientStream
+  readonly flows: Flows
+  readonly wanted: JsonObject
+  readonly subscribed: readonly Subscribed[]
+}
+
+/** Resolves once the server has opened its stream, with what it fulfils; undefined where it has none for the client. */
+async function listenAt(link: ServerLink, listening: Listening): Promise<Fulfilled | undefined> {
+  const { request, id, stream, flows, wanted, subscribed } = listening
+  const own = subscribed.filter(({ source }) => source.server === link.server)
+  const uris = new SubscribedUris()
+  for (const { listed, source } of own) uris.add(source, listed)
+  const possible = fulfillable(
+    link,
+    wanted,
+    own.map(({ source }) => source.name),
+  )
+  const filter = await prepared(request, link, possible)
+  if (Object.keys(filter).length === 0) return undefined
+  const show = showing(link, id, filter, uris)
+  const isOpen = await new Promise<boolean>((resolve) => {
+    const flow = keepOpen({ request, link, stream, filter, show, opened: () => resolve(true) })
+    flows.add(flow.finally(() => resolve(false)))
   })
-  const fulfilled = await Promise.race([
-    Promise.all(opening),
-    stream.pause(request.config.list_timeout_ms).then(() => []),
-  ])
-  stream.begin(acknowledgement(id, fulfilled, subscribed))
-  await Promise.race([flows.ended(), stream.closed])
-  const result = { resultType: 'complete', _meta: { [META_SUBSCRIPTION_ID]: id } }
-  await stream.write(eventOf(JSON.stringify({ jsonrpc: '2.0', id, result })))
-  await flows.end()
+  return isOpen ? { server: link.server, filter } : undefined
 }
 
 /** What one server fulfils of the filter. */
@@ -75,18 +96,17 @@ interface Fulfilled {
 
 function acknowledgement(
   id: RpcRequest['id'],
-  fulfilled: readonly (Fulfilled | undefined)[],
+  fulfilled: readonly Fulfilled[],
   subscribed: readonly Subscribed[],
 ): Uint8Array {
-  const known = fulfilled.filter((one) => one !== undefined)
   const uris = subscribed.filter(({ source }) =>
-    known.some(({ server, filter }) => {
+    fulfilled.some(({ server, filter }) => {
       const { resourceSubscriptions: own } = filter
       return server === source.server && Array.isArray(own) && own.includes(source.name)
     }),
   )
   const notifications = together(
-    known.map(({ filter }) => filter),
+    fulfilled.map(({ filter }) => filter),
     uris.map(({ listed }) => listed),
   )
   const params = { notifications, _meta: { [META_SUBSCRIPTION_ID]: id } }
@@ -99,14 +119,16 @@ function acknowledgement(
 async function prepared(request: ClientRequest, link: ServerLink, filter: JsonObject): Promise<JsonObject> {
   const { resourceSubscriptions: uris, ...flags } = filter
   if (isStateless(link.revision) || !Array.isArray(uris)) return filter
-  const replies = await Promise.all(
-    uris.map((uri) =>
+  const subscribing = uris.map((uri) =>
+    attempt(
+      link.server,
       ask(request, link.server, ownMessage(request, 'svc-subscribe', 'resources/subscribe', { uri })),
     ),
   )
+  const results = await Promise.all(subscribing)
   const accepted = uris.filter((_uri, index) => {
-    const reply = replies[index]
-    return reply !== undefined && resultOf(reply) !== undefined
+    const result = results[index]
+    return result !== undefined && 'value' in result && resultOf(result.value) !== undefined
   })
   return accepted.length === 0 ? flags : { ...flags, resourceSubscriptions: accepted }
 }

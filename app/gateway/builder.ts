@@ -30,6 +30,7 @@ import { AdminToken } from '../policy/admin-token.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
+import type { StdioPlace } from '../stdio/launcher.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
@@ -47,9 +48,14 @@ export class GatewayBuilder {
   #layers: readonly PolicyLayer[]
   #first: Policy
   #webhooks: WebhookNotices
+  #adaptHost: (host: HostConfig) => HostConfig
 
-  /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
-  constructor(options: GatewaySettings) {
+  /**
+   * `adaptHost` changes the host's part of each policy, once it is valid. Throws `PolicyError` when the configuration of a
+   * built-in section is wrong.
+   */
+  constructor(options: GatewaySettings, adaptHost: (host: HostConfig) => HostConfig = (host) => host) {
+    this.#adaptHost = adaptHost
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
     options.configure?.(this.#bindings)
     this.#plugins = registeredPlugins(this.#bindings)
@@ -129,8 +135,8 @@ export class GatewayBuilder {
     const result = loadPolicy({
       layers,
       host: hostSchema,
-      hostFacts: (host) => ({ ...hostFacts(host), place: this.#place(host) }),
-      checkHost,
+      hostFacts: (host) => ({ ...hostFacts(this.#adaptHost(host)), place: this.#place(host) }),
+      checkHost: (host, facts) => checkHost(this.#adaptHost(host), facts),
       plugins: this.#plugins,
       isBound: (token) => this.#bindings.isRegistered(token, true),
       bindingOf: (token) => resolveOptional(this.#bindings, token),
@@ -138,7 +144,7 @@ export class GatewayBuilder {
       ...(custom === undefined ? { customPending: true } : { custom }),
     })
     if (!result.ok) throw new PolicyError(result.mistakes)
-    return result.policy
+    return { ...result.policy, host: this.#adaptHost(result.policy.host) }
   }
 
   /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
@@ -160,6 +166,12 @@ export class GatewayBuilder {
   /** For what the host part of the policy refers to; `directories` as `KeyReader` has them. */
   keyReader(host: HostConfig, directories?: readonly string[]): KeyReader {
     return new KeyReader(this.#place(host), directories)
+  }
+
+  /** Where the paths and references of commands start. */
+  stdioPlace(host: HostConfig): StdioPlace {
+    const { baseDir, stateDir } = this.#place(host)
+    return { baseDir, stateDir, keys: this.keyReader(host) }
   }
 
   /**

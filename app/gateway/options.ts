@@ -3,6 +3,7 @@ import { bind, type Plugin, type SectionsOf } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
+import type { StdioTargetOptions } from '../stdio/config.js'
 import type { MiddlewareConfig } from './plugins.js'
 
 export type { MiddlewareConfig }
@@ -13,8 +14,8 @@ export interface GatewaySettings extends Partial<MiddlewareConfig> {
   port?: number
   /** Tenant of calls that no token attributes. */
   tenant?: string
-  /** Upstream server name → base URL. */
-  targets?: Record<string, string>
+  /** Upstream server name → base URL, or the command of an MCP server over stdio. */
+  targets?: Record<string, string | StdioTargetOptions>
   /** A policy in YAML; its sections replace those given here. */
   policyYaml?: string
   /** The same as an object; not together with `policyYaml`. */

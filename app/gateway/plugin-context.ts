@@ -4,6 +4,7 @@ import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { canonicalBase } from '../http/public-url.js'
 import type { HostConfig } from '../policy/config.js'
+import { addressesOf } from '../stdio/config.js'
 
 /** What does not follow from the policy. Relative paths of the policy start from `baseDir`. */
 export type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>
@@ -13,7 +14,7 @@ export function pluginContext(policy: EffectivePolicy<HostConfig>, parts: Contex
   const { publicUrl } = host.server
   return {
     tenant: host.tenant,
-    targets: host.targets,
+    targets: addressesOf(host.targets),
     groups: host.federation.groups,
     ...(publicUrl === undefined ? {} : { publicUrl: canonicalBase(publicUrl) }),
     policySha256: sha256,

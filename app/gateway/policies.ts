@@ -1,6 +1,8 @@
 // The policy in force, and those that a reload replaced: each stops when its calls have ended.
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
+import type { HostConfig } from '../policy/config.js'
+import type { StdioDispatcher } from '../stdio/dispatcher.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
 import type { GatewayBuilder, Policy } from './builder.js'
 
@@ -8,12 +10,20 @@ export class Policies {
   #builder: GatewayBuilder
   #calls: CallMetrics | undefined
   #drainMs: number
+  #stdio: StdioDispatcher | undefined
   #current: ActivePolicy | undefined
+  #targets: HostConfig['targets'] = {}
   #retiring = new Set<Promise<void>>()
 
-  /** `drainMs`: the time that the calls of a replaced policy have to end. */
-  constructor(builder: GatewayBuilder, drainMs: number, calls: CallMetrics | undefined) {
+  /** `drainMs`: the time that the calls of a replaced policy have to end; `stdio` runs the targets that are commands. */
+  constructor(
+    builder: GatewayBuilder,
+    drainMs: number,
+    calls: CallMetrics | undefined,
+    stdio?: StdioDispatcher,
+  ) {
     this.#builder = builder
+    this.#stdio = stdio
     this.#drainMs = drainMs
     this.#calls = calls
   }
@@ -30,8 +40,10 @@ export class Policies {
     const next = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#calls })
     await pipeline.start()
     takeOver()
+    this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy.host))
     const old = this.#current
     this.#current = next
+    this.#targets = policy.host.targets
     if (old !== undefined) this.#retire(old)
   }
 
@@ -39,7 +51,8 @@ export class Policies {
   #retire(old: ActivePolicy): void {
     const retiring = old
       .drain(this.#drainMs)
-      .then(() => old.pipeline.stop())
+      .then(() => Promise.all([old.pipeline.stop(), this.#stdio?.keep(this.#targets)]))
+      .then(() => undefined)
       .catch((err: unknown) => this.#builder.logger.error({ err }, 'the old policy did not stop cleanly'))
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)

@@ -59,6 +59,7 @@ export class Gateway implements GatewayHandle {
   #host: HostConfig | undefined
   #policies: Policies | undefined
   #openFront: OpenFront
+  #sharesAdmin: boolean
   #listener: Front | undefined
   #admin: Admin | undefined
   #upstream: UpstreamDispatcher | undefined
@@ -68,9 +69,11 @@ export class Gateway implements GatewayHandle {
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
 
+  /** `sharesAdmin`: where another process has the port of the admin listener, this gateway starts without one. */
   constructor(
     builder: GatewayBuilder,
     openFront: OpenFront = (host, parts) => CallListener.create(host, parts),
+    sharesAdmin = false,
   ) {
     this.#builder = builder
     this.#openFront = openFront
@@ -80,6 +83,7 @@ export class Gateway implements GatewayHandle {
       clock,
       builder.logger,
     )
+    this.#sharesAdmin = sharesAdmin
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
@@ -112,9 +116,9 @@ export class Gateway implements GatewayHandle {
     const { bindings } = this.#builder
     this.#host = host
     const admin = this.#createAdmin(host)
-    const policies = new Policies(this.#builder, server.drainMs, admin?.calls)
     const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
+    const policies = new Policies(this.#builder, server.drainMs, admin?.calls, upstream)
     const mcp = createMcpProxy(bindings, server, upstream, memory)
     this.#admin = admin
     this.#policies = policies
@@ -122,7 +126,7 @@ export class Gateway implements GatewayHandle {
     try {
       if (server.sessionKeyRef !== undefined) await memory.sessions()
       await policies.activate(policy)
-      const adminUrl = await admin?.listen()
+      const adminUrl = await this.#listenAdmin(admin)
       this.#listener = await this.#openFront(host, {
         builder: this.#builder,
         policies,
@@ -136,6 +140,16 @@ export class Gateway implements GatewayHandle {
     } catch (fault) {
       await this.#release()
       throw fault
+    }
+  }
+
+  async #listenAdmin(admin: Admin | undefined): Promise<string | undefined> {
+    try {
+      return await admin?.listen()
+    } catch (fault) {
+      if (!this.#sharesAdmin || !isAddressInUse(fault)) throw fault
+      this.#builder.logger.warn({ reason: messageOf(fault) }, 'no admin listener in this process')
+      return undefined
     }
   }
 
@@ -207,4 +221,8 @@ export class Gateway implements GatewayHandle {
 function started<T>(part: T | undefined): T {
   if (part === undefined) throw new Error('the gateway has not started')
   return part
+}
+
+function isAddressInUse(fault: unknown): boolean {
+  return fault instanceof Error && 'code' in fault && fault.code === 'EADDRINUSE'
 }

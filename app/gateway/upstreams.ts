@@ -7,17 +7,18 @@ import { McpProxy } from '../mcp/proxy.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
+import { StdioDispatcher } from '../stdio/dispatcher.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 
 /** A larger answer streams; a smaller one is held back until its record is durable. */
 const wholeUpToBytes = 1024 * 1024
 
-/** A dispatcher that the user bound wins. */
+/** A dispatcher that the user bound wins, except for targets that are commands. */
 export function createDispatcher(
   container: DependencyContainer,
   server: HostConfig['server'],
-): UpstreamDispatcher {
+): StdioDispatcher {
   bindDefault(container, upstreamDispatcher, {
     useFactory: () =>
       new UndiciDispatcher({
@@ -27,7 +28,14 @@ export function createDispatcher(
         wholeUpToBytes: Math.min(server.maxAnswerBytes, wholeUpToBytes),
       }),
   })
-  return resolve(container, upstreamDispatcher)
+  return new StdioDispatcher({
+    http: resolve(container, upstreamDispatcher),
+    clock: resolve(container, tokens.Clock),
+    logger: resolve(container, tokens.Logger),
+    client: gatewayImplementation,
+    maxMessageBytes: server.maxAnswerBytes,
+    answerTimeoutMs: server.upstreamTimeoutMs,
+  })
 }
 
 /** What an MCP proxy remembers, of all gateways or of its own. */

@@ -12,7 +12,7 @@ export const publicUrlSchema = z
   })
   .optional()
   .describe(
-    'URL under which clients reach the gateway, such as https://gateway.example.com; with it a token may be meant for <publicUrl>/mcp/<server>.',
+    'URL under which clients reach the gateway, such as https://gateway.example.com; with it a token may be meant for <publicUrl>/mcp/<server or group>.',
   )
 
 export const trustedProxiesSchema = z

@@ -13,10 +13,10 @@ import {
 import { canonicalize, isJsonObject, type JsonObject, messageOf } from '@svc/core/json'
 import { traceparentOf } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
 import { errorOf } from './governance-error.js'
 import type { EmbeddedPipeline } from './pipeline.js'
 import { type CallerIdentity, callOf } from './tool-call.js'
-import { unlessAborted } from './unless-aborted.js'
 
 /** The tool that a function is, for policies and records: `mcp://<server>/<name>@<version>`. */
 export interface GovernedTool {

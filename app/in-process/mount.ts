@@ -6,7 +6,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
 import { type CallListenerParts, createRouter, type Front } from '../gateway/call-listener.js'
 import type { GatewaySettings, OptionsRequiring } from '../gateway/options.js'
-import { Gateway } from '../gateway/start.js'
+import { Gateway, type Listening } from '../gateway/start.js'
 import { writeRefusal } from '../http/answer.js'
 import { refusalOf } from '../http/request-errors.js'
 import type { HostConfig } from '../policy/config.js'
@@ -34,8 +34,8 @@ export type NodeHandler = (
 export interface MountedGateway {
   /** To be mounted before anything that reads bodies. Requests wait until the gateway is ready. */
   readonly handler: NodeHandler
-  /** Rejects when the gateway cannot start; its requests are then answered with 503. */
-  ready(): Promise<void>
+  /** Resolves when it can serve; rejects when it cannot start, and its requests are then answered with 503. */
+  ready(): Promise<Pick<Listening, 'adminUrl'>>
   /** Rejects with `PolicyError`, and the old policy stays. */
   reload(policy: string | Record<string, unknown>): Promise<void>
   /** Refuses new calls, waits for those in flight, and closes the log. Does not close the server. */
@@ -54,12 +54,16 @@ export function mountGateway({ prefix = '', ...options }: Mount & GatewaySetting
   if (prefix !== '' && !/^(?:\/[A-Za-z0-9._~-]+)+$/.test(prefix)) {
     throw new TypeError('prefix: expected a path like /agents, without a slash at its end')
   }
-  const builder = new GatewayBuilder({ port: 0, ...options })
+  return mount(new GatewayBuilder({ port: 0, ...options }), prefix)
+}
+
+/** `sharesAdmin` as `Gateway` has it. */
+export function mount(builder: GatewayBuilder, prefix: string, sharesAdmin = false): MountedGateway {
   const front = new MountedFront(builder)
-  const gateway = new Gateway(builder, async (host, parts) => front.open(host, parts))
+  const gateway = new Gateway(builder, async (host, parts) => front.open(host, parts), sharesAdmin)
   return {
     container: gateway.container,
-    ready: async () => void (await gateway.ready()),
+    ready: () => gateway.ready(),
     reload: (policy) => gateway.reload(policy),
     close: () => gateway.close(),
     handler(request, response, next) {

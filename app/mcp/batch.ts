@@ -61,7 +61,7 @@ export async function answerOf(
     const whole = encodeRefusal(exchange, outcome, traceId)
     // A notification has no answer; a value that is no message is answered without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
-    return { whole, response: rpcError(id ?? null, outcome, traceId, exchange.protocolError?.code) }
+    return { whole, response: rpcError(id ?? null, outcome, traceId, exchange.protocolError) }
   }
   const { status, headers } = outcome
   const found = await responseIn(outcome, id)

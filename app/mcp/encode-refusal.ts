@@ -11,7 +11,7 @@ export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, t
   const plain = refusalAnswer(outcome, traceId)
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
     const status = statusOfProtocolError(protocolError, exchange)
-    return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError.code) }
+    return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError) }
   }
   if (exchange.isForeignSession) return { ...plain, body: rpcError(id ?? null, outcome, traceId) }
   if (id === undefined || isForTransport(outcome)) return plain
@@ -23,10 +23,11 @@ export function rpcError(
   id: RequestId | null,
   outcome: Denied | Failed,
   traceId: string,
-  code: number = statusOf(outcome.code),
+  protocolError?: ProtocolError,
 ): string {
-  const data = errorObject(outcome, traceId)
-  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: outcome.message, data } })
+  const { code = statusOf(outcome.code), data } = protocolError ?? {}
+  const error = { code, message: outcome.message, data: { ...errorObject(outcome, traceId), ...data } }
+  return JSON.stringify({ jsonrpc: '2.0', id, error })
 }
 
 /** The refusals that a client's OAuth flow needs as HTTP errors. */

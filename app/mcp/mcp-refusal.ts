@@ -12,14 +12,16 @@ export class McpRefusal extends Refusal {
   constructor(
     readonly rpcCode: RpcCode,
     message: string,
-    options: ErrorOptions & Pick<ProtocolError, 'status'> & { readonly id?: RequestId | undefined } = {},
+    options: ErrorOptions & Omit<ProtocolError, 'code'> & { readonly id?: RequestId | undefined } = {},
   ) {
     const code: ErrorCode = 'BAD_REQUEST'
     super(code, message, options)
     this.id = options.id
+    const { status, data } = options
     this.protocolError = {
       code: rpcCode,
-      ...(options.status === undefined ? {} : { status: options.status }),
+      ...(status === undefined ? {} : { status }),
+      ...(data === undefined ? {} : { data }),
     }
   }
 }

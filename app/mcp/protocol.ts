@@ -8,6 +8,7 @@ export const rpcCodes = {
   invalidParams: -32602,
   /** The MCP headers disagree with the body, or a required one is missing. */
   headerMismatch: -32020,
+  unsupportedVersion: -32022,
 } as const
 
 export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
@@ -17,6 +18,8 @@ export interface ProtocolError {
   readonly code: RpcCode
   /** The HTTP status, where the code alone does not decide it. */
   readonly status?: 400
+  /** What the code requires in the error's `data`. */
+  readonly data?: Readonly<Record<string, unknown>>
 }
 
 /** The first revision without sessions: each request has its version in `_meta`, repeated in headers. */

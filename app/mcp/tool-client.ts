@@ -26,7 +26,8 @@ import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
-import { sendCall, sendWith } from '../upstream/send.js'
+import { callerOf, sendCall, sendWith } from '../upstream/send.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
 import { readWholeBody } from './body.js'
 import { type ClientSession, ClientSessions, type Send, sessionHeaders } from './client-sessions.js'
 import { encoded } from './header-text.js'
@@ -85,7 +86,7 @@ export class McpToolClient {
     const owner = ownerOf(call, upstream)
     const send = this.#handshakeSend(call, upstream)
     try {
-      const session = await orAborted(call, this.#sessions.of(owner, send))
+      const session = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
       const refused = await call.commitHolds()
       if (refused !== undefined) return refused
       const answer = await this.#send(call, upstream, request, session)
@@ -94,7 +95,7 @@ export class McpToolClient {
       await discard(answer.body)
       await this.#sessions.drop(owner, session)
       call.retries++
-      const fresh = await orAborted(call, this.#sessions.of(owner, send))
+      const fresh = await unlessAborted(call.abortState, this.#sessions.of(owner, send))
       return await this.#outcomeOf(await this.#send(call, upstream, request, fresh))
     } catch (fault) {
       return outcomeOfFault(call, fault)
@@ -135,7 +136,8 @@ export class McpToolClient {
         'accept-encoding': 'identity',
         'content-type': 'application/json',
       }
-      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), signal }
+      const caller = (): string => callerOf(call)
+      const request: UpstreamRequest = { ...head, headers, path: pathOf(upstream), caller, signal }
       const send = (one: UpstreamRequest) => dispatcher.send(upstream, one, uncounted)
       return sendWith(call.get(credential), request, send, uncounted).catch((fault: unknown) => {
         // Whatever the handshake's error, the call itself was not sent.
@@ -178,21 +180,6 @@ export class McpToolClient {
 function denialOf({ reason, stage, level = 'gateway', detail = '' }: Finding): Denied {
   const message = `Denied: ${reason} (${stage}, ${level}): ${detail}.`
   return denied(codeOfReason(reason), message, { denial: { level, type: stage, reason } })
-}
-
-/** Rejects with the abort's reason when the call is aborted first. */
-async function orAborted<T>({ abortState }: Call, awaited: Promise<T>): Promise<T> {
-  let stop = (): void => undefined
-  const stopped = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(abortState.reason)
-  })
-  abortState.addEventListener('abort', stop)
-  if (abortState.aborted) stop()
-  try {
-    return await Promise.race([stopped, awaited])
-  } finally {
-    abortState.removeEventListener('abort', stop)
-  }
 }
 
 function completedWith(status: number, type: string | string[] | undefined, body: Uint8Array): Completed {

@@ -35,7 +35,9 @@ export function versionProbe(parts: ProbeParts): Probe {
       return (await initialize(parts, send)) ?? (await discover(parts, send))
     } catch (cause) {
       if (isUpstreamError(cause) || signal.aborted) {
-        throw new Refusal('UPSTREAM_UNREACHABLE', 'The server could not be asked for its version.', { cause })
+        const reason = isUpstreamError(cause) ? ` ${cause.message}` : ''
+        const message = `The server could not be asked for its version.${reason}`
+        throw new Refusal('UPSTREAM_UNREACHABLE', message, { cause })
       }
       throw cause
     }

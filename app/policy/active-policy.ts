@@ -9,6 +9,7 @@ import { PublicUrl } from '../http/public-url.js'
 import { mcpExchange } from '../mcp/exchange.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { CallMetrics } from '../metrics/call-metrics.js'
+import { addressesOf } from '../stdio/config.js'
 import { type Target, targetOf } from '../upstream/target.js'
 import type { AdminAuthorizer } from './admin-authorizer.js'
 import type { HostConfig } from './config.js'
@@ -48,7 +49,9 @@ export class ActivePolicy {
     this.authorizer = authorizer
     this.federation = federation
     this.#metrics = calls
-    this.#targets = new Map(Object.entries(targets).map(([name, url]) => [name, targetOf(url)]))
+    this.#targets = new Map(
+      Object.entries(addressesOf(targets)).map(([name, address]) => [name, targetOf(address)]),
+    )
   }
 
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */

@@ -2,6 +2,9 @@
 import type { Contradiction, PolicyFacts } from '@svc/core'
 import { KeyReader } from '@svc/core/secret'
 import { isLocalAddress } from '../http/allowed-hosts.js'
+import { findCommand } from '../stdio/command.js'
+import { stdioTargetsOf } from '../stdio/config.js'
+import { isReference } from '../stdio/environment.js'
 import type { TlsConfig } from '../tls/config.js'
 import type { HostConfig } from './config.js'
 import { checkFederation } from './federation-config.js'
@@ -14,8 +17,25 @@ export interface HostKey {
 }
 
 export function checkHost(host: HostConfig, { place }: PolicyFacts): Contradiction[] {
-  const targets = Object.keys(host.targets)
-  return [...plainHttp(host), ...checkFederation(host.federation, targets), ...keyFiles(host, place)]
+  return [
+    ...plainHttp(host),
+    ...checkFederation(host.federation, Object.keys(host.targets)),
+    ...keyFiles(host, place),
+    ...commands(host, place),
+  ]
+}
+
+/** A warning: the other servers work without it. */
+function commands({ targets }: HostConfig, place: PolicyFacts['place']): Contradiction[] {
+  if (place === undefined) return []
+  const { baseDir } = place
+  return [...stdioTargetsOf(targets).values()].flatMap(({ server, target }): Contradiction[] => {
+    const path = target.env['PATH'] ?? process.env['PATH']
+    const program = target.pin ? 'npm' : target.command
+    if (findCommand(program, baseDir, path) !== undefined) return []
+    const message = `the command ${program} is not found, so the server "${server}" cannot start`
+    return [{ path: ['targets', server, 'command'], message, severity: 'warning' }]
+  })
 }
 
 /** Behind a proxy that ends TLS, `publicUrl` is https. */
@@ -33,7 +53,7 @@ function keyFiles(host: HostConfig, place: PolicyFacts['place']): Contradiction[
   })
 }
 
-export function hostKeys({ server, admin, notices }: HostConfig): HostKey[] {
+export function hostKeys({ server, admin, notices, targets }: HostConfig): HostKey[] {
   const given = (path: readonly (string | number)[], ref: string | undefined) =>
     ref === undefined ? [] : [{ path, ref }]
   return [
@@ -41,6 +61,11 @@ export function hostKeys({ server, admin, notices }: HostConfig): HostKey[] {
     ...tlsKeys(['server', 'tls'], server.tls),
     ...given(['admin', 'tokenRef'], admin?.tokenRef),
     ...tlsKeys(['admin', 'tls'], admin?.tls),
+    ...[...stdioTargetsOf(targets).values()].flatMap(({ server: name, target }) =>
+      Object.entries(target.env).flatMap(([variable, value]) =>
+        isReference(value) ? given(['targets', name, 'env', variable], value) : [],
+      ),
+    ),
     ...notices.flatMap(({ secretRef }, index) => given(['notices', index, 'secretRef'], secretRef)),
   ]
 }

@@ -5,6 +5,7 @@ import { allowedOriginsSchema } from '../http/allowed-origins.js'
 import { publicUrlSchema, trustedProxiesSchema } from '../http/public-url.js'
 import { defaultLimits } from '../http/server.js'
 import { noticesSchema } from '../notices/config.js'
+import { stdioTargetSchema } from '../stdio/config.js'
 import { tlsSchema } from '../tls/config.js'
 import { addressOf } from '../upstream/target.js'
 import { adminSchema } from './admin-config.js'
@@ -19,14 +20,15 @@ const bytes = (min: number, defaultValue: number, what: string) =>
 const count = (defaultValue: number, what: string) =>
   z.int().min(1).max(1_000_000).default(defaultValue).describe(`${what}.`)
 
+const urlTargetSchema = z.string().superRefine((target, context) => {
+  const message = targetMistake(target)
+  if (message !== undefined) context.addIssue({ code: 'custom', message })
+})
+
 const targetSchema = z
-  .string()
-  .superRefine((target, context) => {
-    const message = targetMistake(target)
-    if (message !== undefined) context.addIssue({ code: 'custom', message })
-  })
+  .union([urlTargetSchema, stdioTargetSchema])
   .describe(
-    'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke protocol reaches too.',
+    'Base URL of the upstream, http or https; `mcp+http(s)://…` for an MCP server that the invoke protocol reaches too. Or a mapping with the command of an MCP server over stdio, an extension of the contract, whose targets are strings.',
   )
 
 function targetMistake(target: string): string | undefined {
@@ -139,7 +141,7 @@ export const hostSchema = z.strictObject({
   port: z.int().min(0).max(65_535).describe('TCP port to listen on; 0 picks a free one.'),
   targets: z
     .record(nameSchema, targetSchema)
-    .describe('Upstream server name to base URL; the name is the one in /mcp/<server>/….'),
+    .describe('Upstream server name to base URL, or to a command; the name is the one in /mcp/<server>/….'),
   sec0Dir: z.string().min(1).default('.svc').describe('Directory for what the gateway keeps.'),
   server: serverSchema,
   federation: federationSchema,

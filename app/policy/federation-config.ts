@@ -29,7 +29,7 @@ export const federationSchema = z
       .max(86_400_000)
       .default(5_000)
       .describe(
-        "Time that a server's list is used again for the same caller, in milliseconds; list_changed and a shorter ttlMs of the server end it.",
+        "Time that a server's list, or its failure, is used again for the same caller, in milliseconds; list_changed and a shorter ttlMs of the server end it.",
       ),
     list_timeout_ms: z
       .int()

@@ -8,6 +8,8 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Record<string, string | string[]>
   readonly body?: string | Uint8Array | undefined
+  /** The key of the principal that it is for; absent for requests of the gateway itself. */
+  readonly caller?: () => string
   /** Runs when the head of the answer has arrived. */
   readonly onHead?: () => void
   /** Whether an answer of events may be silent for as long as it takes. */

@@ -1,5 +1,5 @@
 // Sends requests upstream with the credential of a broker: calls of all protocols, and requests of the gateway itself.
-import { type Call, type Credential, credential } from '@svc/core'
+import { type Call, type Credential, credential, identity, principalKeyOf } from '@svc/core'
 import { isUpstreamError, type UpstreamAnswer, UpstreamError, type UpstreamRequest } from './answer.js'
 import { discard } from './discard.js'
 import type { UpstreamDispatcher } from './dispatcher.js'
@@ -11,6 +11,7 @@ export function sendCall(
   target: URL,
   request: UpstreamRequest,
 ): Promise<UpstreamAnswer> {
+  const caller = (): string => callerOf(call)
   const onHead = (): void => call.firstByte()
   const onSent = (): void => {
     call.sent = 'unknown'
@@ -22,11 +23,17 @@ export function sendCall(
   }
   const send = ({ method, path, headers, body, eventsMayPause, signal }: UpstreamRequest) =>
     upstream
-      .send(target, { method, path, headers, body, eventsMayPause, signal, onHead }, onSent)
+      .send(target, { method, path, headers, body, eventsMayPause, signal, caller, onHead }, onSent)
       .then(answered)
   return sendWith(call.get(credential), request, send, () => {
     call.retries++
   })
+}
+
+/** The key of the principal that makes the call; all callers without a token are one. */
+export function callerOf(call: Call): string {
+  const caller = call.get(identity)
+  return caller === undefined ? '' : principalKeyOf(caller)
 }
 
 /**

@@ -1,4 +1,5 @@
-// Parses the targets of a policy. `mcp+http(s)://…` is an MCP server that the invoke protocol reaches too.
+// Parses the addresses of targets. `mcp+http(s)://…` is an MCP server that the invoke protocol reaches too, and so is
+// `stdio:…`, which stands for a command.
 
 export interface Target {
   readonly url: URL
@@ -16,5 +17,6 @@ export function addressOf(target: string): string {
 /** Throws `TypeError` for what is no URL. */
 export function targetOf(target: string): Target {
   const address = addressOf(target)
-  return { url: new URL(address), isMcp: address !== target }
+  const url = new URL(address)
+  return { url, isMcp: address !== target || url.protocol === 'stdio:' }
 }

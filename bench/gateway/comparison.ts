@@ -2,11 +2,14 @@
 import type { Child } from '../measure/child.js'
 import { figure, heading, print, table } from '../measure/report.js'
 import { spreadOf } from '../measure/statistics.js'
+import type { LoadJob } from './load-job.js'
 import { requestsFor } from './requests.js'
 import { Scene } from './scene.js'
 
 const CONNECTIONS = [16, 64]
 const WARM_UP_MS = 2500
+/** A slow machine takes longer until the code of a call is compiled, but as many calls. */
+const WARM_UP_CALLS = 12_000
 
 interface Round {
   readonly callsPerSecond: number
@@ -40,11 +43,12 @@ export async function gatewayRatio(dir: string): Promise<number> {
   const scene = await Scene.set(dir)
   try {
     const [relay, gateway] = [await scene.subject('relay'), await scene.subject('gateway')]
-    for (const child of [relay, gateway]) await measure(scene, child, 16, 1500)
+    for (const child of [relay, gateway]) await measure(scene, child, 16, { calls: WARM_UP_CALLS })
     const ratios: number[] = []
     for (let round = 0; round < 3; round++) {
-      const bare = await measure(scene, relay, 16, 1000)
-      ratios.push(bare.cpuPerCall / (await measure(scene, gateway, 16, 1000)).cpuPerCall)
+      const bare = await measure(scene, relay, 16, { milliseconds: 1000 })
+      const full = await measure(scene, gateway, 16, { milliseconds: 1000 })
+      ratios.push(bare.cpuPerCall / full.cpuPerCall)
     }
     return spreadOf(ratios).median
   } finally {
@@ -60,10 +64,11 @@ async function compareAt(
 ): Promise<void> {
   const milliseconds = quick ? 1000 : 2500
   const rounds = new Map<string, Round[]>()
-  for (const child of Object.values(subjects)) await measure(scene, child, connections, WARM_UP_MS)
+  for (const child of Object.values(subjects))
+    await measure(scene, child, connections, { milliseconds: WARM_UP_MS })
   for (let round = 0; round < (quick ? 3 : 7); round++) {
     for (const [name, child] of Object.entries(subjects)) {
-      const measured = await measure(scene, child, connections, milliseconds)
+      const measured = await measure(scene, child, connections, { milliseconds })
       rounds.set(name, [...(rounds.get(name) ?? []), measured])
     }
   }
@@ -74,7 +79,7 @@ async function measure(
   scene: Scene,
   subject: Child,
   connections: number,
-  milliseconds: number,
+  until: LoadJob['until'],
 ): Promise<Round> {
   const { port } = subject
   const before = await subject.ask('cpu')
@@ -83,7 +88,7 @@ async function measure(
     port,
     connections,
     requests,
-    until: { milliseconds },
+    until,
   })
   const cpu = (await subject.ask('cpu')) - before
   return { callsPerSecond: calls / seconds, cpuPerCall: cpu / calls, busy: cpu / 1e6 / seconds, p50, p99 }

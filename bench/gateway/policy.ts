@@ -2,6 +2,9 @@
 import { AUDIENCE, TENANT } from './issuer.js'
 import { SERVER } from './requests.js'
 
+/** Servers that the policy names and no benchmark calls. */
+const OTHERS = ['crm', 'mail', 'ledger']
+
 export interface PolicyParts {
   readonly issuer: string
   readonly upstreamPort: number
@@ -14,7 +17,9 @@ export function policyOf({ issuer, upstreamPort, dir, keyFile }: PolicyParts): R
   return {
     port: 0,
     tenant: TENANT,
-    targets: { [SERVER]: `http://127.0.0.1:${upstreamPort}` },
+    targets: Object.fromEntries(
+      [SERVER, ...OTHERS].map((name) => [name, `http://127.0.0.1:${upstreamPort}`]),
+    ),
     audit: {
       dir,
       gatewayName: 'bench',
@@ -42,7 +47,7 @@ export function policyOf({ issuer, upstreamPort, dir, keyFile }: PolicyParts): R
           allowlist: ['billing/*', 'crm/*', 'mail/send-*'],
           denylist: ['billing/delete-*', '*/drop-*'],
           per_tool: { 'billing/list-*': { calls_per_day: 1e9, rate_per_sec: 1e6, burst: 1e6 } },
-          roles: { finance: { allowlist: ['billing/*'] } },
+          roles: { finance: { allowlist: ['ledger/*'] } },
         },
       },
     },

@@ -13,7 +13,7 @@ export function entitlementsOf(count: number): Record<string, unknown> {
   const limited = [`${SERVER}/list-invoices-*`, ...others.filter((_, i) => i % 4 === 3)]
   return {
     default_plan: 'standard',
-    plans: { standard: limits },
+    plans: { standard: { ...limits, allowlist: [`${SERVER}/*`] } },
     tenants: {
       [TENANT]: {
         plan: 'standard',
@@ -29,7 +29,7 @@ function pattern(i: number): string {
   // Seven shapes over four lists: each list has each shape.
   switch (i % 7) {
     case 0:
-      return `team-${i}/*`
+      return `crm/team-${i}-*`
     case 1:
       return `${SERVER}/report-${i}`
     case 2:

@@ -21,8 +21,8 @@ import { AUDIENCE, type Issuer, TENANT } from '../gateway/issuer.js'
 import { ARGUMENTS, SERVER, VERSION } from '../gateway/requests.js'
 import { entitlementsOf } from './patterns.js'
 
-/** Different tools, so that no cached result is measured. */
-const TOOLS = 64
+/** More tools than an entitlement remembers decisions about, so that every decision is measured. */
+const TOOLS = 512
 
 export const stageNames = ['authn', 'entitlements', 'quotas'] as const
 

@@ -2,7 +2,7 @@
 // it is a single traversal that allocates only its result.
 
 import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
-import { sortedShape } from './shape.js'
+import { placeOf, type Shape, sortedShape } from './shape.js'
 
 const MAX_DEPTH = 512
 
@@ -96,7 +96,8 @@ function writeObject(value: object, key: string | number, depth: number): string
     }
     if (value instanceof Map || value instanceof Set) throw new Fault('unsupported_object')
   }
-  return `{${writeMembers(value as Record<string, unknown>, depth + 1, undefined)}}`
+  const shape = sortedShape(value, quoteJson)
+  return `{${writeMembers(value as Record<string, unknown>, shape, 0, shape.keys.length, depth + 1)}}`
 }
 
 function writeArray(items: readonly unknown[], depth: number): string {
@@ -116,31 +117,21 @@ function writeArray(items: readonly unknown[], depth: number): string {
   return `${text}]`
 }
 
-/** Where to split an object's text, and the text before that position, once it is written. */
-interface Cut {
-  /** The name of the member at that position, which the object must not have. */
-  readonly name: string
-  head: string | undefined
-}
-
 /**
- * The members of `object` in RFC 8785 order (UTF-16 code units), without the braces. With `cut`, only those after the
- * cut; those before it are stored in `cut.head`.
+ * The members of `object` at `[from, to)` of its shape, in RFC 8785 order (UTF-16 code units), without the braces.
  */
-function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut | undefined): string {
+function writeMembers(
+  object: Record<string, unknown>,
+  { keys, labels, nextLabels, nextOpenings }: Shape,
+  from: number,
+  to: number,
+  depth: number,
+): string {
   let text = ''
-  let waiting = cut
   let key = ''
-  const { keys, labels, nextLabels, nextOpenings } = sortedShape(object, quoteJson)
   try {
-    for (let i = 0; i < keys.length; i++) {
+    for (let i = from; i < to; i++) {
       key = keys[i] as string
-      if (waiting !== undefined && key >= waiting.name) {
-        if (key === waiting.name) throw new Fault('reserved_member')
-        waiting.head = text
-        waiting = undefined
-        text = ''
-      }
       const value = object[key]
       // The most frequent case concatenates the fewest strings.
       if (typeof value === 'string' && text !== '' && isPlain(value)) {
@@ -153,9 +144,7 @@ function writeMembers(object: Record<string, unknown>, depth: number, cut: Cut |
   } catch (error) {
     throw error instanceof Fault ? error.within(object, key) : error
   }
-  if (waiting === undefined) return text
-  waiting.head = text
-  return ''
+  return text
 }
 
 function publicError(error: unknown): unknown {
@@ -186,20 +175,52 @@ export interface CutObject {
   readonly tail: string
 }
 
+/** A member that the object does not have, as text. */
+export interface WrittenMember {
+  readonly name: string
+  /** Its canonical text, `"name":value`. */
+  readonly text: string
+}
+
 /**
  * Canonicalizes `object` once, split at the position of the member `name`, so that the text without that member (for
- * signing) and with it (for storage) come from one traversal.
+ * signing) and with it (for storage) come from one traversal. `more` are further members before it, in canonical order:
+ * they are cheaper as text than a copy of the object that has them.
  *
- * @throws {CanonicalJsonError} as `canonicalize`, and when `object` has a member `name`.
+ * @throws {CanonicalJsonError} as `canonicalize`, and when `object` has one of the named members.
  */
-export function canonicalizeAround(object: object, name: string): CutObject {
+export function canonicalizeAround(
+  object: object,
+  name: string,
+  more: readonly WrittenMember[] = [],
+): CutObject {
   try {
-    const cut: Cut = { name, head: undefined }
-    const tail = writeMembers(object as Record<string, unknown>, 1, cut)
-    return { head: `{${cut.head}`, tail: `${tail}}` }
+    const members = object as Record<string, unknown>
+    const shape = sortedShape(object, quoteJson)
+    let head = ''
+    let from = 0
+    for (const member of more) {
+      const to = placeOutside(shape, object, member.name)
+      head = joined(joined(head, writeMembers(members, shape, from, to, 1)), member.text)
+      from = to
+    }
+    const cut = placeOutside(shape, object, name)
+    head = joined(head, writeMembers(members, shape, from, cut, 1))
+    return { head: `{${head}`, tail: `${writeMembers(members, shape, cut, shape.keys.length, 1)}}` }
   } catch (error) {
     throw publicError(error)
   }
+}
+
+/** The place in the shape of a member that the object must not have. */
+function placeOutside(shape: Shape, object: object, name: string): number {
+  const place = placeOf(shape, name)
+  if (shape.keys[place] === name) throw new Fault('reserved_member').within(object, name)
+  return place
+}
+
+function joined(left: string, right: string): string {
+  return left === '' || right === '' ? left + right : `${left},${right}`
 }
 
 /** The text of the object without the member. */

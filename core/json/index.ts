@@ -1,7 +1,14 @@
 // Canonical JSON, strict parsing and encodings. Worker threads load this module, so it imports no policy, container or
 // schema code.
 export { Base64Error, fromBase64, toBase64, writeBase64 } from './base64.js'
-export { type CutObject, canonicalize, canonicalizeAround, joinCut, joinCutWith } from './canonical.js'
+export {
+  type CutObject,
+  canonicalize,
+  canonicalizeAround,
+  joinCut,
+  joinCutWith,
+  type WrittenMember,
+} from './canonical.js'
 export { hasDuplicateMembers } from './duplicates.js'
 export { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 export { sha256Hex } from './hash.js'

@@ -10,6 +10,8 @@ export interface Shape {
   readonly nextLabels: readonly string[]
   /** `,"key":"`. */
   readonly nextOpenings: readonly string[]
+  /** Where names that were asked for are, or would be. */
+  places: Map<string, number> | undefined
 }
 
 interface Known extends Shape {
@@ -21,7 +23,7 @@ const SLOTS = 512
 const MAX_KEYS = 48
 const MAX_KEY_LENGTH = 48
 
-const EMPTY: Shape = { keys: [], labels: [], nextLabels: [], nextOpenings: [] }
+const EMPTY: Shape = { keys: [], labels: [], nextLabels: [], nextOpenings: [], places: undefined }
 
 const known: (Known | undefined)[] = new Array<Known | undefined>(SLOTS).fill(undefined)
 
@@ -36,6 +38,18 @@ export function sortedShape(object: object, quote: (key: string) => string): Sha
   const shape = order(given, quote)
   if (given.every((key) => key.length <= MAX_KEY_LENGTH)) known[slot] = { given, ...shape }
   return shape
+}
+
+/** The index of the first key that is not before `name`. `name` is one of a few, as it is remembered. */
+export function placeOf(shape: Shape, name: string): number {
+  shape.places ??= new Map()
+  let place = shape.places.get(name)
+  if (place === undefined) {
+    const found = shape.keys.findIndex((key) => key >= name)
+    place = found === -1 ? shape.keys.length : found
+    shape.places.set(name, place)
+  }
+  return place
 }
 
 /** A cheap hash of the shape; a collision costs only a miss. */
@@ -64,5 +78,6 @@ function order(given: readonly string[], quote: (key: string) => string): Shape 
   const keys = sorted ? given : [...given].sort()
   const labels = keys.map((key) => `${quote(key)}:`)
   const nextLabels = labels.map((label) => `,${label}`)
-  return { keys, labels, nextLabels, nextOpenings: nextLabels.map((label) => `${label}"`) }
+  const nextOpenings = nextLabels.map((label) => `${label}"`)
+  return { keys, labels, nextLabels, nextOpenings, places: undefined }
 }

@@ -3,6 +3,7 @@
 import { isLoopbackHost } from '@svc/core/http'
 import { compilePattern, PatternError } from '@svc/core/match'
 import { z } from 'zod'
+import { stdioCallerSchema } from './stdio-caller.js'
 
 /**
  * The accepted signature algorithms, all of them asymmetric: with HMAC a token could be forged with the public key, and
@@ -123,6 +124,13 @@ const oidcSchema = z
       .default('scope')
       .describe('Claim with the scopes: one string of scopes separated by spaces, or a list of strings.'),
     scopes: scopesSchema.optional(),
+    publicClientId: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Id of a client without a secret that is registered at the issuer, for MCP clients that cannot register themselves there; answers to calls without a token name it.',
+      ),
     algorithms: z
       .array(z.enum(signatureAlgorithms))
       .min(1)
@@ -183,6 +191,7 @@ export const authnSchema = z
         "Accept calls without a bearer token, as the gateway's own tenant. A token that is present is always validated.",
       ),
     oidc: oidcSchema.optional().describe('Validate bearer tokens of this OpenID Connect issuer.'),
+    stdioCaller: stdioCallerSchema.optional(),
   })
   .superRefine(({ allowUnauthenticated, oidc }, context) => {
     if (!allowUnauthenticated || oidc?.scopes === undefined || oidc.scopes.required.length === 0) return

@@ -16,6 +16,7 @@ import { checkIssuer } from './doctor.js'
 import { HttpJwksSource, jwksSource } from './jwks-source.js'
 import { KeyCache } from './key-cache.js'
 import { type AuthnLeases, AuthnStage, configurationHint } from './stage.js'
+import { stdioCallerOf, stdioClient } from './stdio-caller.js'
 import { TokenCache } from './token-cache.js'
 
 export const authnPlugin = definePlugin({
@@ -49,7 +50,10 @@ export const authnPlugin = definePlugin({
     const source = resolve(container, jwksSource)
     const clock = resolve(container, tokens.Clock)
     const logger = resolveOptional(container, tokens.Logger)
+    const isStdio = resolveOptional(container, stdioClient) === true
+    const { stdioCaller } = config
     return new AuthnStage(config, {
+      ...(isStdio && stdioCaller !== undefined ? { stdioCaller: stdioCallerOf(stdioCaller, tenant) } : {}),
       clock,
       tenant,
       publicUrl,

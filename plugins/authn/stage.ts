@@ -15,6 +15,7 @@ import {
   type Stage,
   services,
   type Token,
+  type TrustedCaller,
   trustedCaller,
 } from '@svc/core'
 import type { DescribeResource } from '@svc/core/http'
@@ -46,6 +47,8 @@ export interface AuthnStageOptions {
   readonly clock: Clock
   /** The gateway's own tenant. */
   readonly tenant: string
+  /** Of calls without a token, where they all come over stdio. */
+  readonly stdioCaller?: TrustedCaller
   /** The gateway's URL for clients, where the policy has one. */
   readonly publicUrl: string | undefined
   /** The targets and groups. */
@@ -202,6 +205,8 @@ export class AuthnStage implements Stage {
 
   async #caller(authorization: unknown, isMeant: Parameters<Identify>[1]): Promise<Identity> {
     if (authorization === undefined) {
+      const { stdioCaller } = this.#parts
+      if (stdioCaller !== undefined) return stdioCaller.identity
       if (this.#config.allowUnauthenticated) return this.#anonymous
       throw new Refusal('UNAUTHENTICATED', this.#missingTokenMessage())
     }
@@ -229,16 +234,20 @@ export class AuthnStage implements Stage {
   }
 
   #withoutToken(call: Call, next: Next): MaybePromise<Outcome> {
+    const { stdioCaller } = this.#parts
+    if (stdioCaller !== undefined) return this.#accessCheck.checkCaller(call, stdioCaller, next)
     if (this.#config.allowUnauthenticated)
       return this.#accessCheck.checkAnonymous(call, this.#anonymous, next)
     return Promise.resolve(this.#accessCheck.missingToken(call, this.#missingTokenMessage()))
   }
 
   #missingTokenMessage(): string {
-    const issuer = this.#config.oidc?.issuer
-    return issuer === undefined
-      ? `This gateway accepts no calls: ${configurationHint}.`
-      : `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+    const { oidc } = this.#config
+    if (oidc === undefined) return `This gateway accepts no calls: ${configurationHint}.`
+    const { issuer, publicClientId } = oidc
+    const required = `A bearer token of ${quote(issuer)} is required; send "Authorization: Bearer <token>".`
+    if (publicClientId === undefined) return required
+    return `${required} To sign in, configure the OAuth client id ${quote(publicClientId)} in your MCP client.`
   }
 
   #notConfigured(): Refusal {

@@ -18,7 +18,7 @@ const policies = policiesIn(page)
 
 const pages = [
   ...['authn.md', 'limits.md', 'idempotency.md', 'brokers.md', 'privacy.md', 'runtime.md', 'escalation.md'],
-  ...['admin.md', 'server.md', 'witness.md'],
+  ...['admin.md', 'server.md', 'witness.md', 'clients.md'],
 ]
 
 describe('the policies of the docs', () => {

@@ -63,6 +63,23 @@ const worksOfSessions: Readonly<Record<string, Work>> = {
     // The oldest server knows no such method.
     await failureOf(requests.setLoggingLevel('info')),
   ],
+  'subscribe to a resource, and unsubscribe': async ({ requests }) => [
+    await requests.subscribeResource({ uri: 'test://static-text' }),
+    await requests.unsubscribeResource({ uri: 'test://static-text' }),
+  ],
+  'answer a tool that asks for a sample': async ({ requests }) => {
+    const result = await requests.callTool({ name: 'test_sampling' })
+    expect(JSON.stringify(result)).to.include('Sampled.')
+    return result
+  },
+  // Since 2025-06-18; the client or the server may be older.
+  'answer a tool that asks for input': ({ requests }) =>
+    failureOf(requests.callTool({ name: 'test_elicitation' })),
+  'cancel a call': async (client) => {
+    const cancelling = new AbortController()
+    const call = client.callWithProgress('test_wait', () => cancelling.abort('enough'), cancelling.signal)
+    return [await failureOf(call), await client.requests.callTool({ name: 'test_cancelled' })]
+  },
   'hear the server on the GET stream, and resume that when it is cut': async (client) => {
     const heard: unknown[] = []
     const [first, second] = [signalled(), signalled()]

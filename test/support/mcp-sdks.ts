@@ -14,7 +14,17 @@ export type Sdk = ClientModule &
   ServerModule &
   CompletableModule &
   ServerTransportModule &
-  Pick<TypesModule, 'LATEST_PROTOCOL_VERSION' | 'LoggingMessageNotificationSchema'> &
+  Pick<
+    TypesModule,
+    | 'LATEST_PROTOCOL_VERSION'
+    | 'LoggingMessageNotificationSchema'
+    | 'CreateMessageRequestSchema'
+    | 'CreateMessageResultSchema'
+    | 'SubscribeRequestSchema'
+    | 'UnsubscribeRequestSchema'
+  > &
+  // Since 2025-06-18.
+  Partial<Pick<TypesModule, 'ElicitRequestSchema' | 'ElicitResultSchema'>> &
   Pick<typeof import('zod'), 'z'>
 
 /** The entry of each release, by the newest revision that it speaks. */

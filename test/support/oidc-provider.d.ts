@@ -2,6 +2,7 @@
 declare module 'oidc-provider' {
   import type { RequestListener } from 'node:http'
   import type { JWK } from 'jose'
+  import type { RequestInit } from 'undici'
 
   interface ResourceServer {
     readonly scope: string
@@ -18,6 +19,8 @@ declare module 'oidc-provider' {
     readonly features: {
       readonly devInteractions: { readonly enabled: boolean }
       readonly clientCredentials?: { readonly enabled: boolean }
+      /** draft-ietf-oauth-client-id-metadata-document. */
+      readonly clientIdMetadataDocument?: { readonly enabled: boolean; readonly ack?: string }
       /** RFC 7591. */
       readonly registration?: { readonly enabled: boolean }
       readonly resourceIndicators: {
@@ -27,6 +30,8 @@ declare module 'oidc-provider' {
         useGrantedResource?(): boolean
       }
     }
+    /** What it fetches metadata documents by. */
+    fetch?(url: string, init: RequestInit): Promise<unknown>
     extraTokenClaims?(
       context: unknown,
       token: { readonly clientId?: string; readonly accountId?: string },

@@ -148,7 +148,7 @@ export class Connection implements Interceptor {
   async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
     const { traceId } = call.trace
     if (outcome.kind !== 'completed') {
-      await this.#send(JSON.parse(rpcError(id, outcome, traceId, exchange.protocolError?.code)), {
+      await this.#send(JSON.parse(rpcError(id, outcome, traceId, exchange.protocolError)), {
         relatedRequestId: id,
       })
       return

@@ -3,7 +3,7 @@ import type { Abortable } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
 import type { UpstreamAnswer, UpstreamRequest } from '../../upstream/answer.js'
 import type { UpstreamDispatcher } from '../../upstream/dispatcher.js'
-import { unlessAborted } from '../unless-aborted.js'
+import { unlessAborted } from '../../upstream/unless-aborted.js'
 import type { RpcMessage } from './transport.js'
 
 /** Hands a judged message to the server; resolves with its response, undefined for a message without one. */

@@ -5,6 +5,7 @@ export type { CosigningStatus, WitnessStatus } from './cosigning/cosigning.js'
 export type { FetchOptions, FetchReport } from './fetch/fetch-log.js'
 export type { ControlPlaneSource, ObjectSource } from './fetch/object-source.js'
 export type { FileSystem } from './files/file-system.js'
+export { tryLock } from './files/kernel-lock.js'
 export type { AuditEnvelope, EnvelopePrincipal, RawPayloadRecord, SignedEnvelope } from './format/envelope.js'
 export {
   AuditBackpressureError,

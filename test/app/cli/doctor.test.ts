@@ -12,6 +12,7 @@ import { addKey, startControlPlane } from '../../support/control-plane.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { type OAuthProvider, startOAuthProvider } from '../../support/oauth-provider.js'
 import { type RedisServer, startRedis } from '../../support/redis.js'
+import { scriptedTarget } from '../../support/stdio-target.js'
 import { startTokenEndpoint } from '../../support/token-endpoint.js'
 import { startUpstream, type TestUpstream } from '../../support/upstream.js'
 
@@ -418,6 +419,31 @@ describe('svc doctor', () => {
       .and.not.match(/ targets:/)
     expect(upstream.calls).to.deep.equal([])
     expect((await run(join(home, 'none.yaml'))).code).to.equal(1)
+  })
+
+  it('starts each command, lists its tools, and says which of them the policy lets whom use', async () => {
+    const entitlements = {
+      default_plan: 'free',
+      plans: { free: { allowlist: ['files/echo'] } },
+      tenants: { acme: { plan: 'free', allowlist: ['files/*'], denylist: [] } },
+    }
+    const targets = {
+      files: scriptedTarget(),
+      modern: scriptedTarget('stateless'),
+      broken: scriptedTarget('exit'),
+    }
+    const issuer = await TestIssuer.start()
+    const { out, code } = await run(write({ targets, entitlements, authn: { oidc: issuer.oidc } }))
+    await issuer.stop()
+    expect(code).to.equal(1)
+    expect(out).to.match(
+      /ok +targets: the server "files" starts: version 3\.1\.0, revision 2025-06-18, \d+ tools: echo, pid/,
+    )
+    expect(out).to.include('the server "modern" starts: version 3.1.0, revision 2026-07-28')
+    expect(out).to.match(/ok +targets: tenant "acme" may use of "files": all its tools/)
+    expect(out).to.match(/ok +targets: each other tenant may use of "files": 1 tool: echo/)
+    expect(out).to.match(/ok +targets: each other tenant may use of "modern": no tool/)
+    expect(out).to.match(/error +targets: The MCP server "broken" is not running: it exited with code 4/)
   })
 })
 

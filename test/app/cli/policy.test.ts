@@ -53,6 +53,21 @@ describe('svc policy check', () => {
     expect(exit).to.equal(0)
   })
 
+  it('warns of a command that is not found, and reports a secret that cannot be read', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-commands-'))
+    try {
+      const file = join(folder, 'policy.yaml')
+      const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
+      const target = { command: 'no-such-program', env: { TOKEN: 'file://token' } }
+      writeFileSync(file, text.replace(/^targets:.*$/m, `targets: ${JSON.stringify({ files: target })}`))
+      const lines = (await policy('check', file)).lines.join('\n')
+      expect(lines).to.match(/targets\.files\.command: the command no-such-program is not found, so/)
+      expect(lines).to.match(/targets\.files\.env\.TOKEN: .*token/)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
   it('reports key files that cannot be read, relative to the policy', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-keys-'))
     try {

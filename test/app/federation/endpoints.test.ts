@@ -3,7 +3,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
 const publicUrl = 'https://gw.example'
 const wellKnown = '/.well-known/oauth-protected-resource'
@@ -154,6 +154,20 @@ describe('the endpoints of several servers', () => {
     expect(refused.headers.get('www-authenticate'))
       .to.include('scope="mail.read"')
       .and.include(`resource_metadata="${publicUrl}${wellKnown}/mcp"`)
+  })
+
+  it('say why there is no list where no server has one, but for one that the policy hides', async () => {
+    const gone = 'http://127.0.0.1:9/mcp'
+    await start({
+      targets: { gone, notes: servers['notes']?.url ?? '' },
+      entitlements: { default_plan: 'p', plans: { p: { allowlist: ['gone/*'] } }, tenants: {} },
+      federation: {},
+    })
+    const client = await connect1(`${gateway?.url}/mcp`)
+    const fault = await client.listTools().catch((reason: unknown) => reason)
+    expect(fault).to.have.property('code', 502)
+    expect(String(fault)).to.include('No server has a list now. gone: The upstream refuses connections.')
+    await client.close()
   })
 
   it('serve the others without one that hangs', async () => {

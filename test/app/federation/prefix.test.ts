@@ -2,7 +2,7 @@ import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connect1 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
 const tools =
   (server: string, ...names: string[]) =>

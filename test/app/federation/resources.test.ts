@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
 /** Notes, of which two servers have the first. */
 function notes(own: string) {

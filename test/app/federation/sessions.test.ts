@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
-import { type SessionServer, startSessionServer } from '../../support/sdk-servers.js'
+import { type SessionServer, startSessionServer } from '../../support/tool-servers.js'
 
 const initialize = {
   jsonrpc: '2.0',

@@ -19,7 +19,7 @@ import {
   type StatelessServer,
   startSessionServer,
   startStatelessServer,
-} from '../../support/sdk-servers.js'
+} from '../../support/tool-servers.js'
 
 const done = { content: [{ type: 'text' as const, text: 'done' }] }
 
@@ -184,6 +184,16 @@ describe('streams of several servers at /mcp', function () {
       await client.subscribeResource({ uri: 'svc:two/note://1' })
       await sessionOf(two).server.sendResourceUpdated({ uri: 'note://1' })
       expect(await updated).to.equal('svc:two/note://1')
+    })
+
+    it('offer no updates of resources where the one server with them has no sessions', async () => {
+      const alone = await startTestGateway({ targets: { math: math.url } })
+      const other = await connect1(`${alone.url}/mcp`)
+      expect(other.getServerCapabilities()?.resources).to.deep.equal({ listChanged: true })
+      const fault = await other.subscribeResource({ uri: 'math://pi' }).catch((reason: unknown) => reason)
+      expect(String(fault)).to.include('subscriptions')
+      await other.close()
+      await alone[Symbol.asyncDispose]()
     })
 
     it('have the log messages of each server, at the level that the client sets for all', async () => {

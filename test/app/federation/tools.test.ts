@@ -4,13 +4,14 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { sdkOf } from '../../support/mcp-sdks.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
 import {
   type SessionServer,
   type StatelessServer,
   startSessionServer,
   startStatelessServer,
-} from '../../support/sdk-servers.js'
+} from '../../support/tool-servers.js'
 
 const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] })
 const entitlements = {
@@ -162,6 +163,25 @@ describe('the tools of several servers at /mcp', function () {
         const servers = new Set(records.map(({ server }) => server.split('@')[0]))
         expect([...servers].sort()).to.deep.equal(['everything', 'gone', 'math', 'notes', 'pages'])
       })
+    })
+  }
+
+  for (const revision of ['2025-03-26', '2025-06-18'] as const) {
+    it(`run for a client of the revision ${revision}`, async () => {
+      const sdk = await sdkOf(revision)
+      const client = new sdk.Client({ name: 'old', version: '1.0.0' })
+      const transport = new sdk.StreamableHTTPClientTransport(new URL(`${gateway.url}/mcp`))
+      await client.connect(transport as Parameters<typeof client.connect>[0])
+      const { tools } = await client.listTools()
+      expect(tools.map(({ name }) => name)).to.include.members(['notes__read', 'math__read'])
+      for (const [name, args, expected] of [
+        ['notes__read', { id: '7' }, 'note 7'],
+        ['math__read', { n: 7 }, 'number 7'],
+      ] as const) {
+        const result = await client.callTool({ name, arguments: args })
+        expect(result['content']).to.deep.equal([{ type: 'text', text: expected }])
+      }
+      await client.close()
     })
   }
 

@@ -1,90 +1,28 @@
 // The OAuth flow of the MCP SDK's client against the gateway, with nothing but the server's URL to begin with.
-import { createServer, request, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'
 import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js'
 import { expect } from 'chai'
-import { decodeJwt } from 'jose'
 import type { GatewaySettings } from 'svc-sdk'
+import { Browser } from '../../support/browser.js'
 import { type EverythingServer, startEverything } from '../../support/everything.js'
+import { type Forwarder, startForwarder } from '../../support/forwarder.js'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
-import {
-  type OAuthProvider,
-  registered,
-  registeredClient,
-  startOAuthProvider,
-} from '../../support/oauth-provider.js'
-
-/** What an application keeps for one user. */
-class Keeping implements OAuthClientProvider {
-  readonly redirectUrl = registered.redirect_uris[0] ?? ''
-  readonly clientMetadata = { client_name: 'test', ...registered }
-  /** Where the user was sent. */
-  sentTo: URL | undefined
-  #client: OAuthClientInformationMixed | undefined
-  #tokens: OAuthTokens | undefined
-  #verifier = ''
-
-  /** Without a client it registers itself. */
-  constructor(client?: OAuthClientInformationMixed) {
-    this.#client = client
-  }
-
-  clientInformation = () => this.#client
-  saveClientInformation(client: OAuthClientInformationMixed): void {
-    this.#client = client
-  }
-  tokens = () => this.#tokens
-  saveTokens(tokens: OAuthTokens): void {
-    this.#tokens = tokens
-  }
-  redirectToAuthorization(url: URL): void {
-    this.sentTo = url
-  }
-  saveCodeVerifier(verifier: string): void {
-    this.#verifier = verifier
-  }
-  codeVerifier = () => this.#verifier
-
-  get claims(): Record<string, unknown> {
-    return decodeJwt(this.#tokens?.access_token ?? '')
-  }
-}
-
-/** What clients reach the gateway by. */
-async function startProxy(to: () => string): Promise<Server> {
-  const server = createServer((message, response) => {
-    const url = new URL(message.url ?? '/', to())
-    const onward = request(url, { method: message.method, headers: message.headers })
-    onward.once('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers)
-      answer.pipe(response)
-    })
-    onward.once('error', () => response.destroy())
-    response.once('close', () => onward.destroy())
-    message.pipe(onward)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return server
-}
+import { OAuthClient } from '../../support/oauth-client.js'
+import { type OAuthProvider, registeredClient, startOAuthProvider } from '../../support/oauth-provider.js'
 
 describe('a client of the MCP SDK that signs in', function () {
   this.timeout(60_000)
   let everything: EverythingServer
   let provider: OAuthProvider
   let gateway: TestGateway
-  let proxy: Server
-  let publicUrl: string
+  let proxy: Forwarder
   const open: Client[] = []
 
   before(async () => {
     everything = await startEverything()
     provider = await startOAuthProvider('tools everything everything.sum')
-    proxy = await startProxy(() => gateway.url)
-    publicUrl = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    proxy = await startForwarder(() => gateway.url)
     gateway = await startTestGateway(policy())
   })
 
@@ -93,8 +31,7 @@ describe('a client of the MCP SDK that signs in', function () {
   })
 
   after(async () => {
-    proxy.closeAllConnections()
-    await new Promise((resolve) => proxy.close(resolve))
+    await proxy[Symbol.asyncDispose]()
     await gateway[Symbol.asyncDispose]()
     await provider[Symbol.asyncDispose]()
     await everything[Symbol.asyncDispose]()
@@ -109,20 +46,26 @@ describe('a client of the MCP SDK that signs in', function () {
     return {
       targets: { everything: everything.url, other: everything.url },
       authn: { oidc: { ...provider.oidc, scopes } },
-      server: { publicUrl },
+      server: { publicUrl: proxy.url },
     }
   }
 
   /** Connects as an application does: is refused, sends its user to sign in, and connects. */
-  async function signIn(server: string, who: string, client_id?: string) {
-    const kept = new Keeping(client_id === undefined ? undefined : { client_id })
-    const url = new URL(`${publicUrl}/mcp/${server}`)
+  async function signIn(path: string, who: string, clientId?: string) {
+    const kept = new OAuthClient(clientId === undefined ? {} : { clientId })
+    const url = new URL(`${proxy.url}${path}`)
     const first = new StreamableHTTPClientTransport(url, { authProvider: kept })
     const refused = await connect(first).catch((reason: unknown) => reason)
     expect(refused).to.be.instanceOf(UnauthorizedError)
-    await first.finishAuth(await provider.authorize(kept.sentTo ?? url, who))
+    await first.finishAuth(await signInAs(who, kept))
     const transport = new StreamableHTTPClientTransport(url, { authProvider: kept })
     return { kept, transport, client: await connect(transport) }
+  }
+
+  /** Gives the code that the client gets. */
+  async function signInAs(who: string, { sentTo }: OAuthClient): Promise<string> {
+    const redirected = await new Browser(who).signIn(sentTo ?? new URL(proxy.url))
+    return redirected.searchParams.get('code') ?? ''
   }
 
   async function connect(transport: StreamableHTTPClientTransport): Promise<Client> {
@@ -133,8 +76,8 @@ describe('a client of the MCP SDK that signs in', function () {
   }
 
   it('gets from a 401 to a token that is meant for the server, with the scopes it takes', async () => {
-    const { kept, client } = await signIn('everything', 'ada')
-    expect(kept.claims).to.include({ aud: `${publicUrl}/mcp/everything`, scope: 'tools everything' })
+    const { kept, client } = await signIn('/mcp/everything', 'ada')
+    expect(kept.claims).to.include({ aud: `${proxy.url}/mcp/everything`, scope: 'tools everything' })
     const { content } = await client.callTool({ name: 'echo', arguments: { message: 'hi' } })
     expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
     const record = gateway.records().find(({ tool }) => tool.startsWith('echo@'))
@@ -142,20 +85,32 @@ describe('a client of the MCP SDK that signs in', function () {
   })
 
   it('gets a wider token when a tool asks for a scope that it lacks', async () => {
-    const { kept, transport, client } = await signIn('everything', 'ada', registeredClient)
+    const { kept, transport, client } = await signIn('/mcp/everything', 'ada', registeredClient)
     const sum = () => client.callTool({ name: 'get-sum', arguments: { a: 2, b: 3 } })
     const refused = await sum().catch((reason: unknown) => reason)
     expect(refused).to.be.instanceOf(UnauthorizedError)
     const asked = kept.sentTo?.searchParams.get('scope')?.split(' ')
     expect(asked).to.have.members(['tools', 'everything', 'everything.sum'])
-    await transport.finishAuth(await provider.authorize(kept.sentTo ?? new URL(publicUrl), 'ada'))
+    await transport.finishAuth(await signInAs('ada', kept))
     const { content } = await sum()
     expect(content).to.deep.equal([{ type: 'text', text: 'The sum of 2 and 3 is 5.' }])
   })
 
+  it('gets a token for all servers at /mcp, and a wider one when a tool there asks for it', async () => {
+    const { kept, transport, client } = await signIn('/mcp', 'ada', registeredClient)
+    expect(kept.claims).to.include({ aud: `${proxy.url}/mcp`, scope: 'tools everything' })
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).to.include.members(['everything__get-sum', 'other__echo'])
+    const sum = () => client.callTool({ name: 'everything__get-sum', arguments: { a: 2, b: 3 } })
+    expect(await sum().catch((reason: unknown) => reason)).to.be.instanceOf(UnauthorizedError)
+    await transport.finishAuth(await signInAs('ada', kept))
+    expect((await sum()).content).to.deep.equal([{ type: 'text', text: 'The sum of 2 and 3 is 5.' }])
+    expect(kept.claims).to.include({ aud: `${proxy.url}/mcp` })
+  })
+
   it('cannot take its token to another server', async () => {
-    const { kept } = await signIn('everything', 'ada')
-    const answer = await fetch(`${publicUrl}/mcp/other`, {
+    const { kept } = await signIn('/mcp/everything', 'ada')
+    const answer = await fetch(`${proxy.url}/mcp/other`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${kept.tokens()?.access_token}`,
@@ -166,7 +121,7 @@ describe('a client of the MCP SDK that signs in', function () {
     })
     expect(answer.status).to.equal(401)
     expect(answer.headers.get('www-authenticate')).to.equal(
-      `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is for another server of this gateway."`,
+      `Bearer realm="svc", error="invalid_token", scope="tools", resource_metadata="${proxy.url}/.well-known/oauth-protected-resource/mcp/other", error_description="The token is for another server of this gateway."`,
     )
   })
 })

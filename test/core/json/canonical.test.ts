@@ -219,6 +219,32 @@ describe('canonicalizeAround', () => {
     )
   })
 
+  it('writes further members as those of one object', () => {
+    const names = ['log_id', 'lost', 'seq']
+    const given = fc.dictionary(fc.constantFrom(...names), fc.jsonValue())
+    const others = json.filter((object) => names.every((name) => !Object.hasOwn(object, name)))
+    // Names around the further members, so that they are between others.
+    const around = fc.dictionary(
+      fc.constantFrom('a', 'lo', 'log_ie', 'm', 'se', 'seqs', 'sig_', 'z'),
+      fc.jsonValue(),
+    )
+    fc.assert(
+      fc.property(given, others, around, (more, object, near) => {
+        const all = { ...object, ...near }
+        const texts = names
+          .filter((name) => Object.hasOwn(more, name))
+          .map((name) => ({ name, text: `"${name}":${canonicalize(more[name])}` }))
+        const cut = canonicalizeAround(all, 'sig', texts)
+        expect(joinCut(cut)).to.equal(canonicalize({ ...all, ...more }))
+        expect(joinCutWith(cut, '"sig":"x"')).to.equal(canonicalize({ ...all, ...more, sig: 'x' }))
+      }),
+    )
+    expect(() => canonicalizeAround({ seq: 1 }, 'sig', [{ name: 'seq', text: '"seq":2' }])).to.throw(
+      CanonicalJsonError,
+      /\$\.seq/,
+    )
+  })
+
   it('refuses an object that has the member already, even undefined', () => {
     expect(() => canonicalizeAround({ a: 1, sig: 'x' }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)
     expect(() => canonicalizeAround({ sig: undefined }, 'sig')).to.throw(CanonicalJsonError, /\$\.sig/)

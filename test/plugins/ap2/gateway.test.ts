@@ -272,50 +272,52 @@ describe('a gateway with mandates', () => {
 })
 
 describe('mandates over MCP', () => {
-  for (const [title, over] of [
-    ['in report-only mode', { mode: 'observe' }],
-    ['for a tool that mandates do not apply to', { tools: { allow: ['shop/other'] } }],
-  ] as [string, Partial<GatewayOptions['ap2']>][]) {
-    it(`go upstream only where they were verified, ${title}`, async () => {
-      const sent: unknown[] = []
-      const { upstream } = await serverOf((message, response) => {
-        sent.push(message)
-        json(response, result(message))
-      })
-      const gateway = await startTestGateway({
-        targets: { shop: `${upstream.url}/mcp` },
-        ap2: { ...section, ...over },
-      })
-      try {
-        const accept = 'application/json, text/event-stream'
-        const issuedAt = Math.floor(Date.now() / 1000)
-        const [good, bad] = await Promise.all(
-          [{}, { audience: 'other' }].map((more) =>
-            issueMandates('chain', { ...issuance, issuedAt, ...more }),
-          ),
-        )
-        for (const mandates of [bad, good]) {
-          const params = { name: 'buy', arguments: args, _meta: { 'x-ap2-bundle': mandates, other: 1 } }
-          await gateway.invoke(
-            '/mcp/shop',
-            { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
-            { accept },
-          )
-        }
-        const metas = sent.flatMap((message) => {
-          const { method, params } = message as { method?: string; params?: { _meta?: object } }
-          return method === 'tools/call' ? [Object.keys(params?._meta ?? {})] : []
+  describe('go upstream only where they were verified', () => {
+    for (const [title, over] of [
+      ['in report-only mode', { mode: 'observe' }],
+      ['for a tool that mandates do not apply to', { tools: { allow: ['shop/other'] } }],
+    ] as [string, Partial<GatewayOptions['ap2']>][]) {
+      it(title, async () => {
+        const sent: unknown[] = []
+        const { upstream } = await serverOf((message, response) => {
+          sent.push(message)
+          json(response, result(message))
         })
-        expect(metas).to.deep.equal([
-          ['other'],
-          over?.mode === 'observe' ? ['x-ap2-bundle', 'other'] : ['other'],
-        ])
-      } finally {
-        await gateway[Symbol.asyncDispose]()
-        await upstream[Symbol.asyncDispose]()
-      }
-    })
-  }
+        const gateway = await startTestGateway({
+          targets: { shop: `${upstream.url}/mcp` },
+          ap2: { ...section, ...over },
+        })
+        try {
+          const accept = 'application/json, text/event-stream'
+          const issuedAt = Math.floor(Date.now() / 1000)
+          const [good, bad] = await Promise.all(
+            [{}, { audience: 'other' }].map((more) =>
+              issueMandates('chain', { ...issuance, issuedAt, ...more }),
+            ),
+          )
+          for (const mandates of [bad, good]) {
+            const params = { name: 'buy', arguments: args, _meta: { 'x-ap2-bundle': mandates, other: 1 } }
+            await gateway.invoke(
+              '/mcp/shop',
+              { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+              { accept },
+            )
+          }
+          const metas = sent.flatMap((message) => {
+            const { method, params } = message as { method?: string; params?: { _meta?: object } }
+            return method === 'tools/call' ? [Object.keys(params?._meta ?? {})] : []
+          })
+          expect(metas).to.deep.equal([
+            ['other'],
+            over?.mode === 'observe' ? ['x-ap2-bundle', 'other'] : ['other'],
+          ])
+        } finally {
+          await gateway[Symbol.asyncDispose]()
+          await upstream[Symbol.asyncDispose]()
+        }
+      })
+    }
+  })
 
   it('are read from _meta under the names of the headers', async () => {
     const { upstream } = await serverOf((message, response) => json(response, result(message)))

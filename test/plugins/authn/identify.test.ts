@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Identify, isRefusal, type Stage, services, token } from '@svc/core'
-import { authnPlugin } from '@svc/plugin-authn'
+import { authnPlugin, stdioClient } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import sinon from 'sinon'
-import { AuthnRig, present } from './rig.js'
+import { AuthnRig, present, sendWith } from './rig.js'
 
 function identifyOf(stage: Stage): Identify {
   return stage.offer?.(services.identify) ?? expect.fail('nothing is offered')
@@ -110,5 +110,34 @@ describe('authn: the identity of a request that is not a call', () => {
 
   it('and the resource metadata are the only services of the stage', async () => {
     expect((await rig.stage()).offer?.(token('other'))).to.equal(undefined)
+  })
+
+  describe('of the caller over stdio', () => {
+    const stdioCaller = { user: 'ada@example.com', client: 'editor', roles: ['analyst'] }
+
+    it('is the one of the policy, for calls too, and a token that is present takes precedence', async () => {
+      rig.bind(stdioClient, true)
+      const stage = await rig.stage({}, { stdioCaller })
+      const caller = { ...stdioCaller, tenant: 'gateway-tenant', authenticated: true }
+      expect(await identifyOf(stage)({})).to.deep.equal(caller)
+      expect((await sendWith(stage)).identity).to.deep.equal(caller)
+      const bearer = await rig.issuer.sign({ email: 'bob@example.com' })
+      expect((await present(stage, bearer)).identity).to.include({ user: 'bob@example.com' })
+    })
+
+    it('has the scopes of the policy alone', async () => {
+      rig.bind(stdioClient, true)
+      const scopes = { required: ['tools'] }
+      const without = await sendWith(await rig.stage({ scopes }, { stdioCaller }))
+      expect(without.outcome).to.include({ kind: 'denied', code: 'TOOL_NOT_ALLOWED' })
+      const stage = await rig.stage({ scopes }, { stdioCaller: { ...stdioCaller, scopes: ['tools'] } })
+      expect((await sendWith(stage)).outcome).to.include({ kind: 'completed' })
+    })
+
+    it('is nobody where calls come over HTTP', async () => {
+      const stage = await rig.stage({}, { stdioCaller })
+      expect(await whyNot(stage)).to.match(/^UNAUTHENTICATED: /)
+      expect((await sendWith(stage)).outcome).to.include({ code: 'UNAUTHENTICATED' })
+    })
   })
 })

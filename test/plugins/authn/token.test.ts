@@ -380,6 +380,12 @@ describe('authn: tokens', () => {
       )
     })
 
+    it('are refused with the client id of the policy', async () => {
+      expect(why(await sendWith(await rig.stage({ publicClientId: 'svc-clients' })))).to.match(
+        /To sign in, configure the OAuth client id "svc-clients" in your MCP client\.$/,
+      )
+    })
+
     it('are refused without the section, saying what to set', async () => {
       expect(why(await sendWith(await rig.start(authnPlugin, {})))).to.equal(
         `UNAUTHENTICATED: This gateway accepts no calls: ${whatToSet}.`,

@@ -3,46 +3,57 @@ import { isJsonObject } from '@svc/core/json'
 import type { AuditEnvelope } from './envelope.js'
 import { AuditError } from './errors.js'
 
-const isText = (value: unknown): boolean => typeof value === 'string'
-// Canonicalization rejects those that JSON cannot hold.
-const isNumber = (value: unknown): boolean => typeof value === 'number'
-const orNull = (test: (value: unknown) => boolean) => (value: unknown) => value === null || test(value)
-const isTextOrNull = orNull(isText)
-const isObjectOrNull = orNull(isJsonObject)
-
-const REQUIRED = ['trace_id', 'span_id', 'tenant', 'server', 'tool'] as const
-// `journal` would make a record look like a line of the journal.
-const RESERVED = ['journal', 'log_id', 'seq', 'lost']
-const OPTIONAL = [
-  ...(['environment', 'client_name', 'client_version'] as const).map(
-    (name) => [name, isText, 'a string'] as const,
-  ),
-  ['retries', isNumber, 'a number'] as const,
-  ...(['input_sha256', 'output_sha256', 'idempotency_key', 'nodeId', 'agentRef'] as const).map(
-    (name) => [name, isTextOrNull, 'a string or null'] as const,
-  ),
-  ...(['agentVariables', 'agentMetadata'] as const).map(
-    (name) => [name, isObjectOrNull, 'an object or null'] as const,
-  ),
-]
-
-/** @throws {AuditError} `bad_record`, naming the field and the type that it needs. */
+/**
+ * Reads each member by its name, which the engine does ten times as fast as by a name in a variable: it runs for every
+ * record.
+ *
+ * @throws {AuditError} `bad_record`, naming the field and the type that it needs.
+ */
 export function checkEnvelope(envelope: AuditEnvelope): void {
-  for (const name of RESERVED) {
-    if (Object.hasOwn(envelope, name)) throw new AuditError('bad_record', `${name} is set by the log itself`)
+  // `journal` would make a record look like a line of the journal.
+  if ('journal' in envelope || 'log_id' in envelope || 'seq' in envelope || 'lost' in envelope) {
+    throw new AuditError('bad_record', 'journal, log_id, seq and lost are set by the log itself')
   }
-  for (const name of REQUIRED) {
-    if (typeof envelope[name] !== 'string' || envelope[name] === '')
-      throw wrong(name, 'a string that is not empty')
-  }
+  filled('trace_id', envelope.trace_id)
+  filled('span_id', envelope.span_id)
+  filled('tenant', envelope.tenant)
+  filled('server', envelope.server)
+  filled('tool', envelope.tool)
   if (envelope.status !== 'ok' && envelope.status !== 'error') throw wrong('status', 'ok or error')
-  if (!isNumber(envelope.latency_ms)) throw wrong('latency_ms', 'a number')
+  // Canonicalization rejects numbers that JSON cannot hold.
+  if (typeof envelope.latency_ms !== 'number') throw wrong('latency_ms', 'a number')
   const decision: unknown = envelope.policy?.decision
   if (decision !== 'allow' && decision !== 'deny') throw wrong('policy.decision', 'allow or deny')
-  if (!isText(envelope.policy.retention)) throw wrong('policy.retention', 'a string')
-  for (const [name, test, what] of OPTIONAL) {
-    if (envelope[name] !== undefined && !test(envelope[name])) throw wrong(name, what)
-  }
+  if (typeof envelope.policy.retention !== 'string') throw wrong('policy.retention', 'a string')
+  text('environment', envelope.environment)
+  text('client_name', envelope.client_name)
+  text('client_version', envelope.client_version)
+  const { retries = 0 } = envelope
+  if (typeof retries !== 'number') throw wrong('retries', 'a number')
+  textOrNull('input_sha256', envelope.input_sha256)
+  textOrNull('output_sha256', envelope.output_sha256)
+  textOrNull('idempotency_key', envelope.idempotency_key)
+  textOrNull('nodeId', envelope.nodeId)
+  textOrNull('agentRef', envelope.agentRef)
+  objectOrNull('agentVariables', envelope.agentVariables)
+  objectOrNull('agentMetadata', envelope.agentMetadata)
+}
+
+function filled(field: string, value: unknown): void {
+  if (typeof value !== 'string' || value === '') throw wrong(field, 'a string that is not empty')
+}
+
+function text(field: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'string') throw wrong(field, 'a string')
+}
+
+function textOrNull(field: string, value: unknown): void {
+  if (value !== undefined && value !== null && typeof value !== 'string')
+    throw wrong(field, 'a string or null')
+}
+
+function objectOrNull(field: string, value: unknown): void {
+  if (value !== undefined && value !== null && !isJsonObject(value)) throw wrong(field, 'an object or null')
 }
 
 function wrong(field: string, what: string): AuditError {

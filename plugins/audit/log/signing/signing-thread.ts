@@ -20,8 +20,9 @@ export function canUseThread(signer: Signer): signer is ThreadSigner {
   return signer.keyForThread !== undefined && signer.signAsync === undefined
 }
 
-// Starting a thread takes about 30 ms of CPU, which few records do not repay.
+// Starting a thread takes about 30 ms of CPU, which few records do not repay: it starts for many at once, or many in all.
 const START_AT = 16
+const START_AFTER = 1_000
 // Waking the thread costs a quarter of a signature here, and some time until it runs.
 const WAKE_AT = 4
 
@@ -44,6 +45,8 @@ export class SigningThread {
   readonly #logger: Logger
   readonly #startWorker: StartWorker
   #worker: Worker | undefined
+  /** Messages for which a thread would have been woken. */
+  #missed = 0
   #state: 'absent' | 'starting' | 'running' | 'stopped' = 'absent'
 
   constructor({ signer, size, logger, startWorker = startNodeWorker }: SigningThreadParts) {
@@ -59,7 +62,10 @@ export class SigningThread {
   /** Announces the `unsigned`th message of a batch. */
   offer(unsigned: number): void {
     if (this.#state === 'running') this.#shared.signal(unsigned >= WAKE_AT)
-    else if (this.#state === 'absent' && unsigned >= START_AT) this.#start()
+    else if (this.#state === 'absent' && unsigned >= WAKE_AT) {
+      this.#missed++
+      if (unsigned >= START_AT || this.#missed >= START_AFTER) this.#start()
+    }
   }
 
   /** Resolves when the thread has ended. */

@@ -16,7 +16,7 @@ import { AuditError, SignerKeyError, signerFailure } from '../format/errors.js'
 import { textOf } from '../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import { parsePublicKeyLine, type Verifier } from '../keys/public-key.js'
-import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
+import { type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
 import type { JournalKind, JournalLine, ParentHead, UnsignedJournalLine } from './journal-line.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
@@ -28,20 +28,32 @@ const KEY_ID = /^ed25519:[0-9a-f]{64}$/
  */
 const ORIGIN = /^(?=[^.]*\.)[^\s+\p{Cc}]{1,255}$/u
 
+/** The strict base64 of 32 bytes, which has no stray bits in its last character. */
+const DIGEST = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
+/** Of an ISO 8601 instant of the years 0000 to 9999 with milliseconds. */
+const INSTANT_LENGTH = 24
+
 type Check = (value: unknown) => boolean
 
 const isCount: Check = (value) => Number.isSafeInteger(value) && Number(value) >= 0
 const isText = (pattern: RegExp): Check => {
   return (value) => typeof value === 'string' && pattern.test(value)
 }
-export const isDay = (value: unknown): value is string =>
-  typeof value === 'string' && dayOfInstant(Date.parse(`${value}T00:00Z`)) === value
-const isInstant: Check = (value) => {
+// A log has many journal lines a day.
+let lastDay = ''
+export const isDay = (value: unknown): value is string => {
   if (typeof value !== 'string') return false
-  const ms = Date.parse(value)
-  return dayOfInstant(ms) !== undefined && new Date(ms).toISOString() === value
+  if (value === lastDay) return true
+  if (dayOfInstant(Date.parse(`${value}T00:00Z`)) !== value) return false
+  lastDay = value
+  return true
 }
-const isRoot: Check = (value) => typeof value === 'string' && digestFromBase64(value) !== undefined
+const isInstant: Check = (value) => {
+  if (typeof value !== 'string' || value.length !== INSTANT_LENGTH) return false
+  const ms = Date.parse(value)
+  return !Number.isNaN(ms) && new Date(ms).toISOString() === value
+}
+const isRoot = isText(DIGEST)
 const orNull = (check: Check): Check => {
   return (value) => value === null || check(value)
 }
@@ -102,6 +114,29 @@ const OPTIONAL: Partial<Record<JournalKind, Record<string, Check>>> = {
   key: { key: isPublicKey, retired: isText(KEY_ID), until: isCount },
 }
 
+interface MemberCheck {
+  readonly name: string
+  readonly check: Check
+  readonly isOptional: boolean
+}
+
+const checksOf = (members: Record<string, Check>, isOptional: boolean): MemberCheck[] =>
+  Object.entries(members).map(([name, check]) => ({ name, check, isOptional }))
+
+const checksOfKind = (kind: JournalKind) => [
+  ...checksOf({ ...COMMON, ...MEMBERS[kind] }, false),
+  ...checksOf(OPTIONAL[kind] ?? {}, true),
+]
+
+const CHECKS: Record<JournalKind, readonly MemberCheck[]> = {
+  genesis: checksOfKind('genesis'),
+  seal: checksOfKind('seal'),
+  remove: checksOfKind('remove'),
+  fault: checksOfKind('fault'),
+  key: checksOfKind('key'),
+  revoke: checksOfKind('revoke'),
+}
+
 /** Whether `value` can be the origin of a log. */
 export function isOrigin(value: unknown): value is string {
   return typeof value === 'string' && ORIGIN.test(value)
@@ -111,11 +146,9 @@ export function isOrigin(value: unknown): value is string {
 export function wrongMember(value: Record<string, unknown>): string | undefined {
   const { kind } = value
   if (typeof kind !== 'string' || !isKind(kind)) return 'kind'
-  for (const [name, check] of Object.entries({ ...COMMON, ...MEMBERS[kind] })) {
-    if (!check(value[name])) return name
-  }
-  for (const [name, check] of Object.entries(OPTIONAL[kind] ?? {})) {
-    if (value[name] !== undefined && !check(value[name])) return name
+  for (const { name, check, isOptional } of CHECKS[kind]) {
+    const member = value[name]
+    if (!(isOptional && member === undefined) && !check(member)) return name
   }
   if (kind !== 'key') return undefined
   if (value['key'] === undefined && value['retired'] === undefined) return 'key'
@@ -183,8 +216,7 @@ export function digestToBase64(digest: Digest): string {
 
 /** Undefined unless `text` is the strict base64 of 32 bytes. */
 export function digestFromBase64(text: string): Digest | undefined {
-  const bytes = decodeBase64(text)
-  return bytes?.length === DIGEST_BYTES ? digestFromBytes(bytes) : undefined
+  return DIGEST.test(text) ? digestFromBytes(Buffer.from(text, 'base64')) : undefined
 }
 
 function decodeBase64(text: string): Uint8Array | undefined {

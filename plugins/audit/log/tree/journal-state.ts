@@ -92,13 +92,14 @@ export class JournalState {
   }
 
   #whyNotSeal(line: LineOf<'seal'>): string | undefined {
-    const ends = new Map(this.ends)
+    // Of its own ranges; a copy of all days would cost more than all other checks in an old log.
+    const ends = new Map<string, number>()
     let before = ''
     for (const { day, start, end, lines, leaf } of placeRanges(line.ranges, this.size)) {
       if (this.removed.has(day)) return `${day} is removed`
       if (day < before) return `its range of ${day} stands after one of ${before}`
       before = day
-      const expected = ends.get(day) ?? 0
+      const expected = ends.get(day) ?? this.ends.get(day) ?? 0
       if (start !== expected) return `its range of ${day} starts at byte ${start}, not at ${expected}`
       if (lines < 1 || end - start < lines) return `its range of ${day} at byte ${start} is empty`
       if (Math.floor(leaf / LEAVES_PER_PIECE) !== Math.floor((leaf + lines - 1) / LEAVES_PER_PIECE)) {

@@ -1,7 +1,7 @@
 // Takes records in: numbers them, adds them to a batch, and has them signed, with their batch or each by itself.
 
 import type { Signer } from '@svc/core'
-import { type CutObject, canonicalize, canonicalizeAround, joinCut } from '@svc/core/json'
+import { type CutObject, canonicalize, canonicalizeAround, joinCut, type WrittenMember } from '@svc/core/json'
 import type { AuditEnvelope } from '../format/envelope.js'
 import { AuditBackpressureError, AuditError, signerFailure } from '../format/errors.js'
 import { agentLog, dailyLog } from '../format/paths.js'
@@ -9,7 +9,7 @@ import { canUseThread, type SigningThread } from '../signing/signing-thread.js'
 import { type Batch, maxLineBytes, SIGNATURE_MEMBER } from './batch.js'
 import type { GroupCommit } from './group-commit.js'
 import type { LogDirectory } from './log-directory.js'
-import { RecordSequence } from './record-sequence.js'
+import { RecordSequence, type SequencedRecord } from './record-sequence.js'
 import type { StatusTracker } from './status.js'
 import type { WriteQueues } from './write-queues.js'
 
@@ -80,7 +80,7 @@ export class RecordIntake {
   }
 
   #add(envelope: AuditEnvelope, day: string): Batch | Promise<Batch> {
-    if (!this.#parts.isSealed) return this.#place(envelope, day, [])
+    if (!this.#parts.isSealed) return this.#place(envelope, day, [], [])
     const sequence = this.#sequenceOfLog()
     if (sequence !== undefined) return this.#addNumbered(sequence, envelope, day)
     const text = canonicalize(envelope)
@@ -111,20 +111,22 @@ export class RecordIntake {
 
   #addNumbered(sequence: RecordSequence, envelope: AuditEnvelope, day: string): Batch | Promise<Batch> {
     const { members, numbers } = sequence.next(day)
-    const { log_id, seq, lost } = members
-    // A literal that begins with the new members costs a fifth of one that ends with them.
-    const numbered = lost === undefined ? { log_id, seq, ...envelope } : { log_id, seq, lost, ...envelope }
     try {
-      return this.#place(numbered, day, numbers)
+      return this.#place(envelope, day, numbers, positionText(members))
     } catch (error) {
       sequence.lose(day, numbers)
       throw error
     }
   }
 
-  #place(envelope: AuditEnvelope, day: string, numbers: readonly number[]): Batch | Promise<Batch> {
+  #place(
+    envelope: AuditEnvelope,
+    day: string,
+    numbers: readonly number[],
+    position: readonly WrittenMember[],
+  ): Batch | Promise<Batch> {
     const { signer, thread } = this.#parts
-    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER)
+    const cut = canonicalizeAround(envelope, SIGNATURE_MEMBER, position)
     const agent = agentPathOf(envelope, day)
     const room = maxLineBytes(cut.head.length + cut.tail.length)
     if (signer.signAsync !== undefined) {
@@ -212,6 +214,16 @@ export class RecordIntake {
     this.#parts.status.signerFailed(failure)
     return failure
   }
+}
+
+/** The members in canonical order. */
+function positionText({ log_id, seq, lost }: SequencedRecord): readonly WrittenMember[] {
+  const members = [
+    { name: 'log_id', text: `"log_id":${canonicalize(log_id)}` },
+    { name: 'seq', text: `"seq":${canonicalize(seq)}` },
+  ]
+  if (lost !== undefined) members.splice(1, 0, { name: 'lost', text: `"lost":${canonicalize(lost)}` })
+  return members
 }
 
 /** The path of the agent's log that gets the line too. */

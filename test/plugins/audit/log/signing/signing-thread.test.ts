@@ -45,15 +45,20 @@ function oddWorker(how: OddWorkerData['how'], after = 0) {
 // Bursts within which a thread has long been up, on however slow a machine.
 const PATIENCE = 5_000
 
+interface BurstOptions {
+  readonly changesOf?: (i: number) => Partial<AuditEnvelope>
+  readonly size?: number
+}
+
 /** Appends bursts until `until` holds; gives the spans in the order appended. */
 async function appendUntil(
   appender: SvcAppender,
   until: () => boolean,
-  changesOf: (i: number) => Partial<AuditEnvelope> = () => ({}),
+  { changesOf = () => ({}), size = BURST }: BurstOptions = {},
 ): Promise<string[]> {
   const spans: string[] = []
   for (let i = 0; i < PATIENCE; i++) {
-    const records = Array.from({ length: BURST }, (_, i) => envelope(changesOf(i)))
+    const records = Array.from({ length: size }, (_, i) => envelope(changesOf(i)))
     spans.push(...records.map(({ span_id }) => span_id))
     await Promise.all(records.map((record) => appender.append(record)))
     if (until()) return spans
@@ -75,11 +80,9 @@ describe('a log with a signing thread', () => {
   it('signs records of any size and script, including those of agents', async () => {
     const appender = appenderIn(dir.path, { config, limits: { batchBytes: 65_536 } })
     const texts = ['Käse', '漢字', '😀'.repeat(900), 'long '.repeat(40), '"\\\u0001', 'x'.repeat(70_000)]
-    const spans = await appendUntil(
-      appender,
-      () => appender.status().signedByThread > 100,
-      (i) => ({ nodeId: 'node', agentRef: 'run', agentVariables: { text: texts[i % 32] ?? '' } }),
-    )
+    const spans = await appendUntil(appender, () => appender.status().signedByThread > 100, {
+      changesOf: (i) => ({ nodeId: 'node', agentRef: 'run', agentVariables: { text: texts[i % 32] ?? '' } }),
+    })
     await appender.close()
     expect(spansOf(dir.path)).to.deep.equal(spans)
     expect(linesOf(dir.path, `agents/node/${DAY}/run.ndjson`)).to.deep.equal(
@@ -133,6 +136,12 @@ describe('a log with a signing thread', () => {
     await off.close()
     expect(started).to.have.length(0)
     expect(spansOf(dir.path)).to.have.length(2 * BURST)
+  })
+
+  it('starts its thread after many records, even if few wait at once', async () => {
+    const appender = appenderIn(dir.path, { config })
+    await appendUntil(appender, () => appender.status().signedByThread > 0, { size: 6 })
+    await appender.close()
   })
 
   it('limits pending bytes', async () => {

@@ -1,4 +1,4 @@
-// MCP servers of the protocol's own SDKs, in this process: version 1 with sessions, version 2 without.
+// MCP servers with what a test registers, of the protocol's own SDKs: version 1 with sessions, version 2 without.
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'

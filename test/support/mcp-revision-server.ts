@@ -21,10 +21,14 @@ interface Session {
 
 /** The tools, resources and prompts have the names of those of the conformance server. */
 function serverOf(sdk: Sdk, listening: Session['listening']['happened']): McpServer {
-  const capabilities = { logging: {} }
+  const capabilities = { logging: {}, resources: { subscribe: true } }
   const server = new sdk.McpServer({ name: 'sdk', version: '1.0.0' }, { capabilities })
   addTools(server, sdk)
   addLogTools(server, sdk, listening)
+  addAskingTools(server, sdk)
+  addCancelledTools(server)
+  server.server.setRequestHandler(sdk.SubscribeRequestSchema, () => ({}))
+  server.server.setRequestHandler(sdk.UnsubscribeRequestSchema, () => ({}))
   const read = (uri: URL) => ({ contents: [{ uri: uri.href, mimeType: 'text/plain', text: 'A text.' }] })
   server.resource('text', 'test://static-text', read)
   const template = new sdk.ResourceTemplate('test://template/{id}/data', {
@@ -83,6 +87,38 @@ function addLogTools(server: McpServer, { z }: Sdk, listening: Session['listenin
   })
 }
 
+/** They ask the client for something, and answer with what they got. */
+function addAskingTools(server: McpServer, { CreateMessageResultSchema, ElicitResultSchema }: Sdk): void {
+  server.tool('test_sampling', async ({ sendRequest }) => {
+    const messages = [{ role: 'user' as const, content: text('Say something.') }]
+    const request = { method: 'sampling/createMessage' as const, params: { messages, maxTokens: 10 } }
+    return { content: [text(JSON.stringify(await sendRequest(request, CreateMessageResultSchema)))] }
+  })
+  if (ElicitResultSchema === undefined) return
+  server.tool('test_elicitation', async ({ sendRequest }) => {
+    const requestedSchema = { type: 'object' as const, properties: { name: { type: 'string' as const } } }
+    const params = { message: 'Your name?', requestedSchema }
+    const asked = await sendRequest({ method: 'elicitation/create', params }, ElicitResultSchema)
+    return { content: [text(JSON.stringify(asked))] }
+  })
+}
+
+/** One runs until it is cancelled, and the other until that has happened. */
+function addCancelledTools(server: McpServer): void {
+  const cancelled = signalled()
+  server.tool('test_wait', async ({ _meta, signal, sendNotification }) => {
+    signal.addEventListener('abort', () => cancelled.resolve())
+    const { progressToken = '' } = _meta ?? {}
+    await sendNotification({ method: 'notifications/progress', params: { progressToken, progress: 1 } })
+    await cancelled.happened
+    return { content: [] }
+  })
+  server.tool('test_cancelled', async () => {
+    await cancelled.happened
+    return { content: [text('cancelled')] }
+  })
+}
+
 /** Events in the order in which they were stored. */
 function eventStore(): EventStore {
   const events: { id: string; stream: string; message: Parameters<EventStore['storeEvent']>[1] }[] = []
@@ -104,12 +140,12 @@ function eventStore(): EventStore {
   }
 }
 
-export interface SdkServer extends AsyncDisposable {
+export interface RevisionServer extends AsyncDisposable {
   readonly url: string
 }
 
 /** The server of the release whose newest revision this is. */
-export async function startSdkServer(revision: HandshakeRevision): Promise<SdkServer> {
+export async function startRevisionServer(revision: HandshakeRevision): Promise<RevisionServer> {
   const sdk = await sdkOf(revision)
   const sessions = new Map<string, Session>()
 

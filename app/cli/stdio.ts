@@ -1,0 +1,110 @@
+// `svc stdio`: a governed MCP server over standard input and output, for the configuration of a client.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Writable } from 'node:stream'
+import { messageOf } from '@svc/core/json'
+import { formatNameSegment } from '@svc/core/match'
+import { formatDiagnostic, PolicyError } from '@svc/core/policy'
+import { Command } from 'commander'
+import { pino } from 'pino'
+import type { StdioTarget } from '../stdio/config.js'
+import { commandTarget, serverNameOf } from '../stdio-server/command-target.js'
+import { type StdioServer, serveStdio } from '../stdio-server/serve.js'
+import { policyCredentials } from '../stdio-server/sign-in/policy-credentials.js'
+import { portOf } from './port.js'
+
+interface StdioFlags {
+  readonly policy: string
+  readonly name?: string
+  readonly env: readonly string[]
+  readonly dir?: string
+  readonly log?: string
+  readonly callbackPort: number
+}
+
+const STDERR = 2
+
+export function stdioCommand(): Command {
+  return new Command('stdio')
+    .description('an MCP server over stdio behind a policy, for the configuration of a client')
+    .requiredOption('--policy <file>', 'the policy file')
+    .option(
+      '--name <name>',
+      'the name of the server in the policy and in records; without a command, one of its targets',
+    )
+    .option('--env <name>', 'a variable that the command gets (repeatable)', collect, [])
+    .option('--dir <dir>', "keep the gateway's files here (overrides sec0Dir)")
+    .option('--log <file>', 'append log lines to this file instead of standard error')
+    .option('--callback-port <n>', 'where the issuer sends the user back to; 0 picks a free port', portOf, 0)
+    .argument('[command...]', 'after --: the command of the MCP server, and its arguments')
+    .action(run)
+}
+
+function collect(value: string, values: readonly string[]): readonly string[] {
+  return [...values, value]
+}
+
+async function run([command, ...args]: readonly string[], flags: StdioFlags): Promise<void> {
+  const output = reserveStdout()
+  const { name = command === undefined ? undefined : serverNameOf(command, args) } = flags
+  if (name === undefined && command !== undefined) {
+    throw new Error(`${command} does not name the server; --name does, for the policy and the records`)
+  }
+  if (command === undefined && flags.env.length > 0) {
+    throw new Error('--env: only for a command after --; the targets of the policy have `env` there')
+  }
+  const targets: Record<string, StdioTarget> = {}
+  if (command !== undefined && name !== undefined) targets[name] = commandTarget(command, args, flags.env)
+  // Synchronous, so that the last lines are out before the process is.
+  const logger = pino({ name: 'svc' }, pino.destination({ dest: flags.log ?? STDERR, sync: true }))
+  try {
+    const server = await serveStdio({
+      policy: {
+        policyYaml: readPolicy(flags.policy),
+        policyFile: flags.policy,
+        ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
+      },
+      targets,
+      path: name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`,
+      input: process.stdin,
+      output,
+      logger,
+      credentials: (policy) =>
+        policyCredentials(policy, { callbackPort: flags.callbackPort, logger, env: process.env }),
+    })
+    await endOf(server, output)
+    logger.info({}, 'closing')
+    await server.close()
+    process.exit(0)
+  } catch (fault) {
+    if (!(fault instanceof PolicyError)) {
+      throw new Error(`svc stdio did not start: ${messageOf(fault)}`, { cause: fault })
+    }
+    for (const mistake of fault.mistakes) process.stderr.write(`${formatDiagnostic(mistake)}\n`)
+    process.exitCode = 1
+  }
+}
+
+/** Standard output for MCP alone: what modules of the policy print goes to standard error. */
+function reserveStdout(): Writable {
+  const { stdout } = process
+  Object.defineProperty(process, 'stdout', { value: process.stderr })
+  return stdout
+}
+
+/** The client closes its end, stops reading, or sends a signal. */
+function endOf(server: StdioServer, output: Writable): Promise<unknown> {
+  const signals = (['SIGTERM', 'SIGINT', 'SIGHUP'] as const).map(
+    (signal) => new Promise((resolve) => process.once(signal, resolve)),
+  )
+  const unread = new Promise((resolve) => output.on('error', resolve))
+  return Promise.race([server.ended, unread, ...signals])
+}
+
+function readPolicy(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
+  }
+}

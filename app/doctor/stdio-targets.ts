@@ -1,0 +1,74 @@
+// `svc doctor` on targets that are commands: starts each, lists its tools, and says which of them the policy lets whom use.
+import { CORE_VERSION, type DoctorCheck, type PluginContext, resolve, tokens } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import type { EffectivePolicy } from '@svc/core/policy'
+import { KeyReader } from '@svc/core/secret'
+import { versionIn } from '../mcp/server-info.js'
+import { UNVERSIONED } from '../mcp/server-versions.js'
+import type { HostConfig } from '../policy/config.js'
+import { type StdioTarget, stdioTargetsOf } from '../stdio/config.js'
+import { StdioEndpoint } from '../stdio/endpoint.js'
+import { Launcher } from '../stdio/launcher.js'
+import { listTools } from '../stdio/list-tools.js'
+import type { SectionChecks } from './host.js'
+import { accessTo } from './tool-access.js'
+
+type Policy = EffectivePolicy<HostConfig>
+
+const client = { name: 'svc-doctor', version: CORE_VERSION }
+
+/** Beside the start of the server: its list, and an installation where it is pinned. */
+const listMs = 10_000
+const installMs = 600_000
+
+export function stdioChecks(policy: Policy, context: PluginContext): SectionChecks[] {
+  return [...stdioTargetsOf(policy.host.targets).values()].map(({ server, target }) => ({
+    section: 'targets',
+    timeoutMs: target.start_timeout_ms + listMs + (target.pin ? installMs : 0),
+    run: () => checkStdio(server, target, policy, context),
+  }))
+}
+
+async function checkStdio(
+  name: string,
+  target: StdioTarget,
+  policy: Policy,
+  context: PluginContext,
+): Promise<DoctorCheck[]> {
+  const { baseDir, stateDir } = context
+  const endpoint = new StdioEndpoint({
+    name,
+    target,
+    clock: resolve(context.container, tokens.Clock),
+    logger: resolve(context.container, tokens.Logger),
+    client,
+    maxMessageBytes: policy.host.server.maxAnswerBytes,
+    answerTimeoutMs: listMs,
+    launcher: new Launcher(target, { baseDir, stateDir, keys: new KeyReader(context) }),
+  })
+  try {
+    const connection = await endpoint.connection()
+    const { server } = connection
+    const version = versionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
+    const names = await listTools(connection, { clientInfo: client }, listMs)
+    const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
+    const access = await accessTo({ server: name, version, names }, policy, context)
+    return [
+      { severity: 'ok', message: started },
+      ...access.map(({ who, usable }): DoctorCheck => {
+        const which = usable.length === names.length ? 'all its tools' : toolsIn(usable)
+        return { severity: 'ok', message: `${who} may use of "${name}": ${which}` }
+      }),
+    ]
+  } catch (fault) {
+    const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
+    return [{ severity: 'error', message: messageOf(fault).replace(/\.$/, ''), hint }]
+  } finally {
+    await endpoint.close()
+  }
+}
+
+function toolsIn(names: readonly string[]): string {
+  if (names.length === 0) return 'no tool'
+  return `${names.length} ${names.length === 1 ? 'tool' : 'tools'}: ${names.join(', ')}`
+}

@@ -1,0 +1,111 @@
+// Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
+import { Call, callRequest, identity, type Outcome, type PluginContext } from '@svc/core'
+import { formatReference, ReferenceInputError } from '@svc/core/match'
+import { compose, type PlacedStage } from '@svc/core/pipeline'
+import type { EffectivePolicy } from '@svc/core/policy'
+import { isFields } from '../mcp/listing.js'
+import type { HostConfig } from '../policy/config.js'
+
+type Policy = EffectivePolicy<HostConfig>
+
+/** The tools of one server. */
+export interface ListedTools {
+  readonly server: string
+  readonly version: string
+  readonly names: readonly string[]
+}
+
+/** Of one group of callers: a tenant, or all without an entry. Users and roles of a tenant may have other tools. */
+export interface ToolAccess {
+  readonly who: string
+  readonly usable: readonly string[]
+}
+
+/** Rejects with what a plugin's `create` throws. */
+export async function accessTo(
+  tools: ListedTools,
+  policy: Policy,
+  context: PluginContext,
+): Promise<ToolAccess[]> {
+  const stages = policy.plugins.map(
+    (plugin): PlacedStage =>
+      explaining(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
+  )
+  const section = policy.sections.get('entitlements')
+  const listed = isFields(section) && isFields(section['tenants']) ? Object.keys(section['tenants']) : []
+  const groups = [
+    ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
+    { who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: unlistedOf(listed) },
+  ]
+  return Promise.all(
+    groups.map(async ({ who, tenant }) => ({ who, usable: await usableBy(tenant, tools, stages) })),
+  )
+}
+
+function explaining(name: string, stage: PlacedStage['stage']): PlacedStage {
+  const explain = stage.explain?.bind(stage)
+  const handle: PlacedStage['stage']['handle'] =
+    explain === undefined ? (_call, next) => next() : (call, next) => explain(call, next, () => undefined)
+  return { name, stage: { handle } }
+}
+
+async function usableBy(
+  tenant: string,
+  { server, version, names }: ListedTools,
+  stages: readonly PlacedStage[],
+): Promise<string[]> {
+  const call = listingOf(tenant, server, version)
+  const outcome = await compose(stages, () => Promise.resolve(listed))(call)
+  if (outcome.kind !== 'completed') return []
+  return names.filter((tool) => {
+    const reference = referenceOf(server, tool, version)
+    return reference !== undefined && call.mayRequest(reference, 'tool')
+  })
+}
+
+const listed: Outcome = { kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() }
+
+/** A name that no tenant has. */
+function unlistedOf(tenants: readonly string[]): string {
+  return `${tenants.join('-')}-other`
+}
+
+function listingOf(tenant: string, server: string, version: string): Call {
+  const request = callRequest({
+    kind: 'protocol',
+    method: 'tools/list',
+    server,
+    name: 'POST',
+    version,
+    args: {},
+    idempotencyKey: null,
+  })
+  const call = new Call({
+    protocol: 'mcp',
+    headers: {},
+    agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
+    trace: {
+      traceId: '0'.repeat(31).concat('1'),
+      spanId: '0'.repeat(15).concat('1'),
+      flags: '00',
+      state: null,
+      causeTraceId: null,
+      causeSpanId: null,
+    },
+    target: { server, serverVersion: version, tool: 'POST', toolVersion: version, mcpMethod: 'tools/list' },
+    receivedAt: 0,
+    read: () => request,
+  })
+  call.set(identity, { tenant, authenticated: true, roles: [] })
+  return call
+}
+
+/** Undefined for a name that can have no reference: such a tool is not listed. */
+function referenceOf(server: string, tool: string, version: string): string | undefined {
+  try {
+    return formatReference({ server, tool, version })
+  } catch (fault) {
+    if (fault instanceof ReferenceInputError) return undefined
+    throw fault
+  }
+}

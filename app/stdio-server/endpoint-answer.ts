@@ -1,0 +1,34 @@
+// Reads the messages in an answer of an MCP endpoint, each as one line of text.
+import type { IncomingMessage } from 'node:http'
+import { readEvent, SseSplitter } from '@svc/core/http'
+
+export interface AnswerMessage {
+  /** Empty for an event that only says where the stream continues. */
+  readonly text: string
+  /** Where a broken stream continues after this message. */
+  readonly eventId: string | undefined
+}
+
+export async function bodyText(answer: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = []
+  for await (const piece of answer) pieces.push(piece)
+  return asLine(Buffer.concat(pieces).toString())
+}
+
+/** The messages of an event stream, as they come. */
+export async function* eventMessages(answer: IncomingMessage): AsyncGenerator<AnswerMessage> {
+  // The gateway has limited the size of each event.
+  const splitter = new SseSplitter(Number.POSITIVE_INFINITY)
+  for await (const piece of answer) {
+    for (const block of splitter.push(piece)) {
+      if (!block.isEvent) continue
+      const { data, id } = readEvent(block.bytes)
+      yield { text: asLine(data), eventId: id ?? undefined }
+    }
+  }
+}
+
+/** JSON has line ends between its tokens only. */
+function asLine(json: string): string {
+  return json.replace(/[\r\n]+/g, ' ').trim()
+}

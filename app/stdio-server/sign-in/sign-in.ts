@@ -1,0 +1,121 @@
+// Signs the user in at the issuer: authorization code with PKCE in the browser (RFC 8252), and refresh.
+import type { Logger } from '@svc/core'
+import { isLoopbackHost } from '@svc/core/http'
+import { messageOf } from '@svc/core/json'
+import * as client from 'openid-client'
+import { LoopbackRedirect } from './loopback-redirect.js'
+import type { Tokens } from './token-file.js'
+
+/** Time that the user has in the browser, in milliseconds. */
+const signInMs = 300_000
+const OFFLINE = 'offline_access'
+
+export interface IssuerSettings {
+  readonly issuer: string
+  /** Absent: the client registers itself (RFC 7591). */
+  readonly clientId: string | undefined
+  /** The resource that the token is for (RFC 8707), where it has a URL. */
+  readonly resource: string | undefined
+  /** Of the loopback redirect; 0 picks a free one. */
+  readonly callbackPort: number
+  readonly logger: Logger
+  openUrl(url: URL): Promise<void>
+}
+
+export class SignIn {
+  #settings: IssuerSettings
+
+  constructor(settings: IssuerSettings) {
+    this.#settings = settings
+  }
+
+  /** In the browser. Rejects where the user or the issuer refuses, or the user takes too long. */
+  async tokens(scopes: readonly string[]): Promise<Tokens> {
+    await using redirect = await LoopbackRedirect.open(this.#settings.callbackPort)
+    const config = await this.#client(redirect.uri)
+    const verifier = client.randomPKCECodeVerifier()
+    const state = client.randomState()
+    const { scopes_supported: supported } = config.serverMetadata()
+    const offline = supported?.includes(OFFLINE) === true
+    const requested = [...scopes, ...(offline ? [OFFLINE] : [])]
+    const url = client.buildAuthorizationUrl(config, {
+      redirect_uri: redirect.uri,
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state,
+      ...(requested.length === 0 ? {} : { scope: requested.join(' ') }),
+      // OpenID Connect Core §11.
+      ...(offline ? { prompt: 'consent' } : {}),
+      ...this.#resource,
+    })
+    const arrival = redirect.arrival(state, AbortSignal.timeout(signInMs))
+    await this.#show(url)
+    const checks = { pkceCodeVerifier: verifier, expectedState: state }
+    return this.#kept(
+      config,
+      await client.authorizationCodeGrant(config, await arrival, checks, this.#resource),
+    )
+  }
+
+  /** Rejects where the issuer refuses. */
+  async refresh({ refreshToken, clientId }: Tokens & { readonly refreshToken: string }): Promise<Tokens> {
+    const config = await client.discovery(this.#issuer, clientId, undefined, client.None(), this.#options)
+    const tokens = this.#kept(config, await client.refreshTokenGrant(config, refreshToken, this.#resource))
+    return { refreshToken, ...tokens }
+  }
+
+  get #issuer(): URL {
+    return new URL(this.#settings.issuer)
+  }
+
+  get #resource(): Record<string, string> {
+    const { resource } = this.#settings
+    return resource === undefined ? {} : { resource }
+  }
+
+  /** Plain http on the loopback interface alone. */
+  get #options(): client.DiscoveryRequestOptions {
+    return isLoopbackHost(this.#issuer.hostname) ? { execute: [client.allowInsecureRequests] } : {}
+  }
+
+  async #client(redirectUri: string): Promise<client.Configuration> {
+    const { clientId } = this.#settings
+    if (clientId !== undefined) {
+      return client.discovery(this.#issuer, clientId, undefined, client.None(), this.#options)
+    }
+    const metadata = {
+      client_name: 'svc',
+      redirect_uris: [redirectUri],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+      application_type: 'native',
+    }
+    try {
+      return await client.dynamicClientRegistration(this.#issuer, metadata, client.None(), this.#options)
+    } catch (cause) {
+      const remedy = 'set authn.oidc.publicClientId to a client that is registered there'
+      throw new Error(`no client at ${this.#issuer.href}: ${messageOf(cause)}; ${remedy}`, { cause })
+    }
+  }
+
+  async #show(url: URL): Promise<void> {
+    const { logger, openUrl } = this.#settings
+    logger.info({ url: url.href }, 'sign in at this URL')
+    try {
+      await openUrl(url)
+    } catch (fault) {
+      logger.warn({ reason: messageOf(fault) }, 'no browser was opened; open the URL yourself')
+    }
+  }
+
+  #kept(config: client.Configuration, answer: client.TokenEndpointResponse): Tokens {
+    const { access_token: accessToken, refresh_token: refreshToken, expires_in: expiresIn } = answer
+    return {
+      accessToken,
+      clientId: config.clientMetadata().client_id,
+      ...(refreshToken === undefined ? {} : { refreshToken }),
+      ...(expiresIn === undefined ? {} : { expiresAt: Date.now() + expiresIn * 1000 }),
+    }
+  }
+}

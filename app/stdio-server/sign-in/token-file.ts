@@ -1,0 +1,89 @@
+// Keeps the tokens of a user for one issuer and resource, in a file of the user's own that processes share.
+import { randomBytes } from 'node:crypto'
+import { chmodSync } from 'node:fs'
+import { open, readFile, rename } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { parseJsonObject, sha256Hex } from '@svc/core/json'
+import { makeDirectories } from '@svc/core/store'
+import { tryLock } from '@svc/plugin-audit/log'
+import { z } from 'zod'
+
+const retryMs = 100
+
+const tokensSchema = z.object({
+  accessToken: z.string(),
+  /** Milliseconds since the epoch; absent where the issuer does not say. */
+  expiresAt: z.number().optional(),
+  refreshToken: z.string().optional(),
+  /** What the refresh token was issued to. */
+  clientId: z.string(),
+})
+
+export type Tokens = Readonly<z.output<typeof tokensSchema>>
+
+export class TokenFile {
+  #directory: string
+  #path: string
+
+  /** `owner`: what the tokens are for. */
+  constructor(directory: string, owner: readonly (string | undefined)[]) {
+    this.#directory = directory
+    this.#path = join(directory, `tokens-${sha256Hex(JSON.stringify(owner)).slice(0, 32)}.json`)
+  }
+
+  /** Undefined where there are none. */
+  async read(): Promise<Tokens | undefined> {
+    try {
+      const parsed = tokensSchema.safeParse(parseJsonObject(await readFile(this.#path, 'utf8')))
+      return parsed.success ? parsed.data : undefined
+    } catch (fault) {
+      if (fault instanceof Error && 'code' in fault && fault.code === 'ENOENT') return undefined
+      throw fault
+    }
+  }
+
+  /** Replaces the file as a whole, readable by its owner alone. */
+  async write(tokens: Tokens): Promise<void> {
+    this.#makeDirectory()
+    const draft = `${this.#path}.${randomBytes(6).toString('hex')}`
+    const file = await open(draft, 'wx', 0o600)
+    try {
+      await file.writeFile(JSON.stringify(tokens))
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(draft, this.#path)
+  }
+
+  /** Runs `use` while no other process does so: a refresh token may be used once, and a user signs in once. */
+  async exclusively<T>(use: () => Promise<T>): Promise<T> {
+    this.#makeDirectory()
+    const lock = await open(`${this.#path}.lock`, 'a', 0o600)
+    try {
+      while (!tryLock(lock.fd)) await delay(retryMs)
+      return await use()
+    } finally {
+      // Closing the file frees the lock.
+      await lock.close()
+    }
+  }
+
+  #makeDirectory(): void {
+    makeDirectories(this.#directory, 0o700)
+    chmodSync(this.#directory, 0o700)
+  }
+}
+
+/** Where programs keep what is a user's own: XDG Base Directory on Linux, and its like elsewhere. */
+export function userDirectory(
+  env: Readonly<Record<string, string | undefined>>,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  const home = homedir()
+  if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'svc')
+  if (platform === 'win32') return join(env['LOCALAPPDATA'] ?? join(home, 'AppData', 'Local'), 'svc')
+  return join(env['XDG_STATE_HOME'] || join(home, '.local', 'state'), 'svc')
+}

@@ -1,0 +1,44 @@
+// Splits the output of a process into lines, each up to a hard cap.
+
+/** A line is longer than the cap; nothing after it can be read. */
+export class LineTooLong extends Error {
+  override readonly name = 'LineTooLong'
+}
+
+const NEWLINE = 0x0a
+
+export class LineSplitter {
+  #maxBytes: number
+  #cut: boolean
+  #pieces: Buffer[] = []
+  #size = 0
+
+  /** `cut`: the rest of a longer line is dropped, and the lines after it are read. */
+  constructor(maxBytes: number, cut = false) {
+    this.#maxBytes = maxBytes
+    this.#cut = cut
+  }
+
+  /** The lines that end in `chunk`, without their line ends. Throws `LineTooLong`. */
+  *push(chunk: Buffer): Generator<string> {
+    let start = 0
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      this.#add(chunk.subarray(start, end))
+      start = end + 1
+      const line = Buffer.concat(this.#pieces).toString()
+      this.#pieces = []
+      this.#size = 0
+      yield line.endsWith('\r') ? line.slice(0, -1) : line
+    }
+    this.#add(chunk.subarray(start))
+  }
+
+  #add(piece: Buffer): void {
+    const room = this.#maxBytes - this.#size
+    if (piece.byteLength > room && !this.#cut)
+      throw new LineTooLong(`a line of more than ${this.#maxBytes} bytes`)
+    const kept = piece.subarray(0, room)
+    this.#size += kept.byteLength
+    if (kept.byteLength > 0) this.#pieces.push(kept)
+  }
+}

@@ -1,0 +1,161 @@
+// A package that `npx` would fetch anew with each start, installed from a lock file instead. The first installation
+// writes the lock; each later one must match it, by the hashes in it. Install scripts do not run.
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { inheritedVariables } from './environment.js'
+
+const run = promisify(execFile)
+
+const installMs = 600_000
+const flags = [
+  '--ignore-scripts',
+  '--no-audit',
+  '--no-fund',
+  '--no-update-notifier',
+  // A call waits: by default npm would wait 70 s between three attempts.
+  '--fetch-retries=1',
+  '--fetch-retry-mintimeout=1000',
+]
+/** Of a registry: name and version or tag. */
+const registrySpec = /^(?<name>(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*)(?:@[^/:]+)?$/i
+
+/** The package of an `npx` command. */
+export interface NpxCommand {
+  /** As npm takes it: `name@version`. */
+  readonly spec: string
+  readonly name: string
+  /** Those of the server. */
+  readonly args: readonly string[]
+}
+
+/** Undefined where the command is no `npx [-y] PACKAGE ARGS` with a package of a registry. */
+export function readNpx(command: string, args: readonly string[]): NpxCommand | undefined {
+  if (basename(command) !== 'npx') return undefined
+  const first = args.findIndex((arg) => arg !== '-y' && arg !== '--yes')
+  const spec = args[first]
+  const name = spec === undefined ? undefined : registrySpec.exec(spec)?.groups?.['name']
+  return spec === undefined || name === undefined ? undefined : { spec, name, args: args.slice(first + 1) }
+}
+
+export class PinnedPackage {
+  #npx: NpxCommand
+  /** Holds the lock, and the installation of each running gateway. */
+  #home: string
+  #installed: Promise<string> | undefined
+  #directory: Promise<string> | undefined
+
+  constructor(npx: NpxCommand, stateDir: string) {
+    this.#npx = npx
+    this.#home = join(stateDir, 'stdio', encodeURIComponent(npx.spec))
+  }
+
+  /** The path of its program, installed once in the life of this object. Rejects with npm's message. */
+  program(): Promise<string> {
+    this.#installed ??= this.#install().catch((fault: unknown) => {
+      this.#installed = undefined
+      throw fault
+    })
+    return this.#installed
+  }
+
+  /** Removes the installation; the lock stays. */
+  async close(): Promise<void> {
+    const directory = await this.#directory
+    if (directory !== undefined) await rm(directory, { recursive: true, force: true })
+  }
+
+  async #install(): Promise<string> {
+    await mkdir(this.#home, { recursive: true, mode: 0o700 })
+    await this.#removeStale()
+    await this.#writeLock()
+    // Of this process alone, as `npm ci` removes what another may run.
+    this.#directory = mkdtemp(join(this.#home, `run-${process.pid}-`))
+    const directory = await this.#directory
+    await cp(join(this.#home, 'lock'), directory, { recursive: true })
+    await npm(directory, 'ci', '--prefer-offline', ...flags)
+    return join(directory, 'node_modules', '.bin', await this.#binary(directory))
+  }
+
+  /** A renamed directory is whole; of two gateways that write it, the first counts. */
+  async #writeLock(): Promise<void> {
+    const lock = join(this.#home, 'lock')
+    if (!existsSync(join(lock, 'package-lock.json'))) {
+      const draft = await mkdtemp(join(this.#home, `lock-${process.pid}-`))
+      await writeFile(join(draft, 'package.json'), '{"private":true}\n')
+      await npm(draft, 'install', '--package-lock-only', '--save-exact', ...flags, this.#npx.spec)
+      try {
+        await rename(draft, lock)
+      } catch (fault) {
+        await rm(draft, { recursive: true, force: true })
+        if (!existsSync(join(lock, 'package-lock.json'))) throw fault
+      }
+    }
+    checkHashes(await readFile(join(lock, 'package-lock.json'), 'utf8'))
+  }
+
+  /** What gateways that were killed left behind. */
+  async #removeStale(): Promise<void> {
+    for (const name of await readdir(this.#home)) {
+      const [, pid] = /^(?:run|lock)-(\d+)-/.exec(name) ?? []
+      if (pid === undefined || isRunning(Number(pid))) continue
+      await rm(join(this.#home, name), { recursive: true, force: true })
+    }
+  }
+
+  async #binary(directory: string): Promise<string> {
+    const { name } = this.#npx
+    const manifest = parseJsonObject(
+      await readFile(join(directory, 'node_modules', name, 'package.json'), 'utf8'),
+    )
+    const own = basename(name)
+    const bin = manifest?.['bin']
+    if (typeof bin === 'string') return own
+    const names = isJsonObject(bin) ? Object.keys(bin) : []
+    const [only] = names
+    const chosen = names.includes(own) ? own : names.length === 1 ? only : undefined
+    if (chosen === undefined) throw new Error(`the package ${name} has no program that npx would run`)
+    return chosen
+  }
+}
+
+/** Throws where a package in the lock has no hash that the installation checks. */
+function checkHashes(lock: string): void {
+  const packages = parseJsonObject(lock)?.['packages']
+  for (const [path, entry] of Object.entries(isJsonObject(packages) ? packages : {})) {
+    if (path !== '' && !(isJsonObject(entry) && typeof entry['integrity'] === 'string')) {
+      throw new Error(`the lock file has no hash of ${path}`)
+    }
+  }
+}
+
+async function npm(directory: string, ...args: readonly string[]): Promise<void> {
+  try {
+    await run('npm', args, { cwd: directory, env: npmEnvironment(), timeout: installMs })
+  } catch (cause) {
+    const said = isJsonObject(cause) && typeof cause['stderr'] === 'string' ? cause['stderr'] : ''
+    const errors = said.split('\n').filter((line) => line.startsWith('npm error'))
+    throw new Error(`npm ${args[0]} failed: ${errors.slice(0, 3).join(' ') || 'no message'}`, { cause })
+  }
+}
+
+/** Nothing of the gateway's environment that npm does not need. */
+function npmEnvironment(): Record<string, string> {
+  const needed = /^(?:npm_config_.*|https?_proxy|no_proxy|node_extra_ca_certs)$/i
+  const listed: readonly string[] = inheritedVariables
+  const entries = Object.entries(process.env).filter(([name]) => listed.includes(name) || needed.test(name))
+  return Object.fromEntries(entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (fault) {
+    // Another user's process runs as well.
+    return fault instanceof Error && 'code' in fault && fault.code === 'EPERM'
+  }
+}

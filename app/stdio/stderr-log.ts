@@ -1,0 +1,55 @@
+// Standard error of a server, for the gateway's log: the server's name, few lines a second, no secrets of its environment.
+import type { Clock, Logger } from '@svc/core'
+import { LimitedLogger } from '../http/limited-logger.js'
+import type { EnvironmentSecret } from './environment.js'
+
+const maxLine = 1_000
+/** The last lines, for the message about a process that failed. */
+const keptLines = 5
+
+export class StderrLog {
+  #server: string
+  #secrets: readonly EnvironmentSecret[]
+  #logger: LimitedLogger
+  #last: string[] = []
+
+  constructor(server: string, secrets: readonly EnvironmentSecret[], logger: Logger, clock: Clock) {
+    this.#server = server
+    this.#secrets = secrets
+    // What servers write there need not be an error, but may be much.
+    this.#logger = new LimitedLogger(
+      { ...bound(logger), warn: (fields, text) => logger.info(fields, text) },
+      clock,
+    )
+  }
+
+  add(line: string): void {
+    if (line.trim() === '') return
+    const shown = this.redacted(line)
+    this.#last.push(shown)
+    if (this.#last.length > keptLines) this.#last.shift()
+    this.#logger.warn({ server: this.#server, stderr: shown }, 'the MCP server wrote to standard error')
+  }
+
+  /** Without secrets, and no longer than a line of the log should be. */
+  redacted(text: string): string {
+    const hidden = this.#secrets.reduce(
+      (shown, { name, value }) => shown.replaceAll(value, `[${name}]`),
+      text,
+    )
+    return hidden.length > maxLine ? `${hidden.slice(0, maxLine)}…` : hidden
+  }
+
+  get last(): readonly string[] {
+    return this.#last
+  }
+}
+
+function bound(logger: Logger): Logger {
+  return {
+    debug: (fields, message) => logger.debug(fields, message),
+    info: (fields, message) => logger.info(fields, message),
+    warn: (fields, message) => logger.warn(fields, message),
+    error: (fields, message) => logger.error(fields, message),
+  }
+}

@@ -1,0 +1,327 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import * as sdk2 from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { expect } from 'chai'
+import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
+import { serverNameOf } from 'svc-sdk/internal/stdio-server/command-target'
+import { runCommand } from '../../support/command.js'
+import { startEverything } from '../../support/everything.js'
+import { leashed } from '../../support/leash.js'
+import { StdioGateway } from '../../support/stdio-gateway.js'
+import { isAlive, say, until } from '../../support/stdio-target.js'
+import { adminToken } from '../admin/rig.js'
+
+const scripted = fileURLToPath(new URL('../../support/stdio-server.js', import.meta.url))
+/** The arguments for a scripted server in one of its modes. */
+const files = (mode = '') => ['--name', 'files', '--', process.execPath, scripted, mode]
+
+const ada = 'authn: { stdioCaller: { user: ada@example.com, roles: [analyst] } }\n'
+const open = `${ada}entitlements: open\n`
+
+describe('svc stdio', function () {
+  this.timeout(60_000)
+
+  it('serves what the policy lets its caller use, and records calls under the names of server and tool', async () => {
+    using gateway = new StdioGateway(`${ada}entitlements:
+  default_plan: all
+  plans: { all: {} }
+  tenants: { acme: { plan: all, allowlist: [], roles: { analyst: { allowlist: [files/echo] } } } }
+`)
+    await using connected = await gateway.connect(files())
+    const { client } = connected
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).to.deep.equal(['echo'])
+    expect(await say(client, 'echo', { said: 'hi' })).to.equal('hi')
+    const refused = await client.callTool({ name: 'pid' }).catch((reason: unknown) => reason)
+    expect(refused).to.include({ code: 403 })
+    const calls = gateway.records().filter((record) => record['mcp_method'] === 'tools/call')
+    expect(calls.map(({ server, tool, status }) => ({ server, tool, status }))).to.deep.equal([
+      { server: 'files@3.1.0', tool: 'echo@3.1.0', status: 'ok' },
+      { server: 'files@3.1.0', tool: 'pid@3.1.0', status: 'error' },
+    ])
+    expect(calls[0]?.principal).to.deep.equal({ user: 'ada@example.com', roles: ['analyst'] })
+  })
+
+  it('lets the server ask its client, and report progress and changes', async () => {
+    using gateway = new StdioGateway(open)
+    await using connected = await gateway.connect(files(), { capabilities: { elicitation: {} } })
+    const { client, transport } = connected
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { name: 'Ada' } }))
+    expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({ action: 'accept', content: { name: 'Ada' } })
+    // The SDK gives up a progress handler with the response, which may come with the last report.
+    const seen: unknown[] = []
+    const { onmessage } = transport
+    transport.onmessage = (message) => {
+      if ('method' in message && message.method === 'notifications/progress')
+        seen.push(message.params?.['progress'])
+      onmessage?.(message)
+    }
+    await client.callTool({ name: 'progress', _meta: { progressToken: 'p' } })
+    expect(seen).to.deep.equal([1, 2])
+    const changed = new Promise<void>((resolve) =>
+      client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve()),
+    )
+    await client.callTool({ name: 'changed' })
+    await changed
+  })
+
+  const revisions = { legacy: '2025-06-18', auto: '2026-07-28' } as const
+  for (const [mode, revision] of Object.entries(revisions) as [keyof typeof revisions, string][]) {
+    it(`serves a client of the revision ${revision}, and stops what it cancels`, async () => {
+      using gateway = new StdioGateway(open)
+      const { command, args } = gateway.command(files())
+      const client = new sdk2.Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
+      await client.connect(new StdioClientTransport({ command, args }))
+      try {
+        expect((await client.listTools()).tools.map(({ name }) => name)).to.include('echo')
+        const { content } = await client.callTool({ name: 'echo', arguments: { said: 'hi' } })
+        expect(content).to.deep.equal([{ type: 'text', text: 'hi' }])
+        const abort = new AbortController()
+        const cancelled = client.callTool({ name: 'hang' }, { signal: abort.signal })
+        await client.callTool({ name: 'echo', arguments: { said: 'sent after the other' } })
+        abort.abort()
+        expect(await cancelled.catch((reason: unknown) => reason)).to.be.an('error')
+        const hung = () => gateway.records().find(({ tool }) => tool.startsWith('hang@'))
+        await until(() => hung() !== undefined)
+        expect(hung()).to.include({ error: 'CANCELLED', mcp_revision: revision })
+      } finally {
+        await client.close()
+      }
+    })
+  }
+
+  it('goes on after its server has ended', async () => {
+    using gateway = new StdioGateway(open)
+    await using connected = await gateway.connect(files())
+    const { client } = connected
+    const pid = await say(client, 'pid')
+    expect(await client.callTool({ name: 'exit' }).catch((reason: unknown) => reason)).to.be.an('error')
+    expect(Number(await say(client, 'pid')))
+      .to.be.above(0)
+      .and.not.equal(Number(pid))
+  })
+
+  it('gives its server the variables that are named, and no others', async () => {
+    using gateway = new StdioGateway(open)
+    const env = { TOKEN: 'given', SECRET: 'kept' }
+    await using connected = await gateway.connect(['--env', 'TOKEN', ...files()], { env })
+    const got = JSON.parse(await say(connected.client, 'env')) as Record<string, string>
+    expect(got).to.include({ TOKEN: 'given' }).and.not.have.property('SECRET')
+  })
+
+  it('lets a command of the policy ask its client, and starts no other', async () => {
+    const [, , , command, ...args] = files()
+    const target = { command, args, start: 'at_start' }
+    using gateway = new StdioGateway(`${open}targets: ${JSON.stringify({ files: target, other: target })}\n`)
+    await using connected = await gateway.connect(['--name', 'files'], { capabilities: { elicitation: {} } })
+    const { client } = connected
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }))
+    expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({ action: 'decline' })
+    expect(await gateway.logged('server')).to.equal('files')
+    expect(readFileSync(gateway.log, 'utf8')).to.not.contain('"other"')
+  })
+
+  it('serves a target of the policy by its name', async () => {
+    await using everything = await startEverything()
+    using gateway = new StdioGateway(`${open}targets: { remote: "${everything.url}" }\n`)
+    await using connected = await gateway.connect(['--name', 'remote'])
+    const { content } = await connected.client.callTool({ name: 'echo', arguments: { message: 'hi' } })
+    expect(content).to.deep.equal([{ type: 'text', text: 'Echo: hi' }])
+    expect(gateway.records().map(({ server }) => server.split('@')[0])).to.include('remote')
+  })
+
+  it('serves all targets of the policy as one, without a name', async () => {
+    await using everything = await startEverything()
+    const [, , , command, ...args] = files()
+    const targets = { one: { command, args }, two: { command, args }, remote: everything.url }
+    using gateway = new StdioGateway(`${ada}targets: ${JSON.stringify(targets)}
+entitlements:
+  default_plan: all
+  plans: { all: {} }
+  tenants: { acme: { plan: all, allowlist: [one/pid, two/pid, two/ask, remote/echo] } }
+`)
+    await using connected = await gateway.connect([], { capabilities: { elicitation: {} } })
+    const { client } = connected
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'decline' }))
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).to.have.members([
+      'one__pid',
+      'two__pid',
+      'two__ask',
+      'remote__echo',
+    ])
+    expect(await say(client, 'one__pid')).to.not.equal(await say(client, 'two__pid'))
+    expect(await say(client, 'remote__echo', { message: 'hi' })).to.equal('Echo: hi')
+    expect(JSON.parse(await say(client, 'two__ask'))).to.deep.equal({ action: 'decline' })
+    const calls = gateway.records().filter((record) => record['mcp_method'] === 'tools/call')
+    expect(calls.map(({ server, tool }) => `${server} ${tool.split('@')[0]}`)).to.deep.equal([
+      'one@3.1.0 pid',
+      'two@3.1.0 pid',
+      'remote@2.0.0 echo',
+      'two@3.1.0 ask',
+    ])
+  })
+
+  describe('with approvals', () => {
+    const held = `${ada}entitlements:
+  default_plan: all
+  plans: { all: {} }
+  tenants: { acme: { plan: all, allowlist: [files/pid] } }
+security: { side_effects: { approve_high_risk: true } }
+enforcement: { escalate_on: [tool_not_in_allowlist] }
+`
+    const env = { SVC_ADMIN: adminToken }
+    const admin = (port: number) => `admin: { port: ${port}, tokenRef: env:SVC_ADMIN }\n`
+
+    it('has a call approved by `svc escalations`, also where another process has the admin port', async () => {
+      using gateway = new StdioGateway(`${held}${admin(0)}`)
+      await using first = await gateway.connect(files(), { env })
+      const adminUrl = await gateway.logged('adminUrl')
+      const same = readPolicy(gateway).replace('port: 0', `port: ${new URL(adminUrl).port}`)
+      writeFileSync(gateway.policy, same)
+      await using second = await gateway.connect(files(), { env })
+      for (const { client } of [first, second]) {
+        const call = (meta = {}) => client.callTool({ name: 'echo', arguments: { said: 'hi' }, _meta: meta })
+        const refused = await call().catch((reason: unknown) => reason)
+        const { escalation_id: id } = dataOf(refused)
+        const run = await runCommand(
+          (io) => escalationsCommand(io, { SVC_ADMIN_URL: adminUrl, SVC_ADMIN_TOKEN: adminToken }),
+          ['approve', String(id)],
+        )
+        expect(run.code, run.err).to.equal(0)
+        expect((await call({ 'svc/escalation-id': id })).content).to.deep.equal([
+          { type: 'text', text: 'hi' },
+        ])
+      }
+    })
+  })
+
+  describe('as a process', () => {
+    /** Started without a client; its output is kept. */
+    function start(gateway: StdioGateway, args: readonly string[]) {
+      const { command, args: all } = gateway.command(args)
+      const child = leashed(spawn(command, all, { stdio: 'pipe' }))
+      const kept = { out: '', err: '' }
+      child.stdout.on('data', (piece: Buffer) => {
+        kept.out += piece.toString()
+      })
+      child.stderr.on('data', (piece: Buffer) => {
+        kept.err += piece.toString()
+      })
+      return { child, kept, exit: once(child, 'close').then(([code]) => code as number | null) }
+    }
+
+    const request = (id: number, method: string, params = {}) =>
+      `${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`
+    const hello = request(1, 'initialize', {
+      protocolVersion: '2025-06-18',
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    })
+
+    it('answers what it was sent before its input ended, ends with status 0, and no process is left', async () => {
+      using gateway = new StdioGateway(open)
+      const { child, kept, exit } = start(gateway, files())
+      child.stdin.end(
+        hello + request(2, 'tools/call', { name: 'pid' }) + request(3, 'tools/call', { name: 'fork' }),
+      )
+      expect(await exit).to.equal(0)
+      const answers = kept.out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+      expect(answers.map(({ id }) => id)).to.have.members([1, 2, 3])
+      const pids = answers.flatMap(({ result }) => result.content ?? []).map(({ text }) => Number(text))
+      expect(pids).to.have.length(2)
+      await until(() => !pids.some(isAlive))
+    })
+
+    it('ends with status 0 after SIGTERM, though a call hangs, and no process is left', async () => {
+      using gateway = new StdioGateway(`${open}server: { drainMs: 100 }\n`)
+      const { child, kept, exit } = start(gateway, files())
+      child.stdin.write(hello + request(2, 'tools/call', { name: 'pid' }))
+      await until(() => kept.out.split('\n').length > 2)
+      child.stdin.write(request(3, 'tools/call', { name: 'hang' }))
+      child.kill('SIGTERM')
+      expect(await exit).to.equal(0)
+      const pid = Number(JSON.parse(kept.out.trim().split('\n')[1] ?? '').result.content[0].text)
+      await until(() => !isAlive(pid))
+    })
+
+    it('leaves no process when it is killed', async () => {
+      using gateway = new StdioGateway(open)
+      const { child, kept, exit } = start(gateway, files())
+      child.stdin.write(hello + request(2, 'tools/call', { name: 'pid' }))
+      await until(() => kept.out.split('\n').length > 2)
+      const pid = Number(JSON.parse(kept.out.trim().split('\n')[1] ?? '').result.content[0].text)
+      child.kill('SIGKILL')
+      await exit
+      await until(() => !isAlive(pid))
+    })
+
+    it('answers what is no message, and keeps what its modules print out of its output', async () => {
+      using gateway = new StdioGateway(`${open}plugins: [{ use: ./loud.js }]\nloud: {}\n`)
+      writeFileSync(join(gateway.home, 'package.json'), '{"type":"module"}')
+      writeFileSync(
+        join(gateway.home, 'loud.js'),
+        `import { definePlugin } from '${import.meta.resolve('@svc/core')}'
+import { z } from '${import.meta.resolve('zod')}'
+export default definePlugin({
+  name: 'loud', version: '1.0.0', core: '^1.0.0', schema: z.strictObject({}),
+  create: () => ({ handle: (_call, next) => { console.log('loud'); process.stdout.write('louder'); return next() } }),
+})
+`,
+      )
+      const { child, kept, exit } = start(gateway, files())
+      child.stdin.end(`no message\n${hello}`)
+      expect(await exit, kept.err).to.equal(0)
+      const [fault, answer] = kept.out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+      expect(fault.error.code).to.equal(-32700)
+      expect(answer.result.serverInfo.name).to.equal('scripted')
+      expect(kept.err).to.contain('loud').and.contain('louder')
+    })
+
+    it('names the mistakes of a policy, with status 1 and nothing on its output', async () => {
+      using gateway = new StdioGateway('entitlements: closed\n')
+      const { child, kept, exit } = start(gateway, files())
+      child.stdin.end(hello)
+      expect(await exit).to.equal(1)
+      expect(kept.out).to.equal('')
+      expect(kept.err).to.match(/policy\.yaml:4:\d+ entitlements: /)
+    })
+
+    it('asks for the name of a server whose command does not tell', async () => {
+      using gateway = new StdioGateway(open)
+      const { child, kept, exit } = start(gateway, ['--', 'node', scripted])
+      child.stdin.end()
+      expect(await exit).to.equal(1)
+      expect(kept.err).to.contain('--name')
+    })
+  })
+
+  it('names a server after its package or program', () => {
+    expect(serverNameOf('npx', ['-y', '@modelcontextprotocol/server-filesystem@2026.1.1', '/srv'])).to.equal(
+      'server-filesystem',
+    )
+    expect(serverNameOf('uvx', ['mcp-server-git'])).to.equal('mcp-server-git')
+    expect(serverNameOf('/usr/bin/files.exe', [])).to.equal('files')
+    expect(serverNameOf('/usr/bin/node', ['server.js'])).to.equal(undefined)
+  })
+})
+
+function readPolicy({ policy }: StdioGateway): string {
+  return readFileSync(policy, 'utf8')
+}
+
+function dataOf(refused: unknown): Record<string, unknown> {
+  expect(refused).to.have.property('data').that.includes({ error: 'ESCALATION_PENDING' })
+  return (refused as { data: Record<string, unknown> }).data
+}

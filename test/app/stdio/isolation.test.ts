@@ -1,0 +1,139 @@
+import { ElicitRequestSchema, LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { expect } from 'chai'
+import type { TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { connect, isAlive, say, scriptedTarget, until, withStdio } from '../../support/stdio-target.js'
+
+describe('a process of one MCP session', () => {
+  const target = scriptedTarget('', { isolate: 'session' })
+
+  it('is not shared, and ends with the session', async () => {
+    await withStdio(target, async (gateway) => {
+      await using one = await connect(gateway)
+      const other = await connect(gateway)
+      const pid = Number(await say(other, 'pid'))
+      expect(Number(await say(one, 'pid'))).to.not.equal(pid)
+      await other[Symbol.asyncDispose]()
+      await until(() => !isAlive(pid))
+    })
+  })
+
+  it('may ask its client, and send it log messages', async () => {
+    await withStdio(target, async (gateway) => {
+      const logged: unknown[] = []
+      await using client = await connect(gateway, {
+        capabilities: { elicitation: {} },
+        prepare: (unconnected) => {
+          unconnected.setRequestHandler(ElicitRequestSchema, async () => ({
+            action: 'accept',
+            content: { name: 'Ada' },
+          }))
+          unconnected.setNotificationHandler(
+            LoggingMessageNotificationSchema,
+            ({ params }) => void logged.push(params.data),
+          )
+        },
+      })
+      expect(JSON.parse(await say(client, 'ask'))).to.deep.equal({
+        action: 'accept',
+        content: { name: 'Ada' },
+      })
+      await say(client, 'changed')
+      expect(logged).to.deep.equal(['from somebody'])
+      expect(client.getServerCapabilities()).to.have.property('logging')
+    })
+  })
+
+  it('takes the session with it when it exits', async () => {
+    await withStdio(target, async (gateway) => {
+      const client = await connect(gateway)
+      await say(client, 'exit').catch(() => undefined)
+      const after = await say(client, 'echo').catch((fault: unknown) => String(fault))
+      expect(after).to.include('There is no such session')
+      await client.close()
+    })
+  })
+
+  it('is refused to a client whose handshake the server refuses, and to nobody else', async () => {
+    await withStdio({ ...target, restart: { limit: 1 } }, async (gateway) => {
+      const refused = await fetch(`${gateway.url}/mcp/files`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'initialize',
+          params: { capabilities: 'none' },
+        }),
+      })
+      expect(await refused.text()).to.include('neither initialize nor server/discover with a result')
+      await using client = await connect(gateway)
+      expect(await say(client, 'echo', { said: 'hi' })).to.equal('hi')
+    })
+  })
+
+  it('is one of so many: another starts in the place of one whose client has left', async () => {
+    await withStdio({ ...target, max_processes: 1 }, async (gateway) => {
+      const gone = await connect(gateway)
+      const pid = Number(await say(gone, 'pid'))
+      const refused = await connect(gateway).catch((fault: unknown) => String(fault))
+      expect(refused).to.include('has as many processes as it may have, and all are in use')
+      await gone.close()
+      await using client = await connectInTime(gateway)
+      expect(Number(await say(client, 'pid'))).to.not.equal(pid)
+      await until(() => !isAlive(pid))
+    })
+  })
+})
+
+/** The gateway learns that a client has left when its connection closes. */
+async function connectInTime(gateway: TestGateway): Promise<Awaited<ReturnType<typeof connect>>> {
+  for (;;) {
+    const client = await connect(gateway).catch(() => undefined)
+    if (client !== undefined) return client
+  }
+}
+
+describe('a process of one caller', () => {
+  let issuer: TestIssuer
+  before(async () => {
+    issuer = await TestIssuer.start()
+  })
+  after(() => issuer.stop())
+
+  it('is shared by the sessions of that caller, and by nobody else', async () => {
+    const bearer = async (claims: Record<string, unknown> = {}) => ({
+      headers: { authorization: `Bearer ${await issuer.sign(claims)}` },
+    })
+    await withStdio(
+      scriptedTarget('', { isolate: 'principal' }),
+      async (gateway) => {
+        await using first = await connect(gateway, await bearer())
+        await using second = await connect(gateway, await bearer({ jti: 'another token' }))
+        await using bob = await connect(gateway, await bearer({ sub: 'bob', email: 'bob@example.com' }))
+        const pids = await Promise.all([first, second, bob].map((client) => say(client, 'pid')))
+        expect(pids[0]).to.equal(pids[1])
+        expect(pids[2]).to.not.equal(pids[0])
+      },
+      { authn: { oidc: issuer.oidc } },
+    )
+  })
+})
+
+describe('a process that several clients share', () => {
+  it('offers no logging, and its questions and log messages reach nobody', async () => {
+    await withStdio(scriptedTarget(), async (gateway) => {
+      const heard: unknown[] = []
+      await using client = await connect(gateway, {
+        capabilities: { elicitation: {} },
+        prepare: (unconnected) => {
+          unconnected.fallbackNotificationHandler = async ({ method }) => void heard.push(method)
+        },
+      })
+      expect(client.getServerCapabilities()).to.not.have.property('logging')
+      expect(JSON.parse(await say(client, 'ask'))).to.include({ code: -32601 })
+      await say(client, 'changed')
+      expect(heard).to.not.include('notifications/message')
+    })
+  })
+})

@@ -1,0 +1,161 @@
+// docs/clients.md: every entry of its snippets is started as it stands there, with the paths and URLs of the test.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { generateKeyFile } from '@svc/plugin-audit/log'
+import { expect } from 'chai'
+import { startGatewayServer } from 'svc-sdk'
+import { Browser } from '../support/browser.js'
+import { freePort } from '../support/everything.js'
+import { type Forwarder, startForwarder } from '../support/forwarder.js'
+import { OAuthClient } from '../support/oauth-client.js'
+import { type OAuthProvider, startOAuthProvider } from '../support/oauth-provider.js'
+import { writeOpener } from '../support/opener.js'
+
+const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
+const page = readFileSync(fromRoot('docs/clients.md'), 'utf8')
+const [gatewayYaml = '', policyYaml = ''] = [...page.matchAll(/^```yaml\n(tenant:.*?)^```$/gms)].map(
+  ([, text]) => text,
+)
+
+interface Entry {
+  readonly command?: string
+  readonly args?: string[]
+  readonly env?: Record<string, string>
+  readonly url?: string
+  /** Each client has the id of its OAuth client elsewhere. */
+  readonly oauth?: { readonly clientId?: string; readonly client_id?: string }
+  readonly auth?: { readonly CLIENT_ID?: string }
+}
+
+/** The servers in the snippet of a client. */
+function entriesOf(client: string): [string, Entry][] {
+  const [, text = '{}'] = new RegExp(`^## ${client}\n.*?^\`\`\`json\n(.*?)^\`\`\`$`, 'ms').exec(page) ?? []
+  const snippet: Record<string, Record<string, Entry>> = JSON.parse(text)
+  const [key = ''] = Object.keys(snippet)
+  return Object.entries(snippet[key] ?? {})
+}
+
+const clients = ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code', 'Zed']
+
+describe('docs/clients.md', function () {
+  this.timeout(240_000)
+  let home: string
+  let provider: OAuthProvider
+  let forwarder: Forwarder
+  let gateway: ReturnType<typeof startGatewayServer>
+  let gatewayUrl: string
+  /** In place of the fixed one of the page. */
+  let callbackPort: number
+
+  before(async () => {
+    home = mkdtempSync(join(tmpdir(), 'svc-clients-'))
+    provider = await startOAuthProvider('tools')
+    forwarder = await startForwarder(() => gatewayUrl)
+    mkdirSync(join(home, 'notes'))
+    writeFileSync(join(home, 'notes', 'note.txt'), 'remember the milk')
+    // So that npx finds the packages in the directory of the policy.
+    symlinkSync(fromRoot('node_modules'), join(home, 'node_modules'))
+    writeFileSync(join(home, 'package.json'), '{}')
+    generateKeyFile(join(home, 'audit.key'))
+    writeFileSync(join(home, 'policy.yaml'), here(policyYaml))
+    writeFileSync(join(home, 'gateway.yaml'), here(gatewayYaml))
+    writeOpener(join(home, 'bin'))
+    callbackPort = await freePort()
+    gateway = startGatewayServer({
+      policyFile: join(home, 'gateway.yaml'),
+      policyYaml: here(gatewayYaml),
+      port: 0,
+      sec0Dir: join(home, 'gateway'),
+    })
+    gatewayUrl = (await gateway.ready()).url
+  })
+
+  after(async () => {
+    await gateway.close()
+    await forwarder[Symbol.asyncDispose]()
+    await provider[Symbol.asyncDispose]()
+    rmSync(home, { recursive: true, force: true })
+  })
+
+  /** The text of the page with what is elsewhere in a test. */
+  function here(text: string): string {
+    return text
+      .replaceAll('https://gateway.example.com', forwarder.url)
+      .replace('https://id.example.com/jwks', provider.oidc.jwks_uri)
+      .replace('https://id.example.com/', provider.issuer)
+      .replaceAll('/home/ada', home)
+      .replaceAll('/srv/files', join(home, 'notes'))
+  }
+
+  async function connect({ command = '', args = [], env = {}, url, oauth, auth }: Entry): Promise<Client> {
+    const client = new Client({ name: 'test', version: '1.0.0' })
+    const options = { timeout: 120_000 }
+    if (url === undefined) {
+      const variables = {
+        PATH: `${join(home, 'bin')}:${process.env['PATH']}`,
+        HOME: home,
+        SIGN_IN_AS: 'ada',
+        BROWSER: join(home, 'bin', 'xdg-open'),
+      }
+      const transport = new StdioClientTransport({
+        command,
+        args: args.map((arg) => here(arg).replace('9696', String(callbackPort))),
+        env: { ...variables, ...env },
+        cwd: home,
+        stderr: 'ignore',
+      })
+      await client.connect(transport, options)
+      return client
+    }
+    const clientId = oauth?.clientId ?? oauth?.client_id ?? auth?.CLIENT_ID
+    const user = new OAuthClient(clientId === undefined ? {} : { clientId })
+    const transport = () => new StreamableHTTPClientTransport(new URL(here(url)), { authProvider: user })
+    const refused = transport()
+    const reason = await new Client({ name: 'test', version: '1.0.0' })
+      .connect(refused)
+      .catch((e: unknown) => e)
+    if (user.sentTo === undefined) throw reason
+    const redirected = await new Browser('ada').signIn(user.sentTo)
+    await refused.finishAuth(redirected.searchParams.get('code') ?? '')
+    // Its types are not made for `exactOptionalPropertyTypes`.
+    await client.connect(transport() as Parameters<Client['connect']>[0], options)
+    return client
+  }
+
+  const started = new Set<string>()
+  for (const name of clients) {
+    it(`has entries for ${name}`, () => {
+      expect(entriesOf(name).map(([server]) => server)).to.include.members(['files', 'notes'])
+    })
+    for (const [server, { type: _type, ...entry }] of entriesOf(name) as [
+      string,
+      Entry & { type?: string },
+    ][]) {
+      if (started.has(JSON.stringify({ env: {}, ...entry }))) continue
+      started.add(JSON.stringify({ env: {}, ...entry }))
+      it(`has an entry "${server}" for ${name} that works`, async () => {
+        const client = await connect(entry)
+        try {
+          // Of several servers, the names have the server's before them.
+          const names = (await client.listTools()).tools.map((tool) => tool.name)
+          expect(names.map((tool) => tool.split('__').at(-1))).to.have.members([
+            'read_text_file',
+            'list_directory',
+          ])
+          const { content } = await client.callTool({
+            name: names.find((tool) => tool.endsWith('read_text_file')) ?? '',
+            arguments: { path: join(home, 'notes', 'note.txt') },
+          })
+          expect(content).to.deep.equal([{ type: 'text', text: 'remember the milk' }])
+        } finally {
+          await client.close()
+        }
+      })
+    }
+  }
+})

@@ -1,0 +1,62 @@
+// A client that costs little: begins sessions, and opens their GET streams each on a connection of its own.
+import { Agent, type IncomingMessage, request } from 'node:http'
+
+const initialize = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} })
+const initialized = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })
+
+export class StreamClient implements Disposable {
+  #url: string
+  #agent = new Agent({ keepAlive: true, maxSockets: 50 })
+
+  constructor(url: string) {
+    this.#url = url
+  }
+
+  /** The id of a new session. */
+  async begin(): Promise<string> {
+    const begun = await this.#post(initialize)
+    const sessionId = String(begun.headers['mcp-session-id'])
+    await this.#post(initialized, sessionId)
+    return sessionId
+  }
+
+  /** The answer, whose head alone is read. It ends when it is destroyed. */
+  async open(sessionId: string): Promise<IncomingMessage> {
+    const headers = { accept: 'text/event-stream', 'mcp-session-id': sessionId }
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const sending = request(this.#url, { agent: false, headers }, resolve)
+      sending.once('error', reject).end()
+    })
+    if (answer.statusCode !== 200) throw new Error(`the stream was refused: ${answer.statusCode}`)
+    // A reset is one way for a stream to end.
+    answer.on('error', () => undefined)
+    return answer
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent.destroy()
+  }
+
+  async #post(body: string, sessionId?: string): Promise<IncomingMessage> {
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...(sessionId === undefined ? {} : { 'mcp-session-id': sessionId }),
+    }
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const sending = request(this.#url, { agent: this.#agent, method: 'POST', headers }, resolve)
+      sending.once('error', reject).end(body)
+    })
+    await new Promise((resolve, reject) => answer.resume().once('end', resolve).once('error', reject))
+    if ((answer.statusCode ?? 0) >= 300) throw new Error(`the message was refused: ${answer.statusCode}`)
+    return answer
+  }
+}
+
+/** `count` times, at most so many at once. */
+export async function inBatches<T>(count: number, batch: number, act: () => Promise<T>): Promise<T[]> {
+  const all: T[] = []
+  while (all.length < count)
+    all.push(...(await Promise.all(Array.from({ length: Math.min(batch, count - all.length) }, act))))
+  return all
+}

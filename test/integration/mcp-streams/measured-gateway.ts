@@ -1,0 +1,37 @@
+// A gateway in a process of its own, so that what it holds is not mixed with what the test holds.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { leashed } from '../../support/leash.js'
+import type { Held } from './gateway-process.js'
+
+export interface MeasuredGateway extends AsyncDisposable {
+  /** The endpoint of its one server. */
+  readonly url: string
+  held(): Promise<Held>
+}
+
+export async function startMeasuredGateway(upstream: string): Promise<MeasuredGateway> {
+  const module = fileURLToPath(new URL('./gateway-process.js', import.meta.url))
+  const child = leashed(fork(module, [upstream], { execArgv: ['--expose-gc', '--conditions=svc-internal'] }))
+  const exit = once(child, 'exit')
+  const failed = exit.then(([code]) => {
+    throw new Error(`the gateway ended with ${code}`)
+  })
+  failed.catch(() => undefined)
+  const said = async (): Promise<unknown> => (await Promise.race([once(child, 'message'), failed]))[0]
+  const url = String(await said())
+  return {
+    url: `${url}/mcp/server`,
+    async held() {
+      const answer = said()
+      child.send('held')
+      return (await answer) as Held
+    },
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode !== null) return
+      child.disconnect()
+      await exit
+    },
+  }
+}

@@ -1,0 +1,30 @@
+// Serves the metadata document of an OAuth client, whose URL is the client's id
+// (draft-ietf-oauth-client-id-metadata-document).
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { Certificate } from './certificates.js'
+
+export interface ClientMetadata extends AsyncDisposable {
+  /** The client's id. */
+  readonly url: string
+}
+
+/** `metadata` without `client_id`; `certificate` is one for `localhost`. */
+export async function serveClientMetadata(
+  metadata: Readonly<Record<string, unknown>>,
+  { key, cert }: Certificate,
+): Promise<ClientMetadata> {
+  const server = createServer({ key, cert }, (_message, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ ...metadata, client_id: url }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `https://localhost:${(server.address() as AddressInfo).port}/client.json`
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
