@@ -77,13 +77,13 @@ export class Gateway implements GatewayHandle {
   ) {
     this.#builder = builder
     this.#openFront = openFront
+    this.#sharesAdmin = sharesAdmin
     const clock = resolve(builder.bindings, tokens.Clock)
     this.#state = new SharedState(
       () => started(this.#policies).current.pipeline.offer(services.sharedStore),
       clock,
       builder.logger,
     )
-    this.#sharesAdmin = sharesAdmin
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
