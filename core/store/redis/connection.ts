@@ -36,15 +36,21 @@ export class RedisConnection {
   /** Resolves when commands can be sent; rejects after `connectTimeoutMs` and goes on trying. Safe twice. */
   async connect(signal: AbortSignal): Promise<void> {
     if (this.#client.status === 'ready') return
-    const over = AbortSignal.any([signal, AbortSignal.timeout(this.#connectTimeoutMs)])
-    const aborted = new Promise<never>((_, reject) => {
-      over.addEventListener('abort', () => reject(new Error('timed out')), { once: true })
+    let stop: () => void = () => undefined
+    const stopped = new Promise<never>((_, reject) => {
+      stop = () => reject(new Error('timed out'))
     })
+    // A timer and not `AbortSignal.any`, whose signal Node 20 may collect before it aborts.
+    const timer = setTimeout(stop, this.#connectTimeoutMs)
+    signal.addEventListener('abort', stop, { once: true })
     try {
-      await Promise.race([this.#connected(), aborted])
+      await Promise.race([this.#connected(), stopped])
     } catch {
       // The client's `connect` does not say why it failed; its `error` event did.
       throw new Error(`Redis cannot be reached: ${this.#lastError}`)
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', stop)
     }
   }
 

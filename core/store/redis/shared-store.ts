@@ -90,12 +90,9 @@ export class RedisSharedStore implements SharedStore {
     this.#connection.close()
   }
 
-  /** Waits for the first connection only: later the client connects again by itself, and operations reject meanwhile. */
+  /** Waits for the first attempt to connect only: the client goes on by itself, and meanwhile operations reject at once. */
   async #run(operation: Script, keys: readonly string[], args: readonly (string | number)[]) {
-    this.#connecting ??= this.#connection.connect(new AbortController().signal).catch((fault: unknown) => {
-      this.#connecting = undefined
-      throw fault
-    })
+    this.#connecting ??= this.#connection.connect(new AbortController().signal).catch(() => undefined)
     await this.#connecting
     return this.#connection.run(operation, keys, args)
   }

@@ -76,6 +76,26 @@ describe('a batch of 2025-03-26', () => {
     )
   })
 
+  it('has no stream that a client could resume: a message whose own breaks off is answered with an error', () =>
+    withGateway(
+      (_message, response) => events(response, 'id: 1\ndata:\n\n'),
+      async ({ post, gateway }) => {
+        const begun = await post({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} })
+        await begun.text()
+        const session = { 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
+        const [first, second] = (await (
+          await post([call(1, 'echo'), call(2, 'echo')], session)
+        ).json()) as object[]
+        for (const each of [first, second]) expect(each).to.have.nested.property('error.code', 502)
+        const codes = gateway
+          .records()
+          .flatMap(({ mcp_method, error }) => (mcp_method === 'tools/call' ? [error] : []))
+        expect(codes).to.deep.equal(['UPSTREAM_UNREACHABLE', 'UPSTREAM_UNREACHABLE'])
+      },
+      {},
+      's1',
+    ))
+
   it('is answered with 404 where its session is gone', () =>
     withGateway(fine, async ({ post }) => {
       const answer = await post([call(1, 'echo'), call(2, 'echo')], { 'mcp-session-id': 'gone' })

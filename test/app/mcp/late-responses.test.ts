@@ -1,7 +1,10 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { answerChange, answerTimeLeft, type Call } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
-import type { TestProxy } from '../../support/mcp-proxy.js'
+import { signalled } from '../../support/mcp-gateway.js'
+import { chunksOf, type TestProxy } from '../../support/mcp-proxy.js'
 import { type Answer, callEcho, denyAll, event, events, result, withProxy } from '../../support/mcp-server.js'
 
 const headers = { 'mcp-session-id': 's' }
@@ -104,6 +107,51 @@ describe('a response on a GET stream', () => {
       await proxy.answer({ body: callEcho, headers })
       expect((await proxy.answer(resume)).text).to.match(/"taskId":"[\w-]{22}\.ZWNobw\.own-id"/)
     }))
+})
+
+describe('a client that leaves a stream which it may resume', () => {
+  /** Begins a stream and hands it to the test. */
+  function streaming() {
+    const begun = signalled<ServerResponse>()
+    const serve: Answer = (_message, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 0\ndata:\n\n')
+      begun.resolve(response)
+    }
+    return { begun: begun.happened, serve }
+  }
+
+  it('ends it upstream too, so that the server lets it resume', async () => {
+    const { begun, serve } = streaming()
+    await withProxy(serve, async (proxy) => {
+      const { call, outcome, settlements } = await proxy.ask({ body: callEcho, headers })
+      const chunks = chunksOf(outcome)
+      await chunks.next()
+      const closed = once(await begun, 'close')
+      call.disconnect()
+      await chunks.next()
+      await closed
+      expect(settlements[0]).to.include({ error: 'OUTCOME_UNKNOWN', digest: null })
+    })
+  })
+
+  for (const [what, given] of [
+    ['with an idempotency key', { ...headers, 'idempotency-key': 'k' }],
+    ['without a session', {}],
+  ] as const) {
+    it(`leaves its answer to be read: ${what}`, async () => {
+      const { begun, serve } = streaming()
+      await withProxy(serve, async (proxy) => {
+        const { call, outcome, settlements } = await proxy.ask({ body: callEcho, headers: given })
+        const chunks = chunksOf(outcome)
+        await chunks.next()
+        call.disconnect()
+        ;(await begun).end(event(answer))
+        await chunks.next()
+        expect(settlements[0]).to.include({ error: null })
+        expect(settlements[0]?.digest).to.be.a('string')
+      })
+    })
+  }
 })
 
 async function isWithheld(proxy: TestProxy): Promise<void> {

@@ -17,10 +17,13 @@ const reconnectionOptions = {
 }
 
 /** A client whose requests go to each gateway in turn. */
-async function connect(gateways: readonly { url: string }[]): Promise<Client & AsyncDisposable> {
+async function connect(
+  gateways: readonly { url: string }[],
+  path = '/mcp/files',
+): Promise<Client & AsyncDisposable> {
   let sent = 0
   const [first] = gateways
-  const transport = new StreamableHTTPClientTransport(new URL(`${first?.url}/mcp/files`), {
+  const transport = new StreamableHTTPClientTransport(new URL(`${first?.url}${path}`), {
     reconnectionOptions,
     fetch: (url, init) => {
       const { pathname } = new URL(url)
@@ -164,6 +167,14 @@ describe('a call of an MCP tool whose client resumes its stream', function () {
         }))
     })
   }
+
+  it('has its result from a server that is used with others as one', () =>
+    withGateways([{}], async (gateways) => {
+      await using client = await connect(gateways, '/mcp')
+      const answer = await client.callTool({ ...report({ poll: true }), name: 'files__report' })
+      expect(answer.content).to.deep.equal(content)
+      checkRecords(gateways)
+    }))
 
   it('has its result at another gateway than the one that its client has left', () =>
     withGateways([shared(), shared()], async ([first, second], server) => {

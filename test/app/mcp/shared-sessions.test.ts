@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway } from '../../support/gateway.js'
 import { callEcho, json, result, serverOf } from '../../support/mcp-server.js'
-import { type RedisServer, startRedis } from '../../support/redis.js'
+import { type RedisServer, startRedis, until } from '../../support/redis.js'
 
 const headers = { 'content-type': 'application/json' }
 const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }
@@ -69,7 +69,10 @@ describe('MCP sessions of two gateways', () => {
     const refused = await post(gateway, initialize)
     expect(await refused.json()).to.have.nested.property('error.data.error', 'STORE_UNAVAILABLE')
     await own.restart()
-    const begun = await post(gateway, initialize)
-    expect(begun.headers.get('mcp-session-id')).to.match(/^[A-Za-z0-9_-]{22}\.s1$/)
+    await until(async () => {
+      const begun = await post(gateway, initialize)
+      await begun.text()
+      return /^[A-Za-z0-9_-]{22}\.s1$/.test(String(begun.headers.get('mcp-session-id')))
+    })
   })
 })
