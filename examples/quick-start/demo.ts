@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { messageOf } from 'svc-sdk/core/json'
 import { policyFor, startExampleGateway } from './gateway.js'
+import { severalServers } from './several-servers.js'
 import { svc } from './svc.js'
 import { startToolServer } from './tool-server.js'
 import { type Step, type Tour, tour } from './tour.js'
@@ -17,7 +18,7 @@ const closers: Closer[] = []
 let failures = 0
 
 try {
-  failures += await walk(await setUp(), tour)
+  failures += await walk(await setUp(), [...tour, ...severalServers])
 } catch (fault) {
   failures++
   console.log(`✗ The set-up failed: ${messageOf(fault)}`)

@@ -2,12 +2,12 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-const bin = fileURLToPath(new URL('../bin/svc.js', import.meta.resolve('svc-sdk')))
+export const svcProgram = fileURLToPath(new URL('../bin/svc.js', import.meta.resolve('svc-sdk')))
 
 /** Runs it to the end. `output` holds what it printed, errors included. */
 export function svc(...args: string[]): Promise<{ exit: number; output: string }> {
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, [bin, ...args], (fault, stdout, stderr) => {
+    execFile(process.execPath, [svcProgram, ...args], (fault, stdout, stderr) => {
       const exit = fault === null ? 0 : fault.code
       if (typeof exit === 'number') resolve({ exit, output: `${stdout}${stderr}`.trim() })
       else reject(fault ?? new Error('svc did not run'))
