@@ -62,6 +62,8 @@ export {
 export { isSideEffecting, type SideEffectKnowledge, sideEffectPolicy } from './call/side-effects.js'
 export { type Slot, slot } from './call/slot.js'
 export {
+  answerChange,
+  answerTimeLeft,
   credential,
   type Dedupe,
   dedupe,
@@ -110,9 +112,10 @@ export {
   type GatewayEvent,
   type Identify,
   type RecordEvent,
-  type SharedSecret,
+  type RecordOnSettle,
   services,
 } from './plugin/services.js'
+export type { MapBounds, OpenSharedStore, SharedMap, SharedStore } from './plugin/shared-store.js'
 export type { Signer } from './plugin/signer.js'
 export type { Next, Stage } from './plugin/stage.js'
 export type { StoreLifecycle } from './plugin/store-lifecycle.js'

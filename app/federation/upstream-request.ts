@@ -82,6 +82,7 @@ export function translationFrom(
 ): Translation {
   const isUpgraded = isStateless(client.revision) && !isStateless(link.revision)
   return {
+    mayResume: !isStateless(client.revision),
     result(result) {
       tasks.add(link.server, createdTaskId(result))
       return isUpgraded ? completeResult(result, cacheable.has(method ?? '')) : result

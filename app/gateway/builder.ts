@@ -7,13 +7,11 @@ import {
   type Notices,
   type Plugin,
   type PluginContext,
-  Refusal,
   Resources,
   registeredPlugins,
   registerPlugin,
   resolve,
   resolveOptional,
-  type SharedSecret,
   tokens,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -23,6 +21,7 @@ import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { SessionBinding } from '../mcp/session-binding.js'
+import type { SharedState } from '../mcp/shared-state.js'
 import { gatewayMetrics } from '../metrics/gateway-metrics.js'
 import { noticeMetrics } from '../notices/metrics.js'
 import { WebhookNotices } from '../notices/webhook-notices.js'
@@ -180,9 +179,10 @@ export class GatewayBuilder {
    * directory; where that cannot be, sessions last as long as this process. Rejects when a key that others share cannot
    * be had.
    */
-  async sessions(host: HostConfig, shared?: SharedSecret): Promise<SessionBinding> {
+  async sessions(host: HostConfig, state: SharedState): Promise<SessionBinding> {
     const { sessionKeyRef: ref } = host.server
-    if (shared !== undefined) return new SessionBinding(await sharedKey(shared))
+    const shared = ref === undefined ? await state.secret('mcp-sessions') : undefined
+    if (shared !== undefined) return new SessionBinding(shared)
     const key = { fileName: 'mcp-sessions.key', ref, owner: 'server.sessionKeyRef' }
     try {
       return new SessionBinding(await loadOrCreateKey(key, this.#place(host)))
@@ -224,12 +224,4 @@ export interface BuiltPipeline {
   readonly pipeline: Pipeline
   /** From here on the gateway's container resolves what this pipeline runs. */
   takeOver(): void
-}
-
-async function sharedKey(shared: SharedSecret): Promise<string> {
-  try {
-    return await shared('mcp-sessions')
-  } catch (cause) {
-    throw new Refusal('STORE_UNAVAILABLE', 'The key of MCP sessions cannot be read.', { cause })
-  }
 }

@@ -1,9 +1,10 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
-import { type Plugin, services } from '@svc/core'
+import { type Plugin, resolve, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
+import { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
 import { settingsRequiringRestart } from '../policy/restart-required.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
@@ -62,6 +63,7 @@ export class Gateway implements GatewayHandle {
   #listener: Front | undefined
   #admin: Admin | undefined
   #upstream: UpstreamDispatcher | undefined
+  #state: SharedState
   #sessions: Promise<SessionBinding> | undefined
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
@@ -76,6 +78,12 @@ export class Gateway implements GatewayHandle {
     this.#builder = builder
     this.#openFront = openFront
     this.#sharesAdmin = sharesAdmin
+    const clock = resolve(builder.bindings, tokens.Clock)
+    this.#state = new SharedState(
+      () => started(this.#policies).current.pipeline.offer(services.sharedStore),
+      clock,
+      builder.logger,
+    )
     this.container = builder.container
     this.#ready = this.#start()
     // Logged too, as not every program awaits ready().
@@ -108,15 +116,15 @@ export class Gateway implements GatewayHandle {
     const { bindings } = this.#builder
     this.#host = host
     const admin = this.#createAdmin(host)
-    const sessions = (): Promise<SessionBinding> => this.#sessionBinding(host)
+    const memory = { state: this.#state, sessions: () => this.#sessionBinding(host) }
     const upstream = createDispatcher(bindings, server)
     const policies = new Policies(this.#builder, server.drainMs, admin?.calls, upstream)
-    const mcp = createMcpProxy(bindings, server, upstream, sessions)
+    const mcp = createMcpProxy(bindings, server, upstream, memory)
     this.#admin = admin
     this.#policies = policies
     this.#upstream = upstream
     try {
-      if (server.sessionKeyRef !== undefined) await sessions()
+      if (server.sessionKeyRef !== undefined) await memory.sessions()
       await policies.activate(policy)
       const adminUrl = await this.#listenAdmin(admin)
       this.#listener = await this.#openFront(host, {
@@ -156,17 +164,12 @@ export class Gateway implements GatewayHandle {
 
   /** One key for the gateway's life, created when the first session begins. */
   #sessionBinding(host: HostConfig): Promise<SessionBinding> {
-    this.#sessions ??= this.#openSessions(host).catch((fault: unknown) => {
+    this.#sessions ??= this.#builder.sessions(host, this.#state).catch((fault: unknown) => {
       // The next session tries again.
       this.#sessions = undefined
       throw fault
     })
     return this.#sessions
-  }
-
-  #openSessions(host: HostConfig): Promise<SessionBinding> {
-    if (host.server.sessionKeyRef !== undefined) return this.#builder.sessions(host)
-    return this.#builder.sessions(host, started(this.#policies).current.pipeline.offer(services.sharedSecret))
   }
 
   async #reload(source: string | Record<string, unknown>): Promise<void> {
@@ -210,7 +213,7 @@ export class Gateway implements GatewayHandle {
     try {
       await this.#policies?.stop()
     } finally {
-      await Promise.all([this.#upstream?.close(), this.#builder.close()])
+      await Promise.all([this.#upstream?.close(), this.#state.close(), this.#builder.close()])
     }
   }
 }

@@ -5,6 +5,7 @@ import { AnnotationCache } from '../mcp/annotation-cache.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
 import { McpProxy } from '../mcp/proxy.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
+import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
 import { StdioDispatcher } from '../stdio/dispatcher.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
@@ -37,20 +38,28 @@ export function createDispatcher(
   })
 }
 
-/** `sessions` rejects where the key of sessions cannot be read. */
+/** What an MCP proxy remembers, of all gateways or of its own. */
+export interface McpMemory {
+  readonly state: SharedState
+  /** Rejects where the key of sessions cannot be read. */
+  sessions(): Promise<SessionBinding>
+}
+
 export function createMcpProxy(
   container: DependencyContainer,
   server: HostConfig['server'],
   dispatcher: UpstreamDispatcher,
-  sessions: () => Promise<SessionBinding>,
+  { state, sessions }: McpMemory,
 ): McpProxy {
   const clock = resolve(container, tokens.Clock)
-  const annotations = new AnnotationCache(clock)
+  const annotations = new AnnotationCache(state, clock)
   bindDefault(container, tokens.ToolAnnotations, { useValue: annotations })
   return new McpProxy({
+    state,
     sessions,
     dispatcher,
     clock,
+    ids: resolve(container, tokens.Ids),
     annotations,
     limits: { maxAnswerBytes: server.maxAnswerBytes, maxEventBytes: server.maxAnswerBytes },
     streams: {

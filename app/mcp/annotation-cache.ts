@@ -3,18 +3,14 @@
 import type { Clock, ToolAnnotations } from '@svc/core'
 import { formatReference, ReferenceInputError } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
+import { LearnedValues } from './learned-values.js'
 import { isFields } from './listing.js'
+import type { SharedState } from './shared-state.js'
 
 /** How long an annotation counts after the server last sent it, in milliseconds. */
 const annotationTtlMs = 3_600_000
 /** Per server; the tool listed longest ago is removed first. */
 const maxTools = 5000
-
-interface Learned {
-  readonly changes: boolean
-  /** By the monotonic clock, milliseconds. */
-  readonly until: number
-}
 
 /** Where a list comes from. */
 export interface ListSource {
@@ -26,13 +22,13 @@ export interface ListSource {
 }
 
 export class AnnotationCache implements ToolAnnotations {
-  #clock: Clock
   #isUsed = false
-  /** By the address of the server, then by the reference of the tool. */
-  #known = new Map<string, Map<string, Learned>>()
+  /** By the address of the server and the reference of the tool: `true`, `false`, or `none`. */
+  #learned: LearnedValues
 
-  constructor(clock: Clock) {
-    this.#clock = clock
+  constructor(state: SharedState, clock: Clock) {
+    const bounds = { ttlMs: annotationTtlMs, maxEntries: maxTools }
+    this.#learned = new LearnedValues(state, 'mcp-annotations', bounds, clock)
   }
 
   among(targets: Readonly<Record<string, string>>): (reference: string) => boolean | undefined {
@@ -42,28 +38,31 @@ export class AnnotationCache implements ToolAnnotations {
     )
     return (reference) => {
       const address = addresses.get(reference.slice(scheme.length, reference.indexOf('/', scheme.length)))
-      const learned = address === undefined ? undefined : this.#known.get(address)?.get(reference)
-      return learned === undefined || this.#clock.monotonic() >= learned.until ? undefined : learned.changes
+      const learned = address === undefined ? undefined : this.#learned.get(address, reference)
+      return learned === undefined || learned === 'none' ? undefined : learned === 'true'
     }
   }
 
+  /**
+   * To be awaited before a call of the tool is judged: learns what other gateways have learned; undefined where nothing
+   * has to be read. Rejects with `Refusal` (`STORE_UNAVAILABLE`) where this gateway knows nothing of the tool.
+   */
+  refresh({ href }: URL, reference: string): Promise<void> | undefined {
+    const refreshing = this.#isUsed ? this.#learned.refresh(href, reference) : undefined
+    return refreshing?.catch((fault: unknown) => {
+      if (this.#learned.get(href, reference) === undefined) throw fault
+    })
+  }
+
   /** The result of a `tools/list`, or one page of it: the latest annotation of each tool counts. */
-  learn({ server, upstream, version }: ListSource, result: unknown): void {
+  async learn({ server, upstream, version }: ListSource, result: unknown): Promise<void> {
     const tools: unknown = isFields(result) ? result['tools'] : undefined
     if (!this.#isUsed || !Array.isArray(tools)) return
-    const known = this.#known.get(upstream.href) ?? new Map<string, Learned>()
-    this.#known.set(upstream.href, known)
-    const until = this.#clock.monotonic() + annotationTtlMs
-    for (const [name, changes] of annotationsIn(tools)) {
+    const facts = [...annotationsIn(tools)].flatMap(([name, changes]): [string, string][] => {
       const reference = referenceOf(server, name, version)
-      if (reference === undefined) continue
-      known.delete(reference)
-      if (changes !== undefined) known.set(reference, { changes, until })
-    }
-    for (const reference of known.keys()) {
-      if (known.size <= maxTools) break
-      known.delete(reference)
-    }
+      return reference === undefined ? [] : [[reference, String(changes ?? 'none')]]
+    })
+    await this.#learned.learn(upstream.href, facts)
   }
 }
 

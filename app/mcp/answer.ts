@@ -3,8 +3,9 @@ import type { Completed, Denied, Failed, Outcome } from '@svc/core'
 import { hasDuplicateMembers } from '@svc/core/json'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
-import { failureOf, McpAnswerStream } from './answer-stream.js'
+import { McpAnswerStream, type Resumption } from './answer-stream.js'
 import { readWholeBody } from './body.js'
+import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
 import { mediaType } from './protocol.js'
 import type { ResponseFilter } from './response-filter.js'
@@ -17,6 +18,8 @@ import {
   readText,
   verdictOf,
 } from './rpc-response.js'
+import { StandingStream } from './standing-stream.js'
+import { failureOf } from './stream-events.js'
 import { headersToClient } from './wire-headers.js'
 
 const JSON_TYPE = 'application/json'
@@ -37,8 +40,9 @@ export interface ResponseContext {
   readonly review: ResponseFilter
   isCancelled(): boolean
   encodeError(outcome: Denied | Failed): string
-  withhold(): void
-  replacementFor(response: Fields): string | undefined
+  lateResponses(): LateResponses
+  /** `begun`: the session that the answer begins, if any. */
+  resumptionOf(id: RequestId, begun: unknown): Resumption
 }
 
 /** Rejects only for internal errors; an answer that breaks the protocol is a failure of the upstream. */
@@ -131,20 +135,30 @@ function bodyOf(bytes: Uint8Array, text: string, message: Fields, reviewed: Fiel
 }
 
 function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLimits): Completed {
-  const { body } = answer
+  const { body, headers } = answer
   const { id, isStanding, drainWhenAbandoned, review } = context
-  const stream = new McpAnswerStream({
-    body,
-    id,
-    isStanding,
-    drainWhenAbandoned,
-    review,
-    maxEventBytes: limits.maxEventBytes,
-    isCancelled: () => context.isCancelled(),
-    encodeError: (outcome) => context.encodeError(outcome),
-    withhold: () => context.withhold(),
-    replacementFor: (response) => context.replacementFor(response),
-  })
+  const { maxEventBytes } = limits
+  const encodeError = (outcome: Failed): string => context.encodeError(outcome)
+  const stream =
+    id === undefined || isStanding
+      ? new StandingStream({
+          body,
+          id,
+          maxEventBytes,
+          review,
+          lateResponses: context.lateResponses(),
+          encodeError,
+        })
+      : new McpAnswerStream({
+          body,
+          id,
+          drainWhenAbandoned,
+          maxEventBytes,
+          review,
+          resumption: context.resumptionOf(id, headers['mcp-session-id']),
+          isCancelled: () => context.isCancelled(),
+          encodeError,
+        })
   return completed(answer, stream, { digest: null })
 }
 

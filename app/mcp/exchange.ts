@@ -1,12 +1,14 @@
 // One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Call, type Credential, type McpFacts, mcpFacts, slot } from '@svc/core'
+import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
 import { isObject, type Message, type RequestId } from './message.js'
 import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId } from './session-binding.js'
 
 interface Learned {
+  /** Of a response on the stream of another request. */
+  rpcId?: RequestId
   revision?: string
   sessionId?: string
   taskId?: string
@@ -14,6 +16,8 @@ interface Learned {
 
 /** Changes what the server sends into what the client gets; the record is of the latter. */
 export interface Translation {
+  /** Whether the client can resume a stream: revisions without sessions have no such thing. */
+  readonly mayResume: boolean
   /** The result of the request. */
   result(result: Fields): Fields
   /** A request or notification of the server's; undefined where the client does not get it. */
@@ -29,6 +33,10 @@ export interface McpExchange {
   readonly upstream: () => URL
   /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: () => Promise<Credential | undefined>
+  /** A service of the stages in force. */
+  readonly offer?: <T>(service: Token<T>) => T | undefined
+  /** Set where the message is one of several in a body, whose answers are no streams. */
+  isInBatch?: boolean
   /** Where server and client do not speak one revision, or the client uses several servers as one. */
   readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
@@ -63,13 +71,14 @@ export function attachExchange(call: Call, exchange: McpExchange): void {
 const revisionForm = /^\d{4}-\d{2}-\d{2}$/
 
 function factsOf(exchange: McpExchange): McpFacts {
-  const { headers, sessionTag, tasks, learned } = exchange
+  const { headers, message, sessionTag, tasks, learned } = exchange
   const revision = learned.revision ?? revisionOf(exchange)
   const [task] = tasks
   return {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
     sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers['mcp-session-id'])),
     taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
+    rpcId: learned.rpcId ?? (message?.type === 'request' ? message.id : undefined),
   }
 }
 
@@ -88,6 +97,7 @@ export function openExchange(
     | 'server'
     | 'upstream'
     | 'credential'
+    | 'offer'
     | 'isHeaderless'
     | 'sessionTag'
     | 'translation'

@@ -1,6 +1,7 @@
 // Parses one JSON-RPC message of a client. Servers decode JSON in different ways, some ignoring case; a message that two
 // servers could read differently is refused.
 import {
+  isTooLargeToParse,
   type JsonInputCode,
   JsonInputError,
   type JsonObject,
@@ -58,7 +59,8 @@ export function parseBody(bytes: Uint8Array): JsonValue {
     return parseJson(bytes)
   } catch (cause) {
     if (!(cause instanceof JsonInputError)) throw cause
-    const id = ambiguities.has(cause.code) ? idInAmbiguous(bytes) : undefined
+    const isReadable = ambiguities.has(cause.code) && !isTooLargeToParse(bytes)
+    const id = isReadable ? idInAmbiguous(bytes) : undefined
     const code = id === undefined ? rpcCodes.parseError : rpcCodes.invalidParams
     throw new McpRefusal(code, `The body is refused: ${cause.message}`, { cause, id })
   }

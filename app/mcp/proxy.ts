@@ -7,7 +7,7 @@ import {
   type Denied,
   denied,
   type Failed,
-  failed,
+  type Ids,
   isStream,
   type Outcome,
 } from '@svc/core'
@@ -20,12 +20,15 @@ import { sendCall } from '../upstream/send.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
 import { encodeRefusal, rpcError } from './encode-refusal.js'
-import { disconnectCancels, type McpExchange, mcpExchange } from './exchange.js'
+import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
+import { LateResponses, type LateResponsesParts } from './late-responses.js'
+import { OpenCalls } from './open-calls.js'
 import { readRequest, referenceOf } from './request.js'
-import { ResponseFilter } from './response-filter.js'
+import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
+import type { SharedState } from './shared-state.js'
 import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
@@ -33,15 +36,12 @@ import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
 import { headersUpstream } from './wire-headers.js'
 import { withoutWithheld } from './withheld-meta.js'
-import { WithheldResponses } from './withheld-responses.js'
-
-const withheldError = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', {
-  sent: 'yes',
-})
 
 export interface McpProxyOptions {
   readonly dispatcher: UpstreamDispatcher
   readonly clock: Clock
+  readonly ids: Ids
+  readonly state: SharedState
   readonly annotations: AnnotationCache
   readonly limits: AnswerLimits
   readonly streams: EventStreamRules
@@ -58,21 +58,32 @@ export interface McpProxyOptions {
 export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
-  #withheld = new WithheldResponses()
-  #running = new RunningCalls()
+  #caches: LearningCaches
+  /** For responses on other streams than their call's. */
+  #late: LateResponsesParts
+  #running: RunningCalls
   #tools: McpToolClient
-  #tasks = new KnownTasks()
+  #tasks: KnownTasks
 
   constructor(parts: McpProxyOptions) {
     this.#parts = parts
-    const { dispatcher, client, limits, clock, probeTimeoutMs } = parts
+    const { dispatcher, client, limits, clock, ids, annotations, state, streams, probeTimeoutMs } = parts
+    this.#tasks = new KnownTasks(state)
+    this.#running = new RunningCalls(state, streams.abandonedMs)
     const probe = versionProbe({
       dispatcher,
       client,
       timeoutMs: probeTimeoutMs,
       maxBytes: limits.maxAnswerBytes,
     })
-    this.#versions = new ServerVersions(probe, clock)
+    this.#versions = new ServerVersions(probe, state, clock)
+    this.#caches = {
+      versions: this.#versions,
+      annotations,
+      tasks: this.#tasks,
+      sessions: () => this.#parts.sessions(),
+    }
+    this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
     this.#tools = new McpToolClient({
       dispatcher,
       client,
@@ -82,14 +93,23 @@ export class McpProxy {
   }
 
   /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
-  read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
+  async read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
     const { passParams } = this.#parts
-    return readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
+    const request = await readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
+    const refreshing =
+      request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
+    if (refreshing !== undefined) await refreshing
+    return request
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
   async versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): Promise<string> {
     return this.#versions.of(upstream, credential)
+  }
+
+  /** To be awaited before the call of a tool is judged; undefined where nothing has to be read. Rejects with `Refusal`. */
+  refreshAnnotations(upstream: URL, { reference }: CallRequest): Promise<void> | undefined {
+    return this.#parts.annotations.refresh(upstream, reference)
   }
 
   /** The upstream half of a call of the invoke protocol to an MCP server. */
@@ -104,7 +124,7 @@ export class McpProxy {
     const foreign = await this.#checkSession(call, exchange)
     if (foreign !== undefined) return foreign
     const upstream = exchange.upstream()
-    const unusable = await this.#checkTasks(call, exchange, request, upstream)
+    const unusable = await this.#checkTasks(call, exchange, upstream)
     if (unusable !== undefined) return unusable
     const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
     if (unsubscribable !== undefined) return unsubscribable
@@ -114,7 +134,7 @@ export class McpProxy {
     const body = whole === undefined ? {} : { body: JSON.stringify(whole) }
     const refused = await call.commitHolds()
     if (refused !== undefined) return refused
-    if (message?.type === 'request') this.#running.add(call, exchange, message.id)
+    this.#running.add(call, exchange)
     try {
       const sending = {
         method,
@@ -130,7 +150,7 @@ export class McpProxy {
         this.#responseContext(call, exchange, request),
         this.#parts.limits,
       )
-      if (message !== undefined) this.#running.cancel(exchange, message, this.#parts.streams.abandonedMs)
+      if (message?.type === 'notification') await this.#running.cancel(call, exchange, message)
       if (outcome.kind === 'completed' && isStream(outcome.body))
         call.set(eventStreamRules, this.#parts.streams)
       return await this.#withBoundSession(call, exchange, outcome)
@@ -153,22 +173,15 @@ export class McpProxy {
       id,
       isStanding,
       drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
-      review: new ResponseFilter(call, request, exchange, {
-        versions: this.#versions,
-        annotations: this.#parts.annotations,
-        tasks: this.#tasks,
-        sessions: () => this.#parts.sessions(),
-      }),
+      review: new ResponseFilter(call, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
       encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
-      withhold: () => id !== undefined && this.#withheld.add(exchange, id),
-      replacementFor: (response) => {
-        const { id: replayed } = response
-        return (typeof replayed === 'string' || typeof replayed === 'number') &&
-          this.#withheld.has(exchange, replayed)
-          ? rpcError(replayed, withheldError, traceId)
-          : undefined
-      },
+      lateResponses: () => new LateResponses(call, exchange, this.#late),
+      resumptionOf: (requestId, begun) =>
+        this.#late.openCalls.resumption(call, exchange, request, {
+          session: resumableSession(exchange, begun),
+          id: requestId,
+        }),
     }
   }
 
@@ -186,12 +199,7 @@ export class McpProxy {
   }
 
   /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
-  async #checkTasks(
-    call: Call,
-    exchange: McpExchange,
-    request: CallRequest,
-    upstream: URL,
-  ): Promise<Denied | undefined> {
+  async #checkTasks(call: Call, exchange: McpExchange, upstream: URL): Promise<Denied | undefined> {
     if (exchange.tasks.length === 0) return undefined
     const sessions = await this.#parts.sessions()
     for (const task of exchange.tasks) {
@@ -204,7 +212,7 @@ export class McpProxy {
           denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
         })
       }
-      this.#tasks.add(request.server, task)
+      await this.#tasks.add(call, task)
     }
     return undefined
   }
@@ -240,4 +248,11 @@ export class McpProxy {
       denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
     })
   }
+}
+
+/** The server's id of the session whose streams the client may resume; undefined where it may not. */
+function resumableSession(exchange: McpExchange, begun: unknown): unknown {
+  const { translation, isInBatch = false } = exchange
+  if (isInBatch || translation?.mayResume === false || isStatelessExchange(exchange)) return undefined
+  return exchange.headers['mcp-session-id'] ?? begun
 }

@@ -20,13 +20,16 @@ export interface LearningCaches {
   sessions(): Promise<SessionBinding>
 }
 
+/** What the filter must know of the request. */
+export type ReviewedRequest = Pick<CallRequest, 'kind' | 'name' | 'method'>
+
 export class ResponseFilter {
   #call: Call
-  #request: CallRequest
+  #request: ReviewedRequest
   #exchange: McpExchange
   #caches: LearningCaches
 
-  constructor(call: Call, request: CallRequest, exchange: McpExchange, caches: LearningCaches) {
+  constructor(call: Call, request: ReviewedRequest, exchange: McpExchange, caches: LearningCaches) {
     this.#call = call
     this.#request = request
     this.#exchange = exchange
@@ -53,16 +56,17 @@ export class ResponseFilter {
     const { method, params } = message
     if (!isFields(params) || !namesTasks(message)) return message
     const ids = await this.#taskIds()
-    if (!isStatus(method)) return { ...message, params: ids.related(params) }
-    return ids.owns(params['taskId']) ? { ...message, params: ids.related(ids.named(params)) } : undefined
+    if (!isStatus(method)) return { ...message, params: await ids.related(params) }
+    if (!(await ids.owns(params['taskId']))) return undefined
+    return { ...message, params: await ids.related(await ids.named(params)) }
   }
 
   async #withTasks(result: Fields): Promise<Fields> {
     const { kind, name } = this.#request
     const ids = await this.#taskIds()
-    const related = ids.related(result)
+    const related = await ids.related(result)
     if (kind === 'tool') {
-      const created = ids.created(related, name)
+      const created = await ids.created(related, name)
       const taskId = createdTaskId(created)
       if (taskId !== undefined) this.#exchange.learned.taskId = taskId
       return created
@@ -83,31 +87,31 @@ export class ResponseFilter {
 
   async #withLists(message: Fields): Promise<Fields> {
     const { result } = message
-    if (hasServerInfo(this.#request.method)) this.#learn(result)
+    if (hasServerInfo(this.#request.method)) await this.#learn(result)
     // The result of a guarded method was judged by its reference.
     if (this.#request.kind !== 'protocol' || !isListing(result)) return message
     const version = await this.#caches.versions.of(this.#exchange.upstream())
     this.#refineTarget(version)
-    this.#learnTools(version, result)
+    await this.#learnTools(version, result)
     const filtered = filterListing(result, (kind, name) => this.#mayRequest(kind, name, version))
     const shown = isStatelessExchange(this.#exchange) ? forOneCaller(filtered, filtered !== result) : filtered
     return shown === result ? message : { ...message, result: shown }
   }
 
-  #learn(result: unknown): void {
+  async #learn(result: unknown): Promise<void> {
     const revision = isFields(result) ? result['protocolVersion'] : undefined
     if (typeof revision === 'string') this.#exchange.learned.revision = revision
     const version = isFields(result) ? versionIn(result) : undefined
     if (version === undefined) return
-    this.#caches.versions.learn(this.#exchange.upstream(), version)
+    await this.#caches.versions.learn(this.#exchange.upstream(), version)
     this.#refineTarget(version)
   }
 
   /** Only from answers to `tools/list`. */
-  #learnTools(version: string, result: unknown): void {
+  async #learnTools(version: string, result: unknown): Promise<void> {
     if (this.#request.method !== 'tools/list') return
     const { server, upstream } = this.#exchange
-    this.#caches.annotations.learn({ server, upstream: upstream(), version }, result)
+    await this.#caches.annotations.learn({ server, upstream: upstream(), version }, result)
   }
 
   /** For the record, which is written after the answer was read. */

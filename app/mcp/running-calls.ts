@@ -1,9 +1,14 @@
-// Calls whose response the client waits for, by the session and the id of their request: the client may cancel them in a
-// request of its own. A cancelled request needs no response, so its upstream may keep it open for ever.
-import type { Call } from '@svc/core'
-import type { McpExchange } from './exchange.js'
-import type { Message, RequestId } from './message.js'
-import { requestKeyOf } from './withheld-responses.js'
+// Calls whose response the client waits for: the client may cancel them in a request of its own, which another gateway
+// may get. A cancelled request needs no response, so its upstream may keep it open for ever.
+import { type Call, identity, isRefusal, principalKeyOf, type SharedMap } from '@svc/core'
+import { isStatelessExchange, type McpExchange } from './exchange.js'
+import type { RpcNotification } from './message.js'
+import type { SharedState } from './shared-state.js'
+
+/** Milliseconds between two looks for cancellations that other gateways got. */
+const pollMs = 1_000
+/** How long such a cancellation is kept, and how many of a tenant. */
+const bounds = { ttlMs: 60_000, maxEntries: 10_000 }
 
 interface Running {
   readonly call: Call
@@ -11,31 +16,111 @@ interface Running {
 }
 
 export class RunningCalls {
-  #running = new Map<string, Running>()
+  #state: SharedState
+  /** By tenant: the names of requests that were cancelled at another gateway than the one that runs them. */
+  #cancelled: SharedMap
+  #graceMs: number
+  /** By the name of the request, which callers without a session may share. */
+  #running = new Map<string, Set<Running>>()
+  #timer: NodeJS.Timeout | undefined
 
-  /** Until the call has settled. Requests without a session cannot be identified. */
-  add(call: Call, exchange: McpExchange, id: RequestId): void {
-    const key = requestKeyOf(exchange, id)
-    if (key === undefined) return
-    const running = { call, exchange }
-    this.#running.set(key, running)
-    call.afterSettle(() => {
-      if (this.#running.get(key) === running) this.#running.delete(key)
-    })
+  /** A cancelled call may still be answered for `graceMs` milliseconds. */
+  constructor(state: SharedState, graceMs: number) {
+    this.#state = state
+    this.#cancelled = state.map('mcp-cancelled', bounds)
+    this.#graceMs = graceMs
   }
 
-  /** Stops the call that `message`, sent in its session, cancels: after `graceMs`, in which it may still be answered. */
-  cancel(exchange: McpExchange, message: Message, graceMs: number): void {
-    if (message.type !== 'notification' || message.method !== 'notifications/cancelled') return
-    const key = requestKeyOf(exchange, message.params['requestId'])
-    const running = key === undefined ? undefined : this.#running.get(key)
-    if (running === undefined) return
-    running.exchange.isCancelled = true
-    const { call } = running
+  /** Until the call has settled. */
+  add(call: Call, exchange: McpExchange): void {
+    const { message } = exchange
+    // Since 2026-07-28 a client cancels a request by closing its stream.
+    if (message?.type !== 'request' || isStatelessExchange(exchange)) return
+    const name = nameOf(exchange, message.id)
+    const running = { call, exchange }
+    const named = this.#running.get(name) ?? new Set()
+    this.#running.set(name, named.add(running))
+    call.afterSettle(() => {
+      named.delete(running)
+      if (named.size === 0) this.#running.delete(name)
+    })
+    if (this.#state.isShared) this.#poll()
+  }
+
+  /**
+   * Stops the call that `message` cancels: that of the session or, without one, the only one of the caller with this id.
+   * Never rejects.
+   */
+  async cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<void> {
+    if (method !== 'notifications/cancelled') return
+    const name = nameOf(exchange, params['requestId'])
+    const caller = principalOf(call)
+    const own = [...(this.#running.get(name) ?? [])].filter((running) => principalOf(running.call) === caller)
+    const [running] = own
+    if (running !== undefined) {
+      if (own.length === 1) this.#stop(running)
+      return
+    }
+    // Only in its session an id names one request for ever.
+    if (exchange.headers['mcp-session-id'] === undefined || !this.#state.isShared) return
+    try {
+      await this.#cancelled.set(tenantOf(call), [[name, '']])
+    } catch (fault) {
+      // Logged already; the server has got the cancellation.
+      if (!isRefusal(fault)) throw fault
+    }
+  }
+
+  #stop({ call, exchange }: Running): void {
+    if (exchange.isCancelled === true) return
+    exchange.isCancelled = true
     const timer = setTimeout(
       () => call.abort('CANCELLED', 'The caller cancelled the request.'),
-      graceMs,
+      this.#graceMs,
     ).unref()
     call.afterSettle(() => clearTimeout(timer))
   }
+
+  /** As long as calls run. */
+  #poll(): void {
+    this.#timer ??= setTimeout(async () => {
+      await this.#stopCancelled()
+      this.#timer = undefined
+      if (this.#running.size > 0) this.#poll()
+    }, pollMs).unref()
+  }
+
+  async #stopCancelled(): Promise<void> {
+    const tenants = new Map<string, string[]>()
+    for (const [name, [running]] of this.#running) {
+      if (running === undefined || running.exchange.headers['mcp-session-id'] === undefined) continue
+      const tenant = tenantOf(running.call)
+      tenants.set(tenant, [...(tenants.get(tenant) ?? []), name])
+    }
+    try {
+      for (const [tenant, names] of tenants) {
+        const found = await this.#cancelled.get(tenant, names)
+        for (const [at, name] of names.entries()) {
+          if (found[at] !== undefined)
+            for (const running of this.#running.get(name) ?? []) this.#stop(running)
+        }
+      }
+    } catch (fault) {
+      // Logged already; the next look is in a second.
+      if (!isRefusal(fault)) throw fault
+    }
+  }
+}
+
+function tenantOf(call: Call): string {
+  return call.get(identity)?.tenant ?? ''
+}
+
+function principalOf(call: Call): string | undefined {
+  const caller = call.get(identity)
+  return caller === undefined ? undefined : principalKeyOf(caller)
+}
+
+function nameOf({ server, headers }: McpExchange, id: unknown): string {
+  return JSON.stringify([server, headers['mcp-session-id'], id])
 }

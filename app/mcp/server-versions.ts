@@ -1,5 +1,7 @@
 // The version of each target: learned from answers that pass through, else requested once.
 import type { Clock, Credential } from '@svc/core'
+import { LearnedValues } from './learned-values.js'
+import type { SharedState } from './shared-state.js'
 
 /** In place of the version of a server that names none. */
 export const UNVERSIONED = 'unversioned'
@@ -7,11 +9,9 @@ export const UNVERSIONED = 'unversioned'
 /** Time until a server that named no version is asked again, in milliseconds. */
 const ASK_AGAIN_MS = 60_000
 
-interface Known {
-  readonly version: string
-  /** Milliseconds since the epoch; the version itself holds until another is learned. */
-  readonly askAgainAt: number
-}
+/** A day, in milliseconds: then the server is asked again, unless an answer has shown it. */
+const knownMs = 86_400_000
+const maxServers = 10_000
 
 /** The version in the server's answer, undefined where it names none. Rejects with `Refusal`. */
 export type Probe = (upstream: URL, credential: Credential | undefined) => Promise<string | undefined>
@@ -19,32 +19,47 @@ export type Probe = (upstream: URL, credential: Credential | undefined) => Promi
 export class ServerVersions {
   #probe: Probe
   #clock: Clock
-  #known = new Map<string, Known>()
+  #learned: LearnedValues
   #asking = new Map<string, Promise<string>>()
+  /** Until when a server that named no version is not asked again, in milliseconds since the epoch. */
+  #unversioned = new Map<string, number>()
 
-  constructor(probe: Probe, clock: Clock) {
+  constructor(probe: Probe, state: SharedState, clock: Clock) {
     this.#probe = probe
     this.#clock = clock
+    this.#learned = new LearnedValues(
+      state,
+      'mcp-versions',
+      { ttlMs: knownMs, maxEntries: maxServers },
+      clock,
+    )
   }
 
   /** Stores the version in an answer that passed through. The latest counts, as a server may be updated. */
-  learn(upstream: URL, version: string): void {
-    this.#known.set(upstream.href, { version, askAgainAt: Number.POSITIVE_INFINITY })
+  async learn({ href }: URL, version: string): Promise<void> {
+    await this.#learned.learn(group, [[href, version]])
   }
 
-  /** The known version, without a request. */
-  known(upstream: URL): string | undefined {
-    return this.#known.get(upstream.href)?.version
+  /** The version that this gateway knows, without a request. */
+  known({ href }: URL): string | undefined {
+    return this.#learned.get(group, href)
   }
 
   /**
-   * Asks the server where its version is not known; concurrent callers share one request. `credential` is called only
-   * for that request. Rejects with `Refusal`.
+   * Asks the server where no gateway knows its version; concurrent callers share one request. `credential` is called
+   * only for that request. Rejects with `Refusal`.
    */
   of(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
+    const refreshing = this.#learned.refresh(group, upstream.href)
+    if (refreshing === undefined) return this.known(upstream) ?? this.#asked(upstream, credential)
+    const next = (): Promise<string> | string => this.known(upstream) ?? this.#asked(upstream, credential)
+    // Without the store the server can be asked.
+    return refreshing.then(next, next)
+  }
+
+  #asked(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> | string {
     const { href } = upstream
-    const known = this.#known.get(href)
-    if (known !== undefined && this.#clock.now() < known.askAgainAt) return known.version
+    if (this.#clock.now() < (this.#unversioned.get(href) ?? 0)) return UNVERSIONED
     const asking = this.#asking.get(href)
     if (asking !== undefined) return asking
     const asked = this.#ask(upstream, credential).finally(() => this.#asking.delete(href))
@@ -53,17 +68,19 @@ export class ServerVersions {
   }
 
   async #ask(upstream: URL, credential?: () => Promise<Credential | undefined>): Promise<string> {
-    const before = this.#known.get(upstream.href)
     const held = credential === undefined ? undefined : await credential()
     const version = await this.#probe(upstream, held)
     // A version that passed through in the meantime is newer than the probe's.
-    const now = this.#known.get(upstream.href)
-    if (now !== undefined && now !== before) return now.version
+    const now = this.known(upstream)
+    if (now !== undefined) return now
     if (version === undefined) {
-      this.#known.set(upstream.href, { version: UNVERSIONED, askAgainAt: this.#clock.now() + ASK_AGAIN_MS })
+      this.#unversioned.set(upstream.href, this.#clock.now() + ASK_AGAIN_MS)
       return UNVERSIONED
     }
-    this.learn(upstream, version)
+    await this.learn(upstream, version)
     return version
   }
 }
+
+/** All servers are one group. */
+const group = ''

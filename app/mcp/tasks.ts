@@ -1,19 +1,23 @@
 // Binds MCP tasks to the caller whose tool call made them, as sessions are bound. The task id of a client has a tag and
 // the tool before the server's own id: the id that another caller saw or guessed names no task.
-import type { Call } from '@svc/core'
+import { type Call, identity, isRefusal, type SharedMap } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import { z } from 'zod'
 import { isFields } from './listing.js'
 import { isObject, type Message } from './message.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId, type SessionBinding } from './session-binding.js'
+import type { SharedState } from './shared-state.js'
 
 export const TASKS_PREFIX = 'tasks/'
 
 /** Which task a message belongs to. */
 const RELATED = 'io.modelcontextprotocol/related-task'
 
-/** Tasks that lists may show; of more, the one used longest ago is no longer listed. */
+/** Tasks of a tenant at a server that lists may show; of more, the one used longest ago is no longer listed. */
 const maxKnown = 10_000
+/** A week, in milliseconds, after which a task that no request has named is no longer listed. */
+const knownMs = 604_800_000
 
 /** A tag as of sessions, the tool in base64url, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]+)\.(.+)$/s
@@ -44,21 +48,44 @@ function split(given: string, tasks: BoundTask[]): string {
   return id
 }
 
-/** The tasks that this process has seen, for lists and notifications, which name tasks without their tag. */
+/** The tasks that were seen, for lists and notifications, which name tasks without their tag. */
 export class KnownTasks {
-  #tasks = new Map<string, BoundTask>()
+  #map: SharedMap
 
-  add(server: string, task: BoundTask): void {
-    const key = JSON.stringify([server, task.id])
-    this.#tasks.delete(key)
-    this.#tasks.set(key, task)
-    const [oldest] = this.#tasks.keys()
-    if (this.#tasks.size > maxKnown && oldest !== undefined) this.#tasks.delete(oldest)
+  constructor(state: SharedState) {
+    this.#map = state.map('mcp-tasks', { ttlMs: knownMs, maxEntries: maxKnown })
   }
 
-  get(server: string, id: string): BoundTask | undefined {
-    return this.#tasks.get(JSON.stringify([server, id]))
+  /** Where it cannot be stored, lists do not show the task until a request has named it again. */
+  async add(call: Call, { tag, tool, id }: BoundTask): Promise<void> {
+    try {
+      await this.#map.set(groupOf(call), [[id, JSON.stringify([tag, tool])]])
+    } catch (fault) {
+      // Logged already.
+      if (!isRefusal(fault)) throw fault
+    }
   }
+
+  /** Those of the server of `call`, by their ids. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
+  async among(call: Call, ids: readonly string[]): Promise<Map<string, BoundTask>> {
+    const kept = await this.#map.get(groupOf(call), ids)
+    return new Map(
+      ids.flatMap((id, at): [string, BoundTask][] => {
+        const entry = kept[at]
+        if (entry === undefined) return []
+        const [tag, tool] = entrySchema.parse(JSON.parse(entry))
+        return [[id, { tag, tool, id }]]
+      }),
+    )
+  }
+}
+
+/** The tag and the tool. */
+const entrySchema = z.tuple([z.string(), z.string()])
+
+/** Callers of one tenant know the tasks of a server. */
+function groupOf(call: Call): string {
+  return JSON.stringify([call.get(identity)?.tenant ?? '', call.target.server])
 }
 
 /** Whether the tool of a task may be used. */
@@ -77,54 +104,57 @@ export class TaskIds {
   }
 
   /** A tool call's answer may begin a task. */
-  created(result: Fields, tool: string): Fields {
+  async created(result: Fields, tool: string): Promise<Fields> {
     const { task, taskId } = result
     if (result['resultType'] === 'task' && typeof taskId === 'string') {
-      return { ...result, taskId: clientTaskId(this.#began(tool, taskId)) }
+      return { ...result, taskId: clientTaskId(await this.#began(tool, taskId)) }
     }
     if (!isFields(task) || typeof task['taskId'] !== 'string') return result
-    return { ...result, task: { ...task, taskId: clientTaskId(this.#began(tool, task['taskId'])) } }
+    return { ...result, task: { ...task, taskId: clientTaskId(await this.#began(tool, task['taskId'])) } }
   }
 
   /** A task of another caller stays without an id that this caller could use. */
-  named(fields: Fields): Fields {
-    const { taskId } = fields
-    const bound = typeof taskId === 'string' ? this.#owned(taskId) : undefined
+  async named(fields: Fields): Promise<Fields> {
+    const bound = await this.#owned(fields['taskId'])
     return bound === undefined ? fields : { ...fields, taskId: clientTaskId(bound) }
   }
 
-  related(fields: Fields): Fields {
-    return withRelated(fields, (id) => {
-      const owned = this.#owned(id)
-      return owned === undefined ? id : clientTaskId(owned)
-    })
+  async related(fields: Fields): Promise<Fields> {
+    const bound = await this.#owned(relatedId(fields))
+    return bound === undefined ? fields : withRelated(fields, () => clientTaskId(bound))
   }
 
-  owns(taskId: unknown): boolean {
-    return typeof taskId === 'string' && this.#owned(taskId) !== undefined
+  async owns(taskId: unknown): Promise<boolean> {
+    return (await this.#owned(taskId)) !== undefined
   }
 
   /** The entries of a list that are the caller's, and whose tool it may use. */
   async listed(entries: readonly unknown[], mayUseTool: MayUseTool): Promise<Fields[]> {
+    const named = entries.filter(isFields)
+    const owned = await this.#ownedAmong(named.map(({ taskId }) => taskId))
     const kept: Fields[] = []
-    for (const entry of entries) {
-      if (!isFields(entry)) continue
-      const { taskId } = entry
-      const owned = typeof taskId === 'string' ? this.#owned(taskId) : undefined
-      if (owned !== undefined && (await mayUseTool(owned.tool))) kept.push(this.named(entry))
+    for (const entry of named) {
+      const task = owned.get(entry['taskId'])
+      if (task !== undefined && (await mayUseTool(task.tool)))
+        kept.push({ ...entry, taskId: clientTaskId(task) })
     }
     return kept
   }
 
-  #began(tool: string, id: string): BoundTask {
+  async #began(tool: string, id: string): Promise<BoundTask> {
     const task = this.#sessions.bindTask(this.#call, tool, id)
-    this.#known.add(this.#call.target.server, task)
+    await this.#known.add(this.#call, task)
     return task
   }
 
-  #owned(id: string): BoundTask | undefined {
-    const task = this.#known.get(this.#call.target.server, id)
-    return task !== undefined && this.#sessions.isBoundTask(this.#call, task) ? task : undefined
+  async #owned(id: unknown): Promise<BoundTask | undefined> {
+    return (await this.#ownedAmong([id])).get(id)
+  }
+
+  async #ownedAmong(ids: readonly unknown[]): Promise<Map<unknown, BoundTask>> {
+    const names = ids.filter((id) => typeof id === 'string')
+    const known = names.length === 0 ? [] : await this.#known.among(this.#call, names)
+    return new Map([...known].filter(([, task]) => this.#sessions.isBoundTask(this.#call, task)))
   }
 }
 

@@ -121,7 +121,13 @@ export class Endpoints {
       const messages = batchIn(exchange, bytes)
       if (messages === undefined) return bytes
       const [first, ...rest] = messages
-      others = rest.map((one) => this.#messageEndpoint({ ...route, headers }, policy, async () => one))
+      exchange.isInBatch = true
+      others = rest.map((one) =>
+        this.#messageEndpoint({ ...route, headers }, policy, async (other) => {
+          other.isInBatch = true
+          return one
+        }),
+      )
       return first
     }
     const first = this.#messageEndpoint({ ...route, headers }, policy, body)
@@ -178,6 +184,7 @@ export class Endpoints {
       translation,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
+      offer: (service) => policy.pipeline.offer(service),
     })
     return {
       protocol: 'mcp',
@@ -231,10 +238,12 @@ export class Endpoints {
     if (!isMcp) return callRequest(request)
     return this.#parts.mcp
       .versionOf(url, () => policy.pipeline.ownCredential(server))
-      .then((found) => {
+      .then(async (found) => {
         call.refineTarget({ serverVersion: found, toolVersion: found })
         reportVersionMismatch(call, invocation, found)
-        return callRequest({ ...request, version: found })
+        const known = callRequest({ ...request, version: found })
+        await this.#parts.mcp.refreshAnnotations(url, known)
+        return known
       })
   }
 }

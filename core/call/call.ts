@@ -233,6 +233,11 @@ export class Call {
     this.#rules.push(rule)
   }
 
+  /** For a call that stands for another of the same caller: its rules apply to this one. */
+  takeReferenceRules(from: Call): void {
+    this.#rules.push(...from.#rules)
+  }
+
   /** True where no rule has a finding that denies or escalates under the verdict. */
   mayUse(reference: string, kind: RequestKind): boolean {
     const effect = this.#effectOn(reference, kind)

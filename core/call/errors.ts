@@ -68,6 +68,10 @@ export const errorTable = {
     status: 499,
     when: 'The caller cancelled the call or left before its answer; it may have run. Only in records.',
   },
+  OUTCOME_UNKNOWN: {
+    status: 502,
+    when: 'The answer broke off, and the caller may resume it; or the gateway died before its record. Only in records.',
+  },
   OUTCOME_UNRECORDED: {
     status: 500,
     when: 'The upstream answered but the record could not be made durable; the answer is withheld.',

@@ -1,5 +1,6 @@
 // The outcome of a call. Denials and failures are values, so that outer stages see them like answers; each says whether
 // the call was sent.
+import type { Call } from './call.js'
 import type { ErrorCode } from './errors.js'
 import type { EscalationStatus } from './escalation.js'
 
@@ -21,6 +22,8 @@ export interface AnswerChunk {
     readonly error?: ErrorCode
     /** The JSON-RPC response without its framing, where it is the upstream's. */
     readonly content?: string
+    /** The call that this answers, where it is another than the stream's: that one settles. */
+    readonly call?: Call
     /** The bytes to send instead when the call could not be recorded. */
     instead(failed: Failed): Uint8Array
   }

@@ -101,7 +101,14 @@ export interface McpFacts {
   readonly revision?: string | undefined
   readonly sessionId?: string | undefined
   readonly taskId?: string | undefined
+  /** The id of the JSON-RPC request. */
+  readonly rpcId?: string | number | undefined
 }
+
+/** Set by a stage that changes the call's answer: another stream, which the stage does not see, must not carry it. */
+export const answerChange = slot<true>('answerChange')
+/** Milliseconds left for the answer, where the policy denies a later one; set by the stage that limits the time. */
+export const answerTimeLeft = slot<() => number | undefined>('answerTimeLeft')
 
 /** Set by the transport; called when the call settles. */
 export const mcpFacts = slot<() => McpFacts>('mcpFacts')

@@ -8,7 +8,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { firstFault, isNumberByte, MAX_DEPTH } from './diagnose.js'
 import { isExactNumber } from './number.js'
-import { hasTooManyNames, MAX_CONTAINERS, MAX_NAMES } from './structure.js'
+import { isTooLargeToParse, MAX_CONTAINERS, MAX_NAMES } from './structure.js'
 import type { JsonValue } from './value.js'
 
 /** A double represents every decimal of up to 15 digits without exponent (DBL_DIG of IEEE 754 binary64). */
@@ -28,7 +28,7 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   const text = decode(buffer)
   if (text === undefined) throw fault(bytes)
   const members = scan(buffer)
-  if (members === REFUSED || (members > MAX_NAMES && hasTooManyNames(buffer))) throw fault(bytes)
+  if (members === REFUSED || (members > MAX_NAMES && isTooLargeToParse(buffer))) throw fault(bytes)
   let value: JsonValue
   try {
     value = JSON.parse(text)

@@ -9,19 +9,24 @@ export const MAX_NAMES = 10_000
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COLON = 0x3a
+const BRACE = 0x7b
+const BRACKET = 0x5b
 
 /**
- * Whether the text has more than MAX_NAMES different member names. Names are compared by a 32-bit hash, so slightly
- * more pass where hashes collide; for text that is not JSON the result means nothing.
+ * Whether the text has more containers or different member names than parsing may cost. Names are compared by a 32-bit
+ * hash, so slightly more pass where hashes collide; for text that is not JSON the result means nothing.
  */
-export function hasTooManyNames(bytes: Uint8Array): boolean {
+export function isTooLargeToParse(bytes: Uint8Array): boolean {
   const hashes = new Set<number>()
+  let containers = 0
   let hash = 0
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at]
     if (byte === COLON) {
       hashes.add(hash)
       if (hashes.size > MAX_NAMES) return true
+    } else if (byte === BRACE || byte === BRACKET) {
+      if (++containers > MAX_CONTAINERS) return true
     } else if (byte === QUOTE) {
       hash = 0x811c9dc5
       for (at++; at < bytes.length && bytes[at] !== QUOTE; at++) {

@@ -69,7 +69,9 @@ class SettlingStream {
       for await (const chunk of body) {
         this.#bytes += chunk.bytes.byteLength
         hash?.update(chunk.bytes)
-        if (chunk.answer !== undefined && !this.#isSettled) {
+        if (chunk.answer?.call !== undefined) {
+          yield await settledOther(chunk.answer.call, chunk.bytes, chunk.answer)
+        } else if (chunk.answer !== undefined && !this.#isSettled) {
           const failure = await this.#settle(chunk.answer.digest, chunk.answer.error ?? error ?? null)
           yield failure === undefined ? chunk : { bytes: chunk.answer.instead(failure) }
         } else {
@@ -105,6 +107,21 @@ class SettlingStream {
   #codeOfAbort(): ErrorCode | undefined {
     return codeOf(this.#call.abortState.reason)
   }
+}
+
+/** The answer to another call than the stream's. */
+function settledOther(
+  call: Call,
+  bytes: Uint8Array,
+  answer: NonNullable<AnswerChunk['answer']>,
+): Promise<AnswerChunk> {
+  const { digest, error = null } = answer
+  const outcome: Completed = { kind: 'completed', sent: 'yes', status: 200, headers: {}, body: bytes }
+  const settlement = { outcome, status: 200, sent: 'yes', bytes: bytes.byteLength, digest, error } as const
+  return call.settle(settlement).then(
+    () => ({ bytes }),
+    (cause: unknown) => ({ bytes: answer.instead(failureOf(cause, 'yes')) }),
+  )
 }
 
 function codeOf(fault: unknown): ErrorCode | undefined {

@@ -1,10 +1,12 @@
 // Services that stages offer to the gateway and to each other, outside calls.
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Call } from '../call/call.js'
 import type { EscalationService } from '../call/escalation.js'
 import type { RecordedFinding } from '../call/finding.js'
 import type { Redactor } from '../call/redactor.js'
 import type { Identity } from '../call/slots.js'
 import type { DescribeResource } from '../http/protected-resource.js'
+import type { OpenSharedStore } from './shared-store.js'
 import { token } from './tokens.js'
 
 /**
@@ -44,16 +46,20 @@ export interface GatewayEvent {
  */
 export type RecordEvent = (event: GatewayEvent) => Promise<void>
 
-/** The secret of this name, made on first use, the same for all gateways of one store. Rejects while it is down. */
-export type SharedSecret = (name: string) => Promise<string>
+/**
+ * Has the settlement of a call recorded that runs through no stages: its response has come later than its stages waited.
+ * `inputSha256` is that of its arguments.
+ */
+export type RecordOnSettle = (call: Call, inputSha256: string) => void
 
 export const services = {
   identify: token<Identify>('Identify'),
   record: token<RecordEvent>('RecordEvent'),
+  recordOnSettle: token<RecordOnSettle>('RecordOnSettle'),
   /** For personal data outside calls; absent where identities are not redacted. */
   redactor: token<Redactor>('Redactor'),
   escalations: token<EscalationService>('EscalationService'),
   /** Absent where no stage has a store that several hosts share. */
-  sharedSecret: token<SharedSecret>('SharedSecret'),
+  sharedStore: token<OpenSharedStore>('SharedStore'),
   describeResource: token<DescribeResource>('DescribeResource'),
 } as const

@@ -4,6 +4,7 @@ export { bindStore } from './bind.js'
 export { checkDirectory } from './check-directory.js'
 export { makeDirectories } from './directories.js'
 export type { Operations } from './guard.js'
+export { MemoryMap } from './memory-map.js'
 export { checkRedisSettings, checkStoreChoice, redisSettings, redisUrl } from './redis/settings.js'
 export {
   type StoreEnvironment,

@@ -6,7 +6,7 @@ import { canonicalize } from '../json/canonical.js'
 import { sha256Hex } from '../json/hash.js'
 import { messageOf } from '../json/message.js'
 import type { PluginContext } from '../plugin/plugin.js'
-import type { SharedSecret } from '../plugin/services.js'
+import type { OpenSharedStore } from '../plugin/shared-store.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { type Clock, resolveOptional, tokens } from '../plugin/tokens.js'
 import { checkDirectory } from './check-directory.js'
@@ -127,15 +127,15 @@ export class StoreResource<T extends StoreLifecycle> {
     for (const lease of this.#leases.splice(0).reverse()) await lease.release()
   }
 
-  /** Where secrets of all gateways are kept; undefined for a store of this host or of the user's. */
-  get sharedSecret(): SharedSecret | undefined {
+  /** What all gateways of this store share; undefined for a store of this host or of the user's. */
+  get sharedStore(): OpenSharedStore | undefined {
     const { instance, section, settings } = this.#options
     const { redisUrl: url, redis, namespace } = settings
     if (instance !== undefined || url === undefined) return undefined
     const prefix = redis?.keyPrefix ?? (namespace === undefined ? `svc:${section}:` : `${namespace}:`)
-    return async (name) => {
-      const { sharedSecret } = await import('./redis/shared-secret.js')
-      return sharedSecret({ ...redis, url }, `${prefix}secret:${name}`)
+    return async () => {
+      const { RedisSharedStore } = await import('./redis/shared-store.js')
+      return new RedisSharedStore({ ...redis, url, socketTimeoutMs: 2 * settings.timeoutMs }, prefix)
     }
   }
 

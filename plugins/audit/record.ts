@@ -127,7 +127,7 @@ function envelopeOf(context: RecordContext, call: Call, result: Result): AuditEn
   if (result.firstByteMs !== undefined) envelope.first_byte_ms = microseconds(result.firstByteMs)
   if (target.mcpMethod !== null) envelope.mcp_method = target.mcpMethod
   const facts = call.get(mcpFacts)
-  if (facts !== undefined) addMcpFacts(envelope, facts(), parsedRequest?.rpcId)
+  if (facts !== undefined) addMcpFacts(envelope, facts())
   const seen = call.get(dedupe)
   if (seen !== undefined) envelope.dedupe = seen
   const redacts = call.get(redactor)
@@ -141,15 +141,11 @@ function microseconds(ms: number): number {
 /** A longer id of the client's is not recorded. */
 const maxRpcId = 128
 
-function addMcpFacts(
-  envelope: AuditEnvelope,
-  { revision, sessionId, taskId }: McpFacts,
-  id: string | number | undefined,
-): void {
+function addMcpFacts(envelope: AuditEnvelope, { revision, sessionId, taskId, rpcId }: McpFacts): void {
   if (revision !== undefined) envelope.mcp_revision = revision
   if (sessionId !== undefined) envelope.mcp_session_sha256 = sha256Hex(sessionId)
   if (taskId !== undefined) envelope.mcp_task_sha256 = sha256Hex(taskId)
-  if (id !== undefined && String(id).length <= maxRpcId) envelope.rpc_id = id
+  if (rpcId !== undefined && String(rpcId).length <= maxRpcId) envelope.rpc_id = rpcId
 }
 
 /** The record of an event that is not a call: the gateway itself is its server, the event its tool. */

@@ -13,6 +13,7 @@ import {
   type Next,
   type Outcome,
   type RecordEvent,
+  type RecordOnSettle,
   type Redactor,
   Refusal,
   redactedFault,
@@ -70,7 +71,8 @@ interface AdmittedCall {
   readonly arrived: number
   /** Monotonic, milliseconds; undefined where the upstream has not begun to answer. */
   firstByte: number | undefined
-  readonly intent: CallIntent | undefined
+  /** Knows the SHA-256 of the arguments, if it is computed already. */
+  readonly intent: Pick<CallIntent, 'inputSha256' | 'settle'> | undefined
   /** False for a call that this stage refused. */
   readonly isForwarded: boolean
 }
@@ -134,7 +136,8 @@ export class AuditStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    return service === services.record ? this.#recordEvent : undefined
+    if (service === services.record) return this.#recordEvent
+    return service === services.recordOnSettle ? this.#recordOnSettle : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -240,6 +243,15 @@ export class AuditStage implements Stage {
     if (this.#agentRuns.admit(envelope, this.#parts.clock.now())) return
     envelope.agentRef = null
     this.#parts.meter.count('svc_audit_agent_runs_unnamed_total')
+  }
+
+  #recordOnSettle: RecordOnSettle = (call, inputSha256) => {
+    if (this.#log === undefined) throw new Error('the log is not open')
+    const { appender } = this.#log
+    const intent = { inputSha256, settle: () => undefined }
+    const arrived = this.#parts.clock.monotonic()
+    const admitted: AdmittedCall = { call, arrived, firstByte: undefined, intent, isForwarded: true }
+    call.onSettle((settlement) => this.#record(appender, admitted, settlement))
   }
 
   #recordEvent: RecordEvent = async (event) => {

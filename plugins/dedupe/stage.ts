@@ -68,7 +68,7 @@ export class DedupeStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    return service === services.sharedSecret ? this.#store.sharedSecret : undefined
+    return service === services.sharedStore ? this.#store.sharedStore : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -53,7 +53,7 @@ export class EnforcementStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    if (service === services.sharedSecret) return this.#escalation?.escalations.sharedSecret
+    if (service === services.sharedStore) return this.#escalation?.escalations.sharedStore
     return service === services.escalations ? this.#escalation?.escalations.service : undefined
   }
 

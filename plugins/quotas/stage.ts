@@ -59,7 +59,7 @@ export class QuotasStage implements Stage {
 
   offer<T>(service: Token<T>): T | undefined
   offer(service: symbol): unknown {
-    return service === services.sharedSecret ? this.#store.sharedSecret : undefined
+    return service === services.sharedStore ? this.#store.sharedStore : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -1,5 +1,6 @@
 // The `runtime` section: a runtime decides on findings in place of the policy's `deny_on`.
 import {
+  answerChange,
   bind,
   bindDefault,
   definePlugin,
@@ -38,7 +39,7 @@ export const runtimePlugin = definePlugin({
     },
   ],
   uses: [identity, redactor, sideEffects],
-  mayProvide: [externalDecision],
+  mayProvide: [externalDecision, answerChange],
   facts: ({ enforcement: { mode } }) => (mode === 'remote' ? { asksRuntime: true } : {}),
   check({ enforcement: { mode, remote } }, { place }) {
     const path = ['runtime', 'enforcement', 'remote']

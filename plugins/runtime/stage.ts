@@ -1,5 +1,6 @@
 // Has each call evaluated, passes the decision on to the enforcement stage, and fulfils its obligations.
 import {
+  answerChange,
   type Call,
   type DecisionEvaluator,
   type ExternalDecision,
@@ -109,10 +110,10 @@ export class RuntimeStage implements Stage {
     }
     setJudgement(call, decision, considered)
     const { redactions } = decision.obligations
-    const outcome = await next()
     // In observe mode the decision and its obligations are only recorded.
-    if (redactions.length === 0 || source.requestOptions.rule.mode === 'observe') return outcome
-    return redactOutcome(call, request, outcome, redactions)
+    if (redactions.length === 0 || source.requestOptions.rule.mode === 'observe') return next()
+    call.set(answerChange, true)
+    return redactOutcome(call, request, await next(), redactions)
   }
 }
 

@@ -62,7 +62,11 @@ async function* limited(
 function* terminate({ answer }: AnswerChunk, { code, message }: LateFinding): Generator<AnswerChunk> {
   if (answer === undefined) throw new Refusal(code, message)
   const bytes = answer.instead(failed(code, message, { sent: 'yes' }))
-  yield { bytes, answer: { digest: null, error: code, instead: (failure) => answer.instead(failure) } }
+  const { content: _, ...others } = answer
+  yield {
+    bytes,
+    answer: { ...others, digest: null, error: code, instead: (failure) => answer.instead(failure) },
+  }
 }
 
 /** Adds the finding; returns it unless the verdict lets it pass. Without a verdict the answer is refused. */

@@ -1,5 +1,6 @@
 // The `security` section: rules on versions, hosts, paths, side effects, sizes and durations of calls.
 import {
+  answerTimeLeft,
   bindDefault,
   type Contradiction,
   definePlugin,
@@ -29,7 +30,7 @@ export const securityPlugin = definePlugin({
   schema: securitySchema,
   phase: 'inspection',
   uses: [identity],
-  mayProvide: [sideEffects],
+  mayProvide: [sideEffects, answerTimeLeft],
   facts: (config) => {
     const escalation = escalationRule(config.side_effects)
     const rules = rulesOf(config)

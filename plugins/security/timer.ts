@@ -4,6 +4,8 @@ import { token } from '@svc/core'
 export interface Timer {
   /** Runs `expire` after `ms` milliseconds. The returned function cancels it. A pending timer does not keep the process alive. */
   after(ms: number, expire: () => void): () => void
+  /** Milliseconds, monotonic. */
+  now(): number
 }
 
 export const timer = token<Timer>('security/Timer')
@@ -13,4 +15,5 @@ export const systemTimer: Timer = {
     const timeout = setTimeout(expire, ms).unref()
     return () => clearTimeout(timeout)
   },
+  now: () => performance.now(),
 }

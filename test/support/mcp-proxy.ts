@@ -6,11 +6,13 @@ import {
   Call,
   type CallRequest,
   type Completed,
+  type GatewayEvent,
   isStream,
   type Outcome,
   type ReferenceRule,
   Refusal,
   type Settlement,
+  services,
 } from '@svc/core'
 import { Pipeline } from '@svc/core/pipeline'
 import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
@@ -18,6 +20,7 @@ import { type McpExchange, mcpExchange } from 'svc-sdk/internal/mcp/exchange'
 import { McpProxy } from 'svc-sdk/internal/mcp/proxy'
 import { SessionBinding } from 'svc-sdk/internal/mcp/session-binding'
 import { UndiciDispatcher } from 'svc-sdk/internal/upstream/undici'
+import { mcpState } from './mcp-state.js'
 
 export interface Asking {
   readonly method?: McpExchange['method']
@@ -29,6 +32,8 @@ export interface Asking {
   readonly rules?: readonly ReferenceRule[]
   /** Fails the record. */
   readonly unrecordable?: boolean
+  /** Done to the call before it runs, as a stage may. */
+  readonly prepare?: (call: Call) => void
 }
 
 export interface Asked {
@@ -46,8 +51,18 @@ export interface TestProxyOptions {
   readonly passParams?: readonly string[]
 }
 
+/** A call whose response came on the stream of another request. */
+export interface LateCall {
+  readonly call: Call
+  readonly inputSha256: string
+  readonly settlement: Settlement
+}
+
 export class TestProxy implements AsyncDisposable {
   readonly proxy: McpProxy
+  readonly lateCalls: LateCall[] = []
+  failsLateRecords = false
+  readonly events: GatewayEvent[] = []
   #dispatcher = new UndiciDispatcher({
     connectTimeoutMs: 2_000,
     headersTimeoutMs: 5_000,
@@ -55,15 +70,29 @@ export class TestProxy implements AsyncDisposable {
     wholeUpToBytes: 64 * 1024,
   })
   #upstream: URL
+  #services: readonly (readonly [symbol, unknown])[] = [
+    [
+      services.recordOnSettle,
+      (call: Call, inputSha256: string) =>
+        call.onSettle((settlement) => {
+          this.lateCalls.push({ call, inputSha256, settlement })
+          if (this.failsLateRecords) throw new Refusal('OUTCOME_UNRECORDED', 'the disk is full')
+        }),
+    ],
+    [services.record, async (event: GatewayEvent) => void this.events.push(event)],
+  ]
 
   constructor(upstream: string, over: TestProxyOptions = {}) {
     this.#upstream = new URL(upstream)
     const { maxBytes = 100_000, probeTimeoutMs = 5_000, passParams = [] } = over
     const clock = { now: Date.now, monotonic: () => performance.now() }
+    const state = mcpState(clock)
     this.proxy = new McpProxy({
       dispatcher: this.#dispatcher,
       clock,
-      annotations: new AnnotationCache(clock),
+      ids: { traceId: () => '0'.repeat(32), spanId: () => '0'.repeat(16) },
+      state,
+      annotations: new AnnotationCache(state, clock),
       limits: { maxAnswerBytes: maxBytes, maxEventBytes: maxBytes },
       streams: { keepAliveMs: 15_000, abandonedMs: 30_000, abandonedBytes: 1_000_000 },
       client: { name: 'svc-test', version: '1.0.0' },
@@ -74,7 +103,15 @@ export class TestProxy implements AsyncDisposable {
   }
 
   async ask(asking: Asking): Promise<Asked> {
-    const { method = 'POST', server = 'files', headers = {}, body, rules = [], unrecordable = false } = asking
+    const {
+      method = 'POST',
+      server = 'files',
+      headers = {},
+      body,
+      rules = [],
+      unrecordable = false,
+      prepare,
+    } = asking
     const exchange: McpExchange = {
       method,
       headers: { ...(method === 'POST' ? { 'content-type': 'application/json' } : {}), ...headers },
@@ -87,6 +124,7 @@ export class TestProxy implements AsyncDisposable {
       sessionTag: undefined,
       isForeignSession: false,
       learned: {},
+      offer: (service) => this.#services.find(([token]) => token === service)?.[1] as never,
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null
@@ -108,6 +146,7 @@ export class TestProxy implements AsyncDisposable {
     })
     call.set(mcpExchange, exchange)
     for (const rule of rules) call.addReferenceRule(rule)
+    prepare?.(call)
     const settlements: Settlement[] = []
     call.onSettle((settlement) => {
       settlements.push(settlement)

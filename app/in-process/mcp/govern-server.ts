@@ -5,6 +5,7 @@ import type { DependencyContainer } from 'tsyringe'
 import type { PipelineOptions } from '../../gateway/options.js'
 import { createMcpProxy } from '../../gateway/upstreams.js'
 import { SessionBinding } from '../../mcp/session-binding.js'
+import { SharedState } from '../../mcp/shared-state.js'
 import type { CallContext } from '../governed.js'
 import { InProcessPipeline } from '../pipeline.js'
 import { Connection } from './connection.js'
@@ -53,8 +54,10 @@ export function governServer(
   const pipeline = new InProcessPipeline({ ...config, targets: { [name]: upstream.href } })
   const { bindings, host } = pipeline.builder
   const deliveries = new Deliveries({ name, version: info.version ?? '' })
+  const clock = resolve(bindings, tokens.Clock)
   const sessions = Promise.resolve(new SessionBinding(randomBytes(32).toString('base64')))
-  const proxy = createMcpProxy(bindings, host.server, deliveries, () => sessions)
+  const state = new SharedState(() => undefined, clock, pipeline.builder.logger)
+  const proxy = createMcpProxy(bindings, host.server, deliveries, { state, sessions: () => sessions })
   const contextOf = options.contextOf ?? ((extra) => authenticatedClient(extra, host.tenant))
   interceptConnections(server, (send) => {
     const parts = {
@@ -64,7 +67,7 @@ export function governServer(
       server: name,
       upstream,
       ids: resolve(bindings, tokens.Ids),
-      clock: resolve(bindings, tokens.Clock),
+      clock,
       logger: pipeline.builder.logger,
       contextOf,
     }

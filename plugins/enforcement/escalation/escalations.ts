@@ -6,10 +6,10 @@ import {
   type EscalationService,
   type EscalationStore,
   type Finding,
+  type OpenSharedStore,
   type PluginContext,
   resolve,
   resolveOptional,
-  type SharedSecret,
   services,
   tokens,
 } from '@svc/core'
@@ -51,8 +51,8 @@ export class Escalations {
     this.#context = context
   }
 
-  get sharedSecret(): SharedSecret | undefined {
-    return this.#store.sharedSecret
+  get sharedStore(): OpenSharedStore | undefined {
+    return this.#store.sharedStore
   }
 
   async start(signal: AbortSignal): Promise<void> {

@@ -118,6 +118,7 @@ describe('a governed function', () => {
               expire = run
               return () => undefined
             },
+            now: () => 0,
           },
         }),
     })

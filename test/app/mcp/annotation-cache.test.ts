@@ -9,6 +9,7 @@ import { AnnotationCache } from 'svc-sdk/internal/mcp/annotation-cache'
 import { FakeClock } from 'svc-sdk/testing'
 import { startTestGateway } from '../../support/gateway.js'
 import { json, serverOf } from '../../support/mcp-server.js'
+import { mcpState } from '../../support/mcp-state.js'
 
 interface Annotations {
   readonly readOnlyHint?: boolean
@@ -146,23 +147,25 @@ describe('learned annotations', () => {
   const listed = (...tools: object[]) => ({ tools })
   const readOnly = { readOnlyHint: true }
 
+  const created = (clock: FakeClock) => new AnnotationCache(mcpState(clock), clock)
+
   function learner(clock = new FakeClock()) {
-    const annotations = new AnnotationCache(clock)
+    const annotations = created(clock)
     return { annotations, among: annotations.among(targets) }
   }
 
-  it('know a server whose name contains a slash, and no other version or server', () => {
+  it('know a server whose name contains a slash, and no other version or server', async () => {
     const { annotations, among } = learner()
-    annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
+    await annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
     expect(among('mcp://a%2Fb/x@1')).to.equal(false)
     expect(among('mcp://a%2Fb/x@2')).to.equal(undefined)
     expect(among('mcp://other/x@1')).to.equal(undefined)
     expect(among('mcp://nobody/x@1')).to.equal(undefined)
   })
 
-  it('believe the worse where a server contradicts itself, and its last word otherwise', () => {
+  it('believe the worse where a server contradicts itself, and its last word otherwise', async () => {
     const { annotations, among } = learner()
-    annotations.learn(
+    await annotations.learn(
       source,
       listed(
         { name: 'both', annotations: { readOnlyHint: true, destructiveHint: true } },
@@ -174,32 +177,32 @@ describe('learned annotations', () => {
     )
     const said = (name: string) => among(`mcp://a%2Fb/${name}@1`)
     expect(['both', 'twin', 'said', 'odd'].map(said)).to.deep.equal([true, true, false, undefined])
-    annotations.learn(source, listed({ name: 'said' }))
+    await annotations.learn(source, listed({ name: 'said' }))
     expect(said('said')).to.equal(undefined)
   })
 
-  it('are forgotten after an hour', () => {
+  it('are forgotten after an hour', async () => {
     const clock = new FakeClock()
     const { annotations, among } = learner(clock)
-    annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
+    await annotations.learn(source, listed({ name: 'x', annotations: readOnly }))
     clock.advance(3_599_999)
     expect(among('mcp://a%2Fb/x@1')).to.equal(false)
     clock.advance(1)
     expect(among('mcp://a%2Fb/x@1')).to.equal(undefined)
   })
 
-  it('are no more than 5000 for a server: the oldest go', () => {
+  it('are no more than 5000 for a server: the oldest go', async () => {
     const { annotations, among } = learner()
     const many = Array.from({ length: 5001 }, (_, n) => ({ name: `t${n}`, annotations: readOnly }))
-    annotations.learn(source, listed(...many))
+    await annotations.learn(source, listed(...many))
     expect(among('mcp://a%2Fb/t0@1')).to.equal(undefined)
     expect(among('mcp://a%2Fb/t1@1')).to.equal(false)
     expect(among('mcp://a%2Fb/t5000@1')).to.equal(false)
   })
 
-  it('are not learned while no policy asks for them, nor from what is no list', () => {
-    const unasked = new AnnotationCache(new FakeClock())
-    unasked.learn(source, listed({ name: 'x', annotations: readOnly }))
+  it('are not learned while no policy asks for them, nor from what is no list', async () => {
+    const unasked = created(new FakeClock())
+    await unasked.learn(source, listed({ name: 'x', annotations: readOnly }))
     expect(unasked.among(targets)('mcp://a%2Fb/x@1')).to.equal(undefined)
     const { annotations, among } = learner()
     for (const rubbish of [
@@ -209,7 +212,7 @@ describe('learned annotations', () => {
       listed({ name: 1 }, { name: '..' }),
       { tools: [null] },
     ]) {
-      annotations.learn(source, rubbish)
+      await annotations.learn(source, rubbish)
     }
     expect(among('mcp://a%2Fb/x@1')).to.equal(undefined)
   })

@@ -40,9 +40,11 @@ describe('lists over MCP', () => {
     await withProxy(
       (message, response, call) => {
         if (call.method === 'GET') events(response, event({ jsonrpc: '2.0', id: 1, result: tools }))
+        else if (message['method'] === 'tools/list') events(response, 'id: 1\ndata:\n\n')
         else json(response, result(message, tools))
       },
       async (proxy) => {
+        await proxy.answer({ body: list, headers: { 'mcp-session-id': 's' } })
         const replayed = await proxy.answer({
           method: 'GET',
           headers: { 'mcp-session-id': 's', 'last-event-id': '1' },
@@ -111,11 +113,12 @@ describe('lists over MCP', () => {
     it('are sent as they were judged when they are replayed on a GET stream', async () => {
       const twice = `{"jsonrpc":"2.0","id":1,"result":${all},"result":${allowed}}`
       await withProxy(
-        (message, response, call) => {
+        (_message, response, call) => {
           if (call.method === 'GET') events(response, `data: ${twice}\n\n`)
-          else json(response, result(message))
+          else events(response, 'id: 1\ndata:\n\n')
         },
         async (proxy) => {
+          await proxy.answer({ body: list, headers: { 'mcp-session-id': 's' } })
           const headers = { 'mcp-session-id': 's', 'last-event-id': '1' }
           const asking = { method: 'GET', headers, rules: [onlyEcho] } as const
           expect((await proxy.answer(asking)).text).to.equal(`data: ${anew}\n\n`)

@@ -35,6 +35,20 @@ describe('a message of an MCP client', () => {
     expect(read('{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}').type).to.equal('response')
   })
 
+  for (const [what, params] of [
+    ['arrays', `[${'[],'.repeat(50_000)}1]`],
+    ['member names', `{${Array.from({ length: 10_000 }, (_, n) => `"k${n}":1`).join(',')}}`],
+  ] as const) {
+    it(`is answered without its id where reading that would cost too much: too many ${what}`, () => {
+      const members = `"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}`
+      for (const text of [`{${members}}`, `{"a":1,"a":1,${members}}`]) {
+        const { protocolError, id } = refused(() => parseBody(Buffer.from(text)))
+        expect(protocolError.code).to.equal(rpcCodes.parseError)
+        expect(id).to.equal(undefined)
+      }
+    })
+  }
+
   for (const [what, text, rpcCode, id] of [
     ['is no JSON', '{', rpcCodes.parseError, undefined],
     [

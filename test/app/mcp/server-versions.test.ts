@@ -2,6 +2,7 @@ import { Refusal } from '@svc/core'
 import { expect } from 'chai'
 import { versionIn } from 'svc-sdk/internal/mcp/server-info'
 import { ServerVersions } from 'svc-sdk/internal/mcp/server-versions'
+import { mcpState } from '../../support/mcp-state.js'
 
 const target = new URL('http://127.0.0.1:1/mcp')
 
@@ -10,12 +11,14 @@ class Asked {
   count = 0
   now = 0
   readonly #answers: ((version: string | undefined) => void)[] = []
+  readonly #clock = { now: () => this.now, monotonic: () => this.now }
   readonly versions = new ServerVersions(
     () => {
       this.count++
       return new Promise((resolve) => this.#answers.push(resolve))
     },
-    { now: () => this.now, monotonic: () => this.now },
+    mcpState(this.#clock),
+    this.#clock,
   )
 
   answer(version: string | undefined): void {
@@ -36,8 +39,8 @@ describe("a server's version", () => {
   it('is not requested after an answer that passed through had it, and the latest counts', async () => {
     const asked = new Asked()
     expect(asked.versions.known(target)).to.equal(undefined)
-    asked.versions.learn(target, '1.0.0')
-    asked.versions.learn(target, '1.1.0')
+    await asked.versions.learn(target, '1.0.0')
+    await asked.versions.learn(target, '1.1.0')
     expect(await asked.versions.of(target)).to.equal('1.1.0')
     expect(asked.count).to.equal(0)
   })
@@ -45,7 +48,7 @@ describe("a server's version", () => {
   it('is what passed through while the probe was on its way', async () => {
     const asked = new Asked()
     const waiting = asked.versions.of(target)
-    asked.versions.learn(target, '2.0.0')
+    await asked.versions.learn(target, '2.0.0')
     asked.answer('1.0.0')
     expect(await waiting).to.equal('2.0.0')
     expect(asked.versions.known(target)).to.equal('2.0.0')
@@ -67,13 +70,9 @@ describe("a server's version", () => {
   it('is not made up when the server cannot be asked, and the next call asks again', async () => {
     let count = 0
     const refusal = new Refusal('UPSTREAM_UNREACHABLE', 'down')
-    const versions = new ServerVersions(
-      () => (count++ === 0 ? Promise.reject(refusal) : Promise.resolve('1')),
-      {
-        now: () => 0,
-        monotonic: () => 0,
-      },
-    )
+    const clock = { now: () => 0, monotonic: () => 0 }
+    const probe = () => (count++ === 0 ? Promise.reject(refusal) : Promise.resolve('1'))
+    const versions = new ServerVersions(probe, mcpState(clock), clock)
     const fault = await Promise.resolve(versions.of(target)).then(
       () => undefined,
       (reason: unknown) => reason,

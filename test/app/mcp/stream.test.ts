@@ -90,9 +90,14 @@ describe('a streamed answer over MCP', () => {
     await withProxy(
       (_message, response) => events(response, 'id: 1\nretry: 10\ndata:\n\n'),
       async (proxy) => {
-        const { text, settlements } = await proxy.answer({ body: callEcho })
+        const { text, settlements } = await proxy.answer({
+          body: callEcho,
+          headers: { 'mcp-session-id': 's' },
+        })
         expect(text).to.equal('id: 1\nretry: 10\ndata:\n\n')
-        expect(settlements[0]).to.include({ error: 'UPSTREAM_UNREACHABLE', sent: 'yes' })
+        expect(settlements[0]).to.include({ error: 'OUTCOME_UNKNOWN', sent: 'yes' })
+        const withoutSession = await proxy.answer({ body: callEcho })
+        expect(withoutSession.text).to.include('without an answer').and.include('"code":502')
       },
     )
   })
@@ -227,8 +232,9 @@ describe('a streamed answer over MCP', () => {
       })
     })
 
-    it('replays the answers of other sessions and requests', async () => {
+    it('replays an answer where those of other sessions and requests are withheld', async () => {
       await withProxy(keeping, async (proxy) => {
+        await proxy.answer({ body: callEcho, headers: session })
         await proxy.answer({ body: { ...callEcho, id: 2 }, headers: session, unrecordable: true })
         await proxy.answer({ body: callEcho, headers: { 'mcp-session-id': 't' }, unrecordable: true })
         expect((await proxy.answer(resume)).text).to.include('secret')

@@ -53,6 +53,27 @@ async function textOf(outcome: Outcome): Promise<string> {
 }
 
 describe('settlement', () => {
+  it('is that of another call, where a part of a stream answers that one', async () => {
+    for (const fault of [undefined, new Refusal('OUTCOME_UNRECORDED', 'the disk is full')]) {
+      const { stage, settlements } = recorder()
+      const other = makeCall()
+      const others: Settlement[] = []
+      other.onSettle((settlement) => {
+        others.push(settlement)
+        if (fault !== undefined) throw fault
+      })
+      const instead = ({ code }: Failed): Uint8Array => bytes(code)
+      const body = async function* (): AsyncGenerator<AnswerChunk> {
+        yield { bytes: bytes('x'), answer: { call: other, digest: 'd', error: 'UPSTREAM', instead } }
+      }
+      const outcome = await pipelineOf(stage, answering(body())).run(makeCall())
+      expect(await textOf(outcome)).to.equal(fault === undefined ? 'x' : 'OUTCOME_UNRECORDED')
+      expect(others).to.have.length(1)
+      expect(others[0]).to.include({ digest: 'd', error: 'UPSTREAM', sent: 'yes', bytes: 1 })
+      expect(settlements.map(({ error }) => error)).to.deep.equal([null])
+    }
+  })
+
   it('gives handlers the status, size and digest of a complete answer before it is returned', async () => {
     const { stage, settlements } = recorder()
     await pipelineOf(stage, answering(bytes('hello'))).run(makeCall())

@@ -1,4 +1,4 @@
-import { type Call, failed, isRefusal, type Outcome, Refusal } from '@svc/core'
+import { answerTimeLeft, type Call, failed, isRefusal, type Outcome, Refusal, verdict } from '@svc/core'
 import { securityPlugin, timer } from '@svc/plugin-security'
 import { expect } from 'chai'
 import sinon from 'sinon'
@@ -156,9 +156,25 @@ describe('security: duration', () => {
   it('uses the bound timer', async () => {
     const after = sinon.fake.returns(() => undefined)
     const rig = new StageRig()
-    rig.bind(timer, { after })
+    rig.bind(timer, { after, now: () => 0 })
     await send(rig.create(securityPlugin, security))
     expect(after.calledOnce).to.equal(true)
     expect(after.firstCall.args[0]).to.equal(1000)
   })
+
+  for (const [what, effect, expected] of [
+    ['says how much time the answer has left, where a late one is denied', 'deny', 700],
+    ['says nothing of it, where a late one passes', 'reported', undefined],
+  ] as const) {
+    it(what, async () => {
+      let now = 5_000
+      const rig = new StageRig()
+      rig.bind(timer, { after: () => () => undefined, now: () => now })
+      const call = makeCall()
+      await rig.create(securityPlugin, security).handle(call, async () => served)
+      call.set(verdict, { mode: 'enforce', effectOf: () => effect })
+      now += 300
+      expect(call.need(answerTimeLeft)()).to.equal(expected)
+    })
+  }
 })

@@ -160,6 +160,7 @@ describe('redact_output over MCP', () => {
       { patterns: ['email'] },
       serving((_id, response) => {
         response.setHeader('content-type', 'text/event-stream')
+        response.setHeader('mcp-session-id', 's')
         response.end('id: e1\ndata:\n\n')
       }),
     )

@@ -1,0 +1,143 @@
+// Responses on a GET stream, to requests whose own stream broke off: each is judged, hashed and recorded here, as a call
+// below the one that asked. A response that no known request asked for is withheld.
+import {
+  type AnswerChunk,
+  Call,
+  type Clock,
+  type Denied,
+  denied,
+  type Failed,
+  failed,
+  type Ids,
+  identity,
+  redactor,
+  type Slot,
+  services,
+  verdict,
+} from '@svc/core'
+import { withData } from '@svc/core/http'
+import { rpcError } from './encode-refusal.js'
+import { attachExchange, type McpExchange } from './exchange.js'
+import type { RequestId } from './message.js'
+import type { OpenCall, OpenCalls } from './open-calls.js'
+import { type LearningCaches, ResponseFilter } from './response-filter.js'
+import { checkResponse, verdictOf } from './rpc-response.js'
+import { eventShowing, type MessageBlock } from './stream-events.js'
+
+const withheld = failed('OUTCOME_UNRECORDED', 'The answer to this request was withheld.', { sent: 'yes' })
+const noLongerAllowed = denied('TOOL_NOT_ALLOWED', 'The answer is to a request that may no longer be made.', {
+  sent: 'yes',
+  denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+})
+
+export interface LateResponsesParts {
+  readonly openCalls: OpenCalls
+  readonly caches: LearningCaches
+  readonly clock: Clock
+  readonly ids: Ids
+}
+
+export class LateResponses {
+  #call: Call
+  #exchange: McpExchange
+  #parts: LateResponsesParts
+  #isWithheldRecorded = false
+
+  /** `call`: the GET that opened the stream. */
+  constructor(call: Call, exchange: McpExchange, parts: LateResponsesParts) {
+    this.#call = call
+    this.#exchange = exchange
+    this.#parts = parts
+  }
+
+  /** Rejects with `Refusal` where the request cannot be looked up: the client may resume the stream again. */
+  async chunkOf(block: MessageBlock): Promise<AnswerChunk> {
+    const { message } = block
+    const { id } = message
+    if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(block, null)
+    const open = await this.#parts.openCalls.find(this.#call, this.#exchange, id)
+    const record = this.#exchange.offer?.(services.recordOnSettle)
+    if (open === undefined || record === undefined) return this.#withheld(block, id)
+    checkResponse(message, id)
+    // Its id and its task, for the record.
+    const exchange: McpExchange = { ...this.#exchange, learned: { rpcId: id }, tasks: [] }
+    const late = this.#lateCall(open, exchange)
+    record(late, open.inputSha256)
+    const instead = (outcome: Failed): Uint8Array => {
+      const asked = { session: exchange.headers['mcp-session-id'], id }
+      this.#parts.openCalls.remove(this.#call, exchange, asked)
+      return this.#errorIn(block, id, outcome)
+    }
+    if (open.kind !== 'protocol' && !late.mayRequest(open.reference, open.kind)) {
+      late.addFinding({ reason: 'tool_not_in_allowlist', stage: 'mcp', level: 'gateway' })
+      const bytes = this.#errorIn(block, id, noLongerAllowed)
+      return { bytes, answer: { call: late, digest: null, error: noLongerAllowed.code, instead } }
+    }
+    const review = new ResponseFilter(late, open, exchange, this.#parts.caches)
+    const reviewed = await review.response(message)
+    return { bytes: eventShowing(block, reviewed), answer: { call: late, ...verdictOf(reviewed), instead } }
+  }
+
+  /** A call of the same caller and trace, whose cause is the call that asked. */
+  #lateCall(open: OpenCall, exchange: McpExchange): Call {
+    const { traceId, spanId, flags, nodeId, agentRef, target } = open
+    const late = new Call({
+      protocol: 'mcp',
+      headers: {},
+      agent: { nodeId, agentRef, parentRef: null, variables: null, metadata: null },
+      trace: {
+        traceId,
+        spanId: this.#parts.ids.spanId(),
+        flags,
+        state: null,
+        causeTraceId: traceId,
+        causeSpanId: spanId,
+      },
+      target,
+      receivedAt: this.#parts.clock.now(),
+      read: () => Promise.reject(new Error('a late response has no request')),
+    })
+    copySlot(identity, this.#call, late)
+    copySlot(redactor, this.#call, late)
+    copySlot(verdict, this.#call, late)
+    late.takeReferenceRules(this.#call)
+    attachExchange(late, exchange)
+    return late
+  }
+
+  /** Recorded once for a stream: a server may send any number of them. */
+  async #withheld(block: MessageBlock, id: RequestId | null): Promise<AnswerChunk> {
+    if (!this.#isWithheldRecorded) {
+      this.#isWithheldRecorded = true
+      const caller = this.#call.get(identity)
+      const { traceId, spanId } = this.#call.trace
+      await this.#exchange.offer?.(services.record)?.({
+        name: 'mcp/response_withheld',
+        tenant: caller?.tenant ?? '',
+        traceId,
+        causeSpanId: spanId,
+        decision: 'deny',
+        ...(caller === undefined ? {} : { principal: caller }),
+        findings: [
+          {
+            reason: 'response_without_request',
+            stage: 'mcp',
+            effect: 'deny',
+            detail: `a response of ${this.#exchange.server} to a request that is not known, or whose answer was withheld`,
+          },
+        ],
+        error: withheld.code,
+      })
+    }
+    return { bytes: this.#errorIn(block, id, withheld) }
+  }
+
+  #errorIn(block: MessageBlock, id: RequestId | null, outcome: Denied | Failed): Uint8Array {
+    return withData(block.bytes, rpcError(id, outcome, this.#call.trace.traceId))
+  }
+}
+
+function copySlot<T>(slot: Slot<T>, from: Call, to: Call): void {
+  const value = from.get(slot)
+  if (value !== undefined) to.set(slot, value)
+}

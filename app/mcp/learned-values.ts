@@ -1,0 +1,85 @@
+// Facts that answers of servers have shown: known at once to the gateway that passed the answer on, and to the others
+// within a second.
+import { type Clock, isRefusal, type MapBounds, type SharedMap } from '@svc/core'
+import type { SharedState } from './shared-state.js'
+
+/** How long a fact is used without a look at what other gateways have learned, in milliseconds. */
+const freshMs = 1_000
+
+interface Learned {
+  readonly value: string
+  /** By the monotonic clock, milliseconds. */
+  readonly until: number
+  readonly readAt: number
+}
+
+export class LearnedValues {
+  #state: SharedState
+  #map: SharedMap
+  #bounds: MapBounds
+  #clock: Clock
+  /** By group and name; in a group the one learned longest ago comes first. */
+  #known = new Map<string, Map<string, Learned>>()
+  #reading = new Map<string, Promise<void>>()
+
+  /** `name`: that of the map which the gateways share. */
+  constructor(state: SharedState, name: string, bounds: MapBounds, clock: Clock) {
+    this.#state = state
+    this.#map = state.map(name, bounds)
+    this.#bounds = bounds
+    this.#clock = clock
+  }
+
+  /** What this gateway knows. */
+  get(group: string, name: string): string | undefined {
+    const learned = this.#known.get(group)?.get(name)
+    return learned !== undefined && this.#clock.monotonic() < learned.until ? learned.value : undefined
+  }
+
+  /**
+   * Learns what other gateways have learned; undefined where nothing has to be read. Rejects with `Refusal`
+   * (`STORE_UNAVAILABLE`).
+   */
+  refresh(group: string, name: string): Promise<void> | undefined {
+    if (!this.#state.isShared) return undefined
+    const learned = this.#known.get(group)?.get(name)
+    if (learned !== undefined && this.#clock.monotonic() < learned.readAt + freshMs) return undefined
+    const key = JSON.stringify([group, name])
+    const reading = this.#reading.get(key)
+    if (reading !== undefined) return reading
+    const begun = this.#read(group, name).finally(() => this.#reading.delete(key))
+    this.#reading.set(key, begun)
+    return begun
+  }
+
+  /** Resolves when other gateways can know it too, or the store is down. */
+  async learn(group: string, facts: readonly (readonly [name: string, value: string])[]): Promise<void> {
+    this.#keep(group, facts)
+    if (!this.#state.isShared || facts.length === 0) return
+    try {
+      await this.#map.set(group, facts)
+    } catch (fault) {
+      // Logged already. This gateway knows it, and the next answer shows it again.
+      if (!isRefusal(fault)) throw fault
+    }
+  }
+
+  async #read(group: string, name: string): Promise<void> {
+    const [value] = await this.#map.get(group, [name])
+    if (value !== undefined) this.#keep(group, [[name, value]])
+  }
+
+  #keep(group: string, facts: readonly (readonly [name: string, value: string])[]): void {
+    const known = this.#known.get(group) ?? new Map<string, Learned>()
+    this.#known.set(group, known)
+    const readAt = this.#clock.monotonic()
+    for (const [name, value] of facts) {
+      known.delete(name)
+      known.set(name, { value, until: readAt + this.#bounds.ttlMs, readAt })
+    }
+    for (const name of known.keys()) {
+      if (known.size <= this.#bounds.maxEntries) break
+      known.delete(name)
+    }
+  }
+}

@@ -1,0 +1,86 @@
+// What the gateways of one deployment know together: in a store that they share, where the policy has one, else each
+// gateway in its memory.
+import {
+  type Clock,
+  type Logger,
+  type MapBounds,
+  type OpenSharedStore,
+  Refusal,
+  type SharedMap,
+  type SharedStore,
+} from '@svc/core'
+import { MemoryMap } from '@svc/core/store'
+
+/** Milliseconds between two log lines about the store. */
+const logIntervalMs = 10_000
+
+export class SharedState {
+  #offered: () => OpenSharedStore | undefined
+  #clock: Clock
+  #logger: Logger
+  #logAt = Number.NEGATIVE_INFINITY
+  #store: Promise<SharedStore> | 'none' | undefined
+
+  /** `offered`: the store that the policy has, asked once, on first use. */
+  constructor(offered: () => OpenSharedStore | undefined, clock: Clock, logger: Logger) {
+    this.#offered = offered
+    this.#logger = logger
+    this.#clock = clock
+  }
+
+  /** Whether other gateways know it too. */
+  get isShared(): boolean {
+    return this.#opened() !== 'none'
+  }
+
+  /** Undefined without a store. Rejects with `Refusal` (`STORE_UNAVAILABLE`) while it is down. */
+  async secret(name: string): Promise<string | undefined> {
+    const store = this.#opened()
+    return store === 'none' ? undefined : this.#available(store, (opened) => opened.secret(name))
+  }
+
+  /** Its operations reject with `Refusal` (`STORE_UNAVAILABLE`) while the store is down. */
+  map(name: string, bounds: MapBounds): SharedMap {
+    const local = new MemoryMap(bounds, this.#clock)
+    const run = <T>(operation: (map: SharedMap) => Promise<T>): Promise<T> => {
+      const store = this.#opened()
+      return store === 'none'
+        ? operation(local)
+        : this.#available(store, (opened) => operation(opened.map(name, bounds)))
+    }
+    return {
+      get: (group, names) => run((map) => map.get(group, names)),
+      set: (group, entries) => run((map) => map.set(group, entries)),
+      delete: (group, name) => run((map) => map.delete(group, name)),
+    }
+  }
+
+  async close(): Promise<void> {
+    const store = this.#store
+    if (store !== undefined && store !== 'none') (await store).close()
+  }
+
+  #opened(): Promise<SharedStore> | 'none' {
+    this.#store ??= this.#offered()?.() ?? 'none'
+    return this.#store
+  }
+
+  async #available<T>(
+    store: Promise<SharedStore>,
+    operation: (store: SharedStore) => Promise<T>,
+  ): Promise<T> {
+    try {
+      return await operation(await store)
+    } catch (cause) {
+      this.#logFailure(cause)
+      throw new Refusal('STORE_UNAVAILABLE', 'The store that the gateways share is not available.', { cause })
+    }
+  }
+
+  #logFailure(err: unknown): void {
+    const now = this.#clock.monotonic()
+    if (now < this.#logAt) return
+    this.#logAt = now + logIntervalMs
+    this.#logger.warn({ err }, 'the shared store fails: MCP sessions, tasks and streams may be refused')
+  }
+}

@@ -1,0 +1,62 @@
+// A map for gateways that share no store: it lives as long as the process.
+import type { MapBounds, SharedMap } from '../plugin/shared-store.js'
+import type { Clock } from '../plugin/tokens.js'
+
+interface Entry {
+  readonly value: string
+  /** By the monotonic clock, milliseconds. */
+  readonly until: number
+}
+
+export class MemoryMap implements SharedMap {
+  #bounds: MapBounds
+  #clock: Clock
+  /** Entries in the order in which their time ends, as all have the same. */
+  #groups = new Map<string, Map<string, Entry>>()
+
+  constructor(bounds: MapBounds, clock: Clock) {
+    this.#bounds = bounds
+    this.#clock = clock
+  }
+
+  async get(group: string, names: readonly string[]): Promise<(string | undefined)[]> {
+    const entries = this.#groups.get(group)
+    const now = this.#clock.monotonic()
+    return names.map((name) => {
+      const entry = entries?.get(name)
+      return entry !== undefined && now < entry.until ? entry.value : undefined
+    })
+  }
+
+  async set(group: string, added: readonly (readonly [name: string, value: string])[]): Promise<void> {
+    const now = this.#clock.monotonic()
+    this.#removeExpired(now)
+    const entries = this.#groups.get(group) ?? new Map<string, Entry>()
+    // The group written last stands last.
+    this.#groups.delete(group)
+    this.#groups.set(group, entries)
+    for (const [name, value] of added) {
+      entries.delete(name)
+      entries.set(name, { value, until: now + this.#bounds.ttlMs })
+    }
+    for (const name of entries.keys()) {
+      if (entries.size <= this.#bounds.maxEntries) break
+      entries.delete(name)
+    }
+  }
+
+  async delete(group: string, name: string): Promise<void> {
+    this.#groups.get(group)?.delete(name)
+  }
+
+  /** Groups whose last entry is over, and what is over in the group written longest ago. */
+  #removeExpired(now: number): void {
+    for (const [group, entries] of this.#groups) {
+      for (const [name, { until }] of entries) {
+        if (now < until) return
+        entries.delete(name)
+      }
+      this.#groups.delete(group)
+    }
+  }
+}

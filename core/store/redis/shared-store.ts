@@ -1,0 +1,109 @@
+// What all gateways of one Redis know together: secrets that the first of them makes, and maps of values with a time limit.
+import { randomBytes } from 'node:crypto'
+import type { MapBounds, SharedMap, SharedStore } from '../../plugin/shared-store.js'
+import { RedisConnection, type RedisConnectionOptions } from './connection.js'
+import { type Script, script } from './script.js'
+
+const getOrSet = script(`
+local kept = redis.call('GET', KEYS[1])
+if kept then return kept end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
+`)
+
+/** Milliseconds since the epoch, by the clock of the server. */
+const now = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`
+
+/** KEYS: the values, and the time at which each ends. */
+const getValues = script(`${now}
+local values = {}
+for i, name in ipairs(ARGV) do
+  local ends = redis.call('ZSCORE', KEYS[2], name)
+  values[i] = ends and tonumber(ends) > now and redis.call('HGET', KEYS[1], name)
+end
+return values
+`)
+
+/** ARGV: milliseconds, maximum number of values, then names and values. */
+const setValues = script(`${now}
+local ends = now + ARGV[1]
+for i = 3, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  redis.call('ZADD', KEYS[2], ends, ARGV[i])
+end
+local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)
+local excess = redis.call('ZCARD', KEYS[2]) - #over - ARGV[2]
+if excess > 0 then over = redis.call('ZRANGE', KEYS[2], 0, #over + excess - 1) end
+for _, name in ipairs(over) do
+  redis.call('HDEL', KEYS[1], name)
+  redis.call('ZREM', KEYS[2], name)
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[2], ARGV[1])
+`)
+
+const deleteValue = script(`
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+`)
+
+const MIN_SECRET = 32
+
+export class RedisSharedStore implements SharedStore {
+  #connection: RedisConnection
+  #prefix: string
+  #connecting: Promise<void> | undefined
+
+  /** `prefix` begins every key. */
+  constructor(options: RedisConnectionOptions, prefix: string) {
+    this.#connection = new RedisConnection(options)
+    this.#prefix = prefix
+  }
+
+  /** Rejects where Redis cannot be reached, or keeps something else under the key. */
+  async secret(name: string): Promise<string> {
+    const key = `${this.#prefix}secret:${name}`
+    const kept = await this.#run(getOrSet, [key], [randomBytes(32).toString('base64')])
+    if (typeof kept !== 'string' || kept.length < MIN_SECRET) throw new Error(`Redis: ${key} is no secret`)
+    return kept
+  }
+
+  map(name: string, { ttlMs, maxEntries }: MapBounds): SharedMap {
+    // The braces put both keys on one node of a cluster.
+    const keysOf = (group: string) =>
+      ['values', 'ends'].map((part) => `${this.#prefix}{${name}:${group}}:${part}`)
+    return {
+      get: async (group, names) => readValues(await this.#run(getValues, keysOf(group), names), names.length),
+      set: async (group, entries) => {
+        await this.#run(setValues, keysOf(group), [ttlMs, maxEntries, ...entries.flat()])
+      },
+      delete: async (group, key) => {
+        await this.#run(deleteValue, keysOf(group), [key])
+      },
+    }
+  }
+
+  close(): void {
+    this.#connection.close()
+  }
+
+  /** Waits for the first connection only: later the client connects again by itself, and operations reject meanwhile. */
+  async #run(operation: Script, keys: readonly string[], args: readonly (string | number)[]) {
+    this.#connecting ??= this.#connection.connect(new AbortController().signal).catch((fault: unknown) => {
+      this.#connecting = undefined
+      throw fault
+    })
+    await this.#connecting
+    return this.#connection.run(operation, keys, args)
+  }
+}
+
+/** @throws {Error} for another answer than one of `count` values */
+function readValues(answer: unknown, count: number): (string | undefined)[] {
+  if (!Array.isArray(answer) || answer.length !== count)
+    throw new Error('Redis: the answer is no list of values')
+  return answer.map((value: unknown) => (typeof value === 'string' ? value : undefined))
+}

@@ -1,0 +1,114 @@
+import { answerChange, answerTimeLeft, type Call } from '@svc/core'
+import { sha256Hex } from '@svc/core/json'
+import { expect } from 'chai'
+import type { TestProxy } from '../../support/mcp-proxy.js'
+import { type Answer, callEcho, denyAll, event, events, result, withProxy } from '../../support/mcp-server.js'
+
+const headers = { 'mcp-session-id': 's' }
+const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const
+const secret = { content: [{ type: 'text', text: 'secret' }] }
+
+/** A server that ends the stream of a call after an event id, and answers on the stream that resumes it. */
+const answering =
+  (...responses: unknown[]): Answer =>
+  (_message, response, call) => {
+    if (call.method === 'GET') events(response, ...responses.map((each) => `id: 1\n${event(each)}`))
+    else events(response, 'id: 0\ndata:\n\n')
+  }
+
+const answer = result({ id: 1 }, secret)
+
+describe('a response on a GET stream', () => {
+  it('is passed on byte for byte, and recorded with the hash of its arguments and its own', () =>
+    withProxy(answering(answer), async (proxy) => {
+      await proxy.answer({ body: callEcho, headers })
+      expect((await proxy.answer(resume)).text).to.equal(`id: 1\n${event(answer)}`)
+      const [late] = proxy.lateCalls
+      expect(late?.inputSha256).to.equal(sha256Hex('{"a":1}'))
+      expect(late?.settlement).to.include({ error: null, sent: 'yes', status: 200 })
+      expect(late?.settlement.digest).to.equal(sha256Hex('{"content":[{"text":"secret","type":"text"}]}'))
+      expect(late?.call.target).to.include({ server: 'files', tool: 'echo', toolVersion: '2.0.0' })
+    }))
+
+  it('is passed on and recorded each time, as a client resumes again where it lost the response', () =>
+    withProxy(answering(answer), async (proxy) => {
+      await proxy.answer({ body: callEcho, headers })
+      for (const _ of [1, 2]) expect((await proxy.answer(resume)).text).to.include('secret')
+      expect(proxy.lateCalls).to.have.length(2)
+    }))
+
+  it('that is an error of the server, or of its tool, is recorded as one', () =>
+    withProxy(
+      answering(
+        { jsonrpc: '2.0', id: 1, error: { code: -1, message: 'no' } },
+        result({ id: 2 }, { isError: true }),
+      ),
+      async (proxy) => {
+        for (const id of [1, 2]) await proxy.answer({ body: { ...callEcho, id }, headers })
+        await proxy.answer(resume)
+        expect(proxy.lateCalls.map(({ settlement }) => settlement.error)).to.deep.equal([
+          'UPSTREAM',
+          'UPSTREAM',
+        ])
+        expect(proxy.lateCalls[0]?.settlement.digest).to.equal(null)
+      },
+    ))
+
+  it('is withheld, then and later, where it cannot be recorded', () =>
+    withProxy(answering(answer), async (proxy) => {
+      await proxy.answer({ body: callEcho, headers })
+      proxy.failsLateRecords = true
+      expect((await proxy.answer(resume)).text)
+        .to.include('OUTCOME_UNRECORDED')
+        .and.not.include('secret')
+      proxy.failsLateRecords = false
+      await isWithheld(proxy)
+    }))
+
+  it('is withheld where no request of this session asked for it, and recorded once for a stream', () =>
+    withProxy(
+      answering(answer, result({ id: 2 }, secret), { jsonrpc: '2.0', result: secret }),
+      async (proxy) => {
+        await proxy.answer({ body: callEcho, headers: { 'mcp-session-id': 't' } })
+        await isWithheld(proxy)
+      },
+    ))
+
+  it('is withheld after the time that the policy gave the call', () =>
+    withProxy(answering(answer), async (proxy) => {
+      const prepare = (call: Call) => call.set(answerTimeLeft, () => 0)
+      await proxy.answer({ body: callEcho, headers, prepare })
+      await isWithheld(proxy)
+    }))
+
+  it('is withheld where a stage changes the answers of its call, whose client is told at once', () =>
+    withProxy(answering(answer), async (proxy) => {
+      const prepare = (call: Call) => call.set(answerChange, true)
+      const { text } = await proxy.answer({ body: callEcho, headers, prepare })
+      expect(text).to.include('"error":"UPSTREAM_UNREACHABLE"')
+      await isWithheld(proxy)
+    }))
+
+  it('is refused where its caller may no longer make the request', () =>
+    withProxy(answering(answer), async (proxy) => {
+      await proxy.answer({ body: callEcho, headers })
+      const { text } = await proxy.answer({ ...resume, rules: [denyAll] })
+      expect(text).to.include('"error":"TOOL_NOT_ALLOWED"').and.not.include('secret')
+      const [late] = proxy.lateCalls
+      expect(late?.settlement).to.include({ error: 'TOOL_NOT_ALLOWED', digest: null })
+      expect(late?.call.findings[0]).to.include({ reason: 'tool_not_in_allowlist' })
+    }))
+
+  it('begins a task of its caller', () =>
+    withProxy(answering(result({ id: 1 }, { task: { taskId: 'own-id' } })), async (proxy) => {
+      await proxy.answer({ body: callEcho, headers })
+      expect((await proxy.answer(resume)).text).to.match(/"taskId":"[\w-]{22}\.ZWNobw\.own-id"/)
+    }))
+})
+
+async function isWithheld(proxy: TestProxy): Promise<void> {
+  const before = proxy.events.length
+  const { text } = await proxy.answer(resume)
+  expect(text).to.include('The answer to this request was withheld.').and.not.include('secret')
+  expect(proxy.events.slice(before).map(({ name }) => name)).to.deep.equal(['mcp/response_withheld'])
+}

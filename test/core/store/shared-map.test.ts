@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto'
+import type { MapBounds, SharedMap } from '@svc/core'
+import { RedisSharedStore } from '@svc/core/redis'
+import { MemoryMap } from '@svc/core/store'
+import { expect } from 'chai'
+import {
+  type RedisCluster,
+  type RedisServer,
+  startRedis,
+  startRedisCluster,
+  until,
+} from '../../support/redis.js'
+
+const clock = { now: Date.now, monotonic: () => performance.now() }
+const bounds: MapBounds = { ttlMs: 60_000, maxEntries: 3 }
+
+function suite(title: string, create: (given: MapBounds) => SharedMap): void {
+  describe(title, () => {
+    it('has the last value of each name, in the order that is asked for', async () => {
+      const map = create(bounds)
+      await map.set('g', [
+        ['a', '1'],
+        ['b', '2'],
+      ])
+      await map.set('g', [['a', '3']])
+      expect(await map.get('g', ['b', 'c', 'a'])).to.deep.equal(['2', undefined, '3'])
+      expect(await map.get('g', [])).to.deep.equal([])
+    })
+
+    it('keeps groups apart', async () => {
+      const map = create(bounds)
+      await map.set('g', [['a', '1']])
+      for (const name of ['a', 'b', 'c', 'd']) await map.set('h', [[name, '2']])
+      expect(await map.get('g', ['a'])).to.deep.equal(['1'])
+    })
+
+    it('removes a value', async () => {
+      const map = create(bounds)
+      await map.set('g', [['a', '1']])
+      await map.delete('g', 'a')
+      await map.delete('g', 'never')
+      expect(await map.get('g', ['a'])).to.deep.equal([undefined])
+    })
+
+    it('has no more values in a group than it may: the one set longest ago goes', async () => {
+      const map = create(bounds)
+      for (const name of ['a', 'b', 'c']) {
+        await map.set('g', [[name, name]])
+        await nextMillisecond()
+      }
+      await map.set('g', [['a', 'again']])
+      await map.set('g', [['d', 'd']])
+      expect(await map.get('g', ['a', 'b', 'c', 'd'])).to.deep.equal(['again', undefined, 'c', 'd'])
+    })
+
+    it('forgets a value when its time is over', async () => {
+      const map = create({ ttlMs: 20, maxEntries: 3 })
+      await map.set('g', [['a', '1']])
+      await until(async () => (await map.get('g', ['a']))[0] === undefined)
+      await map.set('g', [['b', '2']])
+      expect(await map.get('g', ['a'])).to.deep.equal([undefined])
+    })
+  })
+}
+
+/** Redis counts in milliseconds. */
+async function nextMillisecond(): Promise<void> {
+  const now = Date.now()
+  await until(async () => Date.now() > now)
+}
+
+describe('a shared map', function () {
+  this.timeout(120_000)
+  let redis: RedisServer
+  let cluster: RedisCluster
+  const stores: RedisSharedStore[] = []
+  const open = (store: RedisSharedStore): RedisSharedStore => {
+    stores.push(store)
+    return store
+  }
+
+  before(async () => {
+    ;[redis, cluster] = await Promise.all([startRedis(), startRedisCluster()])
+  })
+
+  after(async () => {
+    for (const store of stores) store.close()
+    await Promise.all([redis[Symbol.asyncDispose](), cluster[Symbol.asyncDispose]()])
+  })
+
+  suite('of one process', (given) => new MemoryMap(given, clock))
+  suite('in Redis', (given) =>
+    open(new RedisSharedStore({ url: redis.url }, 'svc:')).map(randomUUID(), given))
+  suite('in a cluster of Redis', (given) =>
+    open(new RedisSharedStore({ url: String(cluster.nodes[0]?.url), cluster: true }, 'svc:')).map(
+      randomUUID(),
+      given,
+    ))
+
+  it('in Redis leaves no keys behind when its time is over', async () => {
+    const prefix = `${randomUUID()}:`
+    const map = open(new RedisSharedStore({ url: redis.url }, prefix)).map('m', { ttlMs: 20, maxEntries: 3 })
+    await map.set('g', [['a', '1']])
+    await until(async () => ((await redis.send('KEYS', `${prefix}*`)) as string[]).length === 0)
+  })
+})
