@@ -1,5 +1,4 @@
 // `svc gateway`: the gateway as a process. SIGTERM and SIGINT drain, SIGHUP reloads the policy.
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { bind, type Logger, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
@@ -7,6 +6,7 @@ import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
 import { pino } from 'pino'
 import { type GatewayHandle, startGatewayServer } from '../gateway/start.js'
+import { policyText } from './policy-file.js'
 import { portOf } from './port.js'
 
 interface GatewayFlags {
@@ -32,7 +32,7 @@ async function run(flags: GatewayFlags): Promise<void> {
   const logger = pino({ name: 'svc' }, pino.destination({ dest: 1, sync: true }))
   try {
     const gateway = startGatewayServer({
-      policyYaml: readPolicy(flags.policy),
+      policyYaml: policyText(flags.policy),
       policyFile: flags.policy,
       ...(flags.port === undefined ? {} : { port: flags.port }),
       ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
@@ -47,14 +47,6 @@ async function run(flags: GatewayFlags): Promise<void> {
       throw new Error(`the gateway did not start: ${messageOf(fault)}`, { cause: fault })
     for (const mistake of fault.mistakes) process.stderr.write(`${formatDiagnostic(mistake)}\n`)
     process.exitCode = 1
-  }
-}
-
-function readPolicy(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
   }
 }
 
@@ -79,7 +71,7 @@ function obeySignals(gateway: GatewayHandle, file: string, logger: Logger): void
   process.on('SIGINT', drain)
   process.on('SIGHUP', () => {
     Promise.resolve()
-      .then(() => gateway.reload(readPolicy(file)))
+      .then(() => gateway.reload(policyText(file)))
       .then(
         () => logger.info({ policy: file }, 'policy reloaded'),
         (fault: unknown) =>

@@ -1,4 +1,5 @@
-// Loads a policy file for commands, with its custom plugins and nothing bound in code.
+// Reads policy files for commands: as text, or loaded with its custom plugins and nothing bound in code.
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { PluginContext } from '@svc/core'
@@ -47,4 +48,13 @@ export function baseDirOf(file: string): string {
 /** The mistakes, then the warnings. */
 export function diagnosticsOf(result: PolicyResult<HostConfig>): Diagnostic[] {
   return result.ok ? [...result.policy.warnings] : [...result.mistakes, ...result.warnings]
+}
+
+/** The text of the policy of a process. Throws an error with the reason. */
+export function policyText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
+  }
 }

@@ -1,5 +1,4 @@
 // `svc stdio`: a governed MCP server over standard input and output, for the configuration of a client.
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Writable } from 'node:stream'
 import { messageOf } from '@svc/core/json'
@@ -11,6 +10,7 @@ import type { StdioTarget } from '../stdio/config.js'
 import { commandTarget, serverNameOf } from '../stdio-server/command-target.js'
 import { type StdioServer, serveStdio } from '../stdio-server/serve.js'
 import { policyCredentials } from '../stdio-server/sign-in/policy-credentials.js'
+import { policyText } from './policy-file.js'
 import { portOf } from './port.js'
 
 interface StdioFlags {
@@ -60,7 +60,7 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   try {
     const server = await serveStdio({
       policy: {
-        policyYaml: readPolicy(flags.policy),
+        policyYaml: policyText(flags.policy),
         policyFile: flags.policy,
         ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       },
@@ -99,12 +99,4 @@ function endOf(server: StdioServer, output: Writable): Promise<unknown> {
   )
   const unread = new Promise((resolve) => output.on('error', resolve))
   return Promise.race([server.ended, unread, ...signals])
-}
-
-function readPolicy(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw new Error(`${file}: the policy cannot be read: ${messageOf(cause)}`, { cause })
-  }
 }
