@@ -4,7 +4,7 @@ import { access, stat, statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { DoctorCheck } from '../doctor/check.js'
 import { messageOf } from '../json/message.js'
-import { fileSystemKind } from './file-system-kind.js'
+import { fileSystemKind, fileSystemRisk } from './file-system-kind.js'
 
 const mebibyte = 1_048_576
 
@@ -28,8 +28,12 @@ export async function checkDirectory(
   }
   const kind = fileSystemKind(disk.type)
   if (kind?.isLocal === false) {
-    const message = `${place} lies on ${kind.name}, where locks and syncs are not reliable`
+    const message = `${place} lies on ${kind.name}, ${fileSystemRisk}`
     return [{ severity: 'error', message, hint: 'use a directory of a local disk' }]
+  }
+  if (kind === undefined && process.platform === 'linux') {
+    const message = `${place} lies on a file system that is not known to be local, ${fileSystemRisk}`
+    return [{ severity: 'warning', message, hint: 'use a directory of a local disk' }]
   }
   const freeMb = Math.floor((disk.bavail * disk.bsize) / mebibyte)
   const where = kind === undefined ? '' : `, on ${kind.name}`

@@ -25,9 +25,15 @@ const local = new Map<number, string>([
   [0x9123683e, 'Btrfs'],
   [0x2fc12fc1, 'ZFS'],
   [0xf2f52010, 'F2FS'],
+  [0xca451a4e, 'bcachefs'],
+  [0x3153464a, 'JFS'],
   [0x794c7630, 'overlayfs'],
   [0x01021994, 'tmpfs'],
 ])
+
+/** Of remote file systems, and of unknown ones. */
+export const fileSystemRisk =
+  'where locks may be invisible to other hosts and a sync may return before the bytes are durable'
 
 export interface FileSystemKind {
   readonly name: string
@@ -35,7 +41,7 @@ export interface FileSystemKind {
   readonly isLocal: boolean
 }
 
-/** Undefined for an unknown one, which counts as local, and elsewhere than on Linux. */
+/** Undefined for one that is on neither list, and elsewhere than on Linux. */
 export function fileSystemKind(type: number): FileSystemKind | undefined {
   if (process.platform !== 'linux') return undefined
   // Some platforms return a signed number.

@@ -139,9 +139,9 @@ export class LogDirectory {
   }
 
   async #prepare(): Promise<OpenDirectory> {
-    const { port, clock, limits, onAsyncError } = this.#parts
+    const { port, clock, limits, logger, onAsyncError } = this.#parts
     const made = port.mkdirSync(this.#dir, { recursive: true, mode: DIRECTORY_MODE })
-    requireLocal(port, this.#dir)
+    requireLocal(port, this.#dir, logger)
     if (made !== undefined) syncDirectorySync(port, dirname(made))
     const lock = new DirectoryLock(this.#dir, port, clock)
     const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)

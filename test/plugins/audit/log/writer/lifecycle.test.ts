@@ -73,6 +73,21 @@ describe('SvcAppender', () => {
         await appender.close()
       })
     }
+
+    for (const [name, type, expected] of [
+      ['an unknown one, with a warning', 0x1badface, ['warn 0x1badface']],
+      ['ext4, without', 0xef53, []],
+    ] as const) {
+      it(`is none on a file system that is ${name}`, async () => {
+        const logger = memoryLogger()
+        const fileSystem = diskWith({ statfsSync: () => ({ type, bavail: 2 ** 40, bsize: 4096 }) })
+        const appender = appenderIn(dir.path, { fileSystem, logger })
+        await appender.ready()
+        await appender.close()
+        const about = logger.entries.filter(({ message }) => message.includes('locks may be invisible'))
+        expect(about.map(({ level, fields }) => `${level} ${fields['magic']}`)).to.deep.equal(expected)
+      })
+    }
   })
 
   describe('memory', () => {
