@@ -21,6 +21,8 @@ export interface ClientRequest {
   /** Those of the endpoint that the caller's token is for, in the order of the policy. */
   readonly servers: readonly string[]
   readonly config: FederationConfig
+  /** Time that a server may take to start, in milliseconds. */
+  startTimeoutMs(server: string): number
   readonly clock: Clock
   /** The policy and the caller's credentials, on which lists depend. */
   readonly scope: string
@@ -51,7 +53,8 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
     ...calls,
     run: (sent, answer) => calls.run({ ...sent, ...observing(sent, hooks) }, answer),
   }
-  const parts = { calls: observed, headers: ownHeaders, timeoutMs: config.list_timeout_ms }
+  const timeoutMs = Math.max(config.list_timeout_ms, request.startTimeoutMs(server))
+  const parts = { calls: observed, headers: ownHeaders, timeoutMs }
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
     const message = ownMessage(request, 'svc-level', 'logging/setLevel', session.logLevel)

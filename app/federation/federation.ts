@@ -145,6 +145,7 @@ export class Federation {
       ownHeaders: { ...headersOfOwnRequests(headers), traceparent },
       servers: caller.servers,
       config: policy.federation,
+      startTimeoutMs: (server) => policy.startTimeoutMs(server),
       clock: this.#parts.clock,
       scope: sha256Hex(JSON.stringify([this.#numberOf(policy), caller.credentials])),
       logMissing: (server, reason) =>

@@ -34,6 +34,7 @@ export class ActivePolicy {
   readonly federation: FederationConfig
   readonly #metrics: CallMetrics | undefined
   readonly #targets: ReadonlyMap<string, Target>
+  readonly #configured: HostConfig['targets']
   #calls = new InFlight<Call>()
   #requests = new InFlight<true>()
 
@@ -49,6 +50,7 @@ export class ActivePolicy {
     this.authorizer = authorizer
     this.federation = federation
     this.#metrics = calls
+    this.#configured = targets
     this.#targets = new Map(
       Object.entries(addressesOf(targets)).map(([name, address]) => [name, targetOf(address)]),
     )
@@ -59,6 +61,12 @@ export class ActivePolicy {
     const target = this.#targets.get(server)
     if (target === undefined) throw new Refusal('TARGET_NOT_FOUND', 'No such server is configured.')
     return target
+  }
+
+  /** Time that the server has to start, in milliseconds; 0 where the gateway does not start it. */
+  startTimeoutMs(server: string): number {
+    const target = Object.hasOwn(this.#configured, server) ? this.#configured[server] : undefined
+    return typeof target === 'object' ? target.start_timeout_ms : 0
   }
 
   /** The endpoint of /mcp. */

@@ -37,7 +37,7 @@ export const federationSchema = z
       .max(86_400_000)
       .default(10_000)
       .describe(
-        'Time that a server has to open a session or to answer a list, in milliseconds; then the others are served without it.',
+        'Time that a server has to open a session or to answer a list, in milliseconds; then the others are served without it. A command has its start_timeout_ms to start.',
       ),
   })
   .prefault({})

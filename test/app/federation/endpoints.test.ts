@@ -179,7 +179,7 @@ describe('the endpoints of several servers', () => {
     try {
       await start({
         targets: { hangs: `http://127.0.0.1:${port}/mcp`, notes: servers['notes']?.url ?? '' },
-        federation: { list_timeout_ms: 100 },
+        federation: { list_timeout_ms: 1_000 },
       })
       const client = await connect1(`${gateway?.url}/mcp`)
       const { tools, _meta } = await client.listTools()

@@ -1,4 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,6 +8,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
+import { scriptedTarget } from '../../support/stdio-target.js'
 import {
   type SessionServer,
   type StatelessServer,
@@ -109,4 +112,32 @@ describe('three servers over stdio and two over HTTP at /mcp', function () {
       await client.close()
     })
   }
+})
+
+describe('a server over stdio that starts slowly', () => {
+  it('is in the first list, after the time limit of servers that run', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-slow-'))
+    const begin = join(home, 'begin')
+    const silent = createServer((_request, response) => {
+      // The gateway has given up.
+      response.once('close', () => writeFileSync(begin, ''))
+    })
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const { port } = silent.address() as AddressInfo
+    const gateway = await startTestGateway({
+      targets: { slow: scriptedTarget(`wait=${begin}`), silent: `http://127.0.0.1:${port}/mcp` },
+      federation: { list_timeout_ms: 1_000 },
+    })
+    try {
+      const client = await connect1(`${gateway.url}/mcp`)
+      const { tools, _meta } = await client.listTools()
+      expect(tools.map(({ name }) => name)).to.include('slow__echo')
+      expect(_meta?.['svc/unavailable']).to.have.nested.property('[0].server', 'silent')
+      await client.close()
+    } finally {
+      await gateway[Symbol.asyncDispose]()
+      await new Promise((resolve) => silent.close(resolve))
+      rmSync(home, { recursive: true })
+    }
+  })
 })
