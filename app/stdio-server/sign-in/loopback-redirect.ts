@@ -29,7 +29,9 @@ export class LoopbackRedirect implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true })
       this.#server.on('request', (message, response) => {
-        const url = new URL(message.url ?? '/', this.uri)
+        const given = message.url ?? '/'
+        // Any web page may send requests here, with targets such as `//`, which is no URL.
+        const url = new URL(URL.canParse(given, this.uri) ? given : '/', this.uri)
         const isExpected = url.pathname === path && url.searchParams.get('state') === state
         const isDenied = url.searchParams.has('error')
         response.writeHead(isExpected ? 200 : 400, { 'content-type': 'text/plain', connection: 'close' })
