@@ -68,9 +68,10 @@ export class StdioEndpoint {
   }
 
   async #keep(): Promise<void> {
-    while (!this.#isClosed && !this.#pool.limitOf('').isExhausted) {
+    while (!this.#pool.limitOf('').isExhausted) {
       const { waitMs } = this.#pool.limitOf('')
       await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
+      if (this.#isClosed) return
       try {
         const { ended } = await this.connection()
         await ended
