@@ -4,6 +4,8 @@ import { LimitedLogger } from '../http/limited-logger.js'
 import type { EnvironmentSecret } from './environment.js'
 
 const maxLine = 1_000
+/** A line of a secret that is shorter says too little of it, and is in other texts too. */
+const minSecretLine = 8
 /** The last lines, for the message about a process that failed. */
 const keptLines = 5
 
@@ -15,7 +17,7 @@ export class StderrLog {
 
   constructor(server: string, secrets: readonly EnvironmentSecret[], logger: Logger, clock: Clock) {
     this.#server = server
-    this.#secrets = secrets
+    this.#secrets = piecesOf(secrets)
     // What servers write there need not be an error, but may be much.
     this.#logger = new LimitedLogger(
       { ...bound(logger), warn: (fields, text) => logger.info(fields, text) },
@@ -43,6 +45,19 @@ export class StderrLog {
   get last(): readonly string[] {
     return this.#last
   }
+}
+
+/** The secrets and, as the log has single lines, their lines. The longest first: one may contain another. */
+function piecesOf(secrets: readonly EnvironmentSecret[]): EnvironmentSecret[] {
+  return secrets
+    .flatMap(({ name, value }) => [
+      { name, value },
+      ...value
+        .split(/\r?\n/)
+        .filter((line) => line.length >= minSecretLine)
+        .map((line) => ({ name, value: line })),
+    ])
+    .sort((one, other) => other.value.length - one.value.length)
 }
 
 function bound(logger: Logger): Logger {
