@@ -46,7 +46,8 @@ export class PinnedPackage {
   /** Holds the lock, and the installation of each running gateway. */
   #home: string
   #installed: Promise<string> | undefined
-  #directory: Promise<string> | undefined
+  #directory: string | undefined
+  #closing = new AbortController()
 
   constructor(npx: NpxCommand, stateDir: string) {
     this.#npx = npx
@@ -62,10 +63,11 @@ export class PinnedPackage {
     return this.#installed
   }
 
-  /** Removes the installation; the lock stays. */
+  /** Ends an installation that is running, and removes what was installed; the lock stays. */
   async close(): Promise<void> {
-    const directory = await this.#directory
-    if (directory !== undefined) await rm(directory, { recursive: true, force: true })
+    this.#closing.abort()
+    await this.#installed?.catch(() => undefined)
+    if (this.#directory !== undefined) await remove(this.#directory)
   }
 
   async #install(): Promise<string> {
@@ -73,11 +75,17 @@ export class PinnedPackage {
     await this.#removeStale()
     await this.#writeLock()
     // Of this process alone, as `npm ci` removes what another may run.
-    this.#directory = mkdtemp(join(this.#home, `run-${process.pid}-`))
-    const directory = await this.#directory
-    await cp(join(this.#home, 'lock'), directory, { recursive: true })
-    await npm(directory, 'ci', '--prefer-offline', ...flags)
-    return join(directory, 'node_modules', '.bin', await this.#binary(directory))
+    const directory = await mkdtemp(join(this.#home, `run-${process.pid}-`))
+    try {
+      await cp(join(this.#home, 'lock'), directory, { recursive: true })
+      await this.#npm(directory, 'ci', '--prefer-offline', ...flags)
+      const program = join(directory, 'node_modules', '.bin', await this.#binary(directory))
+      this.#directory = directory
+      return program
+    } catch (fault) {
+      await remove(directory)
+      throw fault
+    }
   }
 
   /** A renamed directory is whole; of two gateways that write it, the first counts. */
@@ -85,12 +93,12 @@ export class PinnedPackage {
     const lock = join(this.#home, 'lock')
     if (!existsSync(join(lock, 'package-lock.json'))) {
       const draft = await mkdtemp(join(this.#home, `lock-${process.pid}-`))
-      await writeFile(join(draft, 'package.json'), '{"private":true}\n')
-      await npm(draft, 'install', '--package-lock-only', '--save-exact', ...flags, this.#npx.spec)
       try {
+        await writeFile(join(draft, 'package.json'), '{"private":true}\n')
+        await this.#npm(draft, 'install', '--package-lock-only', '--save-exact', ...flags, this.#npx.spec)
         await rename(draft, lock)
       } catch (fault) {
-        await rm(draft, { recursive: true, force: true })
+        await remove(draft)
         if (!existsSync(join(lock, 'package-lock.json'))) throw fault
       }
     }
@@ -102,7 +110,20 @@ export class PinnedPackage {
     for (const name of await readdir(this.#home)) {
       const [, pid] = /^(?:run|lock)-(\d+)-/.exec(name) ?? []
       if (pid === undefined || isRunning(Number(pid))) continue
-      await rm(join(this.#home, name), { recursive: true, force: true })
+      await remove(join(this.#home, name))
+    }
+  }
+
+  async #npm(directory: string, ...args: readonly string[]): Promise<void> {
+    const { signal } = this.#closing
+    try {
+      const options = { cwd: directory, env: npmEnvironment(), timeout: installMs }
+      await run('npm', args, { ...options, signal, killSignal: 'SIGKILL' })
+    } catch (cause) {
+      if (signal.aborted) throw new Error('the gateway is closing', { cause })
+      const said = isJsonObject(cause) && typeof cause['stderr'] === 'string' ? cause['stderr'] : ''
+      const errors = said.split('\n').filter((line) => line.startsWith('npm error'))
+      throw new Error(`npm ${args[0]} failed: ${errors.slice(0, 3).join(' ') || 'no message'}`, { cause })
     }
   }
 
@@ -132,14 +153,9 @@ function checkHashes(lock: string): void {
   }
 }
 
-async function npm(directory: string, ...args: readonly string[]): Promise<void> {
-  try {
-    await run('npm', args, { cwd: directory, env: npmEnvironment(), timeout: installMs })
-  } catch (cause) {
-    const said = isJsonObject(cause) && typeof cause['stderr'] === 'string' ? cause['stderr'] : ''
-    const errors = said.split('\n').filter((line) => line.startsWith('npm error'))
-    throw new Error(`npm ${args[0]} failed: ${errors.slice(0, 3).join(' ') || 'no message'}`, { cause })
-  }
+/** With retries, as npm may have been killed in the middle of its writes. */
+function remove(directory: string): Promise<void> {
+  return rm(directory, { recursive: true, force: true, maxRetries: 3 })
 }
 
 /** Nothing of the gateway's environment that npm does not need. */

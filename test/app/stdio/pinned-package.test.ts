@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  chmodSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -16,8 +17,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { PinnedPackage } from 'svc-sdk/internal/stdio/pinned-package'
 import type { TestGateway } from '../../support/gateway.js'
-import { withStdio } from '../../support/stdio-target.js'
+import { isAlive, until, withStdio } from '../../support/stdio-target.js'
 
 const scripted = fileURLToPath(new URL('../../support/stdio-server.js', import.meta.url))
 const name = 'svc-test-mcp-server'
@@ -99,7 +101,7 @@ describe('a pinned package', function () {
 
   afterEach(async () => {
     await registry.stop()
-    for (const variable of ['npm_config_registry', 'npm_config_cache']) {
+    for (const variable of ['PATH', 'npm_config_registry', 'npm_config_cache']) {
       if (given[variable] === undefined) delete process.env[variable]
       else process.env[variable] = given[variable]
     }
@@ -140,5 +142,22 @@ describe('a pinned package', function () {
     await run(async (gateway) => {
       expect(await echo(gateway)).to.include('npm ci failed: npm error code EINTEGRITY')
     })
+  })
+
+  it('is not installed any further, and leaves nothing, when the gateway stops', async () => {
+    const npm = join(home, 'bin', 'npm')
+    const pidFile = join(home, 'pid')
+    mkdirSync(join(home, 'bin'))
+    writeFileSync(npm, `#!/bin/sh\necho $$ >${pidFile}.new && mv ${pidFile}.new ${pidFile}\nexec sleep 600\n`)
+    chmodSync(npm, 0o755)
+    process.env['PATH'] = `${join(home, 'bin')}:${given['PATH']}`
+    const pinned = new PinnedPackage({ spec: name, name, args: [] }, join(home, 'state'))
+    const program = pinned.program().catch((fault: unknown) => String(fault))
+    await until(() => existsSync(pidFile))
+    const pid = Number(readFileSync(pidFile, 'utf8'))
+    await pinned.close()
+    expect(await program).to.equal('Error: the gateway is closing')
+    await until(() => !isAlive(pid))
+    expect(readdirSync(folder())).to.deep.equal([])
   })
 })
