@@ -20,7 +20,7 @@ export class RunningCalls {
   /** By tenant: the names of requests that were cancelled at another gateway than the one that runs them. */
   #cancelled: SharedMap
   #graceMs: number
-  /** By the name of the request, which callers without a session may share. */
+  /** By the name of the request, which a caller without a session may use again. */
   #running = new Map<string, Set<Running>>()
   #timer: NodeJS.Timeout | undefined
 
@@ -36,7 +36,7 @@ export class RunningCalls {
     const { message } = exchange
     // Since 2026-07-28 a client cancels a request by closing its stream.
     if (message?.type !== 'request' || isStatelessExchange(exchange)) return
-    const name = nameOf(exchange, message.id)
+    const name = nameOf(call, exchange, message.id)
     const running = { call, exchange }
     const named = this.#running.get(name) ?? new Set()
     this.#running.set(name, named.add(running))
@@ -53,12 +53,10 @@ export class RunningCalls {
    */
   async cancel(call: Call, exchange: McpExchange, { method, params }: RpcNotification): Promise<void> {
     if (method !== 'notifications/cancelled') return
-    const name = nameOf(exchange, params['requestId'])
-    const caller = principalOf(call)
-    const own = [...(this.#running.get(name) ?? [])].filter((running) => principalOf(running.call) === caller)
-    const [running] = own
+    const name = nameOf(call, exchange, params['requestId'])
+    const [running, ...others] = this.#running.get(name) ?? []
     if (running !== undefined) {
-      if (own.length === 1) this.#stop(running)
+      if (others.length === 0) this.#stop(running)
       return
     }
     // Only in its session an id names one request for ever.
@@ -116,11 +114,9 @@ function tenantOf(call: Call): string {
   return call.get(identity)?.tenant ?? ''
 }
 
-function principalOf(call: Call): string | undefined {
+/** Two callers may have one session id, as it is the server's own. */
+function nameOf(call: Call, { server, headers }: McpExchange, id: unknown): string {
   const caller = call.get(identity)
-  return caller === undefined ? undefined : principalKeyOf(caller)
-}
-
-function nameOf({ server, headers }: McpExchange, id: unknown): string {
-  return JSON.stringify([server, headers['mcp-session-id'], id])
+  const principal = caller === undefined ? null : principalKeyOf(caller)
+  return JSON.stringify([server, principal, headers['mcp-session-id'], id])
 }

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
 import { type Answer, callEcho, event, initialize, serverOf } from '../../support/mcp-server.js'
 import { startRedis } from '../../support/redis.js'
 
@@ -88,5 +89,35 @@ describe('a cancellation over MCP', function () {
       await answer.text()
       expect(codesOf(first)).to.deep.equal(['CANCELLED'])
     })
+  })
+
+  it('at another gateway ends no call of another caller, whose server gave it the same session id', async () => {
+    await using redis = await startRedis()
+    const issuer = await TestIssuer.start()
+    const settings: GatewaySettings = {
+      authn: { oidc: issuer.oidc },
+      quotas: { adapter: 'redis', redisUrl: redis.url },
+      server: { mcp: { abandoned_ms: 50 } },
+    }
+    try {
+      await withGateways([settings, settings], async ([first, second], streams) => {
+        const call = async (sub: string) => {
+          const authorization = `Bearer ${await issuer.sign({ sub })}`
+          const begun = await post(first, initialize, { authorization })
+          await begun.text()
+          const headers = { authorization, 'mcp-session-id': String(begun.headers.get('mcp-session-id')) }
+          return { headers, answer: await post(first, callEcho, headers) }
+        }
+        const ada = await call('ada')
+        const bob = await call('bob')
+        await cancel(second, bob.headers)
+        await bob.answer.text()
+        streams[0]?.end()
+        await ada.answer.text()
+        expect(codesOf(first)).to.deep.equal(['CANCELLED', 'UPSTREAM_UNREACHABLE'])
+      })
+    } finally {
+      await issuer.stop()
+    }
   })
 })
