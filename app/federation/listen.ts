@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
+import { invalidParams } from '../mcp/mcp-refusal.js'
 import { isObject, type RpcRequest } from '../mcp/message.js'
 import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
@@ -15,6 +16,9 @@ import type { Source } from './names.js'
 import { resultOf, type ServerLink } from './server-link.js'
 import { keepOpen, type ShowEvent } from './server-stream.js'
 import { SubscribedUris } from './subscribed-uris.js'
+
+/** Each may be looked up in all lists, and a server in a session gets a request for each. */
+const maxUris = 1_000
 
 /** A resource that the client subscribes to, by its own URI and as the server has it. */
 interface Subscribed {
@@ -31,10 +35,12 @@ export async function answerListen(
 ): Promise<void> {
   const { notifications } = params
   const wanted = isObject(notifications) ? notifications : {}
+  const uris = resourceSubscriptions(params)
+  if (uris.length > maxUris) {
+    throw invalidParams(`notifications.resourceSubscriptions: expected at most ${maxUris} URIs.`)
+  }
   const subscribed = await Promise.all(
-    resourceSubscriptions(params).map(
-      async (listed): Promise<Subscribed> => ({ listed, source: await sourceOfUri(request, listed) }),
-    ),
+    uris.map(async (listed): Promise<Subscribed> => ({ listed, source: await sourceOfUri(request, listed) })),
   )
   const results = await onUsableServers(request, (server, hooks) => linkTo(request, server, hooks))
   const stream = new ClientStream(response, keepAliveMs)
