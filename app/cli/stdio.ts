@@ -8,7 +8,7 @@ import { Command } from 'commander'
 import { pino } from 'pino'
 import type { StdioTarget } from '../stdio/config.js'
 import { commandTarget, serverNameOf } from '../stdio-server/command-target.js'
-import { type StdioServer, serveStdio } from '../stdio-server/serve.js'
+import { type StdioGateway, serveStdio } from '../stdio-server/serve.js'
 import { policyCredentials } from '../stdio-server/sign-in/policy-credentials.js'
 import { policyText } from './policy-file.js'
 import { portOf } from './port.js'
@@ -93,7 +93,7 @@ function reserveStdout(): Writable {
 }
 
 /** The client closes its end, stops reading, or sends a signal. */
-function endOf(server: StdioServer, output: Writable): Promise<unknown> {
+function endOf(server: StdioGateway, output: Writable): Promise<unknown> {
   const signals = (['SIGTERM', 'SIGINT', 'SIGHUP'] as const).map(
     (signal) => new Promise((resolve) => process.once(signal, resolve)),
   )

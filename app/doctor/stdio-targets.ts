@@ -49,7 +49,7 @@ async function checkStdio(
     const connection = await endpoint.connection()
     const { server } = connection
     const version = versionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
-    const names = await listTools(connection, { clientInfo: gatewayImplementation }, listMs)
+    const names = await listTools(connection, gatewayImplementation, listMs)
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
     const access = await accessTo({ server: name, version, names }, policy, context)
     return [

@@ -1,9 +1,9 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
 import { Call, callRequest, identity, type Outcome, type PluginContext } from '@svc/core'
-import { formatReference, ReferenceInputError } from '@svc/core/match'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { isFields } from '../mcp/listing.js'
+import { toolReference } from '../mcp/tool-reference.js'
 import type { HostConfig } from '../policy/config.js'
 
 type Policy = EffectivePolicy<HostConfig>
@@ -58,7 +58,7 @@ async function usableBy(
   const outcome = await compose(stages, () => Promise.resolve(listed))(call)
   if (outcome.kind !== 'completed') return []
   return names.filter((tool) => {
-    const reference = referenceOf(server, tool, version)
+    const reference = toolReference(server, tool, version)
     return reference !== undefined && call.mayRequest(reference, 'tool')
   })
 }
@@ -98,14 +98,4 @@ function listingOf(tenant: string, server: string, version: string): Call {
   })
   call.set(identity, { tenant, authenticated: true, roles: [] })
   return call
-}
-
-/** Undefined for a name that can have no reference: such a tool is not listed. */
-function referenceOf(server: string, tool: string, version: string): string | undefined {
-  try {
-    return formatReference({ server, tool, version })
-  } catch (fault) {
-    if (fault instanceof ReferenceInputError) return undefined
-    throw fault
-  }
 }

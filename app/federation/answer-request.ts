@@ -4,23 +4,15 @@ import { writeWhole } from '../http/answer.js'
 import type { Implementation } from '../mcp/implementation.js'
 import { McpRefusal } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
-import { isStateless, rpcCodes } from '../mcp/protocol.js'
+import { isStateless, rpcCodes, sessionMethods } from '../mcp/protocol.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { ClientRequest } from './client-request.js'
 import { answerListen } from './listen.js'
 import { ownAnswerTo } from './own-answers.js'
 import { answerRouted, routerOf } from './routed-request.js'
 
-/** Methods of revisions with sessions alone. */
-const ofSessions = new Set([
-  'initialize',
-  'ping',
-  'logging/setLevel',
-  'resources/subscribe',
-  'resources/unsubscribe',
-])
-/** Methods of revisions without sessions alone. */
-const withoutSessions = new Set(['server/discover', LISTEN_METHOD])
+/** Requests that only revisions without sessions have. */
+const statelessMethods: ReadonlySet<unknown> = new Set(['server/discover', LISTEN_METHOD])
 
 interface AnswerParts {
   readonly serverInfo: Implementation
@@ -35,7 +27,7 @@ export async function answerRequest(
   { serverInfo, keepAliveMs }: AnswerParts,
 ): Promise<void> {
   const { client } = request.session
-  if ((isStateless(client.revision) ? ofSessions : withoutSessions).has(message.method)) {
+  if ((isStateless(client.revision) ? sessionMethods : statelessMethods).has(message.method)) {
     throw new McpRefusal(rpcCodes.methodNotFound, 'No such method in this revision.')
   }
   if (message.method === LISTEN_METHOD) return answerListen(request, message, response, keepAliveMs)

@@ -1,24 +1,16 @@
 // What a client hears of servers: the filters of `subscriptions/listen` (2026-07-28).
 import type { JsonObject, JsonValue } from '@svc/core/json'
+import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { capabilityOf, type ServerLink } from './server-link.js'
 
-/** The flag for each notification, and the capability of servers that send it. */
-const changes = [
-  { flag: 'toolsListChanged', method: 'notifications/tools/list_changed', capability: 'tools' },
-  { flag: 'promptsListChanged', method: 'notifications/prompts/list_changed', capability: 'prompts' },
-  { flag: 'resourcesListChanged', method: 'notifications/resources/list_changed', capability: 'resources' },
-] as const
-
-export const RESOURCE_UPDATED = 'notifications/resources/updated'
-
 /** All changes of lists, for clients that hear of them unasked. */
-export const allChanges: JsonObject = Object.fromEntries(changes.map(({ flag }) => [flag, true]))
+export const allChanges: JsonObject = Object.fromEntries(listChanges.map(({ flag }) => [flag, true]))
 
 /** The part of a filter that a server can fulfil; `uris` are its resources. Empty where there is none. */
 export function fulfillable(link: ServerLink, wanted: JsonObject, uris: readonly string[]): JsonObject {
-  const flags = changes
+  const flags = listChanges
     .filter(
       ({ flag, capability }) =>
         wanted[flag] === true && capabilityOf(link, capability)?.['listChanged'] === true,
@@ -35,12 +27,12 @@ export function isWanted({ method, params }: Fields, filter: JsonObject): boolea
     const uri = isFields(params) ? params['uri'] : undefined
     return typeof uri === 'string' && Array.isArray(uris) && uris.includes(uri)
   }
-  return changes.some((change) => change.method === method && filter[change.flag] === true)
+  return listChanges.some((change) => change.method === method && filter[change.flag] === true)
 }
 
 /** What any of the filters has, with the URIs as the client knows them. */
 export function together(filters: readonly JsonObject[], uris: readonly string[]): JsonObject {
-  const flags = changes
+  const flags = listChanges
     .filter(({ flag }) => filters.some((filter) => filter[flag] === true))
     .map(({ flag }): [string, JsonValue] => [flag, true])
   return { ...Object.fromEntries(flags), ...(uris.length === 0 ? {} : { resourceSubscriptions: [...uris] }) }

@@ -5,6 +5,7 @@ import { validateHeaders } from '../mcp/header-validation.js'
 import { invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
 import {
+  handshakeRevisions,
   isStateless,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
@@ -13,7 +14,7 @@ import {
   rpcCodes,
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
-import { isHandshakeRevision, negotiatedRevision } from './description.js'
+import { negotiatedRevision } from './description.js'
 import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
@@ -35,7 +36,7 @@ function checkRevision(exchange: McpExchange, message: Message): void {
   const revision = revisionOf(exchange)
   const meta = message.type === 'request' ? objectIn(message.params, '_meta') : {}
   if (meta[META_PROTOCOL_VERSION] === undefined) {
-    if (revision === undefined || isStateless(revision) || isHandshakeRevision(revision)) return
+    if (revision === undefined || isStateless(revision) || handshakeRevisions.includes(revision)) return
     throw invalidRequest('MCP-Protocol-Version: not a revision of this endpoint.')
   }
   if (revision !== STATELESS_REVISION) {

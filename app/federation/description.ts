@@ -1,8 +1,13 @@
 // What a client is told of several servers as one: their capabilities together, and their instructions by server.
-
 import type { Implementation } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
-import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import {
+  HANDSHAKE_REVISION,
+  handshakeRevisions,
+  isStateless,
+  META_SERVER_INFO,
+  STATELESS_REVISION,
+} from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerResult } from './client-request.js'
 import type { ServerLink } from './server-link.js'
@@ -10,17 +15,9 @@ import type { ServerLink } from './server-link.js'
 /** In `_meta` of a list or a handshake: the servers that it lacks, and why. */
 const META_UNAVAILABLE = 'svc/unavailable'
 
-/** Revisions with a handshake that the gateway speaks, the newest last. 2025-03-26 without batches. */
-const handshakeRevisions = ['2025-03-26', '2025-06-18', '2025-11-25']
-
-export function isHandshakeRevision(revision: string): boolean {
-  return handshakeRevisions.includes(revision)
-}
-
 /** The client's revision where it is known, else the newest (Lifecycle, "Version Negotiation"). */
 export function negotiatedRevision(requested: unknown): string {
-  const newest = handshakeRevisions.at(-1) ?? ''
-  return handshakeRevisions.find((revision) => revision === requested) ?? newest
+  return handshakeRevisions.find((revision) => revision === requested) ?? HANDSHAKE_REVISION
 }
 
 /** The result of `initialize`. */

@@ -1,6 +1,7 @@
 // The message in an event of a server, and an event with another one.
 import { readEvent, withData } from '@svc/core/http'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
@@ -17,7 +18,7 @@ export function withMessage(event: Uint8Array, message: Fields): Uint8Array {
 
 /** Whether a message is about a subscription itself: its acknowledgement or its end. */
 export function isOfSubscription({ method }: Fields): boolean {
-  return method === undefined || method === 'notifications/subscriptions/acknowledged'
+  return method === undefined || method === SUBSCRIPTIONS_ACKNOWLEDGED
 }
 
 /** The message as one of the subscription `id`; of none where it is undefined. */

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { eventOf } from '@svc/core/http'
 import type { JsonObject } from '@svc/core/json'
+import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import { isObject, type RpcRequest } from '../mcp/message.js'
 import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
@@ -116,9 +117,7 @@ function acknowledgement(
     uris.map(({ listed }) => listed),
   )
   const params = { notifications, _meta: { [META_SUBSCRIPTION_ID]: id } }
-  return eventOf(
-    JSON.stringify({ jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params }),
-  )
+  return eventOf(JSON.stringify({ jsonrpc: '2.0', method: SUBSCRIPTIONS_ACKNOWLEDGED, params }))
 }
 
 /** The filter, without the resources that a server with sessions does not let the client subscribe to. */

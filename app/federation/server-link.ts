@@ -2,10 +2,10 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { JsonObject } from '@svc/core/json'
 import { sessionHeaders } from '../mcp/client-sessions.js'
-import { clientMeta } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { clientMeta } from '../mcp/stateless-request.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 import { abortAfter } from './time-limit.js'
 

@@ -1,4 +1,5 @@
 // The lists of one server, read to their last page.
+import { listChanges } from '../mcp/change-notifications.js'
 import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Reply } from './server-calls.js'
@@ -10,23 +11,19 @@ interface ListForm {
   readonly method: string
   /** The capability of servers that have such a list. */
   readonly capability: string
-  /** The notification that such a list has changed. */
-  readonly changed: string
 }
 
 /** The kind is also the member of the result. */
 export const listForms: Readonly<Record<ListKind, ListForm>> = {
-  tools: { method: 'tools/list', capability: 'tools', changed: 'notifications/tools/list_changed' },
-  prompts: { method: 'prompts/list', capability: 'prompts', changed: 'notifications/prompts/list_changed' },
+  tools: { method: 'tools/list', capability: 'tools' },
+  prompts: { method: 'prompts/list', capability: 'prompts' },
   resources: {
     method: 'resources/list',
     capability: 'resources',
-    changed: 'notifications/resources/list_changed',
   },
   resourceTemplates: {
     method: 'resources/templates/list',
     capability: 'resources',
-    changed: 'notifications/resources/list_changed',
   },
 }
 
@@ -38,7 +35,8 @@ export function listOfMethod(method: string): ListKind | undefined {
 
 /** The lists that a notification says to have changed. */
 export function listsChangedBy(notification: string): readonly ListKind[] {
-  return kinds.filter((kind) => listForms[kind].changed === notification)
+  const change = listChanges.find(({ method }) => method === notification)
+  return kinds.filter((kind) => listForms[kind].capability === change?.capability)
 }
 
 export interface ServerList {

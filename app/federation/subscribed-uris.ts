@@ -1,7 +1,7 @@
 // Resources that a client subscribes to by another URI than that of their server.
+import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { RESOURCE_UPDATED } from './change-filter.js'
 import type { Source } from './names.js'
 
 /** Of one client; of more, the one added first is shown as its server has it. */

@@ -3,8 +3,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { JsonObject } from '@svc/core/json'
 import type { Translation } from '../mcp/exchange.js'
-import { encoded } from '../mcp/header-text.js'
-import { nameSources } from '../mcp/header-validation.js'
 import { isObject } from '../mcp/message.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import {
@@ -16,6 +14,7 @@ import {
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { headersOfRequest } from '../mcp/stateless-request.js'
 import { createdTaskId } from '../mcp/tasks.js'
 import { withClientIds } from './server-ids.js'
 import { type ClientFacts, linkHeaders, metaOfClient, type ServerLink } from './server-link.js'
@@ -61,15 +60,9 @@ export function requestTo(
   }
   const written = isStateless(client.revision) ? message : withMeta(message, metaOfClient(client))
   const { method, params } = written
-  const source = nameSources.get(String(method))
-  const name = source !== undefined && isObject(params) ? params[source] : undefined
+  const revision = isStateless(client.revision) ? client.revision : STATELESS_REVISION
   return {
-    headers: {
-      ...headers,
-      'mcp-protocol-version': isStateless(client.revision) ? client.revision : STATELESS_REVISION,
-      'mcp-method': String(method),
-      ...(typeof name === 'string' ? { 'mcp-name': encoded(name) } : {}),
-    },
+    headers: { ...headers, ...headersOfRequest(revision, String(method), params) },
     body: JSON.stringify(written),
   }
 }

@@ -1,11 +1,12 @@
 // Learns from the tool lists of servers which tools change something. Whether these annotations count is decided by the
 // policy.
 import type { Clock, ToolAnnotations } from '@svc/core'
-import { formatReference, ReferenceInputError } from '@svc/core/match'
+import { formatReference } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
 import { LearnedValues } from './learned-values.js'
 import { isFields } from './listing.js'
 import type { SharedState } from './shared-state.js'
+import { toolReference } from './tool-reference.js'
 
 /** How long an annotation counts after the server last sent it, in milliseconds. */
 const annotationTtlMs = 3_600_000
@@ -59,7 +60,7 @@ export class AnnotationCache implements ToolAnnotations {
     const tools: unknown = isFields(result) ? result['tools'] : undefined
     if (!this.#isUsed || !Array.isArray(tools)) return
     const facts = [...annotationsIn(tools)].flatMap(([name, changes]): [string, string][] => {
-      const reference = referenceOf(server, name, version)
+      const reference = toolReference(server, name, version)
       return reference === undefined ? [] : [[reference, String(changes ?? 'none')]]
     })
     await this.#learned.learn(upstream.href, facts)
@@ -95,14 +96,4 @@ const scheme = 'mcp://'
 function segmentOf(server: string): string {
   const ofAny = formatReference({ server, tool: 'x', version: '1' })
   return ofAny.slice(scheme.length, ofAny.indexOf('/', scheme.length))
-}
-
-/** Undefined for a name that can have no reference. */
-function referenceOf(server: string, tool: string, version: string): string | undefined {
-  try {
-    return formatReference({ server, tool, version })
-  } catch (fault) {
-    if (fault instanceof ReferenceInputError) return undefined
-    throw fault
-  }
 }

@@ -1,10 +1,11 @@
 // One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
-import { isObject, type Message, type RequestId } from './message.js'
-import { isStateless, META_PROTOCOL_VERSION, type ProtocolError } from './protocol.js'
+import type { Message, RequestId } from './message.js'
+import { isStateless, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId } from './session-binding.js'
+import { revisionIn } from './stateless-request.js'
 
 interface Learned {
   /** Of a response on the stream of another request. */
@@ -132,7 +133,5 @@ export function isStatelessExchange(exchange: McpExchange): boolean {
 export function revisionOf({ headers, message }: McpExchange): string | undefined {
   const header = headers['mcp-protocol-version']
   if (typeof header === 'string') return header
-  const meta = message === undefined || message.type === 'response' ? undefined : message.params['_meta']
-  const inBody = isObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
-  return typeof inBody === 'string' ? inBody : undefined
+  return message === undefined || message.type === 'response' ? undefined : revisionIn(message.params)
 }

@@ -6,8 +6,10 @@ export const rpcCodes = {
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
+  internalError: -32603,
   /** The MCP headers disagree with the body, or a required one is missing. */
   headerMismatch: -32020,
+  missingCapability: -32021,
   unsupportedVersion: -32022,
 } as const
 
@@ -30,6 +32,18 @@ export const BATCH_REVISION = '2025-03-26'
 
 /** The newest revision with the `initialize` handshake. */
 export const HANDSHAKE_REVISION = '2025-11-25'
+
+/** The revisions with the handshake that the gateway speaks, oldest first. */
+export const handshakeRevisions: readonly string[] = [BATCH_REVISION, '2025-06-18', HANDSHAKE_REVISION]
+
+/** Requests that only revisions with sessions have. */
+export const sessionMethods: ReadonlySet<unknown> = new Set([
+  'initialize',
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+])
 
 export const META_PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion'
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo'

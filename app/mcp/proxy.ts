@@ -21,6 +21,7 @@ import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
 import { encodeRefusal, rpcError } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
+import type { Implementation } from './implementation.js'
 import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
 import { readRequest, referenceOf } from './request.js'
@@ -46,7 +47,7 @@ export interface McpProxyOptions {
   readonly limits: AnswerLimits
   readonly streams: EventStreamRules
   /** The name under which servers are asked for their version. */
-  readonly client: { readonly name: string; readonly version: string }
+  readonly client: Implementation
   /** Time limit for asking a server for its version, in milliseconds. */
   readonly probeTimeoutMs: number
   /** Params of guarded methods that the policy passes, beside those of the protocol. */

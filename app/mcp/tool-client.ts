@@ -30,12 +30,12 @@ import { callerOf, sendCall, sendWith } from '../upstream/send.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import { readWholeBody } from './body.js'
 import { type ClientSession, ClientSessions, type Send, sessionHeaders } from './client-sessions.js'
-import { encoded } from './header-text.js'
-import { clientMeta, type Implementation } from './implementation.js'
+import type { Implementation } from './implementation.js'
 import { STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
 import { UNVERSIONED } from './server-versions.js'
+import { clientMeta, headersOfRequest } from './stateless-request.js'
 import { failureOf } from './stream-events.js'
 import { pathOf } from './version-probe.js'
 
@@ -108,11 +108,11 @@ export class McpToolClient {
     const headers = {
       ...upstreamHeaders(call, request),
       ...sessionHeaders(session),
-      ...(isStateless ? { 'mcp-method': 'tools/call', 'mcp-name': encoded(request.name) } : {}),
+      ...(isStateless ? headersOfRequest(revision, 'tools/call', { name: request.name }) : {}),
       accept,
       'content-type': 'application/json',
     }
-    const meta = isStateless ? `"_meta":${JSON.stringify(clientMeta({ ...this.#parts.client }))},` : ''
+    const meta = isStateless ? `"_meta":${JSON.stringify(clientMeta(this.#parts.client))},` : ''
     const params = `{${meta}"arguments":${JSON.stringify(request.args)},"name":${JSON.stringify(request.name)}}`
     const body = `{"id":"${ID}","jsonrpc":"2.0","method":"tools/call","params":${params}}`
     const sending = {

@@ -5,12 +5,13 @@ import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../u
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { sendWith } from '../upstream/send.js'
-import { clientMeta, type Implementation } from './implementation.js'
+import type { Implementation } from './implementation.js'
 import { HANDSHAKE_REVISION, STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
 import { versionIn } from './server-info.js'
 import type { Probe } from './server-versions.js'
+import { clientMeta, headersOfRequest } from './stateless-request.js'
 
 export interface ProbeParts {
   readonly dispatcher: UpstreamDispatcher
@@ -61,9 +62,9 @@ async function initialize(parts: ProbeParts, send: Send): Promise<string | undef
 }
 
 async function discover(parts: ProbeParts, send: Send): Promise<string | undefined> {
-  const _meta = clientMeta({ ...parts.client })
-  const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
-  return versionOf(await post(send, 'server/discover', { _meta }, headers), parts.maxBytes)
+  const params = { _meta: clientMeta(parts.client) }
+  const headers = headersOfRequest(STATELESS_REVISION, 'server/discover', params)
+  return versionOf(await post(send, 'server/discover', params, headers), parts.maxBytes)
 }
 
 function post(

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import { isFields } from '../mcp/listing.js'
-import { mediaType } from '../mcp/protocol.js'
+import { mediaType, rpcCodes } from '../mcp/protocol.js'
 import { type ClientMessage, readClientMessage, repeatedInHeaders } from './client-message.js'
 import { type AnswerMessage, bodyText, eventMessages } from './endpoint-answer.js'
 import type { PrivateRequest } from './private-server.js'
@@ -14,8 +14,6 @@ const SESSION = 'mcp-session-id'
 const EVENTS = 'text/event-stream'
 /** Wait before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000
-/** JSON-RPC 2.0 §5.1. */
-const internalError = -32603
 
 /** Tokens for the endpoint. */
 export interface Credentials {
@@ -99,11 +97,12 @@ export class Bridge {
     }
     try {
       const isAnswered = await this.#relay(await this.#post(message, cancel.signal), message, cancel.signal)
-      if (!isAnswered) await this.#refuse(message, internalError, 'The answer ended before its response.')
+      if (!isAnswered)
+        await this.#refuse(message, rpcCodes.internalError, 'The answer ended before its response.')
     } catch (fault) {
       if (cancel.signal.aborted) return
       this.#parts.logger.warn({ reason: messageOf(fault), method: message.method }, 'no answer')
-      await this.#refuse(message, internalError, messageOf(fault))
+      await this.#refuse(message, rpcCodes.internalError, messageOf(fault))
     } finally {
       this.#running.delete(message.id)
     }

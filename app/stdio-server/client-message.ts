@@ -1,9 +1,8 @@
 // What the bridge reads of a client's message: which headers repeat it over HTTP, and whether a response is owed.
 import { parseJsonObject } from '@svc/core/json'
-import { encoded } from '../mcp/header-text.js'
-import { nameSources } from '../mcp/header-validation.js'
 import { isFields } from '../mcp/listing.js'
-import { isStateless, META_PROTOCOL_VERSION } from '../mcp/protocol.js'
+import { isStateless } from '../mcp/protocol.js'
+import { headersOfRequest, revisionIn } from '../mcp/stateless-request.js'
 
 export interface ClientMessage {
   /** As the client sent it; the gateway judges it. */
@@ -22,33 +21,22 @@ export function readClientMessage(text: string): ClientMessage {
   const { method, id, params } = parseJsonObject(text) ?? {}
   const isRequest = typeof method === 'string' && id !== undefined
   const known = isFields(params) ? params : {}
-  const version = versionIn(known)
+  const revision = revisionIn(known)
   return {
     text,
     method: typeof method === 'string' ? method : undefined,
     id: isRequest ? id : undefined,
     params: known,
-    isStatelessRequest: isRequest && version !== undefined && isStateless(version),
+    isStatelessRequest: isRequest && revision !== undefined && isStateless(revision),
   }
 }
 
 /** The headers that repeat the message (2026-07-28, Streamable HTTP, "Request Metadata"); none for older revisions. */
 export function repeatedInHeaders(message: ClientMessage): Record<string, string> {
-  const version = versionIn(message.params)
-  if (version === undefined) return {}
-  const headers = { 'mcp-protocol-version': version }
-  if (!message.isStatelessRequest || message.method === undefined) return headers
-  const source = nameSources.get(message.method)
-  const name = source === undefined ? undefined : message.params[source]
-  return {
-    ...headers,
-    'mcp-method': message.method,
-    ...(typeof name === 'string' ? { 'mcp-name': encoded(name) } : {}),
-  }
-}
-
-function versionIn(params: ClientMessage['params']): string | undefined {
-  const meta = params['_meta']
-  const version = isFields(meta) ? meta[META_PROTOCOL_VERSION] : undefined
-  return typeof version === 'string' ? version : undefined
+  const revision = revisionIn(message.params)
+  if (revision === undefined) return {}
+  const { method, params, isStatelessRequest } = message
+  return isStatelessRequest && method !== undefined
+    ? headersOfRequest(revision, method, params)
+    : { 'mcp-protocol-version': revision }
 }

@@ -13,7 +13,7 @@ import { Bridge, type Credentials } from './bridge.js'
 import { forOneClient } from './command-target.js'
 import { PrivateServer } from './private-server.js'
 
-export interface StdioServerOptions {
+export interface StdioGatewayOptions {
   readonly policy: Pick<GatewaySettings, 'policyYaml' | 'policyFile' | 'sec0Dir'>
   /** Targets beside those of the policy. */
   readonly targets: Readonly<Record<string, StdioTarget>>
@@ -26,8 +26,8 @@ export interface StdioServerOptions {
   credentials(policy: Policy): Credentials | undefined
 }
 
-/** A running server. */
-export interface StdioServer {
+/** The running gateway. */
+export interface StdioGateway {
   /** Resolves when the client has closed its end, and what it asked is answered. */
   readonly ended: Promise<void>
   /** Ends what runs, the servers' processes among it. */
@@ -35,7 +35,7 @@ export interface StdioServer {
 }
 
 /** Throws `PolicyError`. Rejects where the gateway cannot start. */
-export async function serveStdio(options: StdioServerOptions): Promise<StdioServer> {
+export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
   const { policy, targets, path, input, output, logger } = options
   const builder = new GatewayBuilder(
     {

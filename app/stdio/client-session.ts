@@ -1,8 +1,9 @@
 // A client's session with a server over stdio: its running requests, subscriptions and streams.
 import type { Abortable } from '@svc/core'
+import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
-import { type ChangeListener, RESOURCE_UPDATED } from './notifications.js'
+import type { ChangeListener } from './notifications.js'
 import { EventBody, type RequestAnswer } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
 

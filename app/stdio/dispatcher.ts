@@ -1,6 +1,7 @@
 // Sends the requests for targets that are commands to their processes, and all others over HTTP: judging, filtering,
 // records and sessions do not know which is which.
 import type { Clock, Logger } from '@svc/core'
+import type { Implementation } from '../mcp/implementation.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { stdioTargetsOf, type Targets } from './config.js'
@@ -13,7 +14,7 @@ export interface StdioDispatcherParts {
   readonly clock: Clock
   readonly logger: Logger
   /** As whom the gateway speaks to MCP servers. */
-  readonly client: { readonly name: string; readonly version: string }
+  readonly client: Implementation
   readonly maxMessageBytes: number
   readonly answerTimeoutMs: number
 }

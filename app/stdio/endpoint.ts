@@ -3,9 +3,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Logger } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
+import type { Implementation } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
-import { HANDSHAKE_REVISION, isStateless, META_PROTOCOL_VERSION } from '../mcp/protocol.js'
+import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import { revisionIn } from '../mcp/stateless-request.js'
 import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import { ClientSession } from './client-session.js'
@@ -24,7 +26,6 @@ import type { Connection } from './supervisor.js'
 const SESSION = 'mcp-session-id'
 /** Of one target; the one used longest ago ends. */
 const maxSessions = 10_000
-const INVALID_REQUEST = -32600
 
 export interface EndpointParts {
   /** The name in `targets`. */
@@ -33,7 +34,7 @@ export interface EndpointParts {
   readonly clock: Clock
   readonly logger: Logger
   /** As whom the gateway speaks to processes that several clients share. */
-  readonly client: { readonly name: string; readonly version: string }
+  readonly client: Implementation
   readonly maxMessageBytes: number
   /** Time limit for the first message of an answer, in milliseconds. */
   readonly answerTimeoutMs: number
@@ -86,7 +87,7 @@ export class StdioEndpoint {
     const exchange: Exchange = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
     const id = request.headers[SESSION]
     const message = request.method === 'POST' ? messageIn(request) : undefined
-    if (message !== undefined && versionIn(message) !== undefined) {
+    if (message !== undefined && isWithoutSession(message)) {
       return answerStateless(message, this.#shared(this.#callerOf(request)), exchange)
     }
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
@@ -199,13 +200,11 @@ function messageIn({ body }: UpstreamRequest): Fields {
   return parseJsonObject(Buffer.from(body ?? '').toString()) ?? {}
 }
 
-/** The revision in `_meta`, which only requests without a session have. */
-function versionIn({ params }: Fields): string | undefined {
-  const meta = isFields(params) ? params['_meta'] : undefined
-  const version = isFields(meta) ? meta[META_PROTOCOL_VERSION] : undefined
-  return typeof version === 'string' && isStateless(version) ? version : undefined
+function isWithoutSession({ params }: Fields): boolean {
+  const revision = revisionIn(params)
+  return revision !== undefined && isStateless(revision)
 }
 
 function refused(status: number, message: string): UpstreamAnswer {
-  return jsonAnswer(rpcError(null, INVALID_REQUEST, message), status)
+  return jsonAnswer(rpcError(null, rpcCodes.invalidRequest, message), status)
 }

@@ -1,20 +1,24 @@
 // Translates between the revisions with a handshake (up to 2025-11-25) and those without sessions (from 2026-07-28 on),
 // where a client and a process speak different ones.
 import { isFields, isListing } from '../mcp/listing.js'
-import { META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import {
+  HANDSHAKE_REVISION,
+  handshakeRevisions,
+  META_SERVER_INFO,
+  rpcCodes,
+  STATELESS_REVISION,
+} from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerDescription } from './handshake.js'
 
-/** Revisions that begin with a handshake, oldest first. */
-export const handshakeRevisions = ['2025-03-26', '2025-06-18', '2025-11-25'] as const
-
-const METHOD_NOT_FOUND = -32601
-const INVALID_PARAMS = -32602
-const INTERNAL_ERROR = -32603
 /** "Resource not found", up to 2025-11-25. */
 const LEGACY_NOT_FOUND = -32002
-/** Of 2026-07-28: header mismatch, missing capability, unsupported version. */
-const badRequestCodes: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
+/** Codes of 2026-07-28 that are HTTP 400. */
+const badRequestCodes: ReadonlySet<unknown> = new Set([
+  rpcCodes.headerMismatch,
+  rpcCodes.missingCapability,
+  rpcCodes.unsupportedVersion,
+])
 
 /** Members of `_meta` that the protocol itself defines; `progressToken` and those of others are no part of them. */
 const PROTOCOL_META = 'io.modelcontextprotocol/'
@@ -42,11 +46,10 @@ export function initializeResult(
 
 /** The client's revision where it is no newer than that of the process; else that of the process. */
 function negotiated({ revision, isStateless }: ServerDescription, requested: unknown): string {
-  const newest = isStateless ? handshakeRevisions[handshakeRevisions.length - 1] : revision
-  const known: readonly unknown[] = handshakeRevisions
-  return typeof requested === 'string' && known.includes(requested) && requested <= String(newest)
+  const newest = isStateless ? HANDSHAKE_REVISION : revision
+  return typeof requested === 'string' && handshakeRevisions.includes(requested) && requested <= newest
     ? requested
-    : String(newest)
+    : newest
 }
 
 /** The answer to a client's `server/discover`. */
@@ -79,7 +82,7 @@ export function toHandshakeRequest(request: Fields): Fields {
 export function toStatelessResponse(response: Fields, method: unknown, server: ServerDescription): Fields {
   const { result, error } = response
   if (isFields(error) && error['code'] === LEGACY_NOT_FOUND) {
-    return { ...response, error: { ...error, code: INVALID_PARAMS } }
+    return { ...response, error: { ...error, code: rpcCodes.invalidParams } }
   }
   if (!isFields(result)) return response
   const meta = isFields(result['_meta']) ? result['_meta'] : {}
@@ -110,7 +113,7 @@ export function toHandshakeResponse(response: Fields): Fields {
   if (resultType === undefined || resultType === 'complete') return { ...response, result: rest }
   return rpcError(
     response['id'],
-    INTERNAL_ERROR,
+    rpcCodes.internalError,
     'The server asks for input, which only clients of 2026-07-28 can give.',
   )
 }
@@ -120,12 +123,12 @@ export function rpcError(id: unknown, code: number, message: string, data?: Fiel
 }
 
 export function methodNotFound(id: unknown, method: unknown): Fields {
-  return rpcError(id, METHOD_NOT_FOUND, `Method not found: ${String(method)}`)
+  return rpcError(id, rpcCodes.methodNotFound, `Method not found: ${String(method)}`)
 }
 
 /** HTTP's status of a response to a request of 2026-07-28. */
 export function statusOfStateless({ error }: Fields): number {
   const code = isFields(error) ? error['code'] : undefined
-  if (code === METHOD_NOT_FOUND) return 404
+  if (code === rpcCodes.methodNotFound) return 404
   return badRequestCodes.has(code) ? 400 : 200
 }

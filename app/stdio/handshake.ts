@@ -3,15 +3,9 @@
 // not answer an unknown method, and each of their starts would wait for a time-out.
 import type { Abortable } from '@svc/core'
 import { isFields } from '../mcp/listing.js'
-import {
-  isStateless,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-  META_SERVER_INFO,
-  STATELESS_REVISION,
-} from '../mcp/protocol.js'
+import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { clientMeta } from '../mcp/stateless-request.js'
 import type { RpcChannel } from './rpc-channel.js'
 
 /** What a server says of itself. */
@@ -47,22 +41,13 @@ export async function shakeHands(
   if (isFields(result) && typeof revision === 'string' && !isStateless(revision)) {
     return describe(result, revision, result['serverInfo'])
   }
-  const answer = await channel.ask('server/discover', { _meta: metaOf(client) }, signal)
+  const answer = await channel.ask('server/discover', { _meta: clientMeta(client.clientInfo) }, signal)
   const discovered = answer['result']
   if (!isFields(discovered) || !isFields(discovered['capabilities'])) {
     throw new HandshakeRefused('it answered neither initialize nor server/discover with a result')
   }
   const meta = discovered['_meta']
   return describe(discovered, STATELESS_REVISION, isFields(meta) ? meta[META_SERVER_INFO] : undefined)
-}
-
-/** The members of `_meta` that a request of 2026-07-28 must have. */
-export function metaOf({ clientInfo }: Pick<HandshakeClient, 'clientInfo'>): Fields {
-  return {
-    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
-    [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: {},
-  }
 }
 
 function describe(result: Fields, revision: string, serverInfo: unknown): ServerDescription {

@@ -1,6 +1,7 @@
 // The names of all tools of a server, over as many pages as it has.
+import type { Implementation } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
-import { type HandshakeClient, metaOf } from './handshake.js'
+import { clientMeta } from '../mcp/stateless-request.js'
 import type { Connection } from './supervisor.js'
 
 /** A server that has more pages repeats itself. */
@@ -9,7 +10,7 @@ const maxPages = 100
 /** `timeoutMs` for all pages. Rejects with `UpstreamError`, or with the time-out. */
 export async function listTools(
   { channel, server }: Connection,
-  client: Pick<HandshakeClient, 'clientInfo'>,
+  client: Implementation,
   timeoutMs: number,
 ): Promise<string[]> {
   const signal = AbortSignal.timeout(timeoutMs)
@@ -18,7 +19,7 @@ export async function listTools(
   for (let page = 0; page < maxPages; page++) {
     const params = {
       ...(cursor === undefined ? {} : { cursor }),
-      ...(server.isStateless ? { _meta: metaOf(client) } : {}),
+      ...(server.isStateless ? { _meta: clientMeta(client) } : {}),
     }
     const { result } = await channel.ask('tools/list', params, signal)
     const { tools, nextCursor } = isFields(result) ? result : {}

@@ -1,21 +1,14 @@
 // `subscriptions/listen` of 2026-07-28: a stream of the changes that the client asks for.
 import type { Abortable } from '@svc/core'
+import { listChanges, RESOURCE_UPDATED, SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { isFields } from '../mcp/listing.js'
+import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import type { ServerDescription } from './handshake.js'
-import { type ChangeListener, RESOURCE_UPDATED } from './notifications.js'
+import type { ChangeListener } from './notifications.js'
 import { EventBody } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
-
-const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
-
-/** Which member of the filter, and which capability of the server, a change of a list needs. */
-const lists = [
-  { filter: 'toolsListChanged', feature: 'tools', method: 'notifications/tools/list_changed' },
-  { filter: 'promptsListChanged', feature: 'prompts', method: 'notifications/prompts/list_changed' },
-  { filter: 'resourcesListChanged', feature: 'resources', method: 'notifications/resources/list_changed' },
-] as const
 
 /** The stream begins with what of the filter the server can send. */
 export function openListen(
@@ -26,18 +19,18 @@ export function openListen(
 ): UpstreamAnswer {
   const { id, params } = request
   const filter = isFields(params) && isFields(params['notifications']) ? params['notifications'] : {}
-  const offers = (feature: string, member: string): boolean => {
-    const capability = capabilities[feature]
+  const offers = (name: string, member: string): boolean => {
+    const capability = capabilities[name]
     return isFields(capability) && capability[member] === true
   }
-  const heard = lists.filter(
-    ({ filter: wanted, feature }) => filter[wanted] === true && offers(feature, 'listChanged'),
+  const changes = listChanges.filter(
+    ({ flag, capability }) => filter[flag] === true && offers(capability, 'listChanged'),
   )
   const named: unknown = filter['resourceSubscriptions']
   const uris = offers('resources', 'subscribe') && Array.isArray(named) ? named.filter(isText) : []
   const { notifications } = stdio
-  const methods = new Set<string>(heard.map(({ method }) => method))
-  const stamp = { _meta: { [SUBSCRIPTION]: id } }
+  const methods = new Set<string>(changes.map(({ method }) => method))
+  const stamp = { _meta: { [META_SUBSCRIPTION_ID]: id } }
   const listener: ChangeListener = {
     wants: (method, uri) =>
       method === RESOURCE_UPDATED
@@ -53,12 +46,12 @@ export function openListen(
     for (const uri of uris) notifications.unsubscribe(uri)
   }, signal)
   const accepted = {
-    ...Object.fromEntries(heard.map(({ filter: wanted }) => [wanted, true])),
+    ...Object.fromEntries(changes.map(({ flag }) => [flag, true])),
     ...(uris.length === 0 ? {} : { resourceSubscriptions: uris }),
   }
   body.offer({
     jsonrpc: '2.0',
-    method: 'notifications/subscriptions/acknowledged',
+    method: SUBSCRIPTIONS_ACKNOWLEDGED,
     params: { notifications: accepted, ...stamp },
   })
   for (const uri of uris) notifications.subscribe(uri, false)

@@ -1,12 +1,12 @@
 // Which clients hear of changes: of lists, and of resources that they subscribed to. The process is asked for what at
 // least one of them wants.
+import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
 import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
-import { metaOf } from './handshake.js'
+import { clientMeta } from '../mcp/stateless-request.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { RpcChannel } from './rpc-channel.js'
 import type { Connection } from './supervisor.js'
-
-export const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** Gets changes; `notify` is given the method and params of a notification. */
 export interface ChangeListener {
@@ -17,11 +17,7 @@ export interface ChangeListener {
   end(): void
 }
 
-const listChanges: ReadonlySet<unknown> = new Set([
-  'notifications/tools/list_changed',
-  'notifications/prompts/list_changed',
-  'notifications/resources/list_changed',
-])
+const changes: ReadonlySet<unknown> = new Set([RESOURCE_UPDATED, ...listChanges.map(({ method }) => method)])
 
 export class Notifications {
   #clientInfo: unknown
@@ -83,7 +79,7 @@ export class Notifications {
 
   /** Whether the message is a change, which then is passed on. */
   publish({ method, params }: Fields): boolean {
-    if (typeof method !== 'string' || (method !== RESOURCE_UPDATED && !listChanges.has(method))) return false
+    if (typeof method !== 'string' || !changes.has(method)) return false
     const { _meta, ...rest } = isFields(params) ? params : {}
     const uri = typeof rest['uri'] === 'string' ? rest['uri'] : undefined
     for (const listener of this.#listeners) if (listener.wants(method, uri)) listener.notify(method, rest)
@@ -96,14 +92,12 @@ export class Notifications {
     if (channel === undefined || server?.isStateless !== true) return
     this.#stopListening('the subscriptions have changed')
     const notifications = {
-      toolsListChanged: true,
-      promptsListChanged: true,
-      resourcesListChanged: true,
+      ...Object.fromEntries(listChanges.map(({ flag }) => [flag, true])),
       resourceSubscriptions: [...this.#uris.keys()],
     }
-    this.#stopListening = post(channel, 'subscriptions/listen', {
+    this.#stopListening = post(channel, LISTEN_METHOD, {
       notifications,
-      _meta: metaOf({ clientInfo: this.#clientInfo }),
+      _meta: clientMeta(this.#clientInfo),
     })
   }
 }

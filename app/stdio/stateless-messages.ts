@@ -1,13 +1,12 @@
 // The requests of a client of 2026-07-28, each by itself, for a process of either era.
-import { isFields } from '../mcp/listing.js'
-import { STATELESS_REVISION } from '../mcp/protocol.js'
+import { handshakeRevisions, rpcCodes, STATELESS_REVISION, sessionMethods } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { revisionIn } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import {
   discoverResult,
-  handshakeRevisions,
   methodNotFound,
   rpcError,
   statusOfStateless,
@@ -18,18 +17,6 @@ import { type Exchange, forward } from './forward.js'
 import { openListen } from './listen-stream.js'
 import { jsonAnswer } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
-
-const UNSUPPORTED_VERSION = -32022
-const META_VERSION = 'io.modelcontextprotocol/protocolVersion'
-
-/** Methods that this revision does not have, though older processes do. */
-const removed: ReadonlySet<unknown> = new Set([
-  'initialize',
-  'ping',
-  'logging/setLevel',
-  'resources/subscribe',
-  'resources/unsubscribe',
-])
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
 export async function answerStateless(
@@ -50,14 +37,14 @@ export async function answerStateless(
     exchange.onSent()
     return { status: 202, headers: {}, body: new Uint8Array() }
   }
-  const version = versionOf(message)
-  if (version !== STATELESS_REVISION) {
+  const requested = revisionIn(message['params'])
+  if (requested !== STATELESS_REVISION) {
     const supported = [...handshakeRevisions, STATELESS_REVISION]
     return own(
-      rpcError(id, UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported, requested: version }),
+      rpcError(id, rpcCodes.unsupportedVersion, 'Unsupported protocol version', { supported, requested }),
     )
   }
-  if (removed.has(method)) return own(methodNotFound(id, method))
+  if (sessionMethods.has(method)) return own(methodNotFound(id, method))
   if (method === LISTEN_METHOD) {
     exchange.onSent()
     exchange.request.onHead?.()
@@ -71,9 +58,4 @@ export async function answerStateless(
     translate: (response) => (server.isStateless ? response : toStatelessResponse(response, method, server)),
     statusOf: statusOfStateless,
   })
-}
-
-function versionOf({ params }: Fields): unknown {
-  const meta = isFields(params) ? params['_meta'] : undefined
-  return isFields(meta) ? meta[META_VERSION] : undefined
 }

@@ -1,8 +1,8 @@
 // Serves the metadata document of an OAuth client, whose URL is the client's id
 // (draft-ietf-oauth-client-id-metadata-document).
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import type { Certificate } from './certificates.js'
+import { listenOnLoopback } from './loopback.js'
 
 export interface ClientMetadata extends AsyncDisposable {
   /** The client's id. */
@@ -18,13 +18,10 @@ export async function serveClientMetadata(
     response.setHeader('content-type', 'application/json')
     response.end(JSON.stringify({ ...metadata, client_id: url }))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const url = `https://localhost:${(server.address() as AddressInfo).port}/client.json`
+  const listening = await listenOnLoopback(server)
+  const url = `https://localhost:${listening.port}/client.json`
   return {
     url,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }
 }

@@ -1,8 +1,8 @@
 // An MCP server of SDK 2.x with what the scenarios of the public conformance suites use; it serves both eras.
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { completable, createMcpHandler, McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { listenOnLoopback } from './loopback.js'
 
 /** A PNG and a WAV of a few bytes. */
 const image =
@@ -135,14 +135,10 @@ export async function startConformanceServer(): Promise<ConformanceServer> {
       response.end()
     })().catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  const listening = await listenOnLoopback(server)
   return {
-    url: `http://127.0.0.1:${port}/mcp`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    url: `${listening.url}/mcp`,
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }
 }
 

@@ -1,13 +1,13 @@
 // A reverse proxy of one address, for gateways whose public URL must be known before they listen.
 import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listenOnLoopback } from './loopback.js'
 
 export interface Forwarder extends AsyncDisposable {
   readonly url: string
 }
 
 /** `to` is asked for each request. */
-export async function startForwarder(to: () => string): Promise<Forwarder> {
+export function startForwarder(to: () => string): Promise<Forwarder> {
   const server = createServer((message, response) => {
     const url = new URL(message.url ?? '/', to())
     const onward = request(url, { method: message.method, headers: message.headers })
@@ -19,12 +19,5 @@ export async function startForwarder(to: () => string): Promise<Forwarder> {
     response.once('close', () => onward.destroy())
     message.pipe(onward)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
+  return listenOnLoopback(server)
 }

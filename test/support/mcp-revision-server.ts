@@ -1,11 +1,11 @@
 // An MCP server of an SDK 1.x release, with sessions whose streams can be resumed.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type {
   EventStore,
   StreamableHTTPServerTransport,
 } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { listenOnLoopback } from './loopback.js'
 import { signalled } from './mcp-gateway.js'
 import { type HandshakeRevision, type Sdk, sdkOf } from './mcp-sdks.js'
 
@@ -180,13 +180,9 @@ export async function startRevisionServer(revision: HandshakeRevision): Promise<
   const server = createServer((message, response) => {
     answer(message, response).catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  const listening = await listenOnLoopback(server)
   return {
-    url: `http://127.0.0.1:${port}/mcp`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    url: `${listening.url}/mcp`,
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }
 }

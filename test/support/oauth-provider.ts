@@ -1,10 +1,10 @@
 // A real authorization server with people who sign in and consent: clients ask for a code with PKCE, and get JWT access
 // tokens for the resource they name (RFC 8707).
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair } from 'jose'
 import { Provider } from 'oidc-provider'
 import { Agent, fetch as fetchWith } from 'undici'
+import { listenOnLoopback } from './loopback.js'
 
 export interface OAuthProvider extends AsyncDisposable {
   readonly issuer: string
@@ -41,8 +41,8 @@ export async function startOAuthProvider(
   { clients = 'register', ca, accessTokenTTL = 3600 }: OAuthProviderOptions = {},
 ): Promise<OAuthProvider> {
   const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const listening = await listenOnLoopback(server)
+  const issuer = listening.url
   const { privateKey } = await generateKeyPair('RS256', { extractable: true })
   const documents = new Agent({ connect: { ca } })
   const provider = new Provider(issuer, {
@@ -76,8 +76,7 @@ export async function startOAuthProvider(
     issuer,
     oidc: { issuer, audience: 'an audience that no token here has', jwks_uri: `${issuer}/jwks` },
     async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
+      await listening[Symbol.asyncDispose]()
       await documents.close()
     },
   }

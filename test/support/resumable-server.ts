@@ -1,8 +1,6 @@
 // An MCP server of SDK 1.x that stores its events, so that clients may resume its streams.
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import {
   type EventStore,
@@ -10,6 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { z } from 'zod'
+import { listenOnLoopback } from './loopback.js'
 import { signalled } from './mcp-gateway.js'
 
 export interface ResumableServer extends AsyncDisposable {
@@ -69,10 +68,9 @@ export async function startResumableServer(): Promise<ResumableServer> {
   const http = createServer((request, response) => {
     handle(request, response).catch((fault: unknown) => response.destroy(fault as Error))
   })
-  http.listen(0, '127.0.0.1')
-  await once(http, 'listening')
+  const listening = await listenOnLoopback(http)
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
+    url: `${listening.url}/mcp`,
     resumptions,
     cut: () => {
       for (const stream of streams) stream.destroy()
@@ -80,8 +78,7 @@ export async function startResumableServer(): Promise<ResumableServer> {
     finish: () => finished.resolve(),
     async [Symbol.asyncDispose]() {
       for (const transport of sessions.values()) await transport.close()
-      http.closeAllConnections()
-      await new Promise((resolve) => http.close(resolve))
+      await listening[Symbol.asyncDispose]()
     },
   }
 }

@@ -1,12 +1,12 @@
 // A load balancer that sends each request to the next of its servers.
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listenOnLoopback } from './loopback.js'
 
 export interface RoundRobin extends AsyncDisposable {
   readonly url: string
 }
 
-export async function startRoundRobin(servers: readonly string[]): Promise<RoundRobin> {
+export function startRoundRobin(servers: readonly string[]): Promise<RoundRobin> {
   let requests = 0
   const forward = (message: IncomingMessage, response: ServerResponse): void => {
     const { method, url: path, rawHeaders } = message
@@ -24,15 +24,7 @@ export async function startRoundRobin(servers: readonly string[]): Promise<Round
     message.pipe(sending)
   }
   const balancer = createServer(forward)
-  await new Promise<void>((resolve) => balancer.listen(0, '127.0.0.1', resolve))
-  const { port } = balancer.address() as AddressInfo
-  return {
-    url: `http://127.0.0.1:${port}`,
-    async [Symbol.asyncDispose]() {
-      balancer.closeAllConnections()
-      await new Promise((resolve) => balancer.close(resolve))
-    },
-  }
+  return listenOnLoopback(balancer)
 }
 
 /** All but those of the connection itself, which each side has its own of. */

@@ -10,13 +10,20 @@ interface Connecting {
   readonly headers?: Record<string, string>
 }
 
+export interface Connecting1 extends Connecting {
+  /** Runs before the handshake. */
+  readonly prepare?: (client: Client) => void
+}
+
 /** SDK 1.x; with a session. */
 export async function connect1(
   url: string,
-  { capabilities = {}, headers = {} }: Connecting = {},
+  { capabilities = {}, headers = {}, prepare }: Connecting1 = {},
 ): Promise<Client> {
   const client = new Client(clientInfo, { capabilities })
+  prepare?.(client)
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+  // Its types are not made for `exactOptionalPropertyTypes`.
   await client.connect(transport as Parameters<Client['connect']>[0])
   return client
 }

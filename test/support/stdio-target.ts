@@ -1,10 +1,11 @@
 // A gateway in front of the scripted server over stdio, and clients of it.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from './gateway.js'
+import { type Connecting1, connect1 } from './sdk-clients.js'
 
 const scripted = fileURLToPath(new URL('./stdio-server.js', import.meta.url))
 
@@ -28,29 +29,21 @@ export async function withStdio(
   }
 }
 
-interface ClientOptions {
+interface ClientOptions extends Connecting1 {
   /** Empty: all servers as one. */
   readonly server?: string
-  readonly headers?: Record<string, string>
-  readonly capabilities?: Record<string, object>
-  /** Before the handshake. */
-  readonly prepare?: (client: Client) => void
 }
 
 /** A client of the SDK, version 1, that has shaken hands with the server of that name. */
 export async function connect(
   gateway: Pick<TestGateway, 'url'>,
-  { server = 'files', headers = {}, capabilities = {}, prepare = () => undefined }: ClientOptions = {},
+  { server = 'files', ...connecting }: ClientOptions = {},
 ): Promise<Client & AsyncDisposable> {
-  const client = new Client({ name: 'test', version: '1' }, { capabilities })
-  prepare(client)
-  const url = new URL(`${gateway.url}/mcp${server === '' ? '' : `/${server}`}`)
-  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } })
-  // Its types are not made for `exactOptionalPropertyTypes`.
-  await client.connect(transport as Parameters<Client['connect']>[0])
+  const client = await connect1(`${gateway.url}/mcp${server === '' ? '' : `/${server}`}`, connecting)
   return Object.assign(client, {
     async [Symbol.asyncDispose]() {
-      await transport.terminateSession()
+      const { transport } = client
+      if (transport instanceof StreamableHTTPClientTransport) await transport.terminateSession()
       await client.close()
     },
   })

@@ -1,6 +1,6 @@
 // A token endpoint on loopback that keeps its requests, and answers with a function of the test.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listenOnLoopback } from './loopback.js'
 
 interface Exchange {
   readonly form: URLSearchParams
@@ -43,9 +43,9 @@ export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
       answer(exchange, response)
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const listening = await listenOnLoopback(server)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`,
+    url: `${listening.url}/token`,
     exchanges,
     answer: (own) => {
       answer = own
@@ -53,10 +53,7 @@ export async function startTokenEndpoint(): Promise<TestTokenEndpoint> {
     issue: (members) => {
       answer = issuing(members)
     },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }
 }
 

@@ -1,6 +1,6 @@
 // A plain tool server on loopback: keeps its requests, and answers with a function of the test.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listenOnLoopback } from './loopback.js'
 
 export interface UpstreamCall {
   readonly method: string
@@ -37,14 +37,10 @@ export async function startUpstream(answer: Answer = echo): Promise<TestUpstream
       answer(call, response)
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  const listening = await listenOnLoopback(server)
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: listening.url,
     calls,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }
 }

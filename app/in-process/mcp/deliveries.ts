@@ -1,6 +1,7 @@
 // Stands for the upstream of a governed server: what the proxy sends is handed to the server of the same process.
 import type { Abortable } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
+import type { Implementation } from '../../mcp/implementation.js'
 import type { UpstreamAnswer, UpstreamRequest } from '../../upstream/answer.js'
 import type { UpstreamDispatcher } from '../../upstream/dispatcher.js'
 import { unlessAborted } from '../../upstream/unless-aborted.js'
@@ -12,12 +13,12 @@ type Deliver = (message: RpcMessage) => Promise<RpcMessage | undefined>
 const JSON_TYPE = { 'content-type': 'application/json' }
 
 export class Deliveries implements UpstreamDispatcher {
-  #serverInfo: { readonly name: string; readonly version: string }
+  #serverInfo: Implementation
   /** By the abort state of the call, which is that of its requests. */
   #expected = new WeakMap<Abortable, Deliver>()
 
   /** `serverInfo` is answered where the proxy itself asks for it. */
-  constructor(serverInfo: { readonly name: string; readonly version: string }) {
+  constructor(serverInfo: Implementation) {
     this.#serverInfo = serverInfo
   }
 

@@ -1,6 +1,6 @@
 // An MCP server that costs little: it gives out sessions, and leaves what happens on their GET streams to the test.
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listenOnLoopback } from '../../support/loopback.js'
 
 export interface StreamServer extends AsyncDisposable {
   readonly url: string
@@ -39,14 +39,10 @@ export async function startStreamServer(
     sockets++
     socket.once('close', () => sockets--)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  const listening = await listenOnLoopback(server)
   return {
-    url: `http://127.0.0.1:${port}/mcp`,
+    url: `${listening.url}/mcp`,
     sockets: () => sockets,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    [Symbol.asyncDispose]: listening[Symbol.asyncDispose],
   }
 }

@@ -1,0 +1,41 @@
+// What a request of a revision without sessions says of itself: in `_meta`, and in the headers that repeat the message
+// (2026-07-28, Streamable HTTP, "Request Metadata").
+import type { JsonObject } from '@svc/core/json'
+import { encoded } from './header-text.js'
+import { nameSources } from './header-validation.js'
+import { isFields } from './listing.js'
+import {
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  STATELESS_REVISION,
+} from './protocol.js'
+
+/** The members of `_meta` that each request must have. */
+export function clientMeta<Info>(
+  clientInfo: Info,
+  capabilities: JsonObject = {},
+): Record<string, Info | JsonObject | string> {
+  return {
+    [META_PROTOCOL_VERSION]: STATELESS_REVISION,
+    [META_CLIENT_INFO]: clientInfo,
+    [META_CLIENT_CAPABILITIES]: capabilities,
+  }
+}
+
+/** The revision in the `_meta` of params, which only these requests have. */
+export function revisionIn(params: unknown): string | undefined {
+  const meta = isFields(params) ? params['_meta'] : undefined
+  const revision = isFields(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  return typeof revision === 'string' ? revision : undefined
+}
+
+export function headersOfRequest(revision: string, method: string, params: unknown): Record<string, string> {
+  const source = nameSources.get(method)
+  const name = source !== undefined && isFields(params) ? params[source] : undefined
+  return {
+    'mcp-protocol-version': revision,
+    'mcp-method': method,
+    ...(typeof name === 'string' ? { 'mcp-name': encoded(name) } : {}),
+  }
+}

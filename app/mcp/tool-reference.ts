@@ -1,0 +1,11 @@
+import { formatReference, ReferenceInputError } from '@svc/core/match'
+
+/** The reference of a tool that a server lists; undefined for a name that can have none. */
+export function toolReference(server: string, tool: string, version: string): string | undefined {
+  try {
+    return formatReference({ server, tool, version })
+  } catch (fault) {
+    if (fault instanceof ReferenceInputError) return undefined
+    throw fault
+  }
+}
