@@ -1,5 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
-import { type Plugin, resolve, services, tokens } from '@svc/core'
+import { type MaybePromise, type Plugin, resolve, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
@@ -64,7 +64,7 @@ export class Gateway implements GatewayHandle {
   #admin: Admin | undefined
   #upstream: UpstreamDispatcher | undefined
   #state: SharedState
-  #sessions: Promise<SessionBinding> | undefined
+  #sessions: MaybePromise<SessionBinding> | undefined
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
   #reloading: Promise<unknown> = Promise.resolve()
@@ -163,12 +163,18 @@ export class Gateway implements GatewayHandle {
   }
 
   /** One key for the gateway's life, created when the first session begins. */
-  #sessionBinding(host: HostConfig): Promise<SessionBinding> {
-    this.#sessions ??= this.#builder.sessions(host, this.#state).catch((fault: unknown) => {
-      // The next session tries again.
-      this.#sessions = undefined
-      throw fault
-    })
+  #sessionBinding(host: HostConfig): MaybePromise<SessionBinding> {
+    this.#sessions ??= this.#builder.sessions(host, this.#state).then(
+      (sessions) => {
+        this.#sessions = sessions
+        return sessions
+      },
+      (fault: unknown) => {
+        // The next session tries again.
+        this.#sessions = undefined
+        throw fault
+      },
+    )
     return this.#sessions
   }
 

@@ -1,5 +1,5 @@
 // Creates what sends calls upstream: the dispatcher, and the MCP proxy that uses it.
-import { bindDefault, resolve, tokens } from '@svc/core'
+import { bindDefault, type MaybePromise, resolve, tokens } from '@svc/core'
 import type { DependencyContainer } from 'tsyringe'
 import { AnnotationCache } from '../mcp/annotation-cache.js'
 import { gatewayImplementation } from '../mcp/implementation.js'
@@ -42,7 +42,7 @@ export function createDispatcher(
 export interface McpMemory {
   readonly state: SharedState
   /** Rejects where the key of sessions cannot be read. */
-  sessions(): Promise<SessionBinding>
+  sessions(): MaybePromise<SessionBinding>
 }
 
 export function createMcpProxy(

@@ -1,5 +1,13 @@
 // Turns an upstream's answer into the outcome of the call.
-import type { Completed, Denied, Failed, Outcome } from '@svc/core'
+import {
+  after,
+  attempt,
+  type Completed,
+  type Denied,
+  type Failed,
+  type MaybePromise,
+  type Outcome,
+} from '@svc/core'
 import { hasDuplicateMembers } from '@svc/core/json'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
@@ -45,26 +53,22 @@ export interface ResponseContext {
   resumptionOf(id: RequestId, begun: unknown): Resumption
 }
 
-/** Rejects only for internal errors; an answer that breaks the protocol is a failure of the upstream. */
-export async function outcomeOf(
+/** Throws or rejects only for internal errors; an answer that breaks the protocol is a failure of the upstream. */
+export function outcomeOf(
   answer: UpstreamAnswer,
   context: ResponseContext,
   limits: AnswerLimits,
-): Promise<Outcome> {
-  try {
-    return await read(answer, context, limits)
-  } catch (fault) {
-    const outcome = failureOf(fault)
-    await discard(answer.body)
-    return outcome
-  }
+): MaybePromise<Outcome> {
+  return attempt(
+    () => read(answer, context, limits),
+    (fault) => {
+      const outcome = failureOf(fault)
+      return discard(answer.body).then(() => outcome)
+    },
+  )
 }
 
-async function read(
-  answer: UpstreamAnswer,
-  context: ResponseContext,
-  limits: AnswerLimits,
-): Promise<Outcome> {
+function read(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLimits): MaybePromise<Outcome> {
   const { status, headers, body } = answer
   if (status >= 300 && status < 400)
     throw new ProtocolViolation('The upstream redirects; redirects are not followed.')
@@ -75,8 +79,7 @@ async function read(
   const type = mediaType(headers['content-type'])
   if (context.id === undefined && context.method !== 'GET') {
     // The protocol answers notifications with 202 and no body, so a body has nothing that the client waits for.
-    await discard(body)
-    return completed(answer, new Uint8Array(), { digest: null }, false)
+    return discard(body).then(() => completed(answer, new Uint8Array(), { digest: null }, false))
   }
   if (type === EVENTS) return streamed(answer, context, limits)
   if (context.id === undefined)
@@ -85,18 +88,20 @@ async function read(
   return answered(answer, context, context.id, limits)
 }
 
-async function answered(
+function answered(
   answer: UpstreamAnswer,
   context: ResponseContext,
   id: RequestId,
   limits: AnswerLimits,
-): Promise<Outcome> {
-  const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
-  const text = readText(bytes)
-  const message = readServerMessage(text)
-  checkResponse(message, id)
-  const reviewed = await context.review.response(message)
-  return completed(answer, bodyOf(bytes, text, message, reviewed), verdictOf(reviewed))
+): MaybePromise<Outcome> {
+  return after(readWholeBody(answer.body, limits.maxAnswerBytes), (bytes) => {
+    const text = readText(bytes)
+    const message = readServerMessage(text)
+    checkResponse(message, id)
+    return after(context.review.response(message), (reviewed) =>
+      completed(answer, bodyOf(bytes, text, message, reviewed), verdictOf(reviewed)),
+    )
+  })
 }
 
 /** 4xx and 5xx are passed on, with lists filtered. */

@@ -1,21 +1,26 @@
 // The body of an upstream's answer, read whole.
+import type { MaybePromise } from '@svc/core'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { ProtocolViolation } from './rpc-response.js'
 
-/** Rejects with `ProtocolViolation` over `maxBytes`, with `UpstreamError` or the signal's reason when it is interrupted. */
-export async function readWholeBody(body: UpstreamAnswer['body'], maxBytes: number): Promise<Uint8Array> {
-  const tooLarge = (): ProtocolViolation =>
-    new ProtocolViolation(`The upstream's answer is over ${maxBytes} bytes.`)
-  if (body instanceof Uint8Array) {
-    if (body.byteLength > maxBytes) throw tooLarge()
-    return body
-  }
+/** Throws or rejects with `ProtocolViolation` over `maxBytes`, with `UpstreamError` or the signal's reason when it is interrupted. */
+export function readWholeBody(body: UpstreamAnswer['body'], maxBytes: number): MaybePromise<Uint8Array> {
+  if (!(body instanceof Uint8Array)) return joined(body, maxBytes)
+  if (body.byteLength > maxBytes) throw tooLarge(maxBytes)
+  return body
+}
+
+async function joined(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const piece of body) {
     size += piece.byteLength
-    if (size > maxBytes) throw tooLarge()
+    if (size > maxBytes) throw tooLarge(maxBytes)
     pieces.push(piece)
   }
   return Buffer.concat(pieces)
+}
+
+function tooLarge(maxBytes: number): ProtocolViolation {
+  return new ProtocolViolation(`The upstream's answer is over ${maxBytes} bytes.`)
 }

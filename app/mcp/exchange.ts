@@ -4,7 +4,7 @@ import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token }
 import type { Message, RequestId } from './message.js'
 import { isStateless, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
-import { type BoundTask, clientTaskId } from './session-binding.js'
+import { type BoundTask, boundSessionId, clientTaskId } from './session-binding.js'
 import { revisionIn } from './stateless-request.js'
 
 interface Learned {
@@ -33,15 +33,15 @@ export interface McpExchange {
   /** Throws `Refusal` (`TARGET_NOT_FOUND`). */
   readonly upstream: () => URL
   /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
-  readonly credential?: () => Promise<Credential | undefined>
+  readonly credential?: (() => Promise<Credential | undefined>) | undefined
   /** A service of the stages in force. */
-  readonly offer?: <T>(service: Token<T>) => T | undefined
+  readonly offer?: (<T>(service: Token<T>) => T | undefined) | undefined
   /** Set where the message is one of several in a body, whose answers are no streams. */
   isInBatch?: boolean
   /** Where server and client do not speak one revision, or the client uses several servers as one. */
   readonly translation?: Translation | undefined
   /** Whether the message came without HTTP headers of the protocol, which then need not repeat it. */
-  readonly isHeaderless?: boolean
+  readonly isHeaderless?: boolean | undefined
   /** The tag that came with the id of a session; `headers` have the id as the server gave it. */
   readonly sessionTag: string | undefined
   /** The tasks that the message names. */
@@ -86,7 +86,7 @@ function factsOf(exchange: McpExchange): McpFacts {
 /** Without a tag the client sent `id` as it is. */
 function clientSessionId(tag: string | undefined, id: string): string | undefined {
   if (tag === undefined) return undefined
-  return tag === '' ? id : `${tag}.${id}`
+  return tag === '' ? id : boundSessionId(tag, id)
 }
 
 /** An exchange before its body is read. */
@@ -104,8 +104,17 @@ export function openExchange(
     | 'translation'
   >,
 ): McpExchange {
+  const { method, headers, server, upstream, credential, offer, isHeaderless, sessionTag, translation } = head
   return {
-    ...head,
+    method,
+    headers,
+    server,
+    upstream,
+    credential,
+    offer,
+    isHeaderless,
+    sessionTag,
+    translation,
     learned: {},
     tasks: [],
     message: undefined,

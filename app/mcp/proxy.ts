@@ -1,22 +1,26 @@
 // Proxies the Model Context Protocol (Streamable HTTP): reads requests, sends them upstream, filters the answers.
 import {
+  after,
+  attempt,
   type Call,
   type CallRequest,
   type Clock,
   type Credential,
   type Denied,
-  denied,
   type Failed,
   type Ids,
   isStream,
+  type MaybePromise,
   type Outcome,
 } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
 import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
+import type { UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
 import { outcomeOfFault } from '../upstream/invoke.js'
 import { sendCall } from '../upstream/send.js'
+import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
 import { encodeRefusal, rpcError } from './encode-refusal.js'
@@ -24,18 +28,18 @@ import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange }
 import type { Implementation } from './implementation.js'
 import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
-import { readRequest, referenceOf } from './request.js'
+import { readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
 import { ServerVersions } from './server-versions.js'
-import type { SessionBinding } from './session-binding.js'
+import { boundSessionId, type SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
-import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
+import { LISTEN_METHOD } from './subject.js'
 import { KnownTasks } from './tasks.js'
 import { McpToolClient } from './tool-client.js'
 import { withTrace } from './trace-context.js'
 import { pathOf, versionProbe } from './version-probe.js'
-import { headersUpstream } from './wire-headers.js'
+import { addHeadersUpstream } from './wire-headers.js'
 import { withoutWithheld } from './withheld-meta.js'
 
 export interface McpProxyOptions {
@@ -53,13 +57,14 @@ export interface McpProxyOptions {
   /** Params of guarded methods that the policy passes, beside those of the protocol. */
   readonly passParams: readonly string[]
   /** Called for the first request with a session; rejects where the key cannot be read. */
-  sessions(): Promise<SessionBinding>
+  sessions(): MaybePromise<SessionBinding>
 }
 
 export class McpProxy {
   #parts: McpProxyOptions
   #versions: ServerVersions
   #caches: LearningCaches
+  #access: AccessChecks
   /** For responses on other streams than their call's. */
   #late: LateResponsesParts
   #running: RunningCalls
@@ -84,6 +89,7 @@ export class McpProxy {
       tasks: this.#tasks,
       sessions: () => this.#parts.sessions(),
     }
+    this.#access = new AccessChecks(this.#caches)
     this.#late = { openCalls: new OpenCalls(state, clock), caches: this.#caches, clock, ids }
     this.#tools = new McpToolClient({
       dispatcher,
@@ -93,18 +99,18 @@ export class McpProxy {
     })
   }
 
-  /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Rejects with `Refusal`. */
-  async read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): Promise<CallRequest> {
+  /** The request of an exchange; `bytes` is the body of a POST, null otherwise. Throws or rejects with `Refusal`. */
+  read(call: Call, exchange: McpExchange, bytes: Uint8Array | null): MaybePromise<CallRequest> {
     const { passParams } = this.#parts
-    const request = await readRequest(call, exchange, bytes, { versions: this.#versions, passParams })
-    const refreshing =
-      request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
-    if (refreshing !== undefined) await refreshing
-    return request
+    return after(readRequest(call, exchange, bytes, { versions: this.#versions, passParams }), (request) => {
+      const refreshing =
+        request.kind === 'tool' ? this.refreshAnnotations(exchange.upstream(), request) : undefined
+      return refreshing === undefined ? request : refreshing.then(() => request)
+    })
   }
 
   /** The version in a server's `serverInfo`. Rejects with `Refusal`. */
-  async versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): Promise<string> {
+  versionOf(upstream: URL, credential: () => Promise<Credential | undefined>): MaybePromise<string> {
     return this.#versions.of(upstream, credential)
   }
 
@@ -119,45 +125,60 @@ export class McpProxy {
   }
 
   /** The upstream half of a call whose `mcpExchange` slot is filled. */
-  async dispatch(call: Call): Promise<Outcome> {
+  dispatch(call: Call): MaybePromise<Outcome> {
     const exchange = call.need(mcpExchange)
-    const request = await call.request()
-    const foreign = await this.#checkSession(call, exchange)
-    if (foreign !== undefined) return foreign
+    return after(call.request(), (request) =>
+      after(
+        this.#access.refusalOf(call, exchange, request),
+        (refused) => refused ?? this.#send(call, exchange, request),
+      ),
+    )
+  }
+
+  #send(call: Call, exchange: McpExchange, request: CallRequest): MaybePromise<Outcome> {
     const upstream = exchange.upstream()
-    const unusable = await this.#checkTasks(call, exchange, upstream)
-    if (unusable !== undefined) return unusable
-    const unsubscribable = await this.#checkListen(call, exchange, request, upstream)
-    if (unsubscribable !== undefined) return unsubscribable
-    const headers = { ...upstreamHeaders(call, request), ...headersUpstream(exchange) }
+    const headers = upstreamHeaders(call, request)
+    addHeadersUpstream(headers, exchange)
     const { message, method, isHeaderless = false } = exchange
     const whole = message && withTrace(call, withoutWithheld(call, message.whole), isHeaderless)
-    const body = whole === undefined ? {} : { body: JSON.stringify(whole) }
-    const refused = await call.commitHolds()
-    if (refused !== undefined) return refused
-    this.#running.add(call, exchange)
-    try {
-      const sending = {
-        method,
-        path: pathOf(upstream),
-        headers,
-        ...body,
-        eventsMayPause: true,
-        signal: call.abortState,
-      }
-      const answer = await sendCall(call, this.#parts.dispatcher, upstream, sending)
-      const outcome = await outcomeOf(
-        answer,
-        this.#responseContext(call, exchange, request),
-        this.#parts.limits,
-      )
-      if (message?.type === 'notification') await this.#running.cancel(call, exchange, message)
-      if (outcome.kind === 'completed' && isStream(outcome.body))
-        call.set(eventStreamRules, this.#parts.streams)
-      return await this.#withBoundSession(call, exchange, outcome)
-    } catch (fault) {
-      return outcomeOfFault(call, fault)
+    const sending = {
+      method,
+      path: pathOf(upstream),
+      headers,
+      body: whole && JSON.stringify(whole),
+      eventsMayPause: true,
+      signal: call.abortState,
     }
+    return after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
+  }
+
+  #exchange(
+    call: Call,
+    exchange: McpExchange,
+    request: CallRequest,
+    sending: UpstreamRequest,
+  ): MaybePromise<Outcome> {
+    this.#running.add(call, exchange)
+    const answered = (answer: UpstreamAnswer): MaybePromise<Outcome> =>
+      after(
+        outcomeOf(answer, this.#responseContext(call, exchange, request), this.#parts.limits),
+        (outcome) => this.#passed(call, exchange, outcome),
+      )
+    return attempt(
+      () => after(sendCall(call, this.#parts.dispatcher, exchange.upstream(), sending), answered),
+      (fault) => outcomeOfFault(call, fault),
+    )
+  }
+
+  /** The outcome for the client of what the server answered. */
+  #passed(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
+    const { message } = exchange
+    const isStreamed = outcome.kind === 'completed' && isStream(outcome.body)
+    if (isStreamed) call.set(eventStreamRules, this.#parts.streams)
+    if (message?.type !== 'notification') return this.#withBoundSession(call, exchange, outcome)
+    return this.#running
+      .cancel(call, exchange, message)
+      .then(() => this.#withBoundSession(call, exchange, outcome))
   }
 
   encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, traceId: string): WholeAnswer {
@@ -186,68 +207,20 @@ export class McpProxy {
     }
   }
 
-  async #checkSession(call: Call, exchange: McpExchange): Promise<Denied | undefined> {
-    const { headers, sessionTag } = exchange
-    if (sessionTag === undefined) {
-      if (headers['last-event-id'] === undefined || headers['mcp-session-id'] !== undefined) return undefined
-      // Nothing binds an event id to its caller: it could name the stream of another.
-      return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
-    }
-    const sessions = await this.#parts.sessions()
-    if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
-    exchange.isForeignSession = true
-    return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
-  }
-
-  /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
-  async #checkTasks(call: Call, exchange: McpExchange, upstream: URL): Promise<Denied | undefined> {
-    if (exchange.tasks.length === 0) return undefined
-    const sessions = await this.#parts.sessions()
-    for (const task of exchange.tasks) {
-      if (!sessions.isBoundTask(call, task)) {
-        return denied('TARGET_NOT_FOUND', 'There is no such task of this caller.')
-      }
-      const version = await this.#versions.of(upstream, exchange.credential)
-      if (!call.mayRequest(referenceOf(exchange.server, 'tool', task.tool, version), 'tool')) {
-        return denied('TOOL_NOT_ALLOWED', 'The tool of the task may not be used.', {
-          denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
-        })
-      }
-      await this.#tasks.add(call, task)
-    }
-    return undefined
-  }
-
-  async #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): Promise<Outcome> {
+  /** With the client's id in place of the server's. */
+  #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
     const id = outcome.headers['mcp-session-id']
     if (typeof id !== 'string') return outcome
-    const sessions = await this.#parts.sessions()
-    const bound = sessions.bind(call, id)
-    exchange.learned.sessionId = bound
-    return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': bound } }
-  }
-
-  /** A `subscriptions/listen` may name only resources that the caller may use. */
-  async #checkListen(
-    call: Call,
-    exchange: McpExchange,
-    request: CallRequest,
-    upstream: URL,
-  ): Promise<Denied | undefined> {
-    const { message } = exchange
-    if (request.method !== LISTEN_METHOD || message === undefined || message.type === 'response')
-      return undefined
-    const uris = resourceSubscriptions(message.params)
-    if (uris.length === 0) return undefined
-    const version = await this.#versions.of(upstream, exchange.credential)
-    const usable = uris.every((uri) =>
-      call.mayUse(referenceOf(exchange.server, 'resource', uri, version), 'resource'),
-    )
-    if (usable) return undefined
-    return denied('TOOL_NOT_ALLOWED', 'The subscription names a resource that may not be used.', {
-      denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
-    })
+    const shown = (bound: string): Outcome => {
+      exchange.learned.sessionId = bound
+      return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': bound } }
+    }
+    const { sessionTag, headers } = exchange
+    // The tag of the request was checked for the same caller and id.
+    if (sessionTag !== undefined && id === headers['mcp-session-id'])
+      return shown(boundSessionId(sessionTag, id))
+    return after(this.#parts.sessions(), (sessions) => shown(sessions.bind(call, id)))
   }
 }
 

@@ -1,5 +1,14 @@
 // Reads the request of an exchange, as the stages judge it.
-import { type Call, type CallRequest, callRequest, type RequestKind, requestReference } from '@svc/core'
+import {
+  after,
+  attempt,
+  type Call,
+  type CallRequest,
+  callRequest,
+  type MaybePromise,
+  type RequestKind,
+  requestReference,
+} from '@svc/core'
 import { canonicalize, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
@@ -21,19 +30,20 @@ export interface RequestRules {
   readonly passParams: readonly string[]
 }
 
-/** Completes the exchange and the call's target as far as the request is valid. Rejects with `Refusal`. */
-export async function readRequest(
+/** Completes the exchange and the call's target as far as the request is valid. Throws or rejects with `Refusal`. */
+export function readRequest(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
   rules: RequestRules,
-): Promise<CallRequest> {
-  try {
-    return await read(call, exchange, bytes, rules)
-  } catch (fault) {
-    keepProtocolError(exchange, fault)
-    throw fault
-  }
+): MaybePromise<CallRequest> {
+  return attempt(
+    () => read(call, exchange, bytes, rules),
+    (fault) => {
+      keepProtocolError(exchange, fault)
+      throw fault
+    },
+  )
 }
 
 /** For the answer of a request that breaks the protocol. */
@@ -43,12 +53,12 @@ export function keepProtocolError(exchange: McpExchange, fault: unknown): void {
   exchange.id ??= fault.id
 }
 
-async function read(
+function read(
   call: Call,
   exchange: McpExchange,
   bytes: Uint8Array | null,
   { versions, passParams }: RequestRules,
-): Promise<CallRequest> {
+): MaybePromise<CallRequest> {
   const { server } = exchange
   const subject =
     bytes === null || exchange.method !== 'POST'
@@ -62,26 +72,28 @@ async function read(
   const round = roundOf(message)
   const isGuarded = subject.kind !== 'protocol'
   const version = isGuarded
-    ? await versions.of(upstream, exchange.credential)
+    ? versions.of(upstream, exchange.credential)
     : (versions.known(upstream) ?? UNVERSIONED)
-  call.refineTarget({ serverVersion: version, toolVersion: version })
   const { kind, method, name, args, params } = subject
   const rpcId = message?.type === 'request' ? message.id : undefined
-  const init = {
-    kind,
-    method,
-    server,
-    name,
-    version,
-    args,
-    params,
-    bytes: bytes?.byteLength ?? 0,
-    idempotencyKey,
-    escalationId,
-    rpcId,
-    round,
-  }
-  return validName(() => callRequest(init))
+  return after(version, (known) => {
+    call.refineTarget({ serverVersion: known, toolVersion: known })
+    const init = {
+      kind,
+      method,
+      server,
+      name,
+      version: known,
+      args,
+      params,
+      bytes: bytes?.byteLength ?? 0,
+      idempotencyKey,
+      escalationId,
+      rpcId,
+      round,
+    }
+    return validName(() => callRequest(init))
+  })
 }
 
 function readBody(

@@ -1,5 +1,5 @@
 // Filters each response before the caller gets it: the server's version is learned, lists are filtered.
-import type { Call, CallRequest } from '@svc/core'
+import { after, type Call, type CallRequest, type MaybePromise } from '@svc/core'
 import type { AnnotationCache } from './annotation-cache.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import { filterListing, forOneCaller, isFields, isListing } from './listing.js'
@@ -17,7 +17,7 @@ export interface LearningCaches {
   readonly annotations: AnnotationCache
   readonly tasks: KnownTasks
   /** Rejects where the key cannot be read. */
-  sessions(): Promise<SessionBinding>
+  sessions(): MaybePromise<SessionBinding>
 }
 
 /** What the filter must know of the request. */
@@ -36,13 +36,19 @@ export class ResponseFilter {
     this.#caches = caches
   }
 
-  /** The same object when nothing is removed. Rejects with `Refusal` when the server's version cannot be learned. */
-  async response(message: Fields): Promise<Fields> {
-    const listed = await this.#withLists(message)
-    if (!isFields(listed['result'])) return listed
-    const result = namesTasks(listed) ? await this.#withTasks(listed['result']) : listed['result']
-    const translated = this.#exchange.translation?.result(result) ?? result
-    return translated === listed['result'] ? listed : { ...listed, result: translated }
+  /**
+   * The same object when nothing is removed. Throws or rejects with `Refusal` when the server's version cannot be
+   * learned.
+   */
+  response(message: Fields): MaybePromise<Fields> {
+    return after(this.#withLists(message), (listed) => {
+      const { result } = listed
+      if (!isFields(result)) return listed
+      return after(namesTasks(listed) ? this.#withTasks(result) : result, (named) => {
+        const translated = this.#exchange.translation?.result(named) ?? named
+        return translated === result ? listed : { ...listed, result: translated }
+      })
+    })
   }
 
   /** A server's request or notification; undefined where it is not for this caller. */
@@ -85,11 +91,15 @@ export class ResponseFilter {
     return new TaskIds(this.#call, await this.#caches.sessions(), this.#caches.tasks)
   }
 
-  async #withLists(message: Fields): Promise<Fields> {
+  #withLists(message: Fields): MaybePromise<Fields> {
+    // The result of a guarded method was judged by its reference.
+    return this.#request.kind === 'protocol' ? this.#ofProtocol(message) : message
+  }
+
+  async #ofProtocol(message: Fields): Promise<Fields> {
     const { result } = message
     if (hasServerInfo(this.#request.method)) await this.#learn(result)
-    // The result of a guarded method was judged by its reference.
-    if (this.#request.kind !== 'protocol' || !isListing(result)) return message
+    if (!isListing(result)) return message
     const version = await this.#caches.versions.of(this.#exchange.upstream())
     this.#refineTarget(version)
     await this.#learnTools(version, result)

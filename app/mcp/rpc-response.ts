@@ -30,10 +30,12 @@ export function readServerMessage(text: string): Fields {
   return value
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 /** UTF-8 text. Throws `ProtocolViolation`. */
 export function readText(bytes: Uint8Array): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return utf8.decode(bytes)
   } catch (cause) {
     throw new ProtocolViolation('The upstream sent text that is not UTF-8.', { cause })
   }

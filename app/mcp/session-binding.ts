@@ -19,15 +19,22 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
   readonly headers: IncomingHttpHeaders
   readonly sessionTag: string | undefined
 } {
-  const { [SESSION]: given, ...withoutSession } = headers
+  const given = headers[SESSION]
+  if (given === undefined) return { headers, sessionTag: undefined }
   const version = headers['mcp-protocol-version']
   // Without sessions the header has no meaning (2026-07-28).
-  if (typeof version === 'string' && isStateless(version))
+  if (typeof version === 'string' && isStateless(version)) {
+    const { [SESSION]: _, ...withoutSession } = headers
     return { headers: withoutSession, sessionTag: undefined }
-  if (given === undefined) return { headers, sessionTag: undefined }
+  }
   const [, sessionTag, id] = (typeof given === 'string' && boundId.exec(given)) || []
   if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
   return { headers: { ...headers, [SESSION]: id }, sessionTag }
+}
+
+/** The id of a session for the client. */
+export function boundSessionId(tag: string, id: string): string {
+  return `${tag}.${id}`
 }
 
 /** A task of a tool call, with the tag that came with its id. */
@@ -58,7 +65,7 @@ export class SessionBinding {
 
   /** The id for the client. */
   bind(call: Call, id: string): string {
-    return `${this.#tagOf(call, id)}.${id}`
+    return boundSessionId(this.#tagOf(call, id), id)
   }
 
   bindTask(call: Call, tool: string, id: string): BoundTask {

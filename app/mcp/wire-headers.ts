@@ -19,19 +19,19 @@ const toClient = [
   'mcp-protocol-version',
 ]
 
-export function headersUpstream(exchange: McpExchange): Record<string, string> {
-  const headers: Record<string, string> = { accept: acceptOf(exchange) }
+/** Adds to `headers`, whose headers of the same names are replaced. */
+export function addHeadersUpstream(headers: Record<string, string>, exchange: McpExchange): void {
+  headers['accept'] = acceptOf(exchange)
   if (exchange.method === 'POST') headers['content-type'] = 'application/json'
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
   const { message, tasks } = exchange
   // The header repeats the id of the client.
-  if (headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
+  if (exchange.headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
     headers['mcp-name'] = encoded(tasks[0].id)
   }
-  for (const [name, value] of Object.entries(exchange.headers)) {
-    if (name.startsWith(PARAM_PREFIX)) copy(headers, name, value)
+  for (const name in exchange.headers) {
+    if (name.startsWith(PARAM_PREFIX)) copy(headers, name, exchange.headers[name])
   }
-  return headers
 }
 
 function isOfTask(message: McpExchange['message']): boolean {

@@ -177,8 +177,10 @@ export class Endpoints {
     body: (exchange: McpExchange) => Promise<Uint8Array | null>,
   ): MessageEndpoint {
     const { mcp } = this.#parts
+    const split = splitSessionId(headers)
     const exchange = openExchange({
-      ...splitSessionId(headers),
+      headers: split.headers,
+      sessionTag: split.sessionTag,
       method,
       server,
       translation,
@@ -190,7 +192,7 @@ export class Endpoints {
       protocol: 'mcp',
       headers: exchange.headers,
       target: targetOf({ server, tool: method, version: UNVERSIONED }),
-      read: async (call) => mcp.read(call, exchange, await body(exchange)),
+      read: (call) => body(exchange).then((bytes) => mcp.read(call, exchange, bytes)),
       dispatch: (call) => mcp.dispatch(call),
       encode: (outcome, call) => mcp.encodeRefusal(exchange, outcome, call.trace.traceId),
       answer: (outcome, call) => answerOf(exchange, outcome, call.trace.traceId),
@@ -236,15 +238,17 @@ export class Endpoints {
     } as const
     const { url, isMcp } = policy.target(server)
     if (!isMcp) return callRequest(request)
-    return this.#parts.mcp
-      .versionOf(url, () => policy.pipeline.ownCredential(server))
-      .then(async (found) => {
+    const { mcp } = this.#parts
+    return after(
+      mcp.versionOf(url, () => policy.pipeline.ownCredential(server)),
+      (found) => {
         call.refineTarget({ serverVersion: found, toolVersion: found })
         reportVersionMismatch(call, invocation, found)
         const known = callRequest({ ...request, version: found })
-        await this.#parts.mcp.refreshAnnotations(url, known)
-        return known
-      })
+        const refreshing = mcp.refreshAnnotations(url, known)
+        return refreshing === undefined ? known : refreshing.then(() => known)
+      },
+    )
   }
 }
 

@@ -55,7 +55,7 @@ export function governServer(
   const { bindings, host } = pipeline.builder
   const deliveries = new Deliveries({ name, version: info.version ?? '' })
   const clock = resolve(bindings, tokens.Clock)
-  const sessions = Promise.resolve(new SessionBinding(randomBytes(32).toString('base64')))
+  const sessions = new SessionBinding(randomBytes(32).toString('base64'))
   const state = new SharedState(() => undefined, clock, pipeline.builder.logger)
   const proxy = createMcpProxy(bindings, host.server, deliveries, { state, sessions: () => sessions })
   const contextOf = options.contextOf ?? ((extra) => authenticatedClient(extra, host.tenant))

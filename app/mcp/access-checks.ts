@@ -1,0 +1,89 @@
+// Whether the caller may use what its message names beside its subject: a session, tasks, resources of a subscription.
+import {
+  after,
+  type Call,
+  type CallRequest,
+  type Denied,
+  denied,
+  firstResult,
+  type MaybePromise,
+} from '@svc/core'
+import type { McpExchange } from './exchange.js'
+import { referenceOf } from './request.js'
+import type { LearningCaches } from './response-filter.js'
+import type { BoundTask } from './session-binding.js'
+import { LISTEN_METHOD, resourceSubscriptions } from './subject.js'
+
+type Check = (call: Call, exchange: McpExchange, request: CallRequest) => MaybePromise<Denied | undefined>
+
+export class AccessChecks {
+  #caches: LearningCaches
+  #all: readonly Check[]
+
+  constructor(caches: LearningCaches) {
+    this.#caches = caches
+    this.#all = [
+      (call, exchange) => this.#session(call, exchange),
+      (call, exchange) => firstResult(exchange.tasks, (task) => this.#task(call, exchange, task)),
+      (call, exchange, request) => this.#subscription(call, exchange, request),
+    ]
+  }
+
+  /** Undefined where the message may be sent. Throws or rejects with `Refusal`, or where the session key cannot be read. */
+  refusalOf(call: Call, exchange: McpExchange, request: CallRequest): MaybePromise<Denied | undefined> {
+    return firstResult(this.#all, (check) => check(call, exchange, request))
+  }
+
+  #session(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
+    const { headers, sessionTag } = exchange
+    if (sessionTag === undefined) {
+      if (headers['last-event-id'] === undefined || headers['mcp-session-id'] !== undefined) return undefined
+      // Nothing binds an event id to its caller: it could name the stream of another.
+      return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
+    }
+    return after(this.#caches.sessions(), (sessions) => {
+      if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
+      exchange.isForeignSession = true
+      return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
+    })
+  }
+
+  /** A message may name only tasks of its caller, and may use one only where it may use the task's tool. */
+  #task(call: Call, exchange: McpExchange, task: BoundTask): MaybePromise<Denied | undefined> {
+    const { sessions, versions, tasks } = this.#caches
+    return after(sessions(), (binding) => {
+      if (!binding.isBoundTask(call, task)) {
+        return denied('TARGET_NOT_FOUND', 'There is no such task of this caller.')
+      }
+      return after(versions.of(exchange.upstream(), exchange.credential), (version) => {
+        const reference = referenceOf(exchange.server, 'tool', task.tool, version)
+        if (call.mayRequest(reference, 'tool')) return tasks.add(call, task).then(() => undefined)
+        return notAllowed('The tool of the task may not be used.')
+      })
+    })
+  }
+
+  /** A `subscriptions/listen` may name only resources that the caller may use. */
+  #subscription(
+    call: Call,
+    { server, message, upstream, credential }: McpExchange,
+    request: CallRequest,
+  ): MaybePromise<Denied | undefined> {
+    if (request.method !== LISTEN_METHOD || message === undefined || message.type === 'response')
+      return undefined
+    const uris = resourceSubscriptions(message.params)
+    if (uris.length === 0) return undefined
+    return after(this.#caches.versions.of(upstream(), credential), (version) => {
+      const mayUse = (uri: string): boolean =>
+        call.mayUse(referenceOf(server, 'resource', uri, version), 'resource')
+      if (uris.every(mayUse)) return undefined
+      return notAllowed('The subscription names a resource that may not be used.')
+    })
+  }
+}
+
+function notAllowed(message: string): Denied {
+  return denied('TOOL_NOT_ALLOWED', message, {
+    denial: { level: 'gateway', type: 'mcp', reason: 'tool_not_in_allowlist' },
+  })
+}
