@@ -50,8 +50,10 @@ describe('svc keys rotate and revoke', () => {
     const first = generateKeyFile(old)
     const second = generateKeyFile(next)
     const write = async (key: string) => {
-      const appender = appenderIn(log, { signer: LocalDevSigner.fromKeyRef(`file://${key}`) })
-      await appender.append(envelope()).finally(() => appender.close())
+      // The commands have the time of the system, and so has the log: a day between them would be a leaf of its own.
+      const clock = { now: () => Date.now(), monotonic: () => performance.now() }
+      const appender = appenderIn(log, { clock, signer: LocalDevSigner.fromKeyRef(`file://${key}`) })
+      await appender.append(envelope({ ts: new Date().toISOString() })).finally(() => appender.close())
     }
     await write(old)
     const rotated = await runCommand(keysCommand, ['rotate', log, '--from', old, '--to', next])
