@@ -15,6 +15,7 @@ import { parseToolSegment } from '@svc/core/match'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import type { HostConfig } from '../policy/config.js'
+import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
 import { commandContext } from './command-context.js'
 
 export interface ExplainedCall {
@@ -48,7 +49,7 @@ export async function explainCall(policy: Policy, asked: ExplainedCall, baseDir:
   )
   const unknown = unknownServer(asked.server, policy.host)
   // As in a gateway, where such a call comes to no stage that judges it.
-  const outcome = unknown ?? (await compose(stages, wouldBeSent)(call))
+  const outcome = unknown ?? (await compose(stages, () => Promise.resolve(unsent))(call))
   lines.push(told.verdict(outcome, call))
   return lines
 }
@@ -116,10 +117,6 @@ class Explanation {
   }
 }
 
-function wouldBeSent(): Promise<Outcome> {
-  return Promise.resolve({ kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() })
-}
-
 function callFor(asked: ExplainedCall): Call {
   const segment = asked.tool.includes('@') ? asked.tool : `${asked.tool}@unversioned`
   const { tool, version } = parseToolSegment(segment)
@@ -137,15 +134,8 @@ function callFor(asked: ExplainedCall): Call {
   return new Call({
     protocol: 'invoke',
     headers: asked.idempotencyKey === undefined ? {} : { 'idempotency-key': asked.idempotencyKey },
-    trace: {
-      traceId: '0'.repeat(31).concat('1'),
-      spanId: '0'.repeat(15).concat('1'),
-      flags: '00',
-      state: null,
-      causeTraceId: null,
-      causeSpanId: null,
-    },
-    agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
+    trace: unsentTrace,
+    agent: noAgent,
     target: {
       server: asked.server,
       serverVersion: version,

@@ -1,10 +1,11 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
-import { Call, callRequest, identity, type Outcome, type PluginContext } from '@svc/core'
+import { Call, callRequest, identity, type PluginContext } from '@svc/core'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { isFields } from '../mcp/listing.js'
 import { toolReference } from '../mcp/tool-reference.js'
 import type { HostConfig } from '../policy/config.js'
+import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
 
 type Policy = EffectivePolicy<HostConfig>
 
@@ -55,15 +56,13 @@ async function usableBy(
   stages: readonly PlacedStage[],
 ): Promise<string[]> {
   const call = listingOf(tenant, server, version)
-  const outcome = await compose(stages, () => Promise.resolve(listed))(call)
+  const outcome = await compose(stages, () => Promise.resolve(unsent))(call)
   if (outcome.kind !== 'completed') return []
   return names.filter((tool) => {
     const reference = toolReference(server, tool, version)
     return reference !== undefined && call.mayRequest(reference, 'tool')
   })
 }
-
-const listed: Outcome = { kind: 'completed', sent: 'no', status: 200, headers: {}, body: new Uint8Array() }
 
 /** A name that no tenant has. */
 function unlistedOf(tenants: readonly string[]): string {
@@ -83,15 +82,8 @@ function listingOf(tenant: string, server: string, version: string): Call {
   const call = new Call({
     protocol: 'mcp',
     headers: {},
-    agent: { nodeId: null, agentRef: null, parentRef: null, variables: null, metadata: null },
-    trace: {
-      traceId: '0'.repeat(31).concat('1'),
-      spanId: '0'.repeat(15).concat('1'),
-      flags: '00',
-      state: null,
-      causeTraceId: null,
-      causeSpanId: null,
-    },
+    agent: noAgent,
+    trace: unsentTrace,
     target: { server, serverVersion: version, tool: 'POST', toolVersion: version, mcpMethod: 'tools/list' },
     receivedAt: 0,
     read: () => request,

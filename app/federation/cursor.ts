@@ -7,7 +7,7 @@ const pageSize = 1_000
 
 /**
  * The page after `cursor`, and the cursor of the next one. `nameOf` names an entry; where the list has changed since and
- * the last entry of the page before is gone, its position counts. Throws `McpRefusal` for what is no cursor.
+ * the last entry of the previous page is gone, its position counts. Throws `McpRefusal` for an invalid cursor.
  */
 export function pageOf<T>(
   entries: readonly T[],

@@ -1,4 +1,4 @@
-// What a client is told of several servers as one: their capabilities together, and their instructions by server.
+// Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
 import type { Implementation } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
 import {
@@ -71,7 +71,7 @@ function capabilitiesFor({ described, revision: own }: ServerLink, revision: str
   return { ...passing, resources: isStateless(own) ? others : { subscribe, ...others } }
 }
 
-/** What either has; of what is no object, what is not false. */
+/** The members of both objects. Two objects of one name are merged; of other values, the first that is truthy counts. */
 function merged(a: Fields, b: Fields): Fields {
   const result: Record<string, unknown> = { ...a }
   for (const [name, value] of Object.entries(b)) {

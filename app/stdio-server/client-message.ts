@@ -7,9 +7,9 @@ import { headersOfRequest, revisionIn } from '../mcp/stateless-request.js'
 export interface ClientMessage {
   /** As the client sent it; the gateway judges it. */
   readonly text: string
-  /** Undefined for a response, and for what is no message. */
+  /** Undefined for a response, and for text that is not a JSON-RPC message. */
   readonly method: string | undefined
-  /** Undefined for what gets no response. */
+  /** Undefined for a message that gets no response. */
   readonly id: unknown
   /** Empty where there are none. */
   readonly params: Readonly<Record<string, unknown>>

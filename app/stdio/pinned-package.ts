@@ -66,7 +66,8 @@ export class PinnedPackage {
   /** Ends an installation that is running, and removes what was installed; the lock stays. */
   async close(): Promise<void> {
     this.#closing.abort()
-    await this.#installed?.catch(() => undefined)
+    // A failure is reported to the callers of the installation.
+    await Promise.allSettled([this.#installed])
     if (this.#directory !== undefined) await remove(this.#directory)
   }
 

@@ -36,7 +36,7 @@ export class RpcChannel {
     this.#onMessage = onMessage
   }
 
-  /** Returns what cancels the request: the process is told, and a late response is dropped. */
+  /** Returns a function that cancels the request: it notifies the process, and a late response is dropped. */
   request(request: Fields, pending: PendingRequest): (reason: string) => void {
     if (this.#closed !== undefined) {
       pending.failed(this.#closed)

@@ -42,18 +42,23 @@ def has_signed(key, message, signature):
         return False
 
 
-def read_keys(path):
-    """The keys of a file of public key lines; a ValueError names a line that is none."""
-    keys = []
+def key_lines(path):
+    """The lines of a key file with their numbers, without empty lines and comments."""
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             line = line.strip()
-            if line == "" or line.startswith("#"):
-                continue
-            key = public_key(line)
-            if key is None:
-                raise ValueError(f"{path}:{number} is not a public key line")
-            keys.append(key)
+            if line != "" and not line.startswith("#"):
+                yield number, line
+
+
+def read_keys(path):
+    """The keys of a file of public key lines; a ValueError names a line that is none."""
+    keys = []
+    for number, line in key_lines(path):
+        key = public_key(line)
+        if key is None:
+            raise ValueError(f"{path}:{number} is not a public key line")
+        keys.append(key)
     return keys
 
 

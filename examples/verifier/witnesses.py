@@ -3,7 +3,7 @@
 import re
 from hashlib import sha256
 
-from keys import has_signed, strict_base64
+from keys import has_signed, key_lines, strict_base64
 
 VKEY = re.compile(r"([^\s+\x00-\x1f\x7f-\x9f]+)\+([0-9a-f]{8})\+(\S+)")
 COSIGNATURE = b"\x04"
@@ -15,19 +15,15 @@ CANDIDATES = 64
 def read_witness_keys(path):
     """The witnesses of a file of verifier keys, as tuples (name, key hash, key); a ValueError names a line that is none."""
     witnesses = []
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            line = line.strip()
-            if line == "" or line.startswith("#"):
-                continue
-            match = VKEY.fullmatch(line)
-            data = strict_base64(match[3]) if match else None
-            if data is None or len(data) != 33 or data[:1] != COSIGNATURE:
-                raise ValueError(f"{path}:{number} is not the verifier key of a witness")
-            key_hash = sha256(match[1].encode() + b"\n" + data).digest()[:4]
-            if key_hash.hex() != match[2]:
-                raise ValueError(f"{path}:{number} has the hash of another key")
-            witnesses.append((match[1], key_hash, data[1:]))
+    for number, line in key_lines(path):
+        match = VKEY.fullmatch(line)
+        data = strict_base64(match[3]) if match else None
+        if data is None or len(data) != 33 or data[:1] != COSIGNATURE:
+            raise ValueError(f"{path}:{number} is not the verifier key of a witness")
+        key_hash = sha256(match[1].encode() + b"\n" + data).digest()[:4]
+        if key_hash.hex() != match[2]:
+            raise ValueError(f"{path}:{number} has the hash of another key")
+        witnesses.append((match[1], key_hash, data[1:]))
     if not witnesses or len({key for _, _, key in witnesses}) < len(witnesses):
         raise ValueError(f"{path} holds no key, or one twice")
     return witnesses

@@ -90,7 +90,10 @@ export class RedisSharedStore implements SharedStore {
     this.#connection.close()
   }
 
-  /** Waits for the first attempt to connect only: the client goes on by itself, and meanwhile operations reject at once. */
+  /**
+   * Waits for the first attempt to connect only. Where it fails, the client connects in the background, and until then
+   * `run` rejects with the reason.
+   */
   async #run(operation: Script, keys: readonly string[], args: readonly (string | number)[]) {
     this.#connecting ??= this.#connection.connect(new AbortController().signal).catch(() => undefined)
     await this.#connecting
