@@ -38,7 +38,7 @@ export function auditCommand(io: CliIo = processIo()): Command {
       'a file with a checkpoint kept elsewhere, to which the log must still lead',
     )
     .option('--origin <origin>', 'the origin that the log must have')
-    .option('--fast', 'check the tree and its roots only, not the signature of each line')
+    .option('--fast', 'check the journal, the tree and its roots, not the signature of each record')
     .option('--agents', 'compare the files of agents with the daily logs')
     .option('--allow-unsealed', 'accept a log without a journal, of a signer without a public key')
     .option('--json', 'print the report as JSON')

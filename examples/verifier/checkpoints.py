@@ -78,14 +78,32 @@ def signature_failure(note, keys):
     return (_judge(note, keys.all_at(None)) or "revoked_key") if kind == "unknown_key" else kind
 
 
+def signers(note, keys):
+    """The keys among `keys` that should have signed the note; empty where one of them cannot be a signature."""
+    found = []
+    for name, known, signature in note["signatures"]:
+        key = _key_of(note, name, known, keys)
+        if key is not None and len(signature) != 64:
+            return []
+        found += [key] if key is not None else []
+    return found
+
+
+def _key_of(note, name, known, keys):
+    for key in keys:
+        preimage = name.encode() + b"\n\x01" + key
+        if name == note["origin"] and sha256(preimage).digest()[:4] == known:
+            return key
+    return None
+
+
 def _judge(note, keys):
     verified = False
     for name, known, signature in note["signatures"]:
-        for key in keys:
-            preimage = name.encode() + b"\n\x01" + key
-            if name == note["origin"] and sha256(preimage).digest()[:4] == known:
-                if not has_signed(key, note["signed"], signature):
-                    return "bad_signature"
-                verified = True
-                break
+        key = _key_of(note, name, known, keys)
+        if key is None:
+            continue
+        if not has_signed(key, note["signed"], signature):
+            return "bad_signature"
+        verified = True
     return None if verified else "unknown_key"

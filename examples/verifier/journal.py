@@ -173,11 +173,11 @@ class AssumedEnds:
         self.known.add(day)
 
 
-def walk(data, keys, judged, report):
+def walk(data, keys, report):
     """
     The usable lines as dicts: number, line, hash, leaf, `first` leaf that it covers, ranges (day, start, end, lines,
-    leaf), `trusted`; and whether ranges are unknown because lines are missing or of no use. `report` takes findings:
-    line number and kind. Unless `judged`, signatures of lines are no findings.
+    leaf), `wrong`: what its own signature fails, if that was not reported; and whether ranges are unknown because lines
+    are missing or of no use. `report` takes findings: line number and kind.
     """
     state, gaps, entries, ends = State(), [], [], AssumedEnds()
     damaged = incomplete = False
@@ -189,7 +189,9 @@ def walk(data, keys, judged, report):
             damaged = True
             continue
         wrong = check_line(raw, keys, line["leaf"])[0]
-        failure = wrong if judged else None
+        # A seal that continues the journal is used before its signature counts: checkpoints may vouch for it.
+        trusted = keys.at(line["key_id"], line["leaf"])
+        failure = wrong if line["kind"] != "seal" or not trusted or state.why_not(line) else None
         if failure:
             report(number, failure)
         say = (lambda number, kind: None) if failure else report
@@ -244,7 +246,8 @@ def walk(data, keys, judged, report):
                 "first": first,
                 "hash": leaf_hash(raw),
                 "ranges": ranges,
-                "trusted": not wrong,
+                "failed": bool(failure),
+                "wrong": wrong if not failure else None,
             }
         )
     for gap in gaps:

@@ -107,5 +107,10 @@ def utc_day(instant):
         return None
 
 
+def days_between(earlier, later):
+    date = datetime.date.fromisoformat
+    return (date(later) - date(earlier)).days
+
+
 def same_json(left, right):
     return json.dumps(left) == json.dumps(right)

@@ -1,4 +1,4 @@
-"""Compares the tree over ranges and journal lines with the signed roots, and finds what has changed."""
+"""Compares the tree over ranges and journal lines with the roots, and finds what has changed."""
 
 import os
 
@@ -28,38 +28,55 @@ class TreeCheck:
     def __init__(self, stored):
         self.stored = stored
         self.agreed = []  # pairs (root, level) of what is confirmed
-        self.size = 0
+        self.taken = 0  # number of parts before `parts`
         self.parts = []
+        self.current = Tree()  # None while parts cannot be joined
         self.disputed = []
+
+    def add(self, part):
+        self.parts.append(part)
+        if part["roots"] is None:
+            self.current = None
+        for root, level in part["roots"] or [] if self.current else []:
+            self.current.append(root, level)
+
+    def mark(self, root):
+        """How the leaves so far lead to the root: the number of parts before, and their roots. None where they do not."""
+        if self.current is None or self.current.root() != root:
+            return None
+        return self.taken + len(self.parts), self.current.peaks()
+
+    def confirm(self, mark):
+        """The parts that the root of the mark confirms; it is signed."""
+        count, roots = mark
+        return self._agree(roots, count - self.taken) if count > self.taken else []
 
     def settle(self, claim):
         """
-        Compares the leaves so far with the claim (`size`, `root`, `signed`, `refuted`). Returns the parts that it
-        confirms and those of them that have changed, None where it confirms nothing.
+        Compares the stored leaves with a signed claim (`size`, `root`, `refuted`) that the leaves on disk do not lead
+        to. Returns the parts that it confirms and those of them that have changed, None where it confirms nothing.
         """
-        if all(part["roots"] is not None for part in self.parts):
-            roots = self.agreed + [root for part in self.parts for root in part["roots"]]
-            if root_of(roots) == claim["root"]:
-                return self._agree(roots, claim["size"], [])
-        if not claim["signed"]():
-            return None
         if not self.parts:
             claim["refuted"]()
             return None
         if len(self.stored) >= claim["size"]:
-            roots = self.agreed + [(leaf, 0) for leaf in self.stored[self.size : claim["size"]]]
-            if root_of(roots) == claim["root"]:
-                return self._agree(roots, claim["size"], [part for part in self.parts if not self._is_stored(part)])
+            size = self.parts[0]["first"]
+            stored = joined(self.agreed + [(leaf, 0) for leaf in self.stored[size : claim["size"]]])
+            if stored.root() == claim["root"]:
+                self.current = stored
+                parts = self._agree(stored.peaks(), len(self.parts))
+                return parts, [part for part in parts if not self._is_stored(part)]
         self.disputed.append(claim)
         return None
 
-    def _agree(self, roots, size, changed):
-        parts, self.parts = self.parts, []
+    def _agree(self, roots, count):
+        parts, self.parts = self.parts[:count], self.parts[count:]
         for claim in self.disputed:
-            claim["refuted"]()
-        self.disputed = []
-        self.agreed, self.size = peaks(roots), size
-        return parts, changed
+            if claim["size"] <= parts[-1]["end"]:
+                claim["refuted"]()
+        self.disputed = [claim for claim in self.disputed if claim["size"] > parts[-1]["end"]]
+        self.agreed, self.taken = roots, self.taken + count
+        return parts
 
     def _is_stored(self, part):
         if part["roots"] is None:
@@ -76,15 +93,8 @@ class TreeCheck:
         return at == part["end"]
 
 
-def peaks(roots):
+def joined(roots):
     tree = Tree()
     for root, level in roots:
         tree.append(root, level)
-    return tree.peaks()
-
-
-def root_of(roots):
-    tree = Tree()
-    for root, level in roots:
-        tree.append(root, level)
-    return tree.root()
+    return tree

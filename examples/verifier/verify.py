@@ -5,7 +5,6 @@ Verifies an audit log, written from docs/audit-format.md alone. Needs Python 3.9
 """
 
 import argparse
-import datetime
 import json
 import os
 import sys
@@ -15,18 +14,15 @@ from hashlib import sha256
 import checkpoints
 import journal
 from agents import check_agents
+from checkpoint_check import CheckpointCheck
 from days import Day, daily
 from files import CHECKPOINTS, DAILY, CannotJudge, Files
 from journal_lines import ORIGIN
 from keys import key_id, read_keys, strict_base64
+from lines import days_between
 from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
 from witnesses import CosignedHead, read_witness_keys
-
-
-def days_between(earlier, later):
-    date = datetime.date.fromisoformat
-    return (date(later) - date(earlier)).days
 
 
 class Verification:
@@ -39,11 +35,10 @@ class Verification:
         self.bad_covers = set()
         self.failed_lines = set()
         self.journal_lines = 0
-        self.agreed = None
         self.judged = not options.fast
-        self.judged_notes = {}
         self.cosigned = None
-        self.unnoted = []  # seals, and whether each has a checkpoint
+        self.checkpoints = None
+        self.run_of_leaves = 0
         self.absent_lines = {}
         self.incomplete = False  # whether ranges are not known because journal lines are missing
 
@@ -85,7 +80,7 @@ class Verification:
             check_agents(self.folder, [(day, self.days[day].data) for day in sorted(self.days)], self.report)
         if self.cosigned and has_journal:
             self.cosigned.finish(time.time(), self.report)
-        if not self.judged and self.agreed is None and not self.findings:
+        if not self.judged and not (has_journal and self.checkpoints.newest) and not self.findings:
             raise CannotJudge("there are no checkpoints")
 
     def own_keys(self):
@@ -97,15 +92,17 @@ class Verification:
         origin = self.genesis["origin"] if self.genesis else self.origin_of_checkpoints(notes_days)
         if self.options.origin and self.options.origin != origin:
             self.report(journal.NAME, 0, "wrong_origin")
-        notes = self.read_notes(notes_days, origin)
+        self.checkpoints = CheckpointCheck(self.keys, self.cosigned, self.is_line_signed, self.report)
+        self.checkpoints.read(self.files, notes_days, origin)
         against = self.read_against(origin)
         size = 0
-        entries, self.incomplete = journal.walk(data, self.keys, self.judged, self.report_line)
+        entries, self.incomplete = journal.walk(data, self.keys, self.report_line)
         for entry in entries:
-            self.take_entry(entry, size, notes, against)
+            self.take_entry(entry, size, against)
             size = entry["leaf"] + 1
+        self.confirm()
         self.finish_tree()
-        self.finish_notes(notes, size)
+        self.checkpoints.finish(self.journal_lines, self.genesis)
         for head in against:
             if head["open"]:
                 self.report(journal.NAME, 0, "forked" if head["note"]["size"] <= size else "rolled_back")
@@ -123,32 +120,6 @@ class Verification:
             return ""
         first = self.files.read(f"audit-{days[-1]}.checkpoint").split(b"\n", 1)[0].decode("utf-8", "replace")
         return first if ORIGIN.fullmatch(first) else ""
-
-    def read_notes(self, days, origin):
-        notes = []
-        for day in days:
-            file = f"audit-{day}.checkpoint"
-            for piece in checkpoints.pieces(self.files.read(file), origin):
-                if piece["torn"]:
-                    continue
-                if piece["note"] is None or piece["note"]["origin"] != origin:
-                    self.report(file, piece["line"], "bad_checkpoint")
-                    continue
-                note = {"file": file, **piece}
-                if not self.judged or self.is_signed(note):
-                    notes.append(note)
-        notes.sort(key=lambda note: note["note"]["size"])
-        return notes
-
-    def is_signed(self, note):
-        """Reports a signature that is not of a trusted key, once."""
-        place = (note["file"], note["line"])
-        if place not in self.judged_notes:
-            failure = checkpoints.signature_failure(note["note"], self.keys)
-            if failure:
-                self.report(*place, failure)
-            self.judged_notes[place] = failure is None
-        return self.judged_notes[place]
 
     def read_against(self, origin):
         heads = []
@@ -170,10 +141,13 @@ class Verification:
                 heads.append({"note": piece["note"], "open": True})
         return heads
 
-    def take_entry(self, entry, size, notes, against):
+    def take_entry(self, entry, size, against):
+        if entry["leaf"] // journal.PIECE > self.run_of_leaves:
+            self.confirm()
+        self.run_of_leaves = entry["leaf"] // journal.PIECE
         self.journal_lines += 1
         if entry["first"] > size:
-            self.tree.parts.append({"first": size, "end": entry["first"], "roots": None, "kind": "gap"})
+            self.tree.add({"first": size, "end": entry["first"], "roots": None, "kind": "gap"})
         for day, start, end, lines, leaf in entry["ranges"]:
             part = {"first": leaf, "end": leaf + lines, "kind": "range", "range": (day, start, end, lines, leaf)}
             if day in self.days:
@@ -181,64 +155,49 @@ class Verification:
                 part["roots"] = part["scan"]["roots"]
             else:
                 part["roots"] = self.cover_of(day, leaf, lines)
-            self.tree.parts.append(part)
+            self.tree.add(part)
         line, number, leaf = entry["line"], entry["number"], entry["leaf"]
         refuted = lambda: self.report_line(number, "inconsistent")
         root = strict_base64(line["root"])
-        self.settle({"size": leaf, "root": root, "signed": lambda: entry["trusted"], "refuted": refuted})
+        signed = lambda: self.is_line_signed(entry)
+        mark = self.settle({"size": leaf, "root": root, "signed": signed, "refuted": refuted})
         own = [(entry["hash"], 0)]
-        self.tree.parts.append({"first": leaf, "end": leaf + 1, "roots": own, "kind": "line", "entry": entry})
-        self.take_notes(entry, size, notes)
+        self.tree.add({"first": leaf, "end": leaf + 1, "roots": own, "kind": "line", "entry": entry})
+        self.checkpoints.take(entry, mark, size, self.settle)
         for head in against:
             if head["note"]["size"] == leaf + 1 and head["open"]:
                 fork = lambda head=head: self.fork(head)
                 if self.settle({"size": leaf + 1, "root": head["note"]["root"], "signed": lambda: True, "refuted": fork}):
                     head["open"] = False
 
+    def is_line_signed(self, entry):
+        """Reports a signature that does not fit, once."""
+        wrong, entry["wrong"] = entry["wrong"], None
+        if wrong:
+            entry["failed"] = True
+            self.report_line(entry["number"], wrong)
+        return not entry["failed"]
+
     def fork(self, head):
         head["open"] = False
         self.report(journal.NAME, 0, "forked")
 
-    def take_notes(self, entry, before, notes):
-        """The checkpoints up to this journal line; each seal must have one, save the last."""
-        size, noted = entry["leaf"] + 1, False
-        while notes and notes[0]["note"]["size"] <= size:
-            note = notes.pop(0)
-            if note["note"]["size"] == size:
-                noted = True
-                refuted = lambda note=note: self.report(note["file"], note["line"], "inconsistent")
-                signed = lambda note=note: self.is_signed(note)
-                claim = {"size": size, "root": note["note"]["root"], "signed": signed, "refuted": refuted}
-                if self.settle(claim):
-                    self.agreed = note
-                    if self.cosigned:
-                        self.cosigned.offer(note)
-            elif (note["note"]["size"] > entry["first"] or entry["first"] == before) and self.is_signed(note):
-                self.report(note["file"], note["line"], "bad_checkpoint")
-        if entry["line"]["kind"] == "seal":
-            self.unnoted.append((entry, noted))
-
-    def finish_notes(self, notes, size):
-        if self.agreed:
-            self.is_signed(self.agreed)
-        if [note for note in notes if self.is_signed(note)]:
-            self.report(journal.NAME, self.journal_lines + 1, "truncated")
-        # A writer that died may leave its last seal without a checkpoint; the next one adds it.
-        days = {entry["line"]["at"][:10] for entry, noted in self.unnoted[:-1] if not noted}
-        for day in sorted(days):
-            age = days_between(day, self.unnoted[-1][0]["line"]["at"][:10])
-            if self.genesis is None or age <= self.genesis["retention_days"]:
-                self.report(f"audit-{day}.checkpoint", 0, "missing_checkpoint")
-        # The first checkpoint follows the genesis and at most one seal.
-        if self.journal_lines > 2 and self.agreed is None and not days:
-            self.report(journal.NAME, 0, "missing_checkpoint")
+    def confirm(self):
+        mark = self.checkpoints.judge()
+        if mark:
+            self.commit(self.tree.confirm(mark), [], "changed", "intact")
 
     def settle(self, claim):
+        """How the tree leads to the root of the claim, None where it does not."""
+        mark = self.tree.mark(claim["root"])
+        if mark or not claim["signed"]():
+            return mark
+        self.confirm()
         settled = self.tree.settle(claim)
         if settled is None:
-            return False
+            return None
         self.commit(*settled, "changed", "intact")
-        return True
+        return self.tree.mark(claim["root"])
 
     def commit(self, parts, changed, state, others):
         for part in parts:
@@ -254,7 +213,7 @@ class Verification:
 
     def commit_line(self, entry, is_changed):
         line, number = entry["line"], entry["number"]
-        if is_changed and number not in self.failed_lines:
+        if is_changed and self.is_line_signed(entry) and number not in self.failed_lines:
             self.report_line(number, "edited")
         if line["kind"] == "remove":
             lines = self.days[line["day"]].lines if line["day"] in self.days else self.absent_lines.get(line["day"], 0)
@@ -339,7 +298,7 @@ def main():
     parser.add_argument("--origin", help="the origin that the log must have")
     parser.add_argument("--witness-keys", help="file of verifier keys of witnesses that must have cosigned")
     parser.add_argument("--quorum", type=int, help="how many of them, instead of all")
-    parser.add_argument("--fast", action="store_true", help="check the tree and its roots only")
+    parser.add_argument("--fast", action="store_true", help="check the journal, the tree and its roots, not each record")
     parser.add_argument("--agents", action="store_true", help="compare the files of agents with the daily logs")
     parser.add_argument("--allow-unsealed", action="store_true", help="accept a log without a journal")
     parser.add_argument("--json", action="store_true")

@@ -110,19 +110,41 @@ export function parseSignature(line: string): NoteSignature | undefined {
 }
 
 /**
+ * Ids of the keys among `keys` that should have signed the note under `name`. The signatures are not checked; empty where
+ * one of them cannot be a signature.
+ */
+export function signersOf(note: Note, name: string, keys: readonly Verifier[]): string[] {
+  const ids: string[] = []
+  for (const signed of note.signatures) {
+    const key = keyOf(signed, name, keys)
+    if (key === undefined) continue
+    if (signed.signature.length !== SIGNATURE_BYTES) return []
+    ids.push(key.keyId)
+  }
+  return ids
+}
+
+function keyOf(
+  { name: signedAs, keyId }: NoteSignature,
+  name: string,
+  keys: readonly Verifier[],
+): Verifier | undefined {
+  if (signedAs !== name) return undefined
+  return keys.find(({ publicKey }) => Buffer.compare(noteKeyId(name, publicKey), keyId) === 0)
+}
+
+/**
  * Verifies the signature of a note under `name`. As signed-note requires, signatures of other names and keys are
  * ignored, and a failing signature of a known key makes the note invalid.
  */
-export function judgeNote(note: Note, name: string, keys: Iterable<Verifier>): NoteJudgement {
+export function judgeNote(note: Note, name: string, keys: readonly Verifier[]): NoteJudgement {
   const message = Buffer.from(note.text)
-  const known = [...keys].map((key) => ({ key, id: noteKeyId(name, key.publicKey) }))
   let verified: Verifier | undefined
-  for (const { name: signedAs, keyId, signature } of note.signatures) {
-    if (signedAs !== name) continue
-    const match = known.find(({ id }) => Buffer.compare(id, keyId) === 0)
-    if (match === undefined) continue
-    if (!match.key.verify(message, signature)) return { kind: 'bad_signature', key: match.key }
-    verified = match.key
+  for (const signed of note.signatures) {
+    const key = keyOf(signed, name, keys)
+    if (key === undefined) continue
+    if (!key.verify(message, signed.signature)) return { kind: 'bad_signature', key }
+    verified = key
   }
   return verified === undefined ? { kind: 'unknown_key' } : { kind: 'verified', key: verified }
 }

@@ -2,7 +2,7 @@
 
 import { daysBetween } from '../format/day.js'
 import { checkpointFile, JOURNAL_FILE } from '../format/paths.js'
-import { judgeNote } from '../seal/note.js'
+import { judgeNote, signersOf } from '../seal/note.js'
 import { digestToBase64 } from '../tree/journal-codec.js'
 import type { CheckpointWalk, KeptCheckpoint } from './checkpoint-walk.js'
 import type { ClockCheck } from './clock-check.js'
@@ -10,14 +10,13 @@ import type { CosignedHead } from './cosigned-head.js'
 import type { Findings } from './findings.js'
 import type { JournalEntry } from './journal-walk.js'
 import type { FailureKind } from './report.js'
-import type { Claim } from './tree-check.js'
+import type { Claim, Mark } from './tree-check.js'
 import type { TrustedKeys } from './trusted-keys.js'
+import { judgeLines, type MarkedCheckpoint, type MarkedLine } from './vouched-lines.js'
 
 export interface CheckpointParts {
   readonly walk: CheckpointWalk
   readonly keys: TrustedKeys
-  /** Whether each signature is checked; else that of the newest, and of those whose root differs. */
-  readonly judged: boolean
   readonly against: readonly KeptCheckpoint[]
   /** Checkpoints of older days may be removed. */
   readonly retentionDays: number
@@ -29,11 +28,6 @@ export interface CheckpointParts {
   readonly findings: Findings
 }
 
-interface SizeClaim extends Claim {
-  readonly checkpoint: KeptCheckpoint
-  readonly isKeptElsewhere: boolean
-}
-
 interface Unnoted {
   /** Of the first journal line. */
   readonly number: number
@@ -42,7 +36,10 @@ interface Unnoted {
 
 export class CheckpointCheck {
   readonly #parts: CheckpointParts
-  readonly #judged = new Map<KeptCheckpoint, boolean>()
+  /** Those whose signature does not count. */
+  readonly #unsigned = new Set<KeptCheckpoint>()
+  /** Lines whose signatures, and those of their checkpoints, are not judged yet. */
+  #lines: (MarkedLine & { isNoted: boolean })[] = []
   /** Seals without a checkpoint, by the day on which they were sealed. */
   readonly #unnoted = new Map<string, Unnoted>()
   readonly #open: Set<KeptCheckpoint>
@@ -52,68 +49,98 @@ export class CheckpointCheck {
   #isGrowing = false
   /** On which the last journal line was written. */
   #lastDay = ''
-  /** The newest checkpoint that agrees with the tree. */
-  head: { readonly size: number; readonly root: string } | undefined
 
   constructor(parts: CheckpointParts) {
     this.#parts = parts
     this.#open = new Set(parts.against)
   }
 
-  /** The claims about the tree up to and including the journal line. */
-  *claimsAt(entry: JournalEntry): Generator<SizeClaim, void, void> {
-    const { walk, clock, findings, against } = this.#parts
+  /**
+   * Takes the next journal line.
+   *
+   * @param mark where the root in the line agrees with the tree.
+   * @param settle compares a claim with the tree up to and including the line.
+   */
+  take(entry: JournalEntry, mark: Mark | undefined, settle: (claim: Claim) => Mark | undefined): void {
     const size = entry.leaf + 1
-    clock.line(entry.number, entry.line.at)
+    let checkpoints: MarkedCheckpoint[] = []
     let isNoted = false
-    for (const checkpoint of walk.upTo(size)) {
-      const { file, line } = checkpoint
-      if (this.#parts.judged && !this.#isSigned(checkpoint)) continue
-      if (checkpoint.size === size) {
-        isNoted = true
-        yield {
-          size,
-          root: checkpoint.root,
-          checkpoint,
-          isKeptElsewhere: false,
-          isSigned: () => this.#isSigned(checkpoint),
-          refuted: () => {
-            const message = `its root is not that of the ${size} leaves`
-            findings.fail({ file, line, kind: 'inconsistent', message })
-          },
-        }
-      } else if ((checkpoint.size > entry.first || entry.first === this.#end) && this.#isSigned(checkpoint)) {
-        const message = `no journal line ends a tree of ${checkpoint.size} leaves`
-        findings.fail({ file, line, kind: 'bad_checkpoint', message })
+    for (const checkpoint of this.#parts.walk.upTo(size)) {
+      if (checkpoint.size !== size) {
+        this.#reportStray(checkpoint, entry)
+        continue
       }
+      const agreed = settle(this.#claimOf(checkpoint))
+      if (agreed === undefined) {
+        isNoted = this.#isSigned(checkpoint) || isNoted
+        continue
+      }
+      // A signed root shows that another one, which agreed with the leaves on disk, is not that of the tree.
+      const isOther = (other: MarkedCheckpoint) => other.checkpoint.root !== checkpoint.root
+      for (const other of checkpoints.filter(isOther)) this.#isSigned(other.checkpoint)
+      checkpoints = [...checkpoints.filter((other) => !isOther(other)), { checkpoint, mark: agreed }]
     }
     this.#end = size
     this.#lastDay = entry.line.at.slice(0, 10)
-    this.#note(entry, isNoted)
-    for (const checkpoint of against) {
-      if (checkpoint.size !== size) continue
-      const refuted = () => this.#fork(checkpoint)
-      yield { size, root: checkpoint.root, checkpoint, isKeptElsewhere: true, isSigned: () => true, refuted }
+    this.#lines.push({ entry, mark, checkpoints, isNoted })
+    for (const head of this.#parts.against) {
+      const refuted = () => this.#fork(head)
+      if (head.size !== size) continue
+      if (settle({ size, root: head.root, isSigned: () => true, refuted }) !== undefined)
+        this.#open.delete(head)
     }
   }
 
-  /** The claim agrees with the tree. */
-  agreed({ checkpoint, isKeptElsewhere, size, root }: SizeClaim): void {
-    if (isKeptElsewhere) {
-      this.#open.delete(checkpoint)
-      return
+  /** Judges the lines since the last time. Returns the newest of their marks that has a signature. */
+  judge(): Mark | undefined {
+    const lines = this.#lines
+    this.#lines = []
+    const { keys, clock, cosigned, findings } = this.#parts
+    const { valid, confirmed } = judgeLines(lines, {
+      signersOf: ({ note, origin, size }) => signersOf(note, origin, keys.allAt(size - 1)),
+      isSigned: (checkpoint) => this.#isSigned(checkpoint),
+    })
+    for (const [at, { entry, isNoted }] of lines.entries()) {
+      const checkpoints = valid[at] ?? []
+      clock.line(entry.number, entry.line.at)
+      for (const checkpoint of checkpoints) {
+        findings.checkpoints++
+        this.#newest = checkpoint
+        cosigned?.offer(checkpoint)
+        clock.checkpoint(checkpoint.note)
+      }
+      this.#note(entry, isNoted || checkpoints.length > 0)
     }
-    this.#parts.findings.checkpoints++
-    this.#newest = checkpoint
-    this.#parts.cosigned?.offer(checkpoint)
-    this.#parts.clock.checkpoint(checkpoint.note)
-    this.head = { size, root: digestToBase64(root) }
+    return confirmed
+  }
+
+  #claimOf(checkpoint: KeptCheckpoint): Claim {
+    const { file, line, size, root } = checkpoint
+    const refuted = () => {
+      const message = `its root is not that of the ${size} leaves`
+      this.#parts.findings.fail({ file, line, kind: 'inconsistent', message })
+    }
+    return { size, root, isSigned: () => this.#isSigned(checkpoint), refuted }
+  }
+
+  /** Reports a checkpoint that does not end with a journal line, unless lines are missing there. */
+  #reportStray(checkpoint: KeptCheckpoint, { first }: JournalEntry): void {
+    const { file, line, size } = checkpoint
+    const isExplained = size <= first && first !== this.#end
+    if (!this.#isSigned(checkpoint) || isExplained) return
+    const message = `no journal line ends a tree of ${size} leaves`
+    this.#parts.findings.fail({ file, line, kind: 'bad_checkpoint', message })
+  }
+
+  /** The newest checkpoint that agrees with the tree. */
+  get head(): { readonly size: number; readonly root: string } | undefined {
+    const newest = this.#newest
+    return newest && { size: newest.size, root: digestToBase64(newest.root) }
   }
 
   /** @param size number of leaves that the journal covers. */
   finish(size: number): void {
     const { walk, findings } = this.#parts
-    if (this.#newest !== undefined) this.#isSigned(this.#newest)
     let largest: KeptCheckpoint | undefined
     for (const checkpoint of walk.upTo(Number.POSITIVE_INFINITY)) {
       if (this.#isSigned(checkpoint)) largest = checkpoint
@@ -141,16 +168,14 @@ export class CheckpointCheck {
 
   /** Reports a signature that is not of a trusted key, once. */
   #isSigned(checkpoint: KeptCheckpoint): boolean {
-    const known = this.#judged.get(checkpoint)
-    if (known !== undefined) return known
+    if (this.#unsigned.has(checkpoint)) return false
     const kind = signatureFailure(checkpoint, this.#parts.keys)
+    if (kind === undefined) return true
     const { file, line } = checkpoint
-    if (kind !== undefined) {
-      const message = 'the signature of the checkpoint is not that of a trusted key'
-      this.#parts.findings.fail({ file, line, kind, message })
-      this.#judged.set(checkpoint, false)
-    }
-    return kind === undefined
+    const message = 'the signature of the checkpoint is not that of a trusted key'
+    this.#parts.findings.fail({ file, line, kind, message })
+    this.#unsigned.add(checkpoint)
+    return false
   }
 
   #note(entry: JournalEntry, isNoted: boolean): void {

@@ -69,7 +69,7 @@ async function* batches(options: StepOptions, sink: JournalSink): AsyncGenerator
     return batch
   }
   let end = 0
-  const walk = walkJournal(join(dir, JOURNAL_FILE), { keys, judged, size: journalSize }, sink)
+  const walk = walkJournal(join(dir, JOURNAL_FILE), { keys, size: journalSize }, sink)
   for await (const entry of walk) {
     if (entry.first > end) steps.push({ kind: 'gap', first: end, end: entry.first })
     for (const range of entry.ranges) {

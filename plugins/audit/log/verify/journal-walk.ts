@@ -23,8 +23,8 @@ export interface JournalEntry {
   readonly ranges: readonly PlacedRange[]
   /** Index of the first leaf that this line or its ranges cover; smaller ones are missing where it is not `from`. */
   readonly first: number
-  /** Whether the signature was checked, and fits. */
-  readonly trusted: () => boolean
+  /** Checks the line's own signature, once, and reports one that does not fit. */
+  readonly isSigned: () => boolean
 }
 
 export interface JournalSink {
@@ -44,16 +44,17 @@ interface Gap {
 
 export interface WalkOptions {
   readonly keys: TrustedKeys
-  /** Whether each line's signature is checked, or only when an entry is asked. */
-  readonly judged: boolean
   /** Bytes of the journal to read. */
   readonly size: number
 }
 
-/** The entries that cover leaves of the log, in the order of the tree. */
+/**
+ * The entries that cover leaves of the log, in the order of the tree. Of a seal that continues the journal, as nearly all
+ * lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
+ */
 export async function* walkJournal(
   path: string,
-  { keys, judged, size }: WalkOptions,
+  { keys, size }: WalkOptions,
   sink: JournalSink,
 ): AsyncGenerator<JournalEntry, void, void> {
   const state = new JournalState()
@@ -77,16 +78,23 @@ export async function* walkJournal(
       damaged = true
       continue
     }
-    const checked = judged ? checkLine(own, { keys }, line.leaf) : undefined
-    if (checked?.failure !== undefined) sink.fail(number, checked.failure)
-    const failed = checked?.failure !== undefined
-    const first = begin(state, line, { number, failed, damaged, ends, keys }, gaps, sink)
+    const isSigned = signatureOf(own, { number, leaf: line.leaf, keys }, sink)
+    const continues = state.whyNot(line) === undefined
+    const isDeferred = continues && line.kind === 'seal' && keys.at(line.key_id, line.leaf) !== undefined
+    const failed = !isDeferred && !isSigned()
+    let first: number | undefined
+    if (continues) {
+      ends.assume(state, line)
+      state.apply(line)
+      first = line.leaf - coveredBy(line)
+    } else {
+      first = beginElsewhere(state, line, { number, failed, damaged, ends, keys }, gaps, sink)
+    }
     if (first === undefined) {
       damaged ||= failed
       continue
     }
     damaged = false
-    const trusted = () => !failed && (judged || checkLine(own, { keys }, line.leaf).failure === undefined)
     const isWhole = line.kind === 'seal' && first + coveredBy(line) === line.leaf
     const ranges = isWhole ? placeRanges(line.ranges, first) : []
     yield {
@@ -97,7 +105,7 @@ export async function* walkJournal(
       line,
       ranges,
       first: isWhole ? first : line.leaf,
-      trusted,
+      isSigned,
     }
   }
   for (const { number, from, to, explained } of gaps) {
@@ -109,8 +117,27 @@ export async function* walkJournal(
     sink.fail(1, { kind: 'missing_genesis', message: 'the journal has no line that can be used' })
 }
 
-/** Takes the line into `state`. Returns the first leaf that it covers; undefined where it is of no use. */
-function begin(
+/** Whether the line's own signature fits; checked and reported once. */
+function signatureOf(
+  bytes: Buffer,
+  { number, leaf, keys }: { readonly number: number; readonly leaf: number; readonly keys: TrustedKeys },
+  sink: JournalSink,
+): () => boolean {
+  let known: boolean | undefined
+  return () => {
+    if (known !== undefined) return known
+    const { failure } = checkLine(bytes, { keys }, leaf)
+    if (failure !== undefined) sink.fail(number, failure)
+    known = failure === undefined
+    return known
+  }
+}
+
+/**
+ * Takes a line that does not continue the one before into `state`. Returns the first leaf that it covers; undefined where
+ * it is of no use.
+ */
+function beginElsewhere(
   state: JournalState,
   line: JournalLine,
   at: {

@@ -4,7 +4,7 @@ import { coverFile, dailyLog, JOURNAL_FILE } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
 import { DIGEST_BYTES, digestFromBytes } from '../merkle/tree-hash.js'
 import { digestFromBase64 } from '../tree/journal-codec.js'
-import type { PlacedRange } from '../tree/seal-ranges.js'
+import { LEAVES_PER_PIECE, type PlacedRange } from '../tree/seal-ranges.js'
 import type { CheckpointCheck } from './checkpoint-check.js'
 import type { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
@@ -14,7 +14,7 @@ import { journalSteps, type StepOptions } from './journal-steps.js'
 import type { JournalEntry, JournalSink } from './journal-walk.js'
 import type { SubtreeRoot } from './leaf-range.js'
 import type { ChunkResult } from './scan-chunk.js'
-import { type Agreement, type Claim, type Part, TreeCheck } from './tree-check.js'
+import { type Agreement, type Claim, type Mark, type Part, TreeCheck } from './tree-check.js'
 
 type Source =
   | { readonly kind: 'range'; readonly range: PlacedRange; readonly result: ChunkResult | undefined }
@@ -50,6 +50,8 @@ class LogCheck {
   readonly #tree: TreeCheck<Source>
   /** Numbers of journal lines that have a failure. */
   readonly #failedLines = new Set<number>()
+  /** Memory holds the lines between two multiples of 4096 leaves. */
+  #run = 0
 
   constructor(options: StepOptions, parts: LogParts) {
     this.#options = options
@@ -81,6 +83,7 @@ class LogCheck {
         size = step.entry.leaf + 1
       }
     }
+    this.#confirm()
     this.#finish()
     checkpoints.finish(size)
     return size
@@ -90,18 +93,18 @@ class LogCheck {
     const { findings, checkpoints } = this.#parts
     const { number, leaf, line } = entry
     findings.journalLines++
-    this.#settle({
+    const run = Math.floor(leaf / LEAVES_PER_PIECE)
+    if (run > this.#run) this.#confirm()
+    this.#run = run
+    const mark = this.#settle({
       size: leaf,
       root: digestFromBase64(line.root) ?? '',
-      isSigned: entry.trusted,
+      isSigned: entry.isSigned,
       refuted: () => this.#failLine(number, 'inconsistent', 'its root is not that of the leaves before it'),
     })
     const own = { root: entry.hash, level: 0 }
     this.#tree.add({ first: leaf, end: leaf + 1, subtrees: [own], source: { kind: 'line', entry } })
-    for (const claim of checkpoints.claimsAt(entry)) {
-      const agreed = this.#settle(claim)
-      if (agreed) checkpoints.agreed(claim)
-    }
+    checkpoints.take(entry, mark, (claim) => this.#settle(claim))
   }
 
   #failLine(number: number, kind: 'inconsistent' | 'fault' | 'edited', message: string): void {
@@ -120,11 +123,22 @@ class LogCheck {
     })
   }
 
-  /** Returns whether the claim agrees with the leaves, or with the stored ones. */
-  #settle(claim: Claim): boolean {
+  /** Compares the claim with the leaves on disk, or else, where it is signed, with the stored ones. */
+  #settle(claim: Claim): Mark | undefined {
+    const mark = this.#tree.mark(claim.root)
+    if (mark !== undefined || !claim.isSigned()) return mark
+    // What was signed before is confirmed first, because the stored leaves take the place of those on disk.
+    this.#confirm()
     const agreement = this.#tree.settle(claim)
-    if (agreement !== undefined) this.#commit(agreement)
-    return agreement !== undefined
+    if (agreement === undefined) return undefined
+    this.#commit(agreement)
+    return this.#tree.mark(claim.root)
+  }
+
+  /** Checks signatures of the lines since the last time, and takes what they confirm. */
+  #confirm(): void {
+    const confirmed = this.#parts.checkpoints.judge()
+    if (confirmed !== undefined) this.#commit(this.#tree.confirm(confirmed))
   }
 
   #commit({ parts, changed }: Agreement<Source>, states = CONFIRMED): void {
@@ -141,9 +155,9 @@ class LogCheck {
     }
   }
 
-  #commitLine({ number, line }: JournalEntry, isChanged: boolean): void {
+  #commitLine({ number, line, isSigned }: JournalEntry, isChanged: boolean): void {
     const { days, facts } = this.#parts
-    if (isChanged && !this.#failedLines.has(number)) {
+    if (isChanged && isSigned() && !this.#failedLines.has(number)) {
       this.#failLine(number, 'edited', 'not the line that was sealed here')
     }
     if (line.kind === 'remove') days.remove(line, number, facts.genesis?.retention_days)

@@ -27,8 +27,15 @@ export interface Claim {
   readonly refuted: () => void
 }
 
+/** A state of the leaves on disk that a root agrees with; if the root is signed it confirms them. */
+export interface Mark {
+  readonly range: LeafRange
+  /** Number of parts since leaf 0. */
+  readonly parts: number
+}
+
 export interface Agreement<S> {
-  /** Since the claim that agreed before. */
+  /** Since the claim that was confirmed before. */
   readonly parts: readonly Part<S>[]
   /** Those that differ from the stored leaves, which lead to the signed root. */
   readonly changed: ReadonlySet<Part<S>>
@@ -42,6 +49,8 @@ export class TreeCheck<S> {
   /** The stored leaves since `#agreed`; undefined while they are not needed. */
   #stored: LeafRange | undefined
   #parts: Part<S>[] = []
+  /** Number of parts before `#parts`. */
+  #agreedParts = 0
   #disputed: Claim[] = []
   #overflown = false
 
@@ -57,11 +66,24 @@ export class TreeCheck<S> {
     else this.#current?.appendAll(part.subtrees)
   }
 
-  /** Compares the leaves so far with a root over all of them; undefined unless it agrees or shows what has changed. */
+  /** Undefined unless `root` is that of the leaves so far. */
+  mark(root: Digest): Mark | undefined {
+    const range = this.#overflown ? undefined : this.#current
+    if (range?.root() !== root) return undefined
+    return { range: range.copy(), parts: this.#agreedParts + this.#parts.length }
+  }
+
+  /** The root of the mark is signed. */
+  confirm({ range, parts }: Mark): Agreement<S> {
+    const count = parts - this.#agreedParts
+    if (count <= 0) return { parts: [], changed: new Set() }
+    const confirmed = this.#agree(range, count)
+    return { parts: confirmed, changed: new Set() }
+  }
+
+  /** Compares the stored leaves with a signed root that is not that of the leaves on disk. */
   settle(claim: Claim): Agreement<S> | undefined {
     if (this.#overflown) return undefined
-    if (this.#current?.root() === claim.root) return this.#agree(this.#current, new Set())
-    if (!claim.isSigned()) return undefined
     if (this.#parts.length === 0) {
       claim.refuted()
       return undefined
@@ -71,8 +93,9 @@ export class TreeCheck<S> {
       this.#disputed.push(claim)
       return undefined
     }
-    const parts = this.#parts
-    return this.#agree(stored, new Set(parts.filter((part) => !this.#isStored(part))))
+    const parts = this.#agree(stored, this.#parts.length)
+    this.#current = stored.copy()
+    return { parts, changed: new Set(parts.filter((part) => !this.#isStored(part))) }
   }
 
   /** What no signed root has confirmed: all parts since the last one that agreed, and the first claim that differs. */
@@ -84,15 +107,17 @@ export class TreeCheck<S> {
     return { parts: this.#parts, from: this.#agreed.end, disputed: this.#disputed }
   }
 
-  #agree(range: LeafRange, changed: ReadonlySet<Part<S>>): Agreement<S> {
+  /** Returns the next `count` parts, which `range` covers. */
+  #agree(range: LeafRange, count: number): Part<S>[] {
+    const isRefuted = ({ size }: Claim) => size <= range.end
+    for (const claim of this.#disputed.filter(isRefuted)) claim.refuted()
+    this.#disputed = this.#disputed.filter((claim) => !isRefuted(claim))
     const parts = this.#parts
-    for (const claim of this.#disputed) claim.refuted()
-    this.#disputed = []
-    this.#parts = []
-    this.#agreed = range.copy()
-    this.#current = range
+    this.#parts = parts.slice(count)
+    this.#agreedParts += count
+    this.#agreed = range
     this.#stored = undefined
-    return { parts, changed }
+    return parts.slice(0, count)
   }
 
   #storedTo(size: number): LeafRange | undefined {

@@ -41,7 +41,7 @@ export interface VerifyOptions {
   origin?: string
   /** Witnesses whose cosignatures the newest checkpoint must have. */
   witnesses?: WitnessPolicy
-  /** Checks only the tree and the roots, not the signature of each line. */
+  /** Checks the journal, the tree and its roots, not each record by itself. */
   fast?: boolean
   /** Compares the files of agents with the daily logs. */
   agents?: boolean
@@ -149,7 +149,6 @@ async function check(dir: string, options: VerifyOptions, subject: Subject): Pro
     const checkpoints = new CheckpointCheck({
       walk,
       keys,
-      judged,
       against,
       retentionDays,
       coveredSize,

@@ -21,12 +21,14 @@ import type { Manipulation } from './manipulation.js'
 import { type PythonVerdict, verifyInPython } from './python.js'
 import { recordManipulations } from './record-manipulations.js'
 import { sealingManipulations } from './sealing-manipulations.js'
+import { vouchingManipulations } from './vouching-manipulations.js'
 
 const manipulations = [
   ...recordManipulations,
   ...sealingManipulations,
   ...journalManipulations,
   ...checkpointManipulations,
+  ...vouchingManipulations,
 ]
 const PAIRS = 60
 
