@@ -24,6 +24,14 @@ export interface Line {
  * @throws what `open` and `read` throw, and RangeError for a line over `MAX_LINE_BYTES`.
  */
 export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, void, void> {
+  for await (const lines of lineBlocksOf(path, from)) yield* lines
+}
+
+/**
+ * The same lines in blocks, where a step of an asynchronous generator for each would cost more than what is done with it.
+ * A block is valid until the next one is requested.
+ */
+export async function* lineBlocksOf(path: string, from = 0): AsyncGenerator<readonly Line[], void, void> {
   const handle = await open(path, 'r')
   try {
     yield* split(handle, from)
@@ -32,7 +40,7 @@ export async function* linesOf(path: string, from = 0): AsyncGenerator<Line, voi
   }
 }
 
-async function* split(handle: FileHandle, from: number): AsyncGenerator<Line, void, void> {
+async function* split(handle: FileHandle, from: number): AsyncGenerator<readonly Line[], void, void> {
   let buffer = Buffer.allocUnsafe(CHUNK_BYTES)
   let filled = 0
   let number = 0
@@ -50,16 +58,18 @@ async function* split(handle: FileHandle, from: number): AsyncGenerator<Line, vo
     position += bytesRead
     const scanned = filled
     filled += bytesRead
+    const read = buffer.subarray(0, filled)
+    const lines: Line[] = []
     let start = 0
-    let end = buffer.subarray(0, filled).indexOf(NEWLINE, scanned)
-    for (; end >= 0; end = buffer.subarray(0, filled).indexOf(NEWLINE, start)) {
-      yield { number: ++number, bytes: buffer.subarray(start, end), complete: true }
+    for (let end = read.indexOf(NEWLINE, scanned); end >= 0; end = read.indexOf(NEWLINE, start)) {
+      lines.push({ number: ++number, bytes: read.subarray(start, end), complete: true })
       start = end + 1
     }
+    if (lines.length > 0) yield lines
     buffer.copy(buffer, 0, start, filled)
     filled -= start
   }
-  if (filled > 0) yield { number: ++number, bytes: buffer.subarray(0, filled), complete: false }
+  if (filled > 0) yield [{ number: ++number, bytes: buffer.subarray(0, filled), complete: false }]
 }
 
 /** Number of newlines in the bytes `[from, to)`. */

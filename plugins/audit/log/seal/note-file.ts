@@ -44,7 +44,7 @@ export function notePieces(bytes: Uint8Array, firstLine: string): NotePiece[] {
       note: text === undefined ? undefined : parseNote(text),
       torn,
     }
-    for (const byte of piece) if (byte === NEWLINE) line++
+    for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) line++
     return found
   })
 }

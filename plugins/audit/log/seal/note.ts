@@ -130,7 +130,18 @@ function keyOf(
   keys: readonly Verifier[],
 ): Verifier | undefined {
   if (signedAs !== name) return undefined
-  return keys.find(({ publicKey }) => Buffer.compare(noteKeyId(name, publicKey), keyId) === 0)
+  return keys.find((key) => Buffer.compare(idUnder(name, key), keyId) === 0)
+}
+
+// A log has one name and few keys, and a key may have to be compared with the signatures of millions of notes.
+const idsOfKeys = new WeakMap<Verifier, { readonly name: string; readonly id: Uint8Array }>()
+
+function idUnder(name: string, key: Verifier): Uint8Array {
+  const known = idsOfKeys.get(key)
+  if (known?.name === name) return known.id
+  const id = noteKeyId(name, key.publicKey)
+  idsOfKeys.set(key, { name, id })
+  return id
 }
 
 /**

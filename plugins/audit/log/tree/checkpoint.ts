@@ -19,14 +19,18 @@ export function checkpointText({ origin, size, root }: Head): string {
 
 /** Undefined for any other text, and for one with extension lines. */
 export function parseCheckpoint(text: string): Head | undefined {
-  const head = parseAnyCheckpoint(text)
-  return head !== undefined && isOrigin(head.origin) && checkpointText(head) === text ? head : undefined
+  const head = headOf(text, 0)
+  return head !== undefined && isOrigin(head.origin) ? head : undefined
 }
 
 /** A checkpoint of any log: its origin may have spaces, and extension lines may follow the root. */
 export function parseAnyCheckpoint(text: string): Head | undefined {
+  return headOf(text, Number.POSITIVE_INFINITY)
+}
+
+function headOf(text: string, extensions: number): Head | undefined {
   const lines = text.split('\n')
-  if (lines.pop() !== '' || lines.includes('')) return undefined
+  if (lines.pop() !== '' || lines.length > 3 + extensions || lines.includes('')) return undefined
   const [origin, sizeLine, rootLine] = lines
   if (origin === undefined || sizeLine === undefined || rootLine === undefined) return undefined
   const size = parseTreeSize(sizeLine)

@@ -17,7 +17,7 @@ import { textOf } from '../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import { parsePublicKeyLine, type Verifier } from '../keys/public-key.js'
 import { type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
-import type { JournalKind, JournalLine, ParentHead, UnsignedJournalLine } from './journal-line.js'
+import type { JournalKind, JournalLine, LineOf, ParentHead, SealRange, UnsignedJournalLine } from './journal-line.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
 const LOG_ID = /^[0-9a-f]{32}$/
@@ -30,8 +30,26 @@ const ORIGIN = /^(?=[^.]*\.)[^\s+\p{Cc}]{1,255}$/u
 
 /** The strict base64 of 32 bytes, which has no stray bits in its last character. */
 const DIGEST = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
-/** Of an ISO 8601 instant of the years 0000 to 9999 with milliseconds. */
-const INSTANT_LENGTH = 24
+/** The time in an instant of the years 0000 to 9999 with milliseconds; the day comes before it. */
+const TIME = /^T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/
+const DAY_LENGTH = 10
+
+const COUNT = '(?:0|[1-9]\\d{0,14})'
+const RANGE = `\\["\\d{4}-\\d\\d-\\d\\d",${COUNT},${COUNT},${COUNT}\\]`
+/**
+ * The canonical form of a seal without further members, which nearly all lines are. A match takes a fifth of the time of
+ * parsing the line and encoding it again.
+ */
+const PLAIN_SEAL = new RegExp(
+  [
+    '^\\{"at":"([^"\\\\]{24})","journal":1,"key_id":"(ed25519:[0-9a-f]{64})","kind":"seal"',
+    `"leaf":(${COUNT})`,
+    '"log_id":"([0-9a-f]{32})"',
+    `"ranges":(\\[(?:${RANGE}(?:,${RANGE})*)?\\])`,
+    '"root":"([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)"',
+    '"sig":"(ed25519:[A-Za-z0-9+/=]*)"\\}$',
+  ].join(','),
+)
 
 type Check = (value: unknown) => boolean
 
@@ -49,9 +67,7 @@ export const isDay = (value: unknown): value is string => {
   return true
 }
 const isInstant: Check = (value) => {
-  if (typeof value !== 'string' || value.length !== INSTANT_LENGTH) return false
-  const ms = Date.parse(value)
-  return !Number.isNaN(ms) && new Date(ms).toISOString() === value
+  return typeof value === 'string' && isDay(value.slice(0, DAY_LENGTH)) && TIME.test(value.slice(DAY_LENGTH))
 }
 const isRoot = isText(DIGEST)
 const orNull = (check: Check): Check => {
@@ -167,7 +183,9 @@ function isLine(value: Record<string, unknown>): value is Record<string, unknown
  * Parses a stored line without its newline; undefined unless it is a well-formed journal line in canonical form. Its
  * signature is not checked.
  */
-export function parseJournalLine(bytes: Uint8Array): JournalLine | undefined {
+export function parseJournalLine(bytes: Buffer): JournalLine | undefined {
+  const seal = parsePlainSeal(bytes.toString('latin1'))
+  if (seal !== undefined) return seal
   const text = textOf(bytes)
   const value = text === undefined ? undefined : parseJsonObject(text)
   if (value === undefined || !isLine(value)) return undefined
@@ -177,6 +195,15 @@ export function parseJournalLine(bytes: Uint8Array): JournalLine | undefined {
     if (error instanceof CanonicalJsonError) return undefined
     throw error
   }
+}
+
+function parsePlainSeal(text: string): LineOf<'seal'> | undefined {
+  const [, at, key_id, leaf, log_id, placed, root, sig] = PLAIN_SEAL.exec(text) ?? []
+  if (at === undefined || key_id === undefined || log_id === undefined || placed === undefined) return undefined
+  if (root === undefined || sig === undefined || !isInstant(at)) return undefined
+  const ranges = JSON.parse(placed) as SealRange[]
+  if (!ranges.every(([day]) => isDay(day))) return undefined
+  return { journal: 1, kind: 'seal', log_id, leaf: Number(leaf), root, at, key_id, ranges, sig }
 }
 
 /** The stored line without its newline. */

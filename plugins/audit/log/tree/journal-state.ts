@@ -81,6 +81,7 @@ export class JournalState {
   /** What `since` is for a line at `at`. */
   sinceAt(at: string): string {
     if (this.lastAt === '') return at
+    if (hourOf(at) === hourOf(this.lastAt)) return this.since
     return Math.abs(Date.parse(at) - Date.parse(this.lastAt)) > MAX_STEP_MS ? at : this.since
   }
 

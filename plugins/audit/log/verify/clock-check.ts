@@ -38,8 +38,9 @@ export class ClockCheck {
 
   /** The next journal line, counted from 1. */
   line(number: number, at: string): void {
-    const steppedMs = Date.parse(at) - Date.parse(this.#at)
-    if (steppedMs < -TOLERANCE_MS && this.#steps.length < MAX_REPORTED) {
+    // Instants of one form compare as text.
+    const isBack = at < this.#at && Date.parse(this.#at) - Date.parse(at) > TOLERANCE_MS
+    if (isBack && this.#steps.length < MAX_REPORTED) {
       const step = { line: number, from: this.#at, to: at, before: this.#cosigned, after: undefined }
       this.#steps.push(step)
       this.#cosigned = undefined

@@ -1,7 +1,7 @@
 // What the journal states about the whole log: its identity, its keys and removed days. Read before anything is
 // judged, because a key or a day may be withdrawn by a later line.
 
-import { linesOf } from '../files/lines.js'
+import { lineBlocksOf } from '../files/lines.js'
 import { keyIdOf, parsePublicKeyLine } from '../keys/public-key.js'
 import { hasSigned, parseJournalLine } from '../tree/journal-codec.js'
 import type { JournalLine, KeySpan, LineOf } from '../tree/journal-line.js'
@@ -39,22 +39,25 @@ export async function journalFacts(
   let genesis: LineOf<'genesis'> | undefined
   let logId: string | undefined
   let offset = 0
-  for await (const { bytes, number, complete } of linesOf(path)) {
-    offset += bytes.length + 1
-    if (offset > size || !complete) break
-    // Nearly all lines are seals, which state none of this.
-    if (logId !== undefined && bytes.includes(SEAL)) continue
-    const line = parseJournalLine(Buffer.from(bytes))
-    if (line === undefined) continue
-    logId ??= line.log_id
-    if (line.log_id !== logId || !isSigned(line, history)) continue
-    if (line.kind === 'genesis') {
-      if (number > 1) continue
-      genesis = line
-      history = new KeyHistory()
+  for await (const lines of lineBlocksOf(path)) {
+    for (const { bytes, number, complete } of lines) {
+      offset += bytes.length + 1
+      if (offset > size || !complete) break
+      // Nearly all lines are seals, which state none of this.
+      if (logId !== undefined && bytes.includes(SEAL)) continue
+      const line = parseJournalLine(Buffer.from(bytes))
+      if (line === undefined) continue
+      logId ??= line.log_id
+      if (line.log_id !== logId || !isSigned(line, history)) continue
+      if (line.kind === 'genesis') {
+        if (number > 1) continue
+        genesis = line
+        history = new KeyHistory()
+      }
+      if (line.kind === 'remove') removals.set(line.day, { number, line })
+      if (history.whyNot(line) === undefined) history.apply(line)
     }
-    if (line.kind === 'remove') removals.set(line.day, { number, line })
-    if (history.whyNot(line) === undefined) history.apply(line)
+    if (offset > size) break
   }
   return { genesis, logId, spans: history.spans(), removals }
 }

@@ -39,19 +39,18 @@ interface PendingRange {
 
 const MAX_STEPS = 1_000
 
+/** The steps in batches. */
 export async function* journalSteps(
   options: StepOptions,
   sink: JournalSink,
-): AsyncGenerator<Step, void, void> {
+): AsyncGenerator<readonly Step[], void, void> {
   for await (const { steps, scanned } of inOrder(batches(options, sink), options.pool.width)) {
     const results = (await scanned)[Symbol.iterator]()
-    for (const step of steps) {
-      if (step.kind !== 'range') yield step
-      else {
-        const result = step.isScanned ? results.next().value : undefined
-        yield { kind: 'range', range: step.range, result: result ?? undefined }
-      }
-    }
+    yield steps.map((step) => {
+      if (step.kind !== 'range') return step
+      const result = step.isScanned ? results.next().value : undefined
+      return { kind: 'range', range: step.range, result: result ?? undefined }
+    })
   }
 }
 
@@ -70,22 +69,24 @@ async function* batches(options: StepOptions, sink: JournalSink): AsyncGenerator
   }
   let end = 0
   const walk = walkJournal(join(dir, JOURNAL_FILE), { keys, size: journalSize }, sink)
-  for await (const entry of walk) {
-    if (entry.first > end) steps.push({ kind: 'gap', first: end, end: entry.first })
-    for (const range of entry.ranges) {
-      const size = options.sizes.get(range.day)
-      steps.push({ kind: 'range', range, isScanned: size !== undefined })
-      if (size !== undefined) {
-        const { day, start, leaf, lines } = range
-        const place = { path: join(dir, dailyLog(day)), day, start, end: range.end, size }
-        chunks.push({ ...place, judged, range: { leaf, lines } })
-        bytes += range.end - start
+  for await (const entries of walk) {
+    for (const entry of entries) {
+      if (entry.first > end) steps.push({ kind: 'gap', first: end, end: entry.first })
+      for (const range of entry.ranges) {
+        const size = options.sizes.get(range.day)
+        steps.push({ kind: 'range', range, isScanned: size !== undefined })
+        if (size !== undefined) {
+          const { day, start, leaf, lines } = range
+          const place = { path: join(dir, dailyLog(day)), day, start, end: range.end, size }
+          chunks.push({ ...place, judged, range: { leaf, lines } })
+          bytes += range.end - start
+        }
+        if (bytes >= pool.jobBytes) yield take()
       }
-      if (bytes >= pool.jobBytes) yield take()
+      steps.push({ kind: 'line', entry })
+      end = entry.leaf + 1
+      if (steps.length >= MAX_STEPS) yield take()
     }
-    steps.push({ kind: 'line', entry })
-    end = entry.leaf + 1
-    if (steps.length >= MAX_STEPS) yield take()
   }
   yield take()
 }

@@ -1,7 +1,7 @@
 // Reads the journal line by line and recovers after lines that are damaged, missing or foreign, so that what the
 // intact lines state can still be checked.
 
-import { linesOf } from '../files/lines.js'
+import { lineBlocksOf } from '../files/lines.js'
 import { type Digest, leafHash } from '../merkle/tree-hash.js'
 import { parseJournalLine } from '../tree/journal-codec.js'
 import type { JournalLine } from '../tree/journal-line.js'
@@ -49,34 +49,27 @@ export interface WalkOptions {
 }
 
 /**
- * The entries that cover leaves of the log, in the order of the tree. Of a seal that continues the journal, as nearly all
- * lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
+ * The entries that cover leaves of the log, in the order of the tree and in blocks. Of a seal that continues the journal,
+ * as nearly all lines do, the signature is checked when the entry is asked: checkpoints may vouch for it.
  */
 export async function* walkJournal(
   path: string,
   { keys, size }: WalkOptions,
   sink: JournalSink,
-): AsyncGenerator<JournalEntry, void, void> {
+): AsyncGenerator<readonly JournalEntry[], void, void> {
   const state = new JournalState()
   const gaps: Gap[] = []
   const ends = new AssumedEnds()
   let damaged = false
   let offset = 0
-  for await (const { bytes, number, complete } of linesOf(path)) {
-    offset += bytes.length + 1
-    if (offset > size + (complete ? 0 : 1)) break
-    if (!complete) {
-      sink.torn(number, bytes.length)
-      break
-    }
-    const own = Buffer.from(bytes)
+  const take = (own: Buffer, number: number): JournalEntry | undefined => {
     const line = parseJournalLine(own)
     if (line === undefined) {
       const checked = checkLine(own, { keys }, undefined)
       const notJournal: LineFailure = { kind: 'bad_journal', message: 'not a journal line' }
       sink.fail(number, checked.failure ?? notJournal)
       damaged = true
-      continue
+      return undefined
     }
     const isSigned = signatureOf(own, { number, leaf: line.leaf, keys }, sink)
     const continues = state.whyNot(line) === undefined
@@ -85,28 +78,40 @@ export async function* walkJournal(
     let first: number | undefined
     if (continues) {
       ends.assume(state, line)
+      first = state.size
       state.apply(line)
-      first = line.leaf - coveredBy(line)
     } else {
       first = beginElsewhere(state, line, { number, failed, damaged, ends, keys }, gaps, sink)
     }
     if (first === undefined) {
       damaged ||= failed
-      continue
+      return undefined
     }
     damaged = false
     const isWhole = line.kind === 'seal' && first + coveredBy(line) === line.leaf
-    const ranges = isWhole ? placeRanges(line.ranges, first) : []
-    yield {
+    return {
       number,
       end: offset,
       leaf: line.leaf,
       hash: leafHash(own),
       line,
-      ranges,
+      ranges: isWhole ? placeRanges(line.ranges, first) : [],
       first: isWhole ? first : line.leaf,
       isSigned,
     }
+  }
+  for await (const lines of lineBlocksOf(path)) {
+    const entries: JournalEntry[] = []
+    for (const { bytes, number, complete } of lines) {
+      offset += bytes.length + 1
+      if (offset > size + (complete ? 0 : 1)) break
+      if (complete) {
+        const entry = take(Buffer.from(bytes), number)
+        if (entry !== undefined) entries.push(entry)
+      } else sink.torn(number, bytes.length)
+    }
+    yield entries
+    if (offset > size) break
   }
   for (const { number, from, to, explained } of gaps) {
     if (explained) continue

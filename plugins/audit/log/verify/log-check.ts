@@ -10,7 +10,7 @@ import type { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
 import type { Findings } from './findings.js'
 import type { JournalFacts } from './journal-facts.js'
-import { journalSteps, type StepOptions } from './journal-steps.js'
+import { journalSteps, type Step, type StepOptions } from './journal-steps.js'
 import type { JournalEntry, JournalSink } from './journal-walk.js'
 import type { SubtreeRoot } from './leaf-range.js'
 import type { ChunkResult } from './scan-chunk.js'
@@ -60,7 +60,7 @@ class LogCheck {
   }
 
   async run(): Promise<number> {
-    const { findings, checkpoints, days, onBytes } = this.#parts
+    const { findings, checkpoints, days } = this.#parts
     const sink: JournalSink = {
       fail: (line, failure) => {
         this.#failedLines.add(line)
@@ -70,23 +70,30 @@ class LogCheck {
       incomplete: () => days.journalIsIncomplete(),
     }
     let size = 0
-    for await (const step of journalSteps(this.#options, sink)) {
-      if (step.kind === 'gap') {
-        this.#tree.add({ first: step.first, end: step.end, subtrees: undefined, source: { kind: 'gap' } })
-      } else if (step.kind === 'range') {
-        const { range, result } = step
-        const end = range.leaf + range.lines
-        this.#tree.add({ first: range.leaf, end, subtrees: this.#subtreesOf(range, result), source: step })
-        if (result !== undefined) onBytes(range.end - range.start)
-      } else {
-        this.#takeLine(step.entry)
-        size = step.entry.leaf + 1
-      }
+    for await (const steps of journalSteps(this.#options, sink)) {
+      for (const step of steps) size = this.#take(step) ?? size
     }
     this.#confirm()
     this.#finish()
     checkpoints.finish(size)
     return size
+  }
+
+  /** Returns the number of leaves after a journal line. */
+  #take(step: Step): number | undefined {
+    if (step.kind === 'line') {
+      this.#takeLine(step.entry)
+      return step.entry.leaf + 1
+    }
+    if (step.kind === 'gap') {
+      this.#tree.add({ first: step.first, end: step.end, subtrees: undefined, source: { kind: 'gap' } })
+      return undefined
+    }
+    const { range, result } = step
+    const end = range.leaf + range.lines
+    this.#tree.add({ first: range.leaf, end, subtrees: this.#subtreesOf(range, result), source: step })
+    if (result !== undefined) this.#parts.onBytes(range.end - range.start)
+    return undefined
   }
 
   #takeLine(entry: JournalEntry): void {
