@@ -24,6 +24,9 @@ from merkle import aligned_subtrees
 from tree import TreeCheck, stored_leaves
 from witnesses import CosignedHead, read_witness_keys
 
+# The newest signatures of each run of so many leaves are checked.
+LEAVES_PER_RUN = 256
+
 
 class Verification:
     def __init__(self, folder, options):
@@ -142,9 +145,9 @@ class Verification:
         return heads
 
     def take_entry(self, entry, size, against):
-        if entry["leaf"] // journal.PIECE > self.run_of_leaves:
+        if entry["leaf"] // LEAVES_PER_RUN > self.run_of_leaves:
             self.confirm()
-        self.run_of_leaves = entry["leaf"] // journal.PIECE
+        self.run_of_leaves = entry["leaf"] // LEAVES_PER_RUN
         self.journal_lines += 1
         if entry["first"] > size:
             self.tree.add({"first": size, "end": entry["first"], "roots": None, "kind": "gap"})

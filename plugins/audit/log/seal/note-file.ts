@@ -20,33 +20,31 @@ const NEWLINE = 0x0a
 const DASH = Buffer.from('\u2014 ')
 
 /** The pieces of `bytes`, in order. Each note begins with `firstLine`: the origin and a newline. */
-export function notePieces(bytes: Uint8Array, firstLine: string): NotePiece[] {
+export function* notePieces(bytes: Uint8Array, firstLine: string): Generator<NotePiece, void, void> {
   const start = Buffer.from(firstLine)
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const starts: number[] = buffer.length > 0 ? [0] : []
-  for (let at = buffer.indexOf(start, 1); at >= 0; at = buffer.indexOf(start, at + 1)) {
-    if (buffer[at - 1] === NEWLINE) starts.push(at)
-  }
-  // A torn note may end within its first line.
-  const last = starts.at(-1) ?? 0
-  const end = endOfNote(buffer.subarray(last))
-  if (end !== undefined && last + end < buffer.length) starts.push(last + end)
   let line = 1
-  return starts.map((offset, index) => {
-    const end = starts[index + 1] ?? buffer.length
+  let isRest = false
+  for (let offset = 0; offset < buffer.length; ) {
+    const next: number = isRest ? -1 : startOfNote(buffer, start, offset + 1)
+    // A torn note may end within its first line.
+    const own = next < 0 && !isRest ? endOfNote(buffer.subarray(offset)) : undefined
+    isRest = next < 0
+    const end = next < 0 ? offset + (own ?? buffer.length - offset) : next
     const piece = buffer.subarray(offset, end)
     const text = decode(piece)
+    const note = text === undefined ? undefined : parseNote(text)
     const torn = end === buffer.length && endOfNote(piece) === undefined
-    const found = {
-      line,
-      offset,
-      text: text ?? '',
-      note: text === undefined ? undefined : parseNote(text),
-      torn,
-    }
+    yield { line, offset, text: text ?? '', note, torn }
     for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) line++
-    return found
-  })
+    offset = end
+  }
+}
+
+function startOfNote(buffer: Buffer, start: Buffer, from: number): number {
+  let at = buffer.indexOf(start, from)
+  while (at > 0 && buffer[at - 1] !== NEWLINE) at = buffer.indexOf(start, at + 1)
+  return at
 }
 
 /** The offset after the complete signature lines of the note at the start; undefined where there are none. */

@@ -97,7 +97,7 @@ function tailOf(port: FileSystem, fd: number, origin: string): NoteTail {
     const offset = Math.max(0, size - length)
     const bytes = Buffer.alloc(size - offset)
     const got = port.readSync(fd, bytes, 0, bytes.length, offset)
-    const pieces = notePieces(bytes.subarray(0, got), `${origin}\n`).map((piece) => ({
+    const pieces = Array.from(notePieces(bytes.subarray(0, got), `${origin}\n`), (piece) => ({
       ...piece,
       offset: offset + piece.offset,
     }))

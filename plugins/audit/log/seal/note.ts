@@ -14,9 +14,9 @@ export const COSIGNATURE_TYPE = 0x04
 export type SignatureType = typeof ED25519_TYPE | typeof COSIGNATURE_TYPE
 const MAX_SIGNATURES = 16
 const DASH = '\u2014 '
-const SIGNATURE_LINE = /^\u2014 ([^\s+]+) (\S+)$/u
+const SIGNATURE_LINE = /^\u2014 ([^\s+]+) (\S+)$/
 // Below U+0020 only the newline may occur.
-const CONTROL = /[^\n\u0020-\u{10ffff}]/u
+const CONTROL = /[^\n\u0020-\uffff]/
 
 export interface NoteSignature {
   /** Name of the key. */

@@ -16,8 +16,15 @@ import { AuditError, SignerKeyError, signerFailure } from '../format/errors.js'
 import { textOf } from '../format/stored-record.js'
 import { SIGNATURE_BYTES } from '../keys/ed25519.js'
 import { parsePublicKeyLine, type Verifier } from '../keys/public-key.js'
-import { type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
-import type { JournalKind, JournalLine, LineOf, ParentHead, SealRange, UnsignedJournalLine } from './journal-line.js'
+import { type Digest, digestToBytes } from '../merkle/tree-hash.js'
+import type {
+  JournalKind,
+  JournalLine,
+  LineOf,
+  ParentHead,
+  SealRange,
+  UnsignedJournalLine,
+} from './journal-line.js'
 
 const SIGNATURE_PREFIX = 'ed25519:'
 const LOG_ID = /^[0-9a-f]{32}$/
@@ -199,7 +206,8 @@ export function parseJournalLine(bytes: Buffer): JournalLine | undefined {
 
 function parsePlainSeal(text: string): LineOf<'seal'> | undefined {
   const [, at, key_id, leaf, log_id, placed, root, sig] = PLAIN_SEAL.exec(text) ?? []
-  if (at === undefined || key_id === undefined || log_id === undefined || placed === undefined) return undefined
+  if (at === undefined || key_id === undefined || log_id === undefined || placed === undefined)
+    return undefined
   if (root === undefined || sig === undefined || !isInstant(at)) return undefined
   const ranges = JSON.parse(placed) as SealRange[]
   if (!ranges.every(([day]) => isDay(day))) return undefined
@@ -243,7 +251,7 @@ export function digestToBase64(digest: Digest): string {
 
 /** Undefined unless `text` is the strict base64 of 32 bytes. */
 export function digestFromBase64(text: string): Digest | undefined {
-  return DIGEST.test(text) ? digestFromBytes(Buffer.from(text, 'base64')) : undefined
+  return DIGEST.test(text) ? atob(text) : undefined
 }
 
 function decodeBase64(text: string): Uint8Array | undefined {

@@ -24,7 +24,7 @@ export async function headsKeptElsewhere(path: string): Promise<KeptCheckpoint[]
     throw new AuditError('read_failed', `cannot read the checkpoint at ${path}: ${messageOf(cause)}`, cause)
   }
   const end = bytes.indexOf('\n') + 1
-  const heads = notePieces(bytes, bytes.toString('utf8', 0, end)).flatMap(({ note, line }) => {
+  const heads = [...notePieces(bytes, bytes.toString('utf8', 0, end))].flatMap(({ note, line }) => {
     const head = note === undefined ? undefined : parseCheckpoint(note.text)
     return note === undefined || head === undefined ? [] : [{ ...head, note, line, file: path }]
   })

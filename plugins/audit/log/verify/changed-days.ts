@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { dailyLog } from '../format/paths.js'
-import { DIGEST_BYTES, type Digest, digestFromBytes } from '../merkle/tree-hash.js'
+import type { Digest } from '../merkle/tree-hash.js'
 import { classifyTampering } from './classify-tampering.js'
 import type { Findings } from './findings.js'
 import { diffLeaves } from './leaf-diff.js'
@@ -104,10 +104,6 @@ export class ChangedDay {
 async function* leavesOf(
   pool: ScanPool,
   region: { path: string; day: string; size: number; from: number; to: number },
-): AsyncGenerator<Digest[], void, void> {
-  for await (const { hashes } of scanLines(pool, { ...region, judged: false })) {
-    const some: Digest[] = []
-    for (let at = 0; at < hashes.length; at += DIGEST_BYTES) some.push(digestFromBytes(hashes, at))
-    yield some
-  }
+): AsyncGenerator<readonly Digest[], void, void> {
+  for await (const { hashes } of scanLines(pool, { ...region, judged: false })) yield hashes
 }

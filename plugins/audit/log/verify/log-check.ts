@@ -2,9 +2,8 @@
 
 import { coverFile, dailyLog, JOURNAL_FILE } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
-import { DIGEST_BYTES, digestFromBytes } from '../merkle/tree-hash.js'
 import { digestFromBase64 } from '../tree/journal-codec.js'
-import { LEAVES_PER_PIECE, type PlacedRange } from '../tree/seal-ranges.js'
+import type { PlacedRange } from '../tree/seal-ranges.js'
 import type { CheckpointCheck } from './checkpoint-check.js'
 import type { Covers } from './covers.js'
 import type { DayChecks, RangeState } from './day-checks.js'
@@ -36,6 +35,9 @@ export async function checkLog(options: StepOptions, parts: LogParts): Promise<n
   return check.run()
 }
 
+/** Lines between two multiples of it are in memory until the newest signatures among them are checked. */
+const LEAVES_PER_RUN = 256
+
 interface States {
   readonly changed: RangeState
   readonly others: RangeState
@@ -50,7 +52,7 @@ class LogCheck {
   readonly #tree: TreeCheck<Source>
   /** Numbers of journal lines that have a failure. */
   readonly #failedLines = new Set<number>()
-  /** Memory holds the lines between two multiples of 4096 leaves. */
+  /** That of the last journal line. */
   #run = 0
 
   constructor(options: StepOptions, parts: LogParts) {
@@ -100,7 +102,7 @@ class LogCheck {
     const { findings, checkpoints } = this.#parts
     const { number, leaf, line } = entry
     findings.journalLines++
-    const run = Math.floor(leaf / LEAVES_PER_PIECE)
+    const run = Math.floor(leaf / LEAVES_PER_RUN)
     if (run > this.#run) this.#confirm()
     this.#run = run
     const mark = this.#settle({
@@ -126,7 +128,7 @@ class LogCheck {
     }
     if (!result.whole) return undefined
     return alignedSubtrees(range.leaf, range.leaf + range.lines).map(({ level }, at) => {
-      return { root: digestFromBytes(result.hashes, at * DIGEST_BYTES), level }
+      return { root: result.hashes[at] ?? '', level }
     })
   }
 

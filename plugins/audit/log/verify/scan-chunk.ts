@@ -1,10 +1,10 @@
 // Reads one chunk of a log: checks each line and computes its leaf hash. Several threads can read chunks of one
 // file, because a chunk owns the lines that begin in it.
 
-import { readSync } from 'node:fs'
 import { MAX_LINE_BYTES } from '../files/lines.js'
+import type { ReadAhead } from '../files/read-ahead.js'
 import { objectIn } from '../format/stored-record.js'
-import { DIGEST_BYTES, type Digest, leafHashWithin } from '../merkle/tree-hash.js'
+import { type Digest, leafHashWithin } from '../merkle/tree-hash.js'
 import { checkLine, type LineFailure } from './check-line.js'
 import { LeafRange } from './leaf-range.js'
 import { type Run, RunCollector } from './sequences.js'
@@ -37,8 +37,8 @@ export interface IndexedFailure extends LineFailure {
 export interface ChunkResult {
   /** Number of records, including a last one without newline unless it is torn. */
   readonly lines: number
-  /** 32 bytes a line; of a range, 32 bytes for each of its aligned subtrees. */
-  readonly hashes: Uint8Array
+  /** Of each line; of a range, those of its aligned subtrees. */
+  readonly hashes: readonly Digest[]
   /** Whether a range consists of exactly its lines. */
   readonly whole: boolean
   readonly failures: readonly IndexedFailure[]
@@ -58,10 +58,11 @@ export interface ScanContext {
 }
 
 /** @throws what `readSync` throws, and RangeError for a line longer than any record. */
-export function scanChunk(fd: number, chunk: Chunk, context: ScanContext): ChunkResult {
-  const lines = new ChunkLines(fd, chunk)
+export function scanChunk(file: ReadAhead, chunk: Chunk, context: ScanContext): ChunkResult {
+  const lines = new ChunkLines(file, chunk)
   const { range } = chunk
-  const hashes = range === undefined ? new HashList() : new LeafRange(range.leaf)
+  const leaves: Digest[] = []
+  const tree = range && new LeafRange(range.leaf)
   const sequences = new RunCollector()
   const failures: IndexedFailure[] = []
   const lineContext = { keys: context.keys, logId: context.logId, day: chunk.day }
@@ -77,48 +78,24 @@ export function scanChunk(fd: number, chunk: Chunk, context: ScanContext): Chunk
       break
     }
     if (chunk.judged) {
-      const leaf = range === undefined ? chunk.leaf : range.leaf + count
-      const { failure, record } = checkLine(bytes, lineContext, leaf)
+      const index = range === undefined ? chunk.leaf : range.leaf + count
+      const { failure, record } = checkLine(bytes, lineContext, index)
       namesLog ||= record?.['log_id'] !== undefined
       const isOwn = context.logId !== undefined && record?.['log_id'] === context.logId
       const fault = isOwn ? sequences.addRecord(record) : undefined
       const first = failure ?? fault
       if (first !== undefined) failures.push({ index: count, ...first })
     }
-    hashes.append(leafHashWithin(lines.buffer, start, end))
+    const leaf = leafHashWithin(lines.buffer, start, end)
+    if (tree === undefined) leaves.push(leaf)
+    else tree.append(leaf)
     count++
     last = line.next
   }
   const { runs, lost } = sequences.finish()
   const whole = range !== undefined && count === range.lines && last === chunk.end
-  const bytes = hashes instanceof HashList ? hashes.bytes() : subtreeBytes(hashes)
-  return { lines: count, hashes: bytes, whole, failures, runs, lost, namesLog, tornBytes }
-}
-
-function subtreeBytes(range: LeafRange): Uint8Array {
-  const bytes = Buffer.alloc(range.subtrees.length * DIGEST_BYTES)
-  for (const [at, { root }] of range.subtrees.entries()) bytes.write(root, at * DIGEST_BYTES, 'binary')
-  return new Uint8Array(bytes)
-}
-
-/** Hashes in blocks, which cost less than a string each. */
-class HashList {
-  readonly #full: Buffer[] = []
-  #block = Buffer.allocUnsafeSlow(DIGEST_BYTES * 1024)
-  #filled = 0
-
-  append(hash: Digest): void {
-    if (this.#filled === this.#block.length) {
-      this.#full.push(this.#block)
-      this.#block = Buffer.allocUnsafeSlow(this.#block.length)
-      this.#filled = 0
-    }
-    this.#filled += this.#block.write(hash, this.#filled, 'binary')
-  }
-
-  bytes(): Uint8Array {
-    return new Uint8Array(Buffer.concat([...this.#full, this.#block.subarray(0, this.#filled)]))
-  }
+  const hashes = tree === undefined ? leaves : tree.subtrees.map(({ root }) => root)
+  return { lines: count, hashes, whole, failures, runs, lost, namesLog, tornBytes }
 }
 
 /** A writer that dies leaves the start of a line. A complete record with more bytes was edited instead. */
@@ -139,7 +116,7 @@ function spaceFor(length: number): Buffer {
 /** The lines of a chunk, in a buffer whose first byte is spare, as `leafHashWithin` requires. */
 class ChunkLines {
   buffer: Buffer
-  readonly #fd: number
+  readonly #file: ReadAhead
   readonly #chunk: Chunk
   /** File offset of `buffer[1]`. */
   readonly #base: number
@@ -148,8 +125,8 @@ class ChunkLines {
   #filled = 1
   #at: number
 
-  constructor(fd: number, chunk: Chunk) {
-    this.#fd = fd
+  constructor(file: ReadAhead, chunk: Chunk) {
+    this.#file = file
     this.#chunk = chunk
     this.#size = chunk.size
     // Outside a range, a line begins after a newline.
@@ -193,7 +170,7 @@ class ChunkLines {
     const wanted = Math.min(this.buffer.length, this.#size - this.#base + 1)
     while (this.#filled < wanted) {
       const position = this.#base + this.#filled - 1
-      const got = readSync(this.#fd, this.buffer, this.#filled, wanted - this.#filled, position)
+      const got = this.#file.read(this.buffer, this.#filled, wanted - this.#filled, position)
       if (got === 0) {
         // A writer with a full disk has truncated its batch. Checkpoints detect missing sealed lines.
         this.#size = position

@@ -14,8 +14,7 @@ const scanner = new ChunkScanner({ keys: new TrustedKeys(spans), logId })
 await whenFastest()
 
 parentPort?.on('message', (chunks: Chunk[]) => {
-  const reply = scan(chunks)
-  parentPort?.postMessage(reply, reply.results?.map(({ hashes }) => hashes.buffer as ArrayBuffer) ?? [])
+  parentPort?.postMessage(scan(chunks))
 })
 
 function scan(chunks: Chunk[]): ScanReply {

@@ -27,12 +27,11 @@ export interface Claim {
   readonly refuted: () => void
 }
 
-/** A state of the leaves on disk that a root agrees with; if the root is signed it confirms them. */
-export interface Mark {
-  readonly range: LeafRange
-  /** Number of parts since leaf 0. */
-  readonly parts: number
-}
+/**
+ * A state of the leaves on disk that a root agrees with, as the number of parts since leaf 0; if the root is signed it
+ * confirms them.
+ */
+export type Mark = number
 
 export interface Agreement<S> {
   /** Since the claim that was confirmed before. */
@@ -68,17 +67,17 @@ export class TreeCheck<S> {
 
   /** Undefined unless `root` is that of the leaves so far. */
   mark(root: Digest): Mark | undefined {
-    const range = this.#overflown ? undefined : this.#current
-    if (range?.root() !== root) return undefined
-    return { range: range.copy(), parts: this.#agreedParts + this.#parts.length }
+    if (this.#overflown || this.#current?.root() !== root) return undefined
+    return this.#agreedParts + this.#parts.length
   }
 
   /** The root of the mark is signed. */
-  confirm({ range, parts }: Mark): Agreement<S> {
-    const count = parts - this.#agreedParts
+  confirm(mark: Mark): Agreement<S> {
+    const count = mark - this.#agreedParts
     if (count <= 0) return { parts: [], changed: new Set() }
-    const confirmed = this.#agree(range, count)
-    return { parts: confirmed, changed: new Set() }
+    const range = this.#agreed.copy()
+    for (const { subtrees } of this.#parts.slice(0, count)) range.appendAll(subtrees ?? [])
+    return { parts: this.#agree(range, count), changed: new Set() }
   }
 
   /** Compares the stored leaves with a signed root that is not that of the leaves on disk. */

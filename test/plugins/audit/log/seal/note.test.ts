@@ -134,7 +134,8 @@ describe('a file of notes', () => {
   it('splits into notes with line numbers, and distinguishes a torn last one from a damaged one', async () => {
     const note = await signNote(checkpointText(head), origin, [signer])
     const damaged = note.replace('\n1\n', '\nx\n')
-    const pieces = notePieces(Buffer.from(`${note}${damaged}${note}${note.slice(0, 150)}`), `${origin}\n`)
+    const bytes = Buffer.from(`${note}${damaged}${note}${note.slice(0, 150)}`)
+    const pieces = [...notePieces(bytes, `${origin}\n`)]
     expect(pieces.map(({ line, torn }) => [line, torn])).to.deep.equal([
       [1, false],
       [6, false],
@@ -144,13 +145,13 @@ describe('a file of notes', () => {
     expect(
       pieces.map(({ note }) => note !== undefined && parseCheckpoint(note.text) !== undefined),
     ).to.deep.equal([true, false, true, false])
-    expect(notePieces(new Uint8Array(0), origin)).to.deep.equal([])
+    expect([...notePieces(new Uint8Array(0), origin)]).to.deep.equal([])
   })
 
   it('tells a torn note from the one before it, wherever the torn one ends', async () => {
     const note = Buffer.from(await signNote(checkpointText(head), origin, [signer, other]))
     for (let end = 1; end < note.length; end++) {
-      const pieces = notePieces(Buffer.concat([note, note.subarray(0, end)]), `${origin}\n`)
+      const pieces = [...notePieces(Buffer.concat([note, note.subarray(0, end)]), `${origin}\n`)]
       expect(pieces[0]?.note, `${end} bytes`).to.not.equal(undefined)
       expect(pieces[0]?.torn, `${end} bytes`).to.equal(false)
       // With one of two signatures it is a note, and what follows it is torn.
