@@ -1,5 +1,5 @@
-// The cost of tamper evidence: sealing as a share of appending, and verification compared with the bare signature check. By
-// CPU time and by elapsed time, which includes other load.
+// The cost of tamper evidence: sealing as a share of appending, and verification compared with the bare signature check,
+// and the cost of a checkpoint. By CPU time and by elapsed time, which includes other load.
 
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -15,10 +15,13 @@ import {
 } from '@svc/plugin-audit/log'
 import { envelope } from './audit.js'
 import { heading, print, table } from './measure/report.js'
+import { writeSealedLog } from './sealed-log.js'
 
 const IN_FLIGHT = 64
 // Sealing is explicit, never by its interval.
 const INTERVAL_MS = 86_400_000
+const SEALS_OF_A_YEAR = 3_153_600
+const SEALS_OF_A_MONTH = 259_200
 
 interface Cost {
   readonly seconds: number
@@ -58,7 +61,9 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
     }
     await appender.close()
     table(rows)
-    await measureVerify(log, signer, bareVerify(signer))
+    const bare = bareVerify(signer)
+    await measureVerify(log, signer, bare)
+    await measureCheckpoints(join(dir, 'checkpoints'), signer, quick ? 20_000 : SEALS_OF_A_MONTH)
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
@@ -115,4 +120,29 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
   }
   table(rows)
   print(`bare check: ${(1 / bare).toFixed(0)} a CPU second; log of ${megabytes.toFixed(0)} MB`)
+}
+
+/** Verifying a log that seals every ten seconds, one record each. */
+async function measureCheckpoints(dir: string, signer: LocalDevSigner, seals: number): Promise<void> {
+  const bytes = writeSealedLog(dir, seals, signer)
+  const keys = [verifierFromPublicKey(signer.publicKey)]
+  const rows = [['verify', 'checkpoints/s', 'µs CPU a checkpoint', 'of a year, s']]
+  for (const [name, options] of [
+    ['with a record each', {}],
+    ['--fast', { fast: true }],
+    ['--fast, one thread', { fast: true, threads: 1 }],
+  ] satisfies [string, VerifyOptions][]) {
+    const cost = await costOf(async () => {
+      const report = await verifyLog(dir, { keys, ...options })
+      if (report.verdict !== 'intact') throw new Error(`the log is ${report.verdict}`)
+    })
+    rows.push([
+      name,
+      (seals / cost.seconds).toFixed(0),
+      ((cost.cpuSeconds / seals) * 1e6).toFixed(1),
+      ((cost.seconds / seals) * SEALS_OF_A_YEAR).toFixed(0),
+    ])
+  }
+  table(rows)
+  print(`${seals} checkpoints, log of ${(bytes / 1e6).toFixed(0)} MB`)
 }

@@ -1,10 +1,11 @@
 // The leaves of records: their places in the daily logs, and the journal lines that sealed them.
 
 import { join } from 'node:path'
-import { linesOf } from '../files/lines.js'
+import { lineBlocksOf } from '../files/lines.js'
 import { JOURNAL_FILE } from '../format/paths.js'
 import { parseJournalLine } from '../tree/journal-codec.js'
-import { placeRanges } from '../tree/seal-ranges.js'
+import type { JournalLine } from '../tree/journal-line.js'
+import { type PlacedRange, placeRanges } from '../tree/seal-ranges.js'
 
 export interface RecordPlace {
   readonly day: string
@@ -14,29 +15,55 @@ export interface RecordPlace {
   readonly offset: number
 }
 
-/** The leaf of each place; undefined where it is not sealed. Reads the journal once. */
+/** The leaf of each place; undefined where it is not sealed. Reads the journal once, and no further than needed. */
 export async function leavesOf(dir: string, places: readonly RecordPlace[]): Promise<(number | undefined)[]> {
-  const byDay = new Map<string, number[]>()
-  for (const [at, { day }] of places.entries()) byDay.set(day, [...(byDay.get(day) ?? []), at])
-  const leaves: (number | undefined)[] = places.map(() => undefined)
-  const linesBefore = new Map<string, number>()
-  let size = 0
-  for await (const { bytes, complete } of linesOf(join(dir, JOURNAL_FILE))) {
-    if (!complete) break
-    const journal = parseJournalLine(bytes)
-    if (journal === undefined) continue
-    if (journal.kind === 'seal') {
-      for (const { day, start, end, lines, leaf } of placeRanges(journal.ranges, size)) {
-        const before = linesBefore.get(day) ?? 0
-        for (const at of byDay.get(day) ?? []) {
-          const place = places[at]
-          if (place === undefined || place.offset < start || place.offset >= end) continue
-          leaves[at] = leaf + place.line - 1 - before
-        }
-        linesBefore.set(day, before + lines)
-      }
+  const search = new LeafSearch(places)
+  for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
+    for (const { bytes, complete } of lines) {
+      const line = complete ? parseJournalLine(bytes) : undefined
+      if (line !== undefined) search.take(line)
+      if (search.isDone) return search.leaves
     }
-    size = journal.leaf + 1
   }
-  return leaves
+  return search.leaves
+}
+
+class LeafSearch {
+  readonly leaves: (number | undefined)[]
+  readonly #places: readonly RecordPlace[]
+  /** Indices of the places whose leaf is not known. */
+  readonly #open = new Map<string, Set<number>>()
+  readonly #linesBefore = new Map<string, number>()
+  #size = 0
+
+  constructor(places: readonly RecordPlace[]) {
+    this.#places = places
+    this.leaves = places.map(() => undefined)
+    for (const [at, { day }] of places.entries()) {
+      this.#open.set(day, (this.#open.get(day) ?? new Set()).add(at))
+    }
+  }
+
+  get isDone(): boolean {
+    return this.#open.size === 0
+  }
+
+  take(line: JournalLine): void {
+    if (line.kind === 'seal') for (const range of placeRanges(line.ranges, this.#size)) this.#takeRange(range)
+    this.#size = line.leaf + 1
+  }
+
+  #takeRange({ day, start, end, lines, leaf }: PlacedRange): void {
+    const before = this.#linesBefore.get(day) ?? 0
+    this.#linesBefore.set(day, before + lines)
+    const open = this.#open.get(day)
+    if (open === undefined) return
+    for (const at of open) {
+      const place = this.#places[at]
+      if (place === undefined || place.offset < start || place.offset >= end) continue
+      this.leaves[at] = leaf + place.line - 1 - before
+      open.delete(at)
+    }
+    if (open.size === 0) this.#open.delete(day)
+  }
 }

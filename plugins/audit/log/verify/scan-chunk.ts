@@ -72,12 +72,12 @@ export function scanChunk(file: ReadAhead, chunk: Chunk, context: ScanContext): 
   let last = chunk.start
   for (let line = lines.next(); line !== undefined; line = lines.next()) {
     const { start, end, complete } = line
-    const bytes = lines.buffer.subarray(start, end)
-    if (!complete && (range !== undefined || mayBeTorn(bytes))) {
-      tornBytes = bytes.length
+    if (!complete && (range !== undefined || mayBeTorn(lines.buffer.subarray(start, end)))) {
+      tornBytes = end - start
       break
     }
     if (chunk.judged) {
+      const bytes = lines.buffer.subarray(start, end)
       const index = range === undefined ? chunk.leaf : range.leaf + count
       const { failure, record } = checkLine(bytes, lineContext, index)
       namesLog ||= record?.['log_id'] !== undefined
