@@ -4,8 +4,11 @@ import { join } from 'node:path'
 import { lineBlocksOf } from '../files/lines.js'
 import { JOURNAL_FILE } from '../format/paths.js'
 import { parseJournalLine } from '../tree/journal-codec.js'
-import type { JournalLine } from '../tree/journal-line.js'
+import type { LineOf } from '../tree/journal-line.js'
 import { type PlacedRange, placeRanges } from '../tree/seal-ranges.js'
+
+// More days than this are found faster by parsing every line.
+const MAX_STARTS = 4
 
 export interface RecordPlace {
   readonly day: string
@@ -20,8 +23,9 @@ export async function leavesOf(dir: string, places: readonly RecordPlace[]): Pro
   const search = new LeafSearch(places)
   for await (const lines of lineBlocksOf(join(dir, JOURNAL_FILE))) {
     for (const { bytes, complete } of lines) {
-      const line = complete ? parseJournalLine(bytes) : undefined
-      if (line !== undefined) search.take(line)
+      if (!complete || !search.mayNeed(bytes)) continue
+      const line = parseJournalLine(bytes)
+      if (line?.kind === 'seal') search.take(line)
       if (search.isDone) return search.leaves
     }
   }
@@ -34,7 +38,8 @@ class LeafSearch {
   /** Indices of the places whose leaf is not known. */
   readonly #open = new Map<string, Set<number>>()
   readonly #linesBefore = new Map<string, number>()
-  #size = 0
+  /** How a range of a day begins; undefined for too many days. */
+  readonly #starts: readonly Buffer[] | undefined
 
   constructor(places: readonly RecordPlace[]) {
     this.#places = places
@@ -42,15 +47,22 @@ class LeafSearch {
     for (const [at, { day }] of places.entries()) {
       this.#open.set(day, (this.#open.get(day) ?? new Set()).add(at))
     }
+    const days = [...this.#open.keys()]
+    this.#starts = days.length > MAX_STARTS ? undefined : days.map((day) => Buffer.from(`["${day}",`))
   }
 
   get isDone(): boolean {
     return this.#open.size === 0
   }
 
-  take(line: JournalLine): void {
-    if (line.kind === 'seal') for (const range of placeRanges(line.ranges, this.#size)) this.#takeRange(range)
-    this.#size = line.leaf + 1
+  /** Whether the journal line may have a range of a day that is looked for. */
+  mayNeed(line: Buffer): boolean {
+    return this.#starts?.some((start) => line.includes(start)) ?? true
+  }
+
+  take({ ranges, leaf }: LineOf<'seal'>): void {
+    const lines = ranges.reduce((sum, [, , , count]) => sum + count, 0)
+    for (const range of placeRanges(ranges, leaf - lines)) this.#takeRange(range)
   }
 
   #takeRange({ day, start, end, lines, leaf }: PlacedRange): void {

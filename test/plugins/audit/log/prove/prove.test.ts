@@ -188,6 +188,22 @@ describe('proveRecords', () => {
     )
     expect(await codeOf(proveRecords(dir.path, { tenant: 'nobody' }))).to.equal('not_found')
   })
+
+  it('proves records of many days, which late records have in several ranges', async () => {
+    const days = Array.from({ length: 6 }, (_, i) => `2026-11-2${i}`)
+    const log = new LogBuilder(dir.path)
+    for (const day of days) {
+      log.record(day)
+      log.record('2026-11-20')
+      log.seal()
+    }
+    log.finish()
+    for (const some of [days, days.slice(0, 1)]) {
+      const until = some === days ? {} : { until: days[1]! }
+      const proofs = checkProofs(await proveRecords(dir.path, until), keys)
+      expect(proofs.filter(({ valid }) => valid)).to.have.length(some === days ? 12 : 7)
+    }
+  })
 })
 
 describe('checkConsistency', () => {
