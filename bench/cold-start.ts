@@ -8,7 +8,7 @@ import { figure, heading, print } from './measure/report.js'
 import { spreadOf } from './measure/statistics.js'
 
 const RUNS = 7
-const TARGET_MS = 600
+const TARGET_MS = 400
 
 export async function measureColdStart(disk: string): Promise<void> {
   heading('Cold start')

@@ -1,13 +1,28 @@
 // Child processes of a benchmark: pinned to a core, controlled over IPC.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Profiler } from 'node:inspector'
 import { fileURLToPath } from 'node:url'
 import type { LoadJob, LoadResult } from '../gateway/load-job.js'
+import {
+  cpuProfile,
+  type HeapProfile,
+  heapProfile,
+  loopCpu,
+  startCpuProfile,
+  startHeapProfile,
+} from './profiler.js'
 
 /** The questions to a child: question → [input, answer]. */
 export interface Questions {
   /** CPU time used so far, microseconds. */
   cpu: [undefined, number]
+  /** The part of it that the thread of the event loop used. */
+  loopCpu: [undefined, number]
+  startCpuProfile: [undefined, undefined]
+  cpuProfile: [undefined, Profiler.Profile]
+  startHeapProfile: [undefined, undefined]
+  heapProfile: [undefined, HeapProfile]
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
   load: [LoadJob, LoadResult]
@@ -33,7 +48,8 @@ interface Reply {
 
 /** In the child: reports that it is ready (with its port), then answers until the parent disconnects. */
 export function answerParent(port: number, answers: Answers): void {
-  const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...answers }
+  const profiling: Answers = { loopCpu, startCpuProfile, cpuProfile, startHeapProfile, heapProfile }
+  const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...profiling, ...answers }
   process.on('message', async ({ id, question, input }: Question) => {
     try {
       const answer = all[question] as ((input: unknown) => unknown) | undefined
