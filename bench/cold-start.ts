@@ -16,9 +16,10 @@ export async function measureColdStart(disk: string): Promise<void> {
   try {
     const bare: number[] = []
     const times: number[] = []
+    const policyFile = await scene.policyFile()
     for (let run = 0; run < RUNS; run++) {
       bare.push(await bareNode())
-      times.push(await listening(scene.policyFile))
+      times.push(await listening(policyFile))
     }
     print(`  svc gateway to "listening": ${figure(spreadOf(times), 0)} ms, target under ${TARGET_MS} ms`)
     print(`  of which an empty Node process takes ${figure(spreadOf(bare), 0)} ms`)

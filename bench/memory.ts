@@ -13,7 +13,7 @@ export async function measureMemory(disk: string, quick: boolean): Promise<void>
   heading(`Memory over ${(STEPS * step).toLocaleString('en')} calls after warm-up`)
   const scene = await Scene.set(disk)
   try {
-    const gateway = await scene.subject('gateway', ['--expose-gc'])
+    const gateway = await scene.subject('gateway', { execArgv: ['--expose-gc'] })
     const { port } = gateway
     const job = { port, connections: CONNECTIONS, requests: requestsFor(port, scene.tokens) }
     await scene.load.ask('load', { ...job, until: { calls: 3 * step } })

@@ -25,6 +25,8 @@ export interface Questions {
   heapProfile: [undefined, HeapProfile]
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
+  /** Of the records so far, and how many of them the signing thread made. */
+  signatures: [undefined, { all: number; byThread: number }]
   load: [LoadJob, LoadResult]
   /** Whether to accept uploads, or to stall them. Returns the bytes accepted so far. */
   store: [{ readonly takes: boolean }, number]
@@ -76,8 +78,8 @@ function memoryInUse(): { heap: number; rss: number } {
 }
 
 export interface ChildOptions {
-  /** The core to run on; default: not pinned. */
-  readonly core?: number | undefined
+  /** Those to run on, as `taskset` takes them; default: not pinned. */
+  readonly cores?: string | undefined
   readonly execArgv?: readonly string[]
   readonly args?: readonly string[]
 }
@@ -101,10 +103,10 @@ export class Child {
   }
 
   /** Runs a module of `bench/dist`. Rejects when it ends before it is ready. */
-  static async start(module: string, { core, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
+  static async start(module: string, { cores, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
     const file = fileURLToPath(new URL(`../${module}.js`, import.meta.url))
     const command = [process.execPath, ...execArgv, file, ...args]
-    if (core !== undefined) command.unshift('taskset', '-c', String(core))
+    if (cores !== undefined) command.unshift('taskset', '-c', cores)
     const [program = '', ...rest] = command
     const child = spawn(program, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
     const gone = once(child, 'exit').then(([code]) => {
