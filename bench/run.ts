@@ -21,7 +21,7 @@ import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
-/** Each prints its report, and returns the raw rounds. */
+/** Each prints its report, and returns its raw rounds. */
 const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<unknown>>> = {
   audit: measureAppending,
   tamper: measureTamperEvidence,
