@@ -32,7 +32,6 @@ export interface SubjectOptions {
 
 export class Scene {
   readonly pinned: boolean
-  readonly dir: string
   readonly tokens: readonly string[]
   readonly load: Child
   readonly #parts: SceneParts
@@ -40,7 +39,6 @@ export class Scene {
 
   private constructor(parts: SceneParts) {
     this.pinned = parts.pinned
-    this.dir = parts.dir
     this.tokens = parts.issuer.tokens
     this.load = parts.load
     this.#parts = parts
@@ -94,10 +92,10 @@ export class Scene {
   }
 
   async end(): Promise<void> {
-    const { upstream, issuer } = this.#parts
+    const { dir, upstream, issuer } = this.#parts
     for (const child of [this.load, ...this.#subjects, upstream]) await child.stop()
     issuer.close()
-    await rm(this.dir, { recursive: true })
+    await rm(dir, { recursive: true })
   }
 
   async #start(module: string, arg: string | undefined, options: SubjectOptions): Promise<Child> {
