@@ -26,7 +26,9 @@ export async function measureProfile(disk: string, quick: boolean): Promise<Prof
   const calls = quick ? CALLS / 3 : CALLS
   const [relay, gateway] = [await profiled('relay', disk, calls), await profiled('gateway', disk, calls)]
   divide('CPU µs of a call', gateway.cpu.parts, relay.cpu.parts)
-  print('  all CPU time of the process: that of the event loop divided by samples, after as many calls to warm up\n')
+  print(
+    '  all CPU time of the process: that of the event loop divided by samples, after as many calls to warm up\n',
+  )
   const { parts, tree, counted } = gateway.allocation
   divide('KB allocated by a call', parts, relay.allocation.parts)
   const checked = [counted, relay.allocation.counted].map((kilobytes) => kilobytes.toFixed(1))
