@@ -5,7 +5,7 @@ import { AuditError } from '../format/errors.js'
 import { ControlPlane } from '../upload/control-plane.js'
 import type { PresignConfig } from '../upload/presign.js'
 import { ownerPrefix } from '../upload/source.js'
-import { type StoredObject, storedObjects } from '../upload/stored-objects.js'
+import { ObjectListing, type StoredObject } from '../upload/stored-objects.js'
 
 export interface ObjectSource {
   /** What the keys of all objects of the owner begin with. */
@@ -21,10 +21,12 @@ export interface ObjectSource {
 /** The objects that a control plane lists, of the owner of its key. */
 export class ControlPlaneSource implements ObjectSource {
   readonly #controlPlane: ControlPlane
+  readonly #listing: ObjectListing
   readonly #signal = new AbortController().signal
 
   constructor(config: PresignConfig) {
     this.#controlPlane = new ControlPlane(config, 0)
+    this.#listing = new ObjectListing(this.#controlPlane)
   }
 
   async prefix(): Promise<string> {
@@ -32,7 +34,7 @@ export class ControlPlaneSource implements ObjectSource {
   }
 
   list(prefix: string): AsyncIterable<StoredObject> {
-    return storedObjects(this.#controlPlane, { prefix }, this.#signal)
+    return this.#listing.objects({ prefix }, this.#signal)
   }
 
   url(key: string) {

@@ -21,6 +21,7 @@ import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
 import { readGenesis } from '../seal/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
+import type { StateVerifier } from '../upload/state-signature.js'
 import { AgentLogs } from './agent-logs.js'
 import { type AppenderConfig, type AppenderLimits, DEFAULT_CHECKPOINT_INTERVAL_MS } from './config.js'
 import { beginOrContinue, type Genesis } from './log-identity.js'
@@ -100,6 +101,14 @@ export class LogDirectory {
       port.closeSync(fd)
       port.rmSync(path, { recursive: false, force: true })
     }
+  }
+
+  /** Keys that the log trusts now; where checkpoints are off, those of its signers. */
+  async trustedKeys(): Promise<readonly StateVerifier[]> {
+    const { sealer } = await this.open()
+    if (sealer !== undefined) return sealer.trustedKeys()
+    const { signer, retiringSigner } = this.#parts
+    return retiringSigner === undefined ? [signer] : [signer, retiringSigner]
   }
 
   /**

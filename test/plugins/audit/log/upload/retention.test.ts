@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UploadError } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -92,8 +92,11 @@ describe('retention with upload', () => {
       await appender.close()
       return [...cloud.objects.keys()].find(isOfOld) ?? ''
     }
-    async function retain(): Promise<UploadError[]> {
-      const { appender, errors } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+    const clock = fixedClock()
+    /** @param hours since the start of the tests. */
+    async function retain(hours = 1): Promise<UploadError[]> {
+      clock.ms = fixedClock().ms + hours * 3_600_000
+      const { appender, errors } = uploading(dir.path, cloud, {}, { retentionDays: 10, clock })
       await appender.ready()
       await appender.close()
       return errors
@@ -105,7 +108,7 @@ describe('retention with upload', () => {
       // The first round keeps the file; the one at close uploads it.
       const errors = await retain()
       expect(errors.map(({ message }) => message)).to.deep.equal([
-        `the store does not have all of ${old}, which was uploaded: it is kept, and uploaded again`,
+        `the store does not have all of ${old}, which was uploaded: it is kept, and what follows byte 0 is uploaded again`,
       ])
       expect(cloud.objects.get(key)?.toString()).to.equal('{"a":1}\n')
       await retain()
@@ -116,6 +119,57 @@ describe('retention with upload', () => {
       cloud.objects.set(await uploadOld(), Buffer.from('{"a":2}\n'))
       expect((await retain()).map(({ code }) => code)).to.include('upload_file')
       expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
+    })
+
+    it('uploads only what follows the bytes that it has', async () => {
+      await uploadOld()
+      appendFileSync(join(dir.path, old), '{"a":2}\n')
+      const second = uploading(dir.path, cloud, {}, { retentionDays: 100 })
+      await second.appender.ready()
+      await second.appender.close()
+      const [, later = ''] = [...cloud.objects.keys()].filter(isOfOld)
+      cloud.objects.delete(later)
+      await retain()
+      const keys = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)).key)
+      expect(keys.filter(isOfOld).slice(2)).to.deep.equal([later])
+    })
+
+    it('waits for an object that the store does not list yet, and keeps the file until then', async () => {
+      const key = await uploadOld()
+      const bytes = cloud.objects.get(key) ?? Buffer.alloc(0)
+      cloud.objects.delete(key)
+      expect(await retain(0.1)).to.deep.equal([])
+      expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
+      cloud.objects.set(key, bytes)
+      expect(await retain(0.1)).to.deep.equal([])
+      expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+    })
+
+    it('keeps a file that has grown since it was found, until all of it is confirmed', async () => {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      // The store says that it has taken the bytes, and has not.
+      cloud.fault = ({ method, path }, response) => {
+        if (method !== 'PUT' || !isOfOld(path)) return false
+        if (cloud.asked('/store/').length === 1) appendFileSync(join(dir.path, old), '{"a":2}\n')
+        response.end()
+        return true
+      }
+      await retain()
+      expect(textOf(dir.path, old)).to.equal('{"a":1}\n{"a":2}\n')
+    })
+
+    it('keeps the file where a control plane that has listed objects answers 404', async () => {
+      writeFileSync(join(dir.path, 'audit-2026-10-02.ndjson'), '{"b":1}\n')
+      cloud.objects.delete(await uploadOld())
+      let listed = 0
+      cloud.fault = ({ path }, response) => {
+        if (!path.includes('/objects') || ++listed === 1) return false
+        response.writeHead(404).end()
+        return true
+      }
+      // The listing of the first file says that it is missing; what follows is no answer about the second.
+      expect((await retain()).map(({ code }) => code)).to.include('upload_rejected')
+      expect(textOf(dir.path, 'audit-2026-10-02.ndjson')).to.equal('{"b":1}\n')
     })
 
     it('removes the file unconfirmed where the control plane lists no objects', async () => {
