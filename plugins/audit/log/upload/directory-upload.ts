@@ -116,7 +116,8 @@ export class DirectoryUpload {
       }
     }
     await sendAll(found)
-    if (!isFull || !(await this.#applyRetention(state, found))) return
+    const sendNew = () => sendAll(scan(dir, new Set(days)))
+    if (!isFull || !(await this.#applyRetention(state, found, sendNew))) return
     // Uploads the statements of removal now, because the next round may be far away.
     await sendAll(scan(dir, new Set()).filter(({ source }) => source.mode !== 'raw'))
   }
@@ -160,10 +161,14 @@ export class DirectoryUpload {
   }
 
   /** Applies retention and drops the state of files that no longer exist. Returns whether files were removed. */
-  async #applyRetention(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
+  async #applyRetention(
+    state: UploadState,
+    found: readonly FoundFile[],
+    sendNew: () => Promise<void>,
+  ): Promise<boolean> {
     const existing = new Set(found.map(({ source }) => source.path))
     for (const path of state.paths()) if (!existing.has(path)) state.forget(path)
-    const isListed = await this.#confirm(state, found)
+    const isListed = await this.#confirm(state, found, sendNew)
     const uploaded = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
     const removedPaths = await this.#host.retain(isListed ? this.#confirmed : uploaded)
     for (const removed of removedPaths) {
@@ -180,9 +185,14 @@ export class DirectoryUpload {
   /**
    * Compares the expired files with the listing of the store. What is missing there is uploaded again.
    *
+   * @param sendNew sends new bytes, which would else wait for long listings.
    * @returns whether the control plane has a listing.
    */
-  async #confirm(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
+  async #confirm(
+    state: UploadState,
+    found: readonly FoundFile[],
+    sendNew: () => Promise<void>,
+  ): Promise<boolean> {
     const today = new Date(this.#now).toISOString().slice(0, 10)
     const expired = found.filter(({ source: { path, date, mode }, size }) => {
       const isRemovable = ['audit', 'checkpoint', 'raw', 'agent'].includes(mode)
@@ -193,6 +203,7 @@ export class DirectoryUpload {
       for (const files of byFolder(expired).values()) {
         const stored = await this.#stored.bytesOf(files, { checksums: true }, this.#signal)
         for (const file of files) this.#compare(state, file, stored.get(file.source.path) ?? 0)
+        await sendNew()
       }
       return true
     } catch (error) {

@@ -6,7 +6,7 @@ import { temporaryDir } from '../../temporary.js'
 import { append } from '../seal/rig.js'
 import { sealedLog } from '../seal/sealed-log.js'
 import { DAY, envelope, fixedClock } from '../writer/records.js'
-import { type Cloud, startCloud } from './cloud.js'
+import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
@@ -80,6 +80,28 @@ describe('retention with upload', () => {
     expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
     expect(textOf(dir.path, `${old}.torn-1`)).to.equal('half')
     expect(() => textOf(dir.path, 'audit-2026-10-02.ndjson')).to.throw('ENOENT')
+  })
+
+  it('sends new bytes between the listings of expired files', async () => {
+    for (const day of ['01', '02', '03'])
+      writeFileSync(join(dir.path, `audit-2026-10-${day}.ndjson`), '{"a":1}\n')
+    const before = uploading(dir.path, cloud, {}, { retentionDays: 100 })
+    await before.appender.ready()
+    await before.appender.close()
+    cloud.requests.length = 0
+    const { appender } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+    cloud.fault = ({ path }) => {
+      const isFirst = path.includes('/objects') && cloud.asked('/objects').length === 1
+      if (isFirst) writeFileSync(join(dir.path, daily), '{"new":1}\n')
+      return false
+    }
+    await appender.ready()
+    await appender.flush()
+    await appender.close()
+    const isPut = ({ method, path }: CloudRequest) => method === 'PUT' && path.includes(`/ingest/${DAY}/`)
+    const put = cloud.requests.findIndex(isPut)
+    expect(put).to.be.above(-1)
+    expect(put).to.be.below(cloud.requests.findLastIndex(({ path }) => path.includes('/objects')))
   })
 
   describe('whose objects the store has lost or changed', () => {
