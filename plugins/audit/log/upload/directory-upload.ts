@@ -74,10 +74,10 @@ export class DirectoryUpload {
     }
   }
 
-  async #round({ isFull, days, skipped, now }: RoundRequest): Promise<void> {
+  async #round({ isFull, days, skipped, isNewLog, now }: RoundRequest): Promise<void> {
     const { dir, rangeBytes } = this.#task
     this.#now = now
-    const state = await this.#loaded()
+    const state = await this.#loaded(isNewLog)
     const found = scan(dir, isFull || this.#restoration !== undefined ? undefined : new Set(days))
     try {
       await this.#restore(found)
@@ -122,10 +122,10 @@ export class DirectoryUpload {
     await sendAll(scan(dir, new Set()).filter(({ source }) => source.mode !== 'raw'))
   }
 
-  async #loaded(): Promise<UploadState> {
+  async #loaded(isNewLog: boolean): Promise<UploadState> {
     if (this.#state !== undefined) return this.#state
     const state = await UploadState.load({ dir: this.#task.dir, key: this.#host, now: () => this.#now })
-    if (state.loss !== undefined) {
+    if (state.loss !== undefined && !isNewLog) {
       this.#restoration = new StateRestoration(state, state.loss, this.#stored)
     }
     this.#state = state
@@ -207,7 +207,7 @@ export class DirectoryUpload {
       }
       return true
     } catch (error) {
-      if (this.#stored.isWithoutListing(error)) return false
+      if (await this.#stored.isWithoutListing(error, this.#signal)) return false
       throw error
     }
   }

@@ -14,6 +14,8 @@ export interface UploadedLog {
   open(): Promise<{
     readonly lock: { run<T>(section: () => T): T | Promise<T> }
     readonly logId: string | undefined
+    /** Whether there were no records when it was opened. */
+    readonly isNew: boolean
     readonly agentLogs: { readonly isComplete: boolean; idle(): Promise<void> }
   }>
   /** Keys that the log trusts for what is signed now. */

@@ -59,7 +59,7 @@ export class StateRestoration {
       }
       return true
     } catch (error) {
-      if (this.#stored.isWithoutListing(error)) return false
+      if (await this.#stored.isWithoutListing(error, signal)) return false
       throw error
     }
   }

@@ -4,11 +4,15 @@ import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '../format/errors.js'
 import type { ControlPlane } from './control-plane.js'
+import { UploadError } from './error.js'
 import type { FoundFile } from './scan.js'
 import { folderPrefix, keyPrefix, type Source } from './source.js'
 import { ObjectListing } from './stored-objects.js'
 import { type StoredRanges, storedRanges } from './stored-ranges.js'
 import type { UploadThrottle } from './throttle.js'
+
+/** HTTP statuses for a path that a server does not know. */
+const WITHOUT_LISTING: ReadonlySet<number> = new Set([400, 404, 405, 501])
 
 interface StoredFilesParts {
   readonly dir: string
@@ -25,9 +29,16 @@ export class StoredFiles {
     this.#listing = new ObjectListing(parts.controlPlane)
   }
 
-  /** Whether the error says that the control plane has no listing. */
-  isWithoutListing(error: unknown): boolean {
-    return this.#listing.isMissing(error)
+  /**
+   * Whether the error says that the control plane has no listing, or none for a key that it accepts; never after it has
+   * listed. Rejects with `UploadError` where it does not accept the key.
+   */
+  async isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
+    if (this.#listing.hasAnswered || !(error instanceof UploadError)) return false
+    const { status = 0 } = error
+    if (status !== 401 && status !== 403) return WITHOUT_LISTING.has(status)
+    await this.#parts.controlPlane.checkKey(signal)
+    return true
   }
 
   /**

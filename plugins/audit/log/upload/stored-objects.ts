@@ -16,7 +16,8 @@ export interface StoredObject {
 
 export class ObjectListing {
   readonly #controlPlane: Pick<ControlPlane, 'ask'>
-  #hasAnswered = false
+  /** Whether the control plane has listed. */
+  hasAnswered = false
 
   constructor(controlPlane: Pick<ControlPlane, 'ask'>) {
     this.#controlPlane = controlPlane
@@ -37,7 +38,7 @@ export class ObjectListing {
       if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
         throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
       }
-      this.#hasAnswered = true
+      this.hasAnswered = true
       yield* objects
       if (typeof next !== 'string') return
       if (after !== undefined && next <= after) {
@@ -45,12 +46,6 @@ export class ObjectListing {
       }
       after = next
     }
-  }
-
-  /** Whether the error says that the control plane has no listing; never after it has listed. */
-  isMissing(error: unknown): boolean {
-    if (this.#hasAnswered || !(error instanceof UploadError)) return false
-    return [404, 405, 501].includes(error.status ?? 0)
   }
 }
 

@@ -214,7 +214,8 @@ export class Uploader {
     // A file that grows from now on may have been scanned already.
     if (isFull) this.#days = new Set()
     this.#metrics.roundBegins()
-    await this.#thread.round({ isFull, days, skipped, now: this.#parts.clock.now() })
+    const { isNew: isNewLog } = await this.#parts.log.open()
+    await this.#thread.round({ isFull, days, skipped, isNewLog, now: this.#parts.clock.now() })
     // After a failure, agents' files of any day may be incomplete.
     const isWhole = !this.#hasFailed && this.#obstacle === undefined && this.#skipped.size === 0
     if (isFull) this.#lastFullScan = this.#hasFailed ? undefined : this.#parts.clock.monotonic()

@@ -57,6 +57,8 @@ export interface OpenDirectory {
   readonly cosigning: Cosigning | undefined
   /** Undefined where checkpoints are off. */
   readonly logId: string | undefined
+  /** Whether there were no records here when it was opened. */
+  readonly isNew: boolean
 }
 
 export class LogDirectory {
@@ -152,6 +154,7 @@ export class LogDirectory {
     const made = port.mkdirSync(this.#dir, { recursive: true, mode: DIRECTORY_MODE })
     requireLocal(port, this.#dir, logger)
     if (made !== undefined) syncDirectorySync(port, dirname(made))
+    const isNew = !port.readdirSync(this.#dir).some((name) => dayOfDailyLog(name) !== undefined)
     const lock = new DirectoryLock(this.#dir, port, clock)
     const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
@@ -172,7 +175,7 @@ export class LogDirectory {
       throw error
     }
     sealer?.start()
-    this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id }
+    this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id, isNew }
     this.#retention = setInterval(() => {
       this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
     }, RETENTION_CHECK_MS).unref()

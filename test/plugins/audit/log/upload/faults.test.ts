@@ -112,7 +112,7 @@ describe('upload failures', () => {
       cloud.fault = () => false
       await appender.close()
       expect(errors.map(({ message }) => message).join()).to.match(
-        new RegExp(`^/api/svc/objects answered ${status}: .*made ${status}`),
+        new RegExp(`^/api/svc/upload-url answered ${status}: .*made ${status}`),
       )
       expect(spansOf(dir.path)).to.have.length(appended)
       expect(cloud.assembled(`ingest/${DAY}`, `audit-${DAY}`)).to.equal(textOf(dir.path, daily))

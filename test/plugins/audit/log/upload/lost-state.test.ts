@@ -156,10 +156,10 @@ describe('a lost upload state', () => {
     expect(stateOf(dir.path).files[daily]?.offset).to.equal(text().length)
   })
 
-  it('waits where the listing is refused, and reports that', async () => {
+  it('waits where the key is refused, and reports that', async () => {
     await uploadTwo()
     rmSync(state())
-    cloud.fault = failing('/objects', 403)
+    cloud.fault = failing('/api/', 403)
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.flush()
@@ -190,11 +190,23 @@ describe('a lost upload state', () => {
     expect(sent()[0]).to.include(`-${end}-${text().length}-`).and.not.equal(third)
   })
 
-  it('of a new log is not reported', async () => {
+  for (const status of [400, 401, 403, 404, 405, 501]) {
+    it(`is replaced by a whole upload where the listing is answered by ${status} and the key is accepted`, async () => {
+      await uploadTwo()
+      rmSync(state())
+      cloud.fault = failing('/objects', status)
+      await reopened()
+      expect(sent()).to.have.length(2)
+      expect(stateOf(dir.path).files[daily]?.offset).to.equal(text().length)
+    })
+  }
+
+  it('of a new log is not reported, and nothing is listed', async () => {
     const { appender, errors } = uploading(dir.path, cloud)
     await appender.append(envelope())
     await appender.close()
     expect(errors).to.deep.equal([])
+    expect(cloud.asked('/objects')).to.deep.equal([])
   })
 
   describe('of a log whose key was replaced', () => {
