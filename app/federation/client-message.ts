@@ -1,7 +1,7 @@
 // Reads the message of a client of several servers, and what the client says of itself.
 import type { JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
-import { validateHeaders } from '../mcp/header-validation.js'
+import { checkContentType, validateHeaders } from '../mcp/header-validation.js'
 import { invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
 import { idOf, isObject, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
 import {
@@ -10,7 +10,6 @@ import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
-  mediaType,
   rpcCodes,
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
@@ -19,9 +18,7 @@ import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
 export function readClientMessage(exchange: McpExchange, bytes: Uint8Array): Message {
-  if (mediaType(exchange.headers['content-type']) !== 'application/json') {
-    throw invalidRequest('content-type: expected application/json.')
-  }
+  checkContentType(exchange.headers)
   const value = parseBody(bytes)
   exchange.id = idOf(value)
   if (Array.isArray(value)) throw invalidRequest('Batches are accepted at /mcp/<server> alone.')

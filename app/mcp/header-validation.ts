@@ -1,6 +1,7 @@
 // Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
+import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { McpRefusal } from './mcp-refusal.js'
 import { isObject, type Message } from './message.js'
@@ -19,6 +20,12 @@ export const nameSources: ReadonlyMap<string, string> = new Map([
   ['tasks/cancel', 'taskId'],
 ])
 const nameRequired = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
+/** Throws `McpRefusal` for a body that is not declared as JSON. */
+export function checkContentType(headers: IncomingHttpHeaders): void {
+  if (mediaType(headers['content-type']) === JSON_TYPE) return
+  throw new McpRefusal(rpcCodes.invalidRequest, `content-type: expected ${JSON_TYPE}.`, { status: 415 })
+}
 
 /**
  * Throws `McpRefusal` (header mismatch). A header that is there must agree whatever the revision; from

@@ -4,14 +4,14 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '@svc/core'
 import { messageOf, parseJsonObject } from '@svc/core/json'
+import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
 import { isFields } from '../mcp/listing.js'
-import { mediaType, rpcCodes } from '../mcp/protocol.js'
+import { rpcCodes } from '../mcp/protocol.js'
 import { type ClientMessage, readClientMessage, repeatedInHeaders } from './client-message.js'
 import { type AnswerMessage, bodyText, eventMessages } from './endpoint-answer.js'
 import type { PrivateRequest } from './private-server.js'
 
 const SESSION = 'mcp-session-id'
-const EVENTS = 'text/event-stream'
 /** Wait before a stream that ended is opened again, in milliseconds. */
 const reopenMs = 1_000
 
@@ -137,7 +137,7 @@ export class Bridge {
   #postOnce(message: ClientMessage, signal: AbortSignal): Promise<IncomingMessage> {
     const headers = {
       'content-type': 'application/json',
-      accept: `application/json, ${EVENTS}`,
+      accept: `application/json, ${EVENT_STREAM_TYPE}`,
       ...(message.method === 'initialize' ? {} : this.#sessionHeaders()),
       ...repeatedInHeaders(message),
     }
@@ -227,12 +227,13 @@ export class Bridge {
     signal: AbortSignal,
   ): Promise<IncomingMessage | undefined> {
     const headers = {
-      accept: EVENTS,
+      accept: EVENT_STREAM_TYPE,
       ...this.#sessionHeaders(),
       ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
     }
     const answer = await this.#send({ method: 'GET', headers, signal })
-    if (answer.statusCode === 200 && mediaType(answer.headers['content-type']) === EVENTS) return answer
+    if (answer.statusCode === 200 && mediaType(answer.headers['content-type']) === EVENT_STREAM_TYPE)
+      return answer
     answer.resume()
     return undefined
   }
@@ -281,7 +282,7 @@ function challengeIn({ statusCode, headers }: IncomingMessage): string | undefin
 }
 
 async function* messagesOf(answer: IncomingMessage): AsyncGenerator<AnswerMessage> {
-  if (mediaType(answer.headers['content-type']) === EVENTS) return yield* eventMessages(answer)
+  if (mediaType(answer.headers['content-type']) === EVENT_STREAM_TYPE) return yield* eventMessages(answer)
   const text = await bodyText(answer)
   if (text !== '') yield { text, eventId: undefined }
 }
