@@ -1,9 +1,9 @@
 // Reads the message of a client of several servers, and what the client says of itself.
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
 import { checkContentType, validateHeaders } from '../mcp/header-validation.js'
 import { invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
-import { idOf, isObject, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
+import { idOf, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
 import {
   handshakeRevisions,
   isStateless,
@@ -43,7 +43,7 @@ function checkRevision(exchange: McpExchange, message: Message): void {
       data,
     })
   }
-  if (!isObject(meta[META_CLIENT_CAPABILITIES])) {
+  if (!isJsonObject(meta[META_CLIENT_CAPABILITIES])) {
     throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_CLIENT_CAPABILITIES}"] is missing.`, {
       status: 400,
     })
@@ -71,5 +71,5 @@ export function clientOfMessage(message: Message): ClientFacts {
 
 function objectIn(fields: JsonObject, name: string): JsonObject {
   const value = fields[name]
-  return isObject(value) ? value : {}
+  return isJsonObject(value) ? value : {}
 }

@@ -1,10 +1,10 @@
 // Answers `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
 import type { ServerResponse } from 'node:http'
 import { eventOf } from '@svc/core/http'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
-import { isObject, type RpcRequest } from '../mcp/message.js'
+import type { RpcRequest } from '../mcp/message.js'
 import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
@@ -35,7 +35,7 @@ export async function answerListen(
   keepAliveMs: number,
 ): Promise<void> {
   const { notifications } = params
-  const wanted = isObject(notifications) ? notifications : {}
+  const wanted = isJsonObject(notifications) ? notifications : {}
   const uris = resourceSubscriptions(params)
   if (uris.length > maxUris) {
     throw invalidParams(`notifications.resourceSubscriptions: expected at most ${maxUris} URIs.`)

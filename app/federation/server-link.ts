@@ -1,8 +1,7 @@
 // How the requests of one client reach one server: in a session of the server's, or without sessions (2026-07-28).
 import type { IncomingHttpHeaders } from 'node:http'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { sessionHeaders } from '../mcp/client-sessions.js'
-import { isFields } from '../mcp/listing.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
@@ -86,7 +85,7 @@ async function discover(server: string, client: ClientFacts, parts: LinkParts): 
   const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
   const reply = await send(server, { id: 'svc-discover', method: 'server/discover', params }, headers, parts)
   const described = resultOf(reply)
-  if (described === undefined || !isFields(described['capabilities'])) return { reply }
+  if (described === undefined || !isJsonObject(described['capabilities'])) return { reply }
   return { reply, link: { server, revision: STATELESS_REVISION, sessionId: undefined, described } }
 }
 
@@ -102,8 +101,8 @@ export function linkHeaders({ sessionId, revision }: Omit<ServerLink, 'described
 /** What the server says of a capability; undefined for one that it does not have. */
 export function capabilityOf({ described }: ServerLink, name: string): Fields | undefined {
   const { capabilities } = described
-  const capability = isFields(capabilities) ? capabilities[name] : undefined
-  return isFields(capability) ? capability : undefined
+  const capability = isJsonObject(capabilities) ? capabilities[name] : undefined
+  return isJsonObject(capability) ? capability : undefined
 }
 
 function send(
@@ -123,7 +122,7 @@ function send(
 
 export function resultOf({ status, response }: Reply): Fields | undefined {
   const result = response?.['result']
-  return status < 400 && isFields(result) ? result : undefined
+  return status < 400 && isJsonObject(result) ? result : undefined
 }
 
 /** Whether the server understood the request, and has no such method or revision. */
@@ -134,6 +133,6 @@ function isOtherRevision({ outcome, status }: Reply): boolean {
 function reasonOf({ outcome, status, response }: Reply): string {
   if (outcome.kind !== 'completed') return outcome.message
   const error = response?.['error']
-  const message = isFields(error) ? error['message'] : undefined
+  const message = isJsonObject(error) ? error['message'] : undefined
   return typeof message === 'string' ? message : `The server answered with the status ${status}.`
 }

@@ -1,6 +1,6 @@
 // Resources that a client subscribes to by another URI than that of their server.
+import { isJsonObject } from '@svc/core/json'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
-import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Source } from './names.js'
 
@@ -20,7 +20,7 @@ export class SubscribedUris {
   /** The notification with the URI of the client. */
   shown(server: string, message: Fields): Fields {
     const { method, params } = message
-    if (method !== RESOURCE_UPDATED || !isFields(params)) return message
+    if (method !== RESOURCE_UPDATED || !isJsonObject(params)) return message
     const listed = this.#listed.get(keyOf({ server, name: String(params['uri']) }))
     return listed === undefined ? message : { ...message, params: { ...params, uri: listed } }
   }

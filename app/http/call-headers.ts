@@ -1,7 +1,7 @@
 // Reads the headers of a call: trace, agent, idempotency key. They describe and restrict; they grant nothing.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
-import { messageOf, parseJson } from '@svc/core/json'
+import { isJsonObject, messageOf, parseJson } from '@svc/core/json'
 
 const maxHeaderValue = 1024
 const traceparentForm = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/
@@ -125,7 +125,7 @@ function checkCause(headers: IncomingHttpHeaders): void {
 function agentState(header: string | string[] | undefined): Pick<CallAgent, 'variables' | 'metadata'> {
   if (header === undefined) return { variables: null, metadata: null }
   const value = typeof header === 'string' && base64url.test(header) ? parsed(header) : undefined
-  if (isObject(value)) {
+  if (isJsonObject(value)) {
     const { variables = null, metadata = null, ...rest } = value
     if (Object.keys(rest).length === 0 && isObjectOrNull(variables) && isObjectOrNull(metadata)) {
       return { variables, metadata }
@@ -145,12 +145,8 @@ function parsed(text: string): unknown {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isObjectOrNull(value: unknown): value is Record<string, unknown> | null {
-  return value === null || isObject(value)
+  return value === null || isJsonObject(value)
 }
 
 /** The call's idempotency key; throws `Refusal` when the two headers differ or the key is not valid. */

@@ -1,12 +1,14 @@
 // Batches of messages, which only the revision 2025-03-26 has: each message is a call of its own, and their responses are
 // one answer.
+
 import { type Completed, failed, isStream, type Outcome } from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
+import { isJsonObject } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
 import { encodeRefusal, rpcError } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
-import { isObject, parseBody, type RequestId } from './message.js'
+import { parseBody, type RequestId } from './message.js'
 import { BATCH_REVISION } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
 
@@ -30,7 +32,7 @@ export function messagesIn(
   if (batch.length > maxMessages) throw invalidRequest(`A batch has at most ${maxMessages} messages.`)
   const named = single.find((name) => headers[name] !== undefined)
   if (named !== undefined) throw invalidRequest(`${named}: a batch names it in the _meta of a message.`)
-  if (batch.some((message) => isObject(message) && message['method'] === 'initialize')) {
+  if (batch.some((message) => isJsonObject(message) && message['method'] === 'initialize')) {
     throw invalidRequest('A batch must not have an initialize request.')
   }
   const [first, ...others] = batch.map((message) => Buffer.from(JSON.stringify(message)))

@@ -1,10 +1,11 @@
 // The gateway's own sessions with MCP servers, in which it calls tools for callers of the invoke protocol. A server may keep
 // things in a session, so no two callers share one.
+
 import { SseOverflow } from '@svc/core/http'
+import { isJsonObject } from '@svc/core/json'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { Implementation } from './implementation.js'
-import { isFields } from './listing.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
@@ -87,7 +88,7 @@ async function revisionIn(answer: UpstreamAnswer): Promise<string | undefined> {
     }
     const message = await responseIn(answer, maxBytes)
     const result = message?.['result']
-    const revision = isFields(result) ? result['protocolVersion'] : undefined
+    const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
     if (answer.status >= 400 || typeof revision !== 'string' || isStateless(revision)) return undefined
     return revision
   } catch (fault) {

@@ -1,10 +1,12 @@
 // Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
 // (2026-07-28, Streamable HTTP, "Server Validation").
+
 import type { IncomingHttpHeaders } from 'node:http'
+import { isJsonObject } from '@svc/core/json'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { McpRefusal } from './mcp-refusal.js'
-import { isObject, type Message } from './message.js'
+import type { Message } from './message.js'
 import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
@@ -59,7 +61,7 @@ export function validateHeaders(headers: IncomingHttpHeaders, message: Message):
 function checkVersion(headers: IncomingHttpHeaders, message: Message): boolean {
   const header = single(headers, 'mcp-protocol-version')
   const meta = message.type === 'response' ? undefined : message.params['_meta']
-  const inBody = isObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  const inBody = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
   const stateless = inBody !== undefined || (header !== undefined && isStateless(header))
   if (stateless && inBody === undefined && message.type === 'request' && message.method !== 'initialize') {
     throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_PROTOCOL_VERSION}"] is missing.`, {
