@@ -3,6 +3,7 @@
 
 import { SseOverflow } from '@svc/core/http'
 import { isJsonObject } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { Implementation } from './implementation.js'
@@ -26,7 +27,7 @@ export type Send = (head: Pick<UpstreamRequest, 'method' | 'headers' | 'body'>) 
 
 export class ClientSessions {
   #client: Implementation
-  #open = new Map<string, Promise<ClientSession>>()
+  #open = new BoundedMap<string, Promise<ClientSession>>(maxSessions)
 
   constructor(client: Implementation) {
     this.#client = client
@@ -36,14 +37,12 @@ export class ClientSessions {
   async of(owner: string, send: Send): Promise<ClientSession> {
     const known = this.#open.get(owner)
     if (known !== undefined) {
-      this.#open.delete(owner)
+      // The one used last.
       this.#open.set(owner, known)
       return known
     }
     const opening = this.#handshake(send)
     this.#open.set(owner, opening)
-    const [oldest] = this.#open.keys()
-    if (this.#open.size > maxSessions && oldest !== undefined) this.#open.delete(oldest)
     try {
       return await opening
     } catch (fault) {
