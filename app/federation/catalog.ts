@@ -65,7 +65,7 @@ async function listOf(
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, listForms[kind].capability) === undefined) return noList
     return readList(server, kind, (params) =>
-      ask(request, server, ownMessage(request, 'svc-list', listForms[kind].method, params), hooks),
+      ask(request, server, ownMessage(request, listForms[kind].method, params), hooks),
     )
   })
 }

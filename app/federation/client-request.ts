@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
-import type { Message, RequestId } from '../mcp/message.js'
+import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
@@ -57,7 +57,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const parts = { calls: observed, headers: ownHeaders, timeoutMs }
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
-    const message = ownMessage(request, 'svc-level', 'logging/setLevel', session.logLevel)
+    const message = ownMessage(request, 'logging/setLevel', session.logLevel)
     await replyTo(calls, serverRequest({ session, headers: ownHeaders }, link, message))
   }
   return link
@@ -93,15 +93,10 @@ export function serverRequest(
 }
 
 /** A request of the gateway's own, in the client's revision. */
-export function ownMessage(
-  { session }: ClientRequest,
-  id: RequestId,
-  method: string,
-  params: JsonObject = {},
-): JsonObject {
+export function ownMessage({ session }: ClientRequest, method: string, params: JsonObject = {}): JsonObject {
   const { client } = session
   const meta = isStateless(client.revision) ? { _meta: metaOfClient(client) } : {}
-  return { jsonrpc: '2.0', id, method, params: { ...params, ...meta } }
+  return { jsonrpc: '2.0', id: session.nextOwnId(), method, params: { ...params, ...meta } }
 }
 
 /** Sends a request of the gateway's own within the time limit. Rejects with `ServerUnavailable` without a link. */

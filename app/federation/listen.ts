@@ -125,10 +125,7 @@ async function prepared(request: ClientRequest, link: ServerLink, filter: JsonOb
   const { resourceSubscriptions: uris, ...flags } = filter
   if (isStateless(link.revision) || !Array.isArray(uris)) return filter
   const subscribing = uris.map((uri) =>
-    attempt(
-      link.server,
-      ask(request, link.server, ownMessage(request, 'svc-subscribe', 'resources/subscribe', { uri })),
-    ),
+    attempt(link.server, ask(request, link.server, ownMessage(request, 'resources/subscribe', { uri }))),
   )
   const results = await Promise.all(subscribing)
   const accepted = uris.filter((_uri, index) => {

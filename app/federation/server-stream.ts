@@ -86,7 +86,7 @@ async function passOn(
 function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
   const { session, ownHeaders } = request
   if (isStateless(link.revision)) {
-    const message = ownMessage(request, 'svc-listen', LISTEN_METHOD, { notifications: filter })
+    const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
     return serverRequest({ session, headers: ownHeaders }, link, message)
   }
   const resumed = lastEventId === undefined ? {} : { 'last-event-id': lastEventId }

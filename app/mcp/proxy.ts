@@ -7,6 +7,7 @@ import {
   type Clock,
   type Credential,
   type Denied,
+  denied,
   type Failed,
   type Ids,
   isStream,
@@ -28,6 +29,7 @@ import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange }
 import type { Implementation } from './implementation.js'
 import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
+import { rpcCodes } from './protocol.js'
 import { readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
@@ -149,6 +151,10 @@ export class McpProxy {
       eventsMayPause: true,
       signal: call.abortState,
     }
+    if (!this.#running.add(call, exchange)) {
+      exchange.protocolError = { code: rpcCodes.invalidRequest }
+      return denied('BAD_REQUEST', 'A request with this id is running in the session.')
+    }
     return after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
   }
 
@@ -158,7 +164,6 @@ export class McpProxy {
     request: CallRequest,
     sending: UpstreamRequest,
   ): MaybePromise<Outcome> {
-    this.#running.add(call, exchange)
     const answered = (answer: UpstreamAnswer): MaybePromise<Outcome> =>
       after(
         outcomeOf(answer, this.#responseContext(call, exchange, request), this.#parts.limits),

@@ -31,20 +31,25 @@ export class RunningCalls {
     this.#graceMs = graceMs
   }
 
-  /** Until the call has settled. */
-  add(call: Call, exchange: McpExchange): void {
-    const { message } = exchange
-    // Since 2026-07-28 a client cancels a request by closing its stream.
-    if (message?.type !== 'request' || isStatelessExchange(exchange)) return
+  /**
+   * Until the call has settled. False where the session runs a request with this id, which may be used only once (MCP
+   * 2025-11-25, "Requests"): the server could answer either with the response of the other.
+   */
+  add(call: Call, exchange: McpExchange): boolean {
+    const { message, headers } = exchange
+    // Since 2026-07-28 there are no sessions, and a client cancels a request by closing its stream.
+    if (message?.type !== 'request' || isStatelessExchange(exchange)) return true
     const name = nameOf(call, exchange, message.id)
     const running = { call, exchange }
     const named = this.#running.get(name) ?? new Set()
+    if (named.size > 0 && headers['mcp-session-id'] !== undefined) return false
     this.#running.set(name, named.add(running))
     call.afterSettle(() => {
       named.delete(running)
       if (named.size === 0) this.#running.delete(name)
     })
     if (this.#state.isShared) this.#poll()
+    return true
   }
 
   /**

@@ -21,12 +21,7 @@ export class MemoryMap implements SharedMap {
   }
 
   async get(group: string, names: readonly string[]): Promise<(string | undefined)[]> {
-    const entries = this.#groups.get(group)
-    const now = this.#clock.monotonic()
-    return names.map((name) => {
-      const entry = entries?.get(name)
-      return entry !== undefined && now < entry.until ? entry.value : undefined
-    })
+    return names.map((name) => this.#known(group, name))
   }
 
   async set(group: string, added: readonly (readonly [name: string, value: string])[]): Promise<void> {
@@ -39,8 +34,19 @@ export class MemoryMap implements SharedMap {
     for (const [name, value] of added) entries.set(name, { value, until: now + this.#bounds.ttlMs })
   }
 
+  async add(group: string, name: string, value: string): Promise<string | undefined> {
+    const known = this.#known(group, name)
+    if (known === undefined) await this.set(group, [[name, value]])
+    return known
+  }
+
   async delete(group: string, name: string): Promise<void> {
     this.#groups.get(group)?.delete(name)
+  }
+
+  #known(group: string, name: string): string | undefined {
+    const entry = this.#groups.get(group)?.get(name)
+    return entry !== undefined && this.#clock.monotonic() < entry.until ? entry.value : undefined
   }
 
   /** Groups whose last entry is over, and what is over in the group written longest ago. */

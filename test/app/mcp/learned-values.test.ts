@@ -8,7 +8,8 @@ import { mcpState } from '../../support/mcp-state.js'
 describe('a value that gateways learn', () => {
   it('is not replaced by an older one that was being read from the store', async () => {
     const { happened: read, resolve: answer } = signalled<string[]>()
-    const map: SharedMap = { get: () => read, set: async () => undefined, delete: async () => undefined }
+    const none = async () => undefined
+    const map: SharedMap = { get: () => read, set: none, add: none, delete: none }
     const store = { secret: async () => '', map: () => map, close: () => undefined }
     const clock = new FakeClock()
     const state = mcpState(clock, async () => store)
