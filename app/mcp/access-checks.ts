@@ -8,7 +8,7 @@ import {
   firstResult,
   type MaybePromise,
 } from '@svc/core'
-import type { McpExchange } from './exchange.js'
+import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { referenceOf } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import type { BoundTask } from './session-binding.js'
@@ -37,7 +37,7 @@ export class AccessChecks {
   #session(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
     const { headers, sessionTag } = exchange
     if (sessionTag === undefined) {
-      if (headers['last-event-id'] === undefined || headers['mcp-session-id'] !== undefined) return undefined
+      if (lastEventIdOf(exchange) === undefined || headers['mcp-session-id'] !== undefined) return undefined
       // Nothing binds an event id to its caller: it could name the stream of another.
       return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
     }

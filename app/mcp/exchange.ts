@@ -138,6 +138,12 @@ export function isStatelessExchange(exchange: McpExchange): boolean {
   return revision !== undefined && isStateless(revision)
 }
 
+/** After which event the request resumes a stream. On a POST, and from 2026-07-28 on, the header has no meaning. */
+export function lastEventIdOf(exchange: McpExchange): IncomingHttpHeaders[string] {
+  if (exchange.method !== 'GET' || isStatelessExchange(exchange)) return undefined
+  return exchange.headers['last-event-id']
+}
+
 /** The revision that the request names, in its header or its `_meta`. */
 export function revisionOf({ headers, message }: McpExchange): string | undefined {
   const header = headers['mcp-protocol-version']

@@ -1,12 +1,12 @@
 // The MCP headers in both directions. Only named headers are passed on.
 import type { AnswerHeaders } from '@svc/core'
-import type { McpExchange } from './exchange.js'
+import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { encoded } from './header-text.js'
 import { PARAM_PREFIX } from './param-headers.js'
 import { TASKS_PREFIX } from './tasks.js'
 
 /** Checked against the body where they repeat it, then passed on unchanged. */
-const toUpstream = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'last-event-id']
+const toUpstream = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name']
 
 /** Headers about the message itself; the HTTP layer sets `content-length`. */
 const toClient = [
@@ -24,6 +24,7 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   headers['accept'] = acceptOf(exchange)
   if (exchange.method === 'POST') headers['content-type'] = 'application/json'
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
+  copy(headers, 'last-event-id', lastEventIdOf(exchange))
   const { message, tasks } = exchange
   // The header repeats the id of the client.
   if (exchange.headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {

@@ -268,13 +268,6 @@ const rows: readonly Row[] = [
   [stateless, /^a call with a param header$/, /^200 1 result$/, /^400 1 -32020$/, repeats],
   [stateless, /^a call with a number as version$/, /^400 1 -32602$/, /^400 1 -32020$/, repeats],
   [
-    stateless,
-    /^a list with "1" as last-event-id$/,
-    /^200 1 result$/,
-    /^200 1 400$/,
-    'nothing binds an event id to its caller but a session',
-  ],
-  [
     revisions,
     /^a list with "gzip" as content-encoding$/,
     /^200 1 result$/,
