@@ -1,5 +1,4 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
-
 import { Call, callRequest, identity, type PluginContext } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { compose, type PlacedStage } from '@svc/core/pipeline'

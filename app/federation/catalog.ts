@@ -1,5 +1,4 @@
 // What the servers of one client list, as one list; and which server has what the client names.
-
 import { Refusal } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { invalidParams } from '../mcp/mcp-refusal.js'

@@ -17,7 +17,7 @@ import { negotiatedRevision } from './description.js'
 import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
-export function readClientMessage(exchange: McpExchange, bytes: Uint8Array): Message {
+export function readExchangeMessage(exchange: McpExchange, bytes: Uint8Array): Message {
   checkContentType(exchange.headers)
   const value = parseBody(bytes)
   exchange.id = idOf(value)

@@ -150,7 +150,7 @@ export async function onUsableServers<T>(
   const results = isKnown
     ? servers
         .filter((server) => known.servers.includes(server))
-        .map((server) => attempt(server, act(server, {})))
+        .map((server) => serverResultOf(server, act(server, {})))
     : await onServersAllowedWith(first, servers, act)
   const found = (await Promise.all(results)).filter((result) => !isHidden(result))
   for (const result of found)
@@ -173,7 +173,7 @@ async function onServersAllowedWith<T>(
   const onCall = (begun: Call): void => {
     call ??= begun
   }
-  const leading = attempt(first, act(first, { onCall, onJudged: resolve }))
+  const leading = serverResultOf(first, act(first, { onCall, onJudged: resolve }))
   leading.then(
     () => resolve(call),
     () => resolve(call),
@@ -181,7 +181,7 @@ async function onServersAllowedWith<T>(
   const rules = await judged
   return servers
     .filter((server) => server === first || rules === undefined || mayUseServer(rules, server))
-    .map((server) => (server === first ? leading : attempt(server, act(server, {}))))
+    .map((server) => (server === first ? leading : serverResultOf(server, act(server, {}))))
 }
 
 function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void } {
@@ -193,7 +193,7 @@ function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void
 }
 
 /** Rejects for other faults than those of the server. */
-export async function attempt<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
+export async function serverResultOf<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
   try {
     return { server, value: await acting }
   } catch (fault) {

@@ -9,7 +9,14 @@ import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
 import { fulfillable, isWanted, together } from './change-filter.js'
-import { ask, attempt, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import {
+  ask,
+  type ClientRequest,
+  linkTo,
+  onUsableServers,
+  ownMessage,
+  serverResultOf,
+} from './client-request.js'
 import { ClientStream } from './client-stream.js'
 import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
 import { Flows } from './flows.js'
@@ -125,7 +132,10 @@ async function prepared(request: ClientRequest, link: ServerLink, filter: JsonOb
   const { resourceSubscriptions: uris, ...flags } = filter
   if (isStateless(link.revision) || !Array.isArray(uris)) return filter
   const subscribing = uris.map((uri) =>
-    attempt(link.server, ask(request, link.server, ownMessage(request, 'resources/subscribe', { uri }))),
+    serverResultOf(
+      link.server,
+      ask(request, link.server, ownMessage(request, 'resources/subscribe', { uri })),
+    ),
   )
   const results = await Promise.all(subscribing)
   const accepted = uris.filter((_uri, index) => {

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { type AnswerChunk, type AnswerStream, isStream, type Outcome, Refusal } from '@svc/core'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { writeOutcome } from '../http/answer.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
@@ -111,7 +112,7 @@ export async function answerRouted(
 /** The session of the client is the gateway's own, and ids of events name their server. */
 function ofClient(outcome: Outcome, server: string): Outcome {
   if (outcome.kind !== 'completed') return outcome
-  const { 'mcp-session-id': _session, ...headers } = outcome.headers
+  const { [SESSION_ID_HEADER]: _session, ...headers } = outcome.headers
   const { body } = outcome
   if (!isStream(body)) return { ...outcome, headers }
   return {

@@ -1,9 +1,10 @@
 // How the requests of one client reach one server: in a session of the server's, or without sessions (2026-07-28).
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
-import { sessionHeaders } from '../mcp/client-sessions.js'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { sessionHeaders } from '../mcp/server-sessions.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 import { abortAfter } from './time-limit.js'
@@ -58,12 +59,12 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
   throw new ServerUnavailable(server, last)
 }
 
-interface Attempt {
+interface LinkReply {
   readonly reply: Reply
   readonly link?: ServerLink
 }
 
-async function initialize(server: string, client: ClientFacts, parts: LinkParts): Promise<Attempt> {
+async function initialize(server: string, client: ClientFacts, parts: LinkParts): Promise<LinkReply> {
   const isSame = !isStateless(client.revision)
   const params = {
     protocolVersion: isSame ? client.revision : HANDSHAKE_REVISION,
@@ -80,9 +81,9 @@ async function initialize(server: string, client: ClientFacts, parts: LinkParts)
   return { reply, link }
 }
 
-async function discover(server: string, client: ClientFacts, parts: LinkParts): Promise<Attempt> {
+async function discover(server: string, client: ClientFacts, parts: LinkParts): Promise<LinkReply> {
   const params = { _meta: metaOfClient(client) }
-  const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
+  const headers = { [PROTOCOL_VERSION_HEADER]: STATELESS_REVISION, 'mcp-method': 'server/discover' }
   const reply = await send(server, { id: 'svc-discover', method: 'server/discover', params }, headers, parts)
   const described = resultOf(reply)
   if (described === undefined || !isJsonObject(described['capabilities'])) return { reply }

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
 import { isJsonObject, messageOf, parseJson } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from './header-names.js'
 
 const maxHeaderValue = 1024
 const traceparentForm = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/
@@ -25,11 +26,11 @@ const singletons = [
   'x-cause-span',
   'x-escalation-id',
   'x-escalation-wait',
-  'mcp-session-id',
-  'mcp-protocol-version',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
   'mcp-method',
   'mcp-name',
-  'last-event-id',
+  LAST_EVENT_ID_HEADER,
 ]
 const noTrace = '0'.repeat(32)
 const noSpan = '0'.repeat(16)

@@ -1,6 +1,5 @@
 // Learns from the tool lists of servers which tools change something. Whether these annotations count is decided by the
 // policy.
-
 import type { Clock, ToolAnnotations } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'

@@ -9,6 +9,7 @@ import {
   type Outcome,
 } from '@svc/core'
 import { hasDuplicateMembers } from '@svc/core/json'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
@@ -158,7 +159,7 @@ function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: Answ
           drainWhenAbandoned,
           maxEventBytes,
           review,
-          resumption: context.resumptionOf(id, headers['mcp-session-id']),
+          resumption: context.resumptionOf(id, headers[SESSION_ID_HEADER]),
           isCancelled: () => context.isCancelled(),
           encodeError,
         })

@@ -1,8 +1,8 @@
 // Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
 // (2026-07-28, Streamable HTTP, "Server Validation").
-
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { McpRefusal } from './mcp-refusal.js'
@@ -59,7 +59,7 @@ export function validateHeaders(headers: IncomingHttpHeaders, message: Message):
 
 /** Whether the revision is one without sessions. */
 function checkVersion(headers: IncomingHttpHeaders, message: Message): boolean {
-  const header = single(headers, 'mcp-protocol-version')
+  const header = single(headers, PROTOCOL_VERSION_HEADER)
   const meta = message.type === 'response' ? undefined : message.params['_meta']
   const inBody = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
   const stateless = inBody !== undefined || (header !== undefined && isStateless(header))

@@ -15,6 +15,7 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Resumption } from './answer-stream.js'
 import type { McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
@@ -72,7 +73,7 @@ export class OpenCalls {
 
   /** The call of `id` in this session of the caller. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async find(call: Call, exchange: McpExchange, id: RequestId): Promise<OpenCall | undefined> {
-    const session = exchange.headers['mcp-session-id']
+    const session = exchange.headers[SESSION_ID_HEADER]
     if (session === undefined) return undefined
     const [kept] = await this.#map.get(tenantOf(call), [nameOf(call, exchange, { session, id })])
     if (kept === undefined) return undefined

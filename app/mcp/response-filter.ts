@@ -1,5 +1,4 @@
 // Filters each response before the caller gets it: the server's version is learned, lists are filtered.
-
 import { after, type Call, type CallRequest, type MaybePromise } from '@svc/core'
 import { isJsonObject } from '@svc/core/json'
 import type { AnnotationCache } from './annotation-cache.js'
@@ -8,7 +7,7 @@ import { filterListing, forOneCaller, isListing } from './listing.js'
 import { McpRefusal } from './mcp-refusal.js'
 import { referenceOf } from './request.js'
 import type { Fields } from './rpc-response.js'
-import { hasServerInfo, versionIn } from './server-info.js'
+import { hasServerInfo, serverVersionIn } from './server-info.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
@@ -113,7 +112,7 @@ export class ResponseFilter {
   async #learn(result: unknown): Promise<void> {
     const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
     if (typeof revision === 'string') this.#exchange.learned.revision = revision
-    const version = isJsonObject(result) ? versionIn(result) : undefined
+    const version = isJsonObject(result) ? serverVersionIn(result) : undefined
     if (version === undefined) return
     await this.#caches.versions.learn(this.#exchange.upstream(), version)
     this.#refineTarget(version)

@@ -1,6 +1,7 @@
 // Calls whose response the client waits for: the client may cancel them in a request of its own, which another gateway
 // may get. A cancelled request needs no response, so its upstream may keep it open for ever.
 import { type Call, identity, isRefusal, principalKeyOf, type SharedMap } from '@svc/core'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RpcNotification } from './message.js'
 import type { SharedState } from './shared-state.js'
@@ -42,7 +43,7 @@ export class RunningCalls {
     const name = nameOf(call, exchange, message.id)
     const running = { call, exchange }
     const named = this.#running.get(name) ?? new Set()
-    if (named.size > 0 && headers['mcp-session-id'] !== undefined) return false
+    if (named.size > 0 && headers[SESSION_ID_HEADER] !== undefined) return false
     this.#running.set(name, named.add(running))
     call.afterSettle(() => {
       named.delete(running)
@@ -65,7 +66,7 @@ export class RunningCalls {
       return
     }
     // Only in its session an id names one request for ever.
-    if (exchange.headers['mcp-session-id'] === undefined || !this.#state.isShared) return
+    if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return
     try {
       await this.#cancelled.set(tenantOf(call), [[name, '']])
     } catch (fault) {
@@ -96,7 +97,7 @@ export class RunningCalls {
   async #stopCancelled(): Promise<void> {
     const tenants = new Map<string, string[]>()
     for (const [name, [running]] of this.#running) {
-      if (running === undefined || running.exchange.headers['mcp-session-id'] === undefined) continue
+      if (running === undefined || running.exchange.headers[SESSION_ID_HEADER] === undefined) continue
       const tenant = tenantOf(running.call)
       tenants.set(tenant, [...(tenants.get(tenant) ?? []), name])
     }
@@ -123,5 +124,5 @@ function tenantOf(call: Call): string {
 function nameOf(call: Call, { server, headers }: McpExchange, id: unknown): string {
   const caller = call.get(identity)
   const principal = caller === undefined ? null : principalKeyOf(caller)
-  return JSON.stringify([server, principal, headers['mcp-session-id'], id])
+  return JSON.stringify([server, principal, headers[SESSION_ID_HEADER], id])
 }

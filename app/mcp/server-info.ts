@@ -6,7 +6,7 @@ import { META_SERVER_INFO } from './protocol.js'
 const maxLength = 256
 
 /** From the result of `initialize` or `server/discover`; undefined where it has no usable one. */
-export function versionIn(result: unknown): string | undefined {
+export function serverVersionIn(result: unknown): string | undefined {
   if (!isJsonObject(result)) return undefined
   const meta = result['_meta']
   const info = result['serverInfo'] ?? (isJsonObject(meta) ? meta[META_SERVER_INFO] : undefined)

@@ -1,6 +1,7 @@
 // What a request of a revision without sessions says of itself: in `_meta`, and in the headers that repeat the message
 // (2026-07-28, Streamable HTTP, "Request Metadata").
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
 import {
@@ -33,7 +34,7 @@ export function headersOfRequest(revision: string, method: string, params: unkno
   const source = nameSources.get(method)
   const name = source !== undefined && isJsonObject(params) ? params[source] : undefined
   return {
-    'mcp-protocol-version': revision,
+    [PROTOCOL_VERSION_HEADER]: revision,
     'mcp-method': method,
     ...(typeof name === 'string' ? { 'mcp-name': encoded(name) } : {}),
   }
