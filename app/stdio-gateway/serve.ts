@@ -9,8 +9,9 @@ import type { GatewaySettings } from '../gateway/options.js'
 import { mount } from '../in-process/mount.js'
 import type { StdioTarget } from '../stdio-targets/config.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
-import { Bridge, type Credentials } from './bridge.js'
+import { Bridge } from './bridge.js'
 import { forOneClient } from './command-target.js'
+import type { Credentials } from './endpoint-session.js'
 import { PrivateServer } from './private-server.js'
 
 export interface StdioGatewayOptions {

@@ -1,6 +1,7 @@
 // Translates between the revisions with a handshake (up to 2025-11-25) and those without sessions (from 2026-07-28 on),
 // where a client and a process speak different ones.
-import { isFields, isListing } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
+import { isListing } from '../mcp/listing.js'
 import {
   HANDSHAKE_REVISION,
   handshakeRevisions,
@@ -72,7 +73,7 @@ const uncached = { ttlMs: 0, cacheScope: 'private' } as const
 /** A request of 2026-07-28 for a process of an older revision. */
 export function toHandshakeRequest(request: Fields): Fields {
   const { params } = request
-  if (!isFields(params) || !isFields(params['_meta'])) return request
+  if (!isJsonObject(params) || !isJsonObject(params['_meta'])) return request
   const meta = Object.entries(params['_meta']).filter(([name]) => !name.startsWith(PROTOCOL_META))
   const { _meta, ...rest } = params
   return { ...request, params: meta.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(meta) } }
@@ -81,11 +82,11 @@ export function toHandshakeRequest(request: Fields): Fields {
 /** Its response for the client. */
 export function toStatelessResponse(response: Fields, method: unknown, server: ServerDescription): Fields {
   const { result, error } = response
-  if (isFields(error) && error['code'] === LEGACY_NOT_FOUND) {
+  if (isJsonObject(error) && error['code'] === LEGACY_NOT_FOUND) {
     return { ...response, error: { ...error, code: rpcCodes.invalidParams } }
   }
-  if (!isFields(result)) return response
-  const meta = isFields(result['_meta']) ? result['_meta'] : {}
+  if (!isJsonObject(result)) return response
+  const meta = isJsonObject(result['_meta']) ? result['_meta'] : {}
   const isCacheable = isListing(result) || method === 'resources/read'
   return {
     ...response,
@@ -100,15 +101,15 @@ export function toStatelessResponse(response: Fields, method: unknown, server: S
 
 /** A request of an older revision for a process of 2026-07-28; `protocolMeta` are the members that it must have. */
 export function toStatelessRequest(request: Fields, protocolMeta: Fields): Fields {
-  const params = isFields(request['params']) ? request['params'] : {}
-  const meta = isFields(params['_meta']) ? params['_meta'] : {}
+  const params = isJsonObject(request['params']) ? request['params'] : {}
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
   return { ...request, params: { ...params, _meta: { ...meta, ...protocolMeta } } }
 }
 
 /** Its response for the client: a question to the user has no form there. */
 export function toHandshakeResponse(response: Fields): Fields {
   const { result } = response
-  if (!isFields(result)) return response
+  if (!isJsonObject(result)) return response
   const { resultType, ttlMs: _ttl, cacheScope: _scope, ...rest } = result
   if (resultType === undefined || resultType === 'complete') return { ...response, result: rest }
   return rpcError(
@@ -128,7 +129,7 @@ export function methodNotFound(id: unknown, method: unknown): Fields {
 
 /** HTTP's status of a response to a request of 2026-07-28. */
 export function statusOfStateless({ error }: Fields): number {
-  const code = isFields(error) ? error['code'] : undefined
+  const code = isJsonObject(error) ? error['code'] : undefined
   if (code === rpcCodes.methodNotFound) return 404
   return badRequestCodes.has(code) ? 400 : 200
 }

@@ -1,6 +1,6 @@
 // The names of all tools of a server, over as many pages as it has.
+import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
-import { isFields } from '../mcp/listing.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import type { Connection } from './supervisor.js'
 
@@ -22,9 +22,9 @@ export async function listTools(
       ...(server.isStateless ? { _meta: clientMeta(client) } : {}),
     }
     const { result } = await channel.ask('tools/list', params, signal)
-    const { tools, nextCursor } = isFields(result) ? result : {}
+    const { tools, nextCursor } = isJsonObject(result) ? result : {}
     for (const tool of Array.isArray(tools) ? tools : []) {
-      if (isFields(tool) && typeof tool['name'] === 'string') names.push(tool['name'])
+      if (isJsonObject(tool) && typeof tool['name'] === 'string') names.push(tool['name'])
     }
     if (typeof nextCursor !== 'string') break
     cursor = nextCursor

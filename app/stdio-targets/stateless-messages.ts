@@ -13,7 +13,7 @@ import {
   toHandshakeRequest,
   toStatelessResponse,
 } from './era.js'
-import { type Exchange, forward } from './forward.js'
+import { type DispatchedRequest, forward } from './forward.js'
 import { openListen } from './listen-stream.js'
 import { jsonAnswer } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
@@ -22,7 +22,7 @@ import type { StdioServer } from './stdio-server.js'
 export async function answerStateless(
   message: Fields,
   stdio: StdioServer,
-  exchange: Exchange,
+  exchange: DispatchedRequest,
 ): Promise<UpstreamAnswer> {
   const connection = await unlessAborted(exchange.request.signal, stdio.connection())
   const { server } = connection
