@@ -1,6 +1,6 @@
 // What the servers of one client list, as one list; and which server has what the client names.
 import { Refusal } from '@svc/core'
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import {
@@ -64,7 +64,7 @@ async function listOf(
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, listForms[kind].capability) === undefined) return noList
     return readList(server, kind, (params) =>
-      ask(request, server, ownMessage(request, 'svc-list', listForms[kind].method, params), hooks),
+      ask(request, server, ownMessage(request, listForms[kind].method, params), hooks),
     )
   })
 }
@@ -107,7 +107,11 @@ function namesOf({ config }: ClientRequest, kind: ListKind, listed: readonly Lis
 
 function shownEntry(kind: ListKind, source: Source, entry: Fields, name: string): Fields {
   const { _meta } = entry
-  const meta = { ...(isFields(_meta) ? _meta : {}), [META_SERVER]: source.server, [META_NAME]: source.name }
+  const meta = {
+    ...(isJsonObject(_meta) ? _meta : {}),
+    [META_SERVER]: source.server,
+    [META_NAME]: source.name,
+  }
   const isShortened = !isUriKind(kind) && !name.endsWith(source.name)
   return {
     ...entry,

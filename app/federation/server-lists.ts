@@ -1,6 +1,6 @@
 // The lists of one server, read to their last page.
+import { isJsonObject } from '@svc/core/json'
 import { listChanges } from '../mcp/change-notifications.js'
-import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Reply } from './server-calls.js'
 import { resultOf, ServerUnavailable } from './server-link.js'
@@ -67,7 +67,7 @@ export async function readList(
     const result = resultOf(reply)
     const listed = result?.[member]
     if (result === undefined || !Array.isArray(listed)) throw new ServerUnavailable(server, reply)
-    for (const entry of listed) if (isFields(entry)) entries.push(entry)
+    for (const entry of listed) if (isJsonObject(entry)) entries.push(entry)
     const { ttlMs: given, nextCursor } = result
     if (typeof given === 'number') ttlMs = Math.min(given, ttlMs ?? given)
     cursor = nextCursor

@@ -1,9 +1,9 @@
 // Writes a client's message as a request to one server: with the server's own names and ids, in the revision that the
 // server speaks.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
-import { isObject } from '../mcp/message.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import {
   isStateless,
@@ -24,11 +24,11 @@ import type { FederationSession } from './session.js'
 /** Headers of the client's exchange with the gateway, which a request to a server has of its own. */
 const exchangeHeaders = [
   'content-length',
-  'mcp-session-id',
-  'mcp-protocol-version',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
   'mcp-method',
   'mcp-name',
-  'last-event-id',
+  LAST_EVENT_ID_HEADER,
 ]
 /** Headers that name one call. */
 const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 'x-escalation-wait']
@@ -101,14 +101,14 @@ export function completeResult(result: Fields, isCacheable: boolean): Fields {
 
 function withMeta(message: JsonObject, more: JsonObject): JsonObject {
   const { params } = message
-  const given = isObject(params) ? params : {}
-  const meta = isObject(given['_meta']) ? given['_meta'] : {}
+  const given = isJsonObject(params) ? params : {}
+  const meta = isJsonObject(given['_meta']) ? given['_meta'] : {}
   return { ...message, params: { ...given, _meta: { ...meta, ...more } } }
 }
 
 function withoutMeta(message: JsonObject): JsonObject {
   const { params } = message
-  if (!isObject(params) || !isObject(params['_meta'])) return message
+  if (!isJsonObject(params) || !isJsonObject(params['_meta'])) return message
   const { _meta, ...rest } = params
   const kept = without(_meta, statelessMembers)
   return { ...message, params: Object.keys(kept).length === 0 ? rest : { ...rest, _meta: kept } }
