@@ -2,7 +2,7 @@
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { HostConfig } from '../policy/config.js'
-import type { StdioDispatcher } from '../stdio/dispatcher.js'
+import type { StdioDispatcher } from '../stdio-targets/dispatcher.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
 import type { GatewayBuilder, Policy } from './builder.js'
 

@@ -7,7 +7,7 @@ import { McpProxy } from '../mcp/proxy.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
-import { StdioDispatcher } from '../stdio/dispatcher.js'
+import { StdioDispatcher } from '../stdio-targets/dispatcher.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 

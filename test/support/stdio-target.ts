@@ -7,7 +7,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from './gateway.js'
 import { type Connecting1, connect1 } from './sdk-clients.js'
 
-const scripted = fileURLToPath(new URL('./stdio-server.js', import.meta.url))
+const scripted = fileURLToPath(new URL('./scripted-server.js', import.meta.url))
 
 type Target = Exclude<NonNullable<GatewaySettings['targets']>[string], string>
 

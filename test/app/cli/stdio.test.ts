@@ -8,7 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
-import { serverNameOf } from 'svc-sdk/internal/stdio-server/command-target'
+import { serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { leashed } from '../../support/leash.js'
@@ -16,7 +16,7 @@ import { StdioGateway } from '../../support/stdio-gateway.js'
 import { isAlive, say, until } from '../../support/stdio-target.js'
 import { adminToken } from '../admin/rig.js'
 
-const scripted = fileURLToPath(new URL('../../support/stdio-server.js', import.meta.url))
+const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 /** The arguments for a scripted server in one of its modes. */
 const files = (mode = '') => ['--name', 'files', '--', process.execPath, scripted, mode]
 

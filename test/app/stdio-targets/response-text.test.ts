@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { withId } from 'svc-sdk/internal/stdio/response-text'
+import { withId } from 'svc-sdk/internal/stdio-targets/response-text'
 
 describe('the text of a response', () => {
   const changed: readonly (readonly [string, string])[] = [

@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import { type IncomingMessage, request } from 'node:http'
 import { expect } from 'chai'
-import { Bridge, type Credentials } from 'svc-sdk/internal/stdio-server/bridge'
+import { Bridge, type Credentials } from 'svc-sdk/internal/stdio-gateway/bridge'
 import { keepingLogger } from '../../support/logger.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { StderrLog } from 'svc-sdk/internal/stdio/stderr-log'
+import { StderrLog } from 'svc-sdk/internal/stdio-targets/stderr-log'
 import { keepingLogger } from '../../support/logger.js'
 
 const clock = { now: () => 0, monotonic: () => 0 }

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { LineSplitter, LineTooLong } from 'svc-sdk/internal/stdio/line-splitter'
+import { LineSplitter, LineTooLong } from 'svc-sdk/internal/stdio-targets/line-splitter'
 
 function linesOf(splitter: LineSplitter, ...chunks: string[]): string[] {
   return chunks.flatMap((chunk) => [...splitter.push(Buffer.from(chunk))])

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { EventBody } from 'svc-sdk/internal/stdio/request-answer'
+import { EventBody } from 'svc-sdk/internal/stdio-targets/request-answer'
 
 async function textOf(body: EventBody): Promise<string> {
   const pieces: Uint8Array[] = []

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { RestartLimit } from 'svc-sdk/internal/stdio/restart-limit'
+import { RestartLimit } from 'svc-sdk/internal/stdio-targets/restart-limit'
 
 function limitAt(rules: { base_ms: number; max_ms: number; limit: number }) {
   const clock = { time: 0, now: () => 0, monotonic: () => clock.time }

@@ -1,9 +1,9 @@
 import { tmpdir } from 'node:os'
 import { KeyReader } from '@svc/core/secret'
 import { expect } from 'chai'
-import { stdioTargetSchema } from 'svc-sdk/internal/stdio/config'
-import { StdioEndpoint } from 'svc-sdk/internal/stdio/endpoint'
-import { Launcher } from 'svc-sdk/internal/stdio/launcher'
+import { stdioTargetSchema } from 'svc-sdk/internal/stdio-targets/config'
+import { StdioEndpoint } from 'svc-sdk/internal/stdio-targets/endpoint'
+import { Launcher } from 'svc-sdk/internal/stdio-targets/launcher'
 import { keepingLogger } from '../../support/logger.js'
 import { until } from '../../support/stdio-target.js'
 

@@ -1,7 +1,7 @@
 // The target that a command line gives: the MCP server that a client would start itself.
 import { basename, resolve } from 'node:path'
 import type { HostConfig } from '../policy/config.js'
-import { type StdioTarget, stdioTargetSchema } from '../stdio/config.js'
+import { type StdioTarget, stdioTargetSchema } from '../stdio-targets/config.js'
 
 /** Programs that run a package, whose name is the first argument that is no option. */
 const packageRunners: ReadonlySet<string> = new Set(['npx', 'bunx', 'uvx', 'pipx'])

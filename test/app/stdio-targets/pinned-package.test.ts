@@ -17,11 +17,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { PinnedPackage } from 'svc-sdk/internal/stdio/pinned-package'
+import { PinnedPackage } from 'svc-sdk/internal/stdio-targets/pinned-package'
 import type { TestGateway } from '../../support/gateway.js'
 import { isAlive, until, withStdio } from '../../support/stdio-target.js'
 
-const scripted = fileURLToPath(new URL('../../support/stdio-server.js', import.meta.url))
+const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 const name = 'svc-test-mcp-server'
 
 /** A registry of one package, which is an MCP server with an install script. */
