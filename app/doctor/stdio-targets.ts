@@ -61,7 +61,8 @@ async function checkStdio(
     ]
   } catch (fault) {
     const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
-    return [{ severity: 'error', message: messageOf(fault).replace(/\.$/, ''), hint }]
+    const reason = fault instanceof Error && fault.cause !== undefined ? `: ${messageOf(fault.cause)}` : ''
+    return [{ severity: 'error', message: `${messageOf(fault).replace(/\.$/, '')}${reason}`, hint }]
   } finally {
     await endpoint.close()
   }

@@ -31,6 +31,7 @@ import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
 import type { StdioPlace } from '../stdio-targets/launcher.js'
+import { stdioMetrics } from '../stdio-targets/metrics.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
@@ -203,6 +204,7 @@ export class GatewayBuilder {
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
     metrics?.declare(noticeMetrics)
+    metrics?.declare(stdioMetrics)
     for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
     const container = this.#bindings.createChildContainer()
     const context = pluginContext(policy, {

@@ -1,7 +1,7 @@
 // One target over stdio as Streamable HTTP shows it: a session begins with `initialize`, a POST carries one message, a
 // GET opens a stream, a DELETE ends the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
-import type { Clock, Logger } from '@svc/core'
+import type { Clock, Logger, Meter } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
 import { isFields } from '../mcp/listing.js'
@@ -33,6 +33,7 @@ export interface EndpointParts {
   readonly target: StdioTarget
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter?: Meter
   /** As whom the gateway speaks to processes that several clients share. */
   readonly client: Implementation
   readonly maxMessageBytes: number
@@ -175,20 +176,8 @@ export class StdioEndpoint {
   }
 
   #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
-    const { name, target, clock, logger, maxMessageBytes, launcher } = this.#parts
     const limit = this.#pool.limitOf(caller)
-    const makeRoom = (): void => this.#pool.makeRoom()
-    return new StdioServer({
-      ...parts,
-      name,
-      target,
-      clock,
-      logger,
-      maxMessageBytes,
-      launcher,
-      limit,
-      makeRoom,
-    })
+    return new StdioServer({ ...this.#parts, ...parts, limit, makeRoom: () => this.#pool.makeRoom() })
   }
 
   #callerOf({ caller }: UpstreamRequest): string {

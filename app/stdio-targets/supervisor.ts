@@ -1,5 +1,5 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
-import type { Clock, Logger } from '@svc/core'
+import type { Clock, Logger, Meter } from '@svc/core'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { Fields } from '../mcp/rpc-response.js'
 import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
@@ -22,6 +22,7 @@ export interface SupervisorParts {
   readonly limit: RestartLimit
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter?: Meter
   readonly maxMessageBytes: number
   readonly launcher: Launcher
   /** Called before a start. Throws `UpstreamError` where the target has as many processes as it may have. */
@@ -124,12 +125,12 @@ export class Supervisor {
   }
 
   async #start(): Promise<Connection> {
-    const { name, limit, logger, clientAnnounces } = this.#parts
+    const { name, limit, logger, meter, clientAnnounces } = this.#parts
     const run: Run = {}
     this.#run = run
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
-    if (refusal !== undefined) throw unavailable(name, refusal)
+    if (refusal !== undefined) throw unavailable(name, limit.reason ?? refusal, refusal)
     this.#parts.makeRoom()
     try {
       return await this.#open(run)
@@ -139,6 +140,7 @@ export class Supervisor {
       const isOfClient = clientAnnounces && fault instanceof HandshakeRefused
       if (run.isStopped !== true && !isOfClient) {
         limit.failed(reason)
+        meter?.count('svc_stdio_server_failures_total')
         logger.error({ server: name, reason, stderr: run.stderr?.last }, 'the MCP server did not start')
       }
       throw unavailable(name, reason)
@@ -184,7 +186,7 @@ export class Supervisor {
   }
 
   #ended(run: Run, channel: RpcChannel, reason: string): void {
-    const { name, limit, clock, logger } = this.#parts
+    const { name, limit, clock, logger, meter } = this.#parts
     run.reason ??= reason
     const { readyAt, isStopped, stderr } = run
     if (this.#run === run) {
@@ -194,9 +196,10 @@ export class Supervisor {
     if (isStopped) logger.info({ server: name }, 'the MCP server was stopped')
     else if (readyAt !== undefined) {
       limit.failed(reason, clock.monotonic() - readyAt)
+      meter?.count('svc_stdio_server_failures_total')
       logger.error({ server: name, reason, stderr: stderr?.last }, 'the MCP server has exited')
     }
-    channel.close(`The MCP server "${name}" has ended: ${run.reason}.`)
+    channel.close(`The MCP server "${name}" has ended.`, new Error(run.reason))
     if (readyAt !== undefined) this.#parts.onExit()
   }
 }
@@ -207,6 +210,8 @@ function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
   else stderr.add(`(standard output, no message) ${line}`)
 }
 
-function unavailable(name: string, reason: string): UpstreamError {
-  return new UpstreamError(`The MCP server "${name}" is not running: ${reason}.`, 'no')
+/** `reason` may name paths and packages: it is for the operator. Callers get `hint`. */
+function unavailable(name: string, reason: string, hint?: string): UpstreamError {
+  const message = `The MCP server "${name}" is not running${hint === undefined ? '' : `: ${hint}`}.`
+  return new UpstreamError(message, 'no', { cause: new Error(reason) })
 }
