@@ -50,11 +50,6 @@ export class StdioServer {
     return this.#supervisor.connection()
   }
 
-  /** Kills a process that does not answer any more. */
-  checkAnswers(connection: Connection, timeoutMs: number): Promise<void> {
-    return this.#supervisor.checkAnswers(connection, timeoutMs)
-  }
-
   /** Waits until the process may work on one more request; the caller calls the result when it is done. */
   async admit(signal: Abortable): Promise<() => void> {
     if (this.#running < this.#maxConcurrent) this.#running++

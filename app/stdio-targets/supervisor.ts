@@ -2,7 +2,7 @@
 import type { Clock, Logger, Meter } from '@svc/core'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { Fields } from '../mcp/rpc-response.js'
-import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
+import { UpstreamError } from '../upstream/answer.js'
 import type { StdioTarget } from './config.js'
 import { type HandshakeClient, HandshakeRefused, type ServerDescription, shakeHands } from './handshake.js'
 import type { Launcher } from './launcher.js'
@@ -40,6 +40,8 @@ export interface Connection {
   readonly server: ServerDescription
   /** Resolves when the process has ended. */
   readonly ended: Promise<void>
+  /** Ends this process at once, and no later one. */
+  readonly kill: (reason: string) => void
 }
 
 /** One run of the process. */
@@ -113,17 +115,6 @@ export class Supervisor {
     return this.stop()
   }
 
-  /** Kills a process that does not answer any more. */
-  async checkAnswers({ channel, server }: Connection, timeoutMs: number): Promise<void> {
-    const process = this.#run?.process
-    try {
-      const method = server.isStateless ? 'server/discover' : 'ping'
-      await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
-    } catch (fault) {
-      if (!isUpstreamError(fault)) process?.kill('it answered neither a request nor a ping')
-    }
-  }
-
   async #start(): Promise<Connection> {
     const { name, limit, logger, meter, clientAnnounces } = this.#parts
     const run: Run = {}
@@ -175,7 +166,8 @@ export class Supervisor {
       this.touch()
       limit.started()
       logger.info({ server: name, pid: started.pid, revision: server.revision }, 'the MCP server has started')
-      const connection = { channel, server, ended: started.ended }
+      const { ended } = started
+      const connection = { channel, server, ended, kill: (why: string) => started.kill(why) }
       this.#parts.onStart(connection)
       return connection
     } catch (fault) {
