@@ -53,6 +53,7 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'UPSTREAM_UNREACHABLE',
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',
+  'RATE_LIMITED',
   'CANCELLED',
 ])
 

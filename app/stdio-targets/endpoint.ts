@@ -19,13 +19,12 @@ import type { Launcher } from './launcher.js'
 import { jsonAnswer } from './request-answer.js'
 import { ServerPool } from './server-pool.js'
 import { answerInSession } from './session-messages.js'
+import { SessionTable } from './session-table.js'
 import { answerStateless } from './stateless-messages.js'
 import { StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
 const SESSION = 'mcp-session-id'
-/** Of one target; the one used longest ago ends. */
-const maxSessions = 10_000
 
 export interface EndpointParts {
   /** The name in `targets`. */
@@ -46,13 +45,14 @@ export class StdioEndpoint {
   #parts: EndpointParts
   #pool: ServerPool
   #client: HandshakeClient
-  #sessions = new Map<string, ClientSession>()
+  #sessions: SessionTable
   #keeping: Promise<void> | undefined
   #isClosed = false
 
   constructor(parts: EndpointParts) {
     this.#parts = parts
     this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
+    this.#sessions = new SessionTable(parts.name, parts.target.max_sessions_per_caller)
     this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
   }
 
@@ -83,7 +83,7 @@ export class StdioEndpoint {
     }
   }
 
-  /** Rejects with `UpstreamError`, or with the reason of the signal. */
+  /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
   async send(request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
     const exchange: Exchange = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
     const id = request.headers[SESSION]
@@ -94,10 +94,8 @@ export class StdioEndpoint {
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
       return refused(400, 'Mcp-Session-Id is missing; a session begins with initialize.')
-    const session = this.#sessions.get(id)
+    const session = this.#sessions.use(id)
     if (session === undefined) return refused(404, 'There is no such session; begin a new one.')
-    this.#sessions.delete(id)
-    this.#sessions.set(id, session)
     if (request.method === 'DELETE') {
       await this.#end(session)
       return { status: 204, headers: {}, body: new Uint8Array() }
@@ -114,8 +112,10 @@ export class StdioEndpoint {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const session of [...this.#sessions.values()]) session.end()
-    this.#sessions.clear()
+    for (const session of this.#sessions.all()) {
+      this.#sessions.delete(session)
+      session.end()
+    }
     await this.#pool.close()
     await this.#parts.launcher.close()
   }
@@ -142,8 +142,9 @@ export class StdioEndpoint {
 
   #session(id: string, params: Fields, request: UpstreamRequest): ClientSession {
     const { clientInfo, capabilities, protocolVersion } = params
-    const [oldest] = this.#sessions.values()
-    if (oldest !== undefined && this.#sessions.size >= maxSessions) void this.#end(oldest)
+    const principal = request.caller?.()
+    const inTheWay = this.#sessions.inTheWayOf(principal)
+    if (inTheWay !== undefined) void this.#end(inTheWay)
     const caller = this.#callerOf(request)
     const server =
       this.#parts.target.isolate === 'session'
@@ -157,13 +158,13 @@ export class StdioEndpoint {
             return this.#server(caller, { client, onExit, onlyClient })
           })
         : this.#shared(caller)
-    const session = new ClientSession(id, server, clientInfo)
-    this.#sessions.set(id, session)
+    const session = new ClientSession(id, principal, server, clientInfo)
+    this.#sessions.add(session)
     return session
   }
 
   async #end(session: ClientSession): Promise<void> {
-    if (!this.#sessions.delete(session.id)) return
+    if (!this.#sessions.delete(session)) return
     session.end()
     if (session.server.isExclusive) await this.#pool.remove(`session ${session.id}`)
   }

@@ -134,7 +134,7 @@ export class Supervisor {
         meter?.count('svc_stdio_server_failures_total')
         logger.error({ server: name, reason, stderr: run.stderr?.last }, 'the MCP server did not start')
       }
-      throw unavailable(name, reason)
+      throw unavailable(name, reason, isOfClient ? reason : undefined)
     }
   }
 
