@@ -43,7 +43,12 @@ async function checkStdio(
     client: gatewayImplementation,
     maxMessageBytes: policy.host.server.maxAnswerBytes,
     answerTimeoutMs: listMs,
-    launcher: new Launcher(target, { baseDir, stateDir, keys: new KeyReader(context) }),
+    launcher: new Launcher(target, {
+      baseDir,
+      stateDir,
+      keys: new KeyReader(context),
+      substituted: policy.hostSecrets,
+    }),
   })
   try {
     const connection = await endpoint.connection()

@@ -170,9 +170,9 @@ export class GatewayBuilder {
   }
 
   /** Where the paths and references of commands start. */
-  stdioPlace(host: HostConfig): StdioPlace {
+  stdioPlace({ host, hostSecrets }: Policy): StdioPlace {
     const { baseDir, stateDir } = this.#place(host)
-    return { baseDir, stateDir, keys: this.keyReader(host) }
+    return { baseDir, stateDir, keys: this.keyReader(host), substituted: hostSecrets }
   }
 
   /**

@@ -140,9 +140,9 @@ export class Supervisor {
 
   async #open(run: Run): Promise<Connection> {
     const { name, target, client, limit, clock, logger } = this.#parts
-    const { launch, environment } = await this.#parts.launcher.prepare()
+    const { launch, secrets } = await this.#parts.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
-    const stderr = new StderrLog(name, environment.secrets, logger, clock)
+    const stderr = new StderrLog(name, secrets, logger, clock)
     const started = new ServerProcess(
       launch,
       { maxLineBytes: this.#parts.maxMessageBytes, stopTimeoutMs: target.stop_timeout_ms },

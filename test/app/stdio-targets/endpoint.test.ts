@@ -11,7 +11,7 @@ import { scriptedTarget, until } from '../../support/stdio-target.js'
 
 function endpointOf(target: StdioTarget) {
   const logger = keepingLogger()
-  const place = { baseDir: tmpdir(), stateDir: tmpdir() }
+  const place = { baseDir: tmpdir(), stateDir: tmpdir(), substituted: [] }
   const endpoint = new StdioEndpoint({
     name: 'files',
     target,

@@ -210,6 +210,28 @@ describe('the process of a target', () => {
     }
   })
 
+  it('has no value in the log that `${env:NAME}` put into its environment or arguments', async () => {
+    process.env['SVC_TEST_SECRET'] = 'the-secret'
+    const reference = `\${env:SVC_TEST_SECRET}`
+    const { args = [], ...target } = scriptedTarget()
+    const substituted = [...args, `--token=${reference}`]
+    try {
+      for (const TOKEN of [reference, `Bearer ${reference}`]) {
+        await withStdio({ ...target, args: substituted, env: { TOKEN } }, async (gateway) => {
+          await using client = await connect(gateway)
+          const { TOKEN: given } = JSON.parse(await say(client, 'env')) as { TOKEN: string }
+          expect(given).to.equal(TOKEN.replace(reference, 'the-secret'))
+          await say(client, 'flood')
+          const [line] = gateway.log.lines.filter(({ fields }) => 'stderr' in fields)
+          expect(line?.fields).to.have.property('stderr', `line 0 of [${TOKEN}]`)
+          expect(JSON.stringify(gateway.log.lines)).to.not.include('the-secret')
+        })
+      }
+    } finally {
+      delete process.env['SVC_TEST_SECRET']
+    }
+  })
+
   it('is ended for a line over the limit', async () => {
     const server = { maxAnswerBytes: 1_000_000 }
     await withStdio(
