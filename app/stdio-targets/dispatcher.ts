@@ -50,6 +50,13 @@ export class StdioDispatcher implements UpstreamDispatcher {
     await Promise.all(gone.map(([, endpoint]) => endpoint.close()))
   }
 
+  /** For `/readyz`; the reasons are in the log. */
+  warnings(): string[] {
+    return [...this.#endpoints.values()]
+      .filter(({ isDown }) => isDown)
+      .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
+  }
+
   send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
     if (target.protocol !== 'stdio:') return this.#parts.http.send(target, request, onSent)
     const endpoint = this.#endpoints.get(target.href)

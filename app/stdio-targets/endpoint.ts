@@ -56,6 +56,10 @@ export class StdioEndpoint {
     this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
   }
 
+  get name(): string {
+    return this.#parts.name
+  }
+
   /** To the process for requests of the gateway itself. Rejects with `UpstreamError`. */
   connection(): Promise<Connection> {
     return this.#shared('').connection()
@@ -67,6 +71,12 @@ export class StdioEndpoint {
       this.#keeping = undefined
     })
     return this.#keeping
+  }
+
+  /** Whether the process that starts with the gateway has failed and is not running again. */
+  get isDown(): boolean {
+    const { target } = this.#parts
+    return target.start === 'at_start' && this.#pool.limitOf('').hasFailed && !this.#shared('').isReady
   }
 
   async #keep(): Promise<void> {

@@ -50,6 +50,11 @@ export class RestartLimit {
     return this.#failedStarts >= this.#rules.limit
   }
 
+  /** Whether a process has failed since the policy was loaded. */
+  get hasFailed(): boolean {
+    return this.#failures > 0
+  }
+
   /** Why the last process failed. */
   get reason(): string | undefined {
     return this.#reason

@@ -86,6 +86,11 @@ export class StdioServer {
     return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
   }
 
+  /** Whether the process has answered the handshake. */
+  get isReady(): boolean {
+    return this.#supervisor.isRunning && !this.#supervisor.isStarting
+  }
+
   get isRunning(): boolean {
     return this.#supervisor.isRunning
   }

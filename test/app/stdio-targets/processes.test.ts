@@ -89,6 +89,22 @@ describe('the process of a target', () => {
     })
   })
 
+  it('is named by /readyz while it should run and does not', async () => {
+    const restart = { base_ms: 0, limit: 2 }
+    await withStdio(scriptedTarget('exit', { start: 'at_start', restart }), async (gateway) => {
+      const readiness = async () => {
+        const answer = await fetch(`${gateway.url}/readyz`)
+        expect(answer.status).to.equal(200)
+        return JSON.stringify(await answer.json())
+      }
+      await until(() => gateway.log.lines.some(({ message }) => message === 'the MCP server did not start'))
+      expect(await readiness()).to.include('the MCP server \\"files\\", which starts with the gateway')
+      const repaired = scriptedTarget('', { start: 'at_start' })
+      await gateway.handle.reload(policyOf({ files: repaired }))
+      await until(async () => !(await readiness()).includes('files'))
+    })
+  })
+
   it('is stopped when nobody has used it for the time that the policy says, and starts again with the next call', async () => {
     await withStdio(scriptedTarget('', { idle_ms: 50 }), async (gateway) => {
       const pid = async () => {
@@ -210,7 +226,7 @@ describe('the process of a target', () => {
     }
   })
 
-  it('has no value in the log that `${env:NAME}` put into its environment or arguments', async () => {
+  it('has no value in the log that the policy took from the environment', async () => {
     process.env['SVC_TEST_SECRET'] = 'the-secret'
     const reference = `\${env:SVC_TEST_SECRET}`
     const { args = [], ...target } = scriptedTarget()
