@@ -1,8 +1,8 @@
 // One server over stdio as its clients share it: its process, who hears of changes, and how many requests it works on.
 import type { Abortable } from '@svc/core'
 import type { Fields } from '../mcp/rpc-response.js'
-import { methodNotFound } from './era.js'
 import { Notifications } from './notifications.js'
+import { methodNotFound } from './rpc-error.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 
 /** Receives what the process sends to its only client. */
