@@ -32,7 +32,7 @@ describe('the process of a target', () => {
     const pids: number[] = []
     await withStdio(scriptedTarget(), async (gateway) => {
       await using client = await connect(gateway)
-      pids.push(Number(await say(client, 'pid')), Number(await say(client, 'fork')))
+      for (const tool of ['pid', 'fork', 'escape']) pids.push(Number(await say(client, tool)))
       expect(pids.every(isAlive)).to.equal(true)
     })
     await until(() => !pids.some(isAlive))
@@ -55,7 +55,8 @@ describe('the process of a target', () => {
       await using gateway = new Running(['--policy', join(home, 'policy.yaml')])
       const { url = '' } = await gateway.line('listening')
       const client = await connect({ url })
-      const pids = [Number(await say(client, 'pid')), Number(await say(client, 'fork'))]
+      const pids: number[] = []
+      for (const tool of ['pid', 'fork', 'escape']) pids.push(Number(await say(client, tool)))
       gateway.child.kill('SIGKILL')
       await until(() => !pids.some(isAlive))
       await client.close()
