@@ -4,7 +4,7 @@ import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { gatewayImplementation } from '../mcp/implementation.js'
-import { versionIn } from '../mcp/server-info.js'
+import { serverVersionIn } from '../mcp/server-info.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
 import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
@@ -53,7 +53,7 @@ async function checkStdio(
   try {
     const connection = await endpoint.connection()
     const { server } = connection
-    const version = versionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
+    const version = serverVersionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
     const names = await listTools(connection, gatewayImplementation, listMs)
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
     const access = await accessTo({ server: name, version, names }, policy, context)

@@ -1,6 +1,6 @@
 // Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
+import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
-import { isFields } from '../mcp/listing.js'
 import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
 import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -51,10 +51,10 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
 /** The capabilities of a server that reach a client of `revision`. */
 function capabilitiesFor({ described, revision: own }: ServerLink, revision: string): Fields {
   const { capabilities } = described
-  if (!isFields(capabilities)) return {}
+  if (!isJsonObject(capabilities)) return {}
   if (isStateless(own) === isStateless(revision)) return capabilities
   const { tasks: _tasks, resources, ...passing } = capabilities
-  if (!isFields(resources)) return passing
+  if (!isJsonObject(resources)) return passing
   const { subscribe, ...others } = resources
   // Of a session, subscriptions are requests of their own; there is no such request without.
   return { ...passing, resources: isStateless(own) ? others : { subscribe, ...others } }
@@ -65,7 +65,7 @@ function merged(a: Fields, b: Fields): Fields {
   const result: Record<string, unknown> = { ...a }
   for (const [name, value] of Object.entries(b)) {
     const known = result[name]
-    result[name] = isFields(known) && isFields(value) ? merged(known, value) : known || value
+    result[name] = isJsonObject(known) && isJsonObject(value) ? merged(known, value) : known || value
   }
   return result
 }

@@ -57,7 +57,7 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'tasks') === undefined) return noList
     return readList(server, 'tasks', (params) =>
-      ask(request, server, ownMessage(request, 'svc-list', 'tasks/list', params), hooks),
+      ask(request, server, ownMessage(request, 'tasks/list', params), hooks),
     )
   })
   const tasks = results.flatMap((result) => {
@@ -76,7 +76,7 @@ async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<
   await onUsableServers(request, async (server, hooks) => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'logging') === undefined) return
-    await ask(request, server, ownMessage(request, 'svc-level', 'logging/setLevel', params), hooks)
+    await ask(request, server, ownMessage(request, 'logging/setLevel', params), hooks)
   })
   return {}
 }

@@ -2,6 +2,7 @@
 // server speaks.
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
 import { isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
@@ -21,11 +22,11 @@ import type { FederationSession } from './session.js'
 /** Headers of the client's exchange with the gateway, which a request to a server has of its own. */
 const exchangeHeaders = [
   'content-length',
-  'mcp-session-id',
-  'mcp-protocol-version',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
   'mcp-method',
   'mcp-name',
-  'last-event-id',
+  LAST_EVENT_ID_HEADER,
 ]
 /** Headers that name one call. */
 const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 'x-escalation-wait']

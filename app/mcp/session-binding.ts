@@ -4,9 +4,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStateless } from './protocol.js'
-
-const SESSION = 'mcp-session-id'
 
 /** A tag of 128 bits in base64url, a dot, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22})\.(.+)$/s
@@ -19,17 +18,17 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
   readonly headers: IncomingHttpHeaders
   readonly sessionTag: string | undefined
 } {
-  const given = headers[SESSION]
+  const given = headers[SESSION_ID_HEADER]
   if (given === undefined) return { headers, sessionTag: undefined }
-  const version = headers['mcp-protocol-version']
+  const version = headers[PROTOCOL_VERSION_HEADER]
   // Without sessions the header has no meaning (2026-07-28).
   if (typeof version === 'string' && isStateless(version)) {
-    const { [SESSION]: _, ...withoutSession } = headers
+    const { [SESSION_ID_HEADER]: _, ...withoutSession } = headers
     return { headers: withoutSession, sessionTag: undefined }
   }
   const [, sessionTag, id] = (typeof given === 'string' && boundId.exec(given)) || []
   if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
-  return { headers: { ...headers, [SESSION]: id }, sessionTag }
+  return { headers: { ...headers, [SESSION_ID_HEADER]: id }, sessionTag }
 }
 
 /** The id of a session for the client. */

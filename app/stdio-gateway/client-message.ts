@@ -1,6 +1,6 @@
 // What the bridge reads of a client's message: which headers repeat it over HTTP, and whether a response is owed.
-import { parseJsonObject } from '@svc/core/json'
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { isStateless } from '../mcp/protocol.js'
 import { headersOfRequest, revisionIn } from '../mcp/stateless-request.js'
 
@@ -20,7 +20,7 @@ export interface ClientMessage {
 export function readClientMessage(text: string): ClientMessage {
   const { method, id, params } = parseJsonObject(text) ?? {}
   const isRequest = typeof method === 'string' && id !== undefined
-  const known = isFields(params) ? params : {}
+  const known = isJsonObject(params) ? params : {}
   const revision = revisionIn(known)
   return {
     text,
@@ -38,5 +38,5 @@ export function repeatedInHeaders(message: ClientMessage): Record<string, string
   const { method, params, isStatelessRequest } = message
   return isStatelessRequest && method !== undefined
     ? headersOfRequest(revision, method, params)
-    : { 'mcp-protocol-version': revision }
+    : { [PROTOCOL_VERSION_HEADER]: revision }
 }

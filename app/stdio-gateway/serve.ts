@@ -8,8 +8,9 @@ import { GatewayBuilder, type Policy } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { mount } from '../in-process/mount.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
-import { Bridge, type Credentials } from './bridge.js'
+import { Bridge } from './bridge.js'
 import { forOneClient, type ServerCommand } from './command-target.js'
+import type { Credentials } from './endpoint-session.js'
 import { PrivateServer } from './private-server.js'
 
 export interface StdioGatewayOptions {

@@ -2,9 +2,9 @@
 // GET opens a stream, a DELETE ends the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
 import type { Clock, Logger, Meter } from '@svc/core'
-import { parseJsonObject } from '@svc/core/json'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Implementation } from '../mcp/implementation.js'
-import { isFields } from '../mcp/listing.js'
 import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { revisionIn } from '../mcp/stateless-request.js'
@@ -13,7 +13,7 @@ import { unlessAborted } from '../upstream/unless-aborted.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
 import { initializeResult, sharedCapabilities } from './description.js'
-import type { Exchange } from './forward.js'
+import type { DispatchedRequest } from './forward.js'
 import type { HandshakeClient, ServerDescription } from './handshake.js'
 import type { Launcher } from './launcher.js'
 import { jsonAnswer } from './request-answer.js'
@@ -24,8 +24,6 @@ import { SessionTable } from './session-table.js'
 import { answerStateless } from './stateless-messages.js'
 import { StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
-
-const SESSION = 'mcp-session-id'
 
 export interface EndpointParts {
   /** The name in `targets`. */
@@ -96,8 +94,8 @@ export class StdioEndpoint {
 
   /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
   async send(request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
-    const exchange: Exchange = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
-    const id = request.headers[SESSION]
+    const exchange: DispatchedRequest = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
+    const id = request.headers[SESSION_ID_HEADER]
     const message = request.method === 'POST' ? messageIn(request) : undefined
     if (message !== undefined && isWithoutSession(message)) {
       return answerStateless(message, this.#shared(this.#callerOf(request)), exchange)
@@ -131,8 +129,8 @@ export class StdioEndpoint {
     await this.#parts.launcher.close()
   }
 
-  async #begin(message: Fields, exchange: Exchange): Promise<UpstreamAnswer> {
-    const params = isFields(message['params']) ? message['params'] : {}
+  async #begin(message: Fields, exchange: DispatchedRequest): Promise<UpstreamAnswer> {
+    const params = isJsonObject(message['params']) ? message['params'] : {}
     const { protocolVersion } = params
     const id = randomUUID()
     const session = this.#session(id, params, exchange.request)
@@ -148,7 +146,7 @@ export class StdioEndpoint {
     const isPassedOn = session.server.isExclusive && !server.isStateless
     const capabilities = isPassedOn ? server.capabilities : sharedCapabilities(server)
     const result = initializeResult(server, protocolVersion, capabilities)
-    return jsonAnswer({ jsonrpc: '2.0', id: message['id'], result }, 200, { [SESSION]: id })
+    return jsonAnswer({ jsonrpc: '2.0', id: message['id'], result }, 200, { [SESSION_ID_HEADER]: id })
   }
 
   #session(id: string, params: Fields, request: UpstreamRequest): ClientSession {

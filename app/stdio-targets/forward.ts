@@ -1,5 +1,6 @@
 // Sends one request of a client to the process, and answers with what the process sends for it.
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
+import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import { checkAnswers } from './check-answers.js'
@@ -9,7 +10,7 @@ import type { StdioServer } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
 
 /** A request of a client as the dispatcher gets it. */
-export interface Exchange {
+export interface DispatchedRequest {
   readonly request: UpstreamRequest
   readonly onSent: () => void
   /** Time limit for the first message of the answer, in milliseconds. */
@@ -31,7 +32,7 @@ export interface Forwarding {
 export async function forward(
   server: StdioServer,
   connection: Connection,
-  { request, onSent, answerTimeoutMs }: Exchange,
+  { request, onSent, answerTimeoutMs }: DispatchedRequest,
   { message, translate, statusOf, track }: Forwarding,
 ): Promise<UpstreamAnswer> {
   const { signal, headers, onHead } = request
@@ -47,7 +48,7 @@ export async function forward(
     answer.abort(signal.reason)
   }
   const answer = new RequestAnswer({
-    acceptsEvents: String(headers['accept'] ?? '').includes('text/event-stream'),
+    acceptsEvents: String(headers['accept'] ?? '').includes(EVENT_STREAM_TYPE),
     translate,
     statusOf,
     onSettled: () => {
@@ -76,8 +77,8 @@ export async function forward(
 /** A process gets no headers: the trace of the call is in `_meta` (2026-07-28, "_meta"). */
 function withTraceHeaders(message: Fields, { traceparent, tracestate }: UpstreamRequest['headers']): Fields {
   if (traceparent === undefined) return message
-  const params = isFields(message['params']) ? message['params'] : {}
-  const { tracestate: _, ...meta } = isFields(params['_meta']) ? params['_meta'] : {}
+  const params = isJsonObject(message['params']) ? message['params'] : {}
+  const { tracestate: _, ...meta } = isJsonObject(params['_meta']) ? params['_meta'] : {}
   const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
   return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
 }

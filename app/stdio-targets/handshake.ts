@@ -2,7 +2,7 @@
 // The handshake comes first, although the protocol recommends the other order: some servers of the older revisions do
 // not answer an unknown method, and each of their starts would wait for a time-out.
 import type { Abortable } from '@svc/core'
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
 import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
@@ -37,17 +37,17 @@ export async function shakeHands(
   signal: Abortable,
 ): Promise<ServerDescription> {
   const { result } = await channel.ask('initialize', { ...client }, signal)
-  const revision = isFields(result) ? result['protocolVersion'] : undefined
-  if (isFields(result) && typeof revision === 'string' && !isStateless(revision)) {
+  const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
+  if (isJsonObject(result) && typeof revision === 'string' && !isStateless(revision)) {
     return describe(result, revision, result['serverInfo'])
   }
   const answer = await channel.ask('server/discover', { _meta: clientMeta(client.clientInfo) }, signal)
   const discovered = answer['result']
-  if (!isFields(discovered) || !isFields(discovered['capabilities'])) {
+  if (!isJsonObject(discovered) || !isJsonObject(discovered['capabilities'])) {
     throw new HandshakeRefused('it answered neither initialize nor server/discover with a result')
   }
   const meta = discovered['_meta']
-  return describe(discovered, STATELESS_REVISION, isFields(meta) ? meta[META_SERVER_INFO] : undefined)
+  return describe(discovered, STATELESS_REVISION, isJsonObject(meta) ? meta[META_SERVER_INFO] : undefined)
 }
 
 function describe(result: Fields, revision: string, serverInfo: unknown): ServerDescription {
@@ -55,8 +55,8 @@ function describe(result: Fields, revision: string, serverInfo: unknown): Server
   return {
     revision,
     isStateless: isStateless(revision),
-    capabilities: isFields(capabilities) ? capabilities : {},
-    serverInfo: isFields(serverInfo) ? serverInfo : {},
+    capabilities: isJsonObject(capabilities) ? capabilities : {},
+    serverInfo: isJsonObject(serverInfo) ? serverInfo : {},
     ...(typeof instructions === 'string' ? { instructions } : {}),
   }
 }

@@ -1,7 +1,7 @@
 // The names of all tools of a server, over as many pages as it has.
+import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
 import { readPages } from '../mcp/list-pages.js'
-import { isFields } from '../mcp/listing.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import type { Connection } from './supervisor.js'
 
@@ -15,7 +15,7 @@ export async function listTools(
   const meta = server.isStateless ? { _meta: clientMeta(client) } : {}
   const { entries } = await readPages('tools', async (params) => {
     const { result } = await channel.ask('tools/list', { ...params, ...meta }, signal)
-    return isFields(result) ? result : {}
+    return isJsonObject(result) ? result : {}
   })
   return entries.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
 }

@@ -1,7 +1,7 @@
 // `subscriptions/listen` of 2026-07-28: a stream of the changes that the client asks for.
 import type { Abortable } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED, SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
-import { isFields } from '../mcp/listing.js'
 import { META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
@@ -18,10 +18,10 @@ export function openListen(
   signal: Abortable,
 ): UpstreamAnswer {
   const { id, params } = request
-  const filter = isFields(params) && isFields(params['notifications']) ? params['notifications'] : {}
+  const filter = isJsonObject(params) && isJsonObject(params['notifications']) ? params['notifications'] : {}
   const offers = (name: string, member: string): boolean => {
     const capability = capabilities[name]
-    return isFields(capability) && capability[member] === true
+    return isJsonObject(capability) && capability[member] === true
   }
   const changes = listChanges.filter(
     ({ flag, capability }) => filter[flag] === true && offers(capability, 'listChanged'),

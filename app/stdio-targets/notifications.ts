@@ -1,7 +1,7 @@
 // Which clients hear of changes: of lists, and of resources that they subscribed to. The process is asked for what at
 // least one of them wants.
+import { isJsonObject } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
-import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
@@ -80,7 +80,7 @@ export class Notifications {
   /** Whether the message is a change, which then is passed on. */
   publish({ method, params }: Fields): boolean {
     if (typeof method !== 'string' || !changes.has(method)) return false
-    const { _meta, ...rest } = isFields(params) ? params : {}
+    const { _meta, ...rest } = isJsonObject(params) ? params : {}
     const uri = typeof rest['uri'] === 'string' ? rest['uri'] : undefined
     for (const listener of this.#listeners) if (listener.wants(method, uri)) listener.notify(method, rest)
     return true

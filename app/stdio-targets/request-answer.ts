@@ -2,14 +2,13 @@
 import { Readable } from 'node:stream'
 import type { Abortable } from '@svc/core'
 import { eventOf } from '@svc/core/http'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { UpstreamAnswer, UpstreamError } from '../upstream/answer.js'
 import type { PendingRequest } from './rpc-channel.js'
 
 /** What a reader may leave unread before notifications for it are dropped. */
 const maxUnreadBytes = 4 * 1024 * 1024
-
-const EVENTS = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }
 
 export function jsonAnswer(
   message: Fields | string,
@@ -43,7 +42,7 @@ export class EventBody {
   }
 
   get answer(): UpstreamAnswer {
-    return { status: 200, headers: EVENTS, body: this.#stream }
+    return { status: 200, headers: eventStreamHeaders, body: this.#stream }
   }
 
   /** False where the stream has ended, or the reader has too much unread. */

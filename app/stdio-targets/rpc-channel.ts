@@ -1,7 +1,7 @@
 // JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel's
 // own, and what the process sends gets back those of the client.
 import type { Abortable } from '@svc/core'
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
 import { UpstreamError } from '../upstream/answer.js'
 import { withId } from './response-text.js'
@@ -98,14 +98,14 @@ export class RpcChannel {
       return
     }
     const { method, params } = message
-    const token = method === PROGRESS && isFields(params) ? params['progressToken'] : undefined
+    const token = method === PROGRESS && isJsonObject(params) ? params['progressToken'] : undefined
     if (token === undefined) {
       this.#onMessage(message)
       return
     }
     const running = this.#running.get(token)
     const own = running === undefined ? undefined : tokenOf(running.request)
-    if (running === undefined || own === undefined || !isFields(params)) return
+    if (running === undefined || own === undefined || !isJsonObject(params)) return
     running.pending.progress({ ...message, params: { ...params, progressToken: own } })
   }
 
@@ -119,13 +119,13 @@ export class RpcChannel {
 }
 
 function tokenOf({ params }: Fields): unknown {
-  const meta = isFields(params) ? params['_meta'] : undefined
-  return isFields(meta) ? meta['progressToken'] : undefined
+  const meta = isJsonObject(params) ? params['_meta'] : undefined
+  return isJsonObject(meta) ? meta['progressToken'] : undefined
 }
 
 function withToken(request: Fields, id: number): Fields {
   const { params } = request
-  if (!isFields(params) || tokenOf(request) === undefined) return {}
-  const meta = isFields(params['_meta']) ? params['_meta'] : {}
+  if (!isJsonObject(params) || tokenOf(request) === undefined) return {}
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
   return { params: { ...params, _meta: { ...meta, progressToken: id } } }
 }

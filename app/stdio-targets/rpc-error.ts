@@ -1,5 +1,5 @@
 // Errors that the gateway answers itself in place of a process.
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
 import { rpcCodes } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
@@ -20,7 +20,7 @@ export function methodNotFound(id: unknown, method: unknown): Fields {
 
 /** HTTP's status of a response to a request of 2026-07-28. */
 export function statusOfStateless({ error }: Fields): number {
-  const code = isFields(error) ? error['code'] : undefined
+  const code = isJsonObject(error) ? error['code'] : undefined
   if (code === rpcCodes.methodNotFound) return 404
   return badRequestCodes.has(code) ? 400 : 200
 }

@@ -1,5 +1,6 @@
 // The processes of one target: one for all callers, or one for each session or caller, up to a number.
 import type { Clock } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
 import { UpstreamError } from '../upstream/answer.js'
 import type { StdioTarget } from './config.js'
 import { RestartLimit } from './restart-limit.js'
@@ -17,7 +18,7 @@ export class ServerPool {
   #target: StdioTarget
   #clock: Clock
   #servers = new Map<string, StdioServer>()
-  #limits = new Map<string, RestartLimit>()
+  #limits = new BoundedMap<string, RestartLimit>(maxLimits)
   #sweep: NodeJS.Timeout | undefined
 
   constructor(name: string, target: StdioTarget, clock: Clock) {
@@ -59,8 +60,6 @@ export class ServerPool {
   limitOf(caller: string): RestartLimit {
     const known = this.#limits.get(caller)
     if (known !== undefined) return known
-    const [oldest] = this.#limits.keys()
-    if (oldest !== undefined && this.#limits.size >= maxLimits) this.#limits.delete(oldest)
     const limit = new RestartLimit(this.#target.restart, this.#clock)
     this.#limits.set(caller, limit)
     return limit

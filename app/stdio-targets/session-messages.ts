@@ -1,5 +1,5 @@
 // The messages of a client in its session (up to 2025-11-25), for a process of either era.
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
 import { META_LOG_LEVEL } from '../mcp/protocol.js'
 import { toHandshakeResponse, toStatelessRequest } from '../mcp/revision-translation.js'
 import { type Fields, isResponse } from '../mcp/rpc-response.js'
@@ -7,7 +7,7 @@ import { clientMeta } from '../mcp/stateless-request.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import type { ClientSession } from './client-session.js'
-import { type Exchange, forward } from './forward.js'
+import { type DispatchedRequest, forward } from './forward.js'
 import { jsonAnswer } from './request-answer.js'
 import { methodNotFound } from './rpc-error.js'
 import type { Connection } from './supervisor.js'
@@ -16,7 +16,7 @@ import type { Connection } from './supervisor.js'
 export async function answerInSession(
   message: Fields,
   session: ClientSession,
-  exchange: Exchange,
+  exchange: DispatchedRequest,
 ): Promise<UpstreamAnswer> {
   const connection = await unlessAborted(exchange.request.signal, session.server.connection())
   if (isResponse(message) || message['id'] === undefined) {
@@ -50,7 +50,7 @@ export async function answerInSession(
 function accept(message: Fields, session: ClientSession, { channel, server }: Connection): void {
   const { method, params } = message
   if (method === 'notifications/cancelled') {
-    const running = session.running.get(isFields(params) ? params['requestId'] : undefined)
+    const running = session.running.get(isJsonObject(params) ? params['requestId'] : undefined)
     running?.cancel('the client has cancelled the request')
     running?.answer.cancel()
   } else if (session.server.isExclusive && !server.isStateless) channel.send(message)
@@ -60,7 +60,7 @@ function accept(message: Fields, session: ClientSession, { channel, server }: Co
 function ownAnswer(request: Fields, session: ClientSession, { server }: Connection): Fields | undefined {
   const { id, method, params } = request
   const done = { jsonrpc: '2.0', id, result: {} }
-  const uri = isFields(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
+  const uri = isJsonObject(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
   switch (method) {
     case 'ping':
       return done
@@ -68,7 +68,7 @@ function ownAnswer(request: Fields, session: ClientSession, { server }: Connecti
       // The level is the process's, and log messages do not say whose request they are about.
       if (!session.server.isExclusive) return methodNotFound(id, method)
       if (!server.isStateless) return undefined
-      session.logLevel = isFields(params) ? params['level'] : undefined
+      session.logLevel = isJsonObject(params) ? params['level'] : undefined
       return done
     case 'resources/subscribe':
       if (uri === undefined || !server.isStateless) return undefined
@@ -84,7 +84,7 @@ function ownAnswer(request: Fields, session: ClientSession, { server }: Connecti
 }
 
 function noteSubscription({ method, params }: Fields, response: Fields, session: ClientSession): void {
-  if (method !== 'resources/subscribe' || !('result' in response) || !isFields(params)) return
+  if (method !== 'resources/subscribe' || !('result' in response) || !isJsonObject(params)) return
   if (typeof params['uri'] === 'string') session.subscribe(params['uri'], true)
 }
 

@@ -7,7 +7,7 @@ import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import { discoverResult } from './description.js'
-import { type Exchange, forward } from './forward.js'
+import { type DispatchedRequest, forward } from './forward.js'
 import { openListen } from './listen-stream.js'
 import { jsonAnswer } from './request-answer.js'
 import { methodNotFound, rpcError, statusOfStateless } from './rpc-error.js'
@@ -17,7 +17,7 @@ import type { StdioServer } from './stdio-server.js'
 export async function answerStateless(
   message: Fields,
   stdio: StdioServer,
-  exchange: Exchange,
+  exchange: DispatchedRequest,
 ): Promise<UpstreamAnswer> {
   const connection = await unlessAborted(exchange.request.signal, stdio.connection())
   const { server } = connection

@@ -1,7 +1,7 @@
 // The token of the user for the bridge: from the file, refreshed, or from a sign-in in the browser.
 import type { Logger } from '@svc/core'
 import { messageOf } from '@svc/core/json'
-import type { Credentials } from '../bridge.js'
+import type { Credentials } from '../endpoint-session.js'
 import type { SignIn } from './sign-in.js'
 import type { TokenFile, Tokens } from './token-file.js'
 

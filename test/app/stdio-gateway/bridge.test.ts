@@ -1,9 +1,9 @@
 // The bridge of `svc stdio` against an endpoint of the test's, which answers as few servers do.
-
 import type { ServerResponse } from 'node:http'
 import { type IncomingMessage, request } from 'node:http'
 import { expect } from 'chai'
-import { Bridge, type Credentials } from 'svc-sdk/internal/stdio-gateway/bridge'
+import { Bridge } from 'svc-sdk/internal/stdio-gateway/bridge'
+import type { Credentials } from 'svc-sdk/internal/stdio-gateway/endpoint-session'
 import { keepingLogger } from '../../support/logger.js'
 import { startUpstream, type TestUpstream, type UpstreamCall } from '../../support/upstream.js'
 
