@@ -43,7 +43,12 @@ async function checkStdio(
     client: gatewayImplementation,
     maxMessageBytes: policy.host.server.maxAnswerBytes,
     answerTimeoutMs: listMs,
-    launcher: new Launcher(target, { baseDir, stateDir, keys: new KeyReader(context) }),
+    launcher: new Launcher(target, {
+      baseDir,
+      stateDir,
+      keys: new KeyReader(context),
+      substituted: policy.hostSecrets,
+    }),
   })
   try {
     const connection = await endpoint.connection()
@@ -61,7 +66,8 @@ async function checkStdio(
     ]
   } catch (fault) {
     const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
-    return [{ severity: 'error', message: messageOf(fault).replace(/\.$/, ''), hint }]
+    const reason = fault instanceof Error && fault.cause !== undefined ? `: ${messageOf(fault.cause)}` : ''
+    return [{ severity: 'error', message: `${messageOf(fault).replace(/\.$/, '')}${reason}`, hint }]
   } finally {
     await endpoint.close()
   }

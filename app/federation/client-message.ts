@@ -13,7 +13,7 @@ import {
   rpcCodes,
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
-import { negotiatedRevision } from './description.js'
+import { negotiatedRevision } from '../mcp/revision-translation.js'
 import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */

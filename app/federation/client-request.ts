@@ -2,8 +2,10 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import type { Translation } from '../mcp/exchange.js'
 import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import type { Fields } from '../mcp/rpc-response.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
@@ -82,7 +84,7 @@ export function serverRequest(
   { session, headers }: Pick<ClientRequest, 'session' | 'headers'>,
   link: ServerLink,
   message: JsonObject,
-): ServerRequest {
+): ServerRequest & { readonly translation: Translation } {
   const { method } = message
   return {
     server: link.server,
@@ -108,8 +110,13 @@ export async function ask(
 ): Promise<Reply> {
   const { session, calls, ownHeaders, config } = request
   return withLink(request, server, hooks, (link) => {
-    const sent = serverRequest({ session, headers: ownHeaders }, link, message)
-    const limited = { ...sent, onCall: (call: Call) => abortAfter(call, config.list_timeout_ms) }
+    const { translation, ...sent } = serverRequest({ session, headers: ownHeaders }, link, message)
+    // The gateway reads what the server wrote, with the time for which a list may be kept.
+    const limited = {
+      ...sent,
+      translation: { ...translation, response: (response: Fields) => response },
+      onCall: (call: Call) => abortAfter(call, config.list_timeout_ms),
+    }
     return replyTo(calls, { ...limited, ...observing(limited, hooks ?? {}) })
   })
 }

@@ -1,24 +1,14 @@
 // Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
 import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
-import {
-  HANDSHAKE_REVISION,
-  handshakeRevisions,
-  isStateless,
-  META_SERVER_INFO,
-  STATELESS_REVISION,
-} from '../mcp/protocol.js'
+import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerResult } from './client-request.js'
 import type { ServerLink } from './server-link.js'
 
 /** In `_meta` of a list or a handshake: the servers that it lacks, and why. */
 const META_UNAVAILABLE = 'svc/unavailable'
-
-/** The client's revision where it is known, else the newest (Lifecycle, "Version Negotiation"). */
-export function negotiatedRevision(requested: unknown): string {
-  return handshakeRevisions.find((revision) => revision === requested) ?? HANDSHAKE_REVISION
-}
 
 /** The result of `initialize`. */
 export function initializeResult(
@@ -38,8 +28,7 @@ export function discoverResult(
     resultType: 'complete',
     supportedVersions: [STATELESS_REVISION],
     ...descriptionOf(links, STATELESS_REVISION),
-    ttlMs: 0,
-    cacheScope: 'private',
+    ...uncached,
     ...metaOf(links, { [META_SERVER_INFO]: serverInfo }),
   }
 }

@@ -191,11 +191,10 @@ async function recordOwn(
 ): Promise<void> {
   const method = message.type === 'response' ? 'response' : message.method
   const record = policy.pipeline.offer(services.record)
-  if (record === undefined || identity === undefined) return
-  const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [] } as const
-  await policy.hold(() =>
-    record({ ...event, name: `federation/${method}`, tenant: identity.tenant, principal: identity }),
-  )
+  if (record === undefined) return
+  const caller = identity === undefined ? {} : { tenant: identity.tenant, principal: identity }
+  const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [], ...caller } as const
+  await policy.hold(() => record({ ...event, name: `federation/${method}` }))
 }
 
 function noUpstream(): never {

@@ -40,7 +40,7 @@ export class Policies {
     const next = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#calls })
     await pipeline.start()
     takeOver()
-    this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy.host))
+    this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
     const old = this.#current
     this.#current = next
     this.#targets = policy.host.targets

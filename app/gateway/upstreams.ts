@@ -32,6 +32,7 @@ export function createDispatcher(
     http: resolve(container, upstreamDispatcher),
     clock: resolve(container, tokens.Clock),
     logger: resolve(container, tokens.Logger),
+    meter: resolve(container, tokens.Meter),
     client: gatewayImplementation,
     maxMessageBytes: server.maxAnswerBytes,
     answerTimeoutMs: server.upstreamTimeoutMs,

@@ -20,8 +20,8 @@ interface Learned {
 export interface Translation {
   /** Whether the client can resume a stream: revisions without sessions have no such thing. */
   readonly mayResume: boolean
-  /** The result of the request. */
-  result(result: Fields): Fields
+  /** The response to the request. */
+  response(response: Fields): Fields
   /** A request or notification of the server's; undefined where the client does not get it. */
   message(message: Fields): Fields | undefined
 }

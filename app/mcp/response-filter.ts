@@ -44,10 +44,10 @@ export class ResponseFilter {
   response(message: Fields): MaybePromise<Fields> {
     return after(this.#withLists(message), (listed) => {
       const { result } = listed
-      if (!isJsonObject(result)) return listed
-      return after(namesTasks(listed) ? this.#withTasks(result) : result, (named) => {
-        const translated = this.#exchange.translation?.result(named) ?? named
-        return translated === result ? listed : { ...listed, result: translated }
+      const named = isJsonObject(result) && namesTasks(listed) ? this.#withTasks(result) : result
+      return after(named, (shown) => {
+        const response = shown === result ? listed : { ...listed, result: shown }
+        return this.#exchange.translation?.response(response) ?? response
       })
     })
   }

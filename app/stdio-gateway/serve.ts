@@ -7,17 +7,16 @@ import { stdioClient } from '@svc/plugin-authn'
 import { GatewayBuilder, type Policy } from '../gateway/builder.js'
 import type { GatewaySettings } from '../gateway/options.js'
 import { mount } from '../in-process/mount.js'
-import type { StdioTarget } from '../stdio-targets/config.js'
 import { LineSplitter } from '../stdio-targets/line-splitter.js'
 import { Bridge } from './bridge.js'
-import { forOneClient } from './command-target.js'
+import { forOneClient, type ServerCommand } from './command-target.js'
 import type { Credentials } from './endpoint-session.js'
 import { PrivateServer } from './private-server.js'
 
 export interface StdioGatewayOptions {
   readonly policy: Pick<GatewaySettings, 'policyYaml' | 'policyFile' | 'sec0Dir'>
-  /** Targets beside those of the policy. */
-  readonly targets: Readonly<Record<string, StdioTarget>>
+  /** A server beside the targets of the policy. */
+  readonly command: ServerCommand | undefined
   /** Path of the MCP endpoint that the client gets. */
   readonly path: string
   readonly input: Readable
@@ -37,7 +36,7 @@ export interface StdioGateway {
 
 /** Throws `PolicyError`. Rejects where the gateway cannot start. */
 export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
-  const { policy, targets, path, input, output, logger } = options
+  const { policy, command, path, input, output, logger } = options
   const builder = new GatewayBuilder(
     {
       port: 0,
@@ -48,14 +47,16 @@ export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGat
         bind(container, stdioClient, { useValue: true })
       },
     },
-    (host) => forOneClient(host, targets),
+    forOneClient(command),
   )
   // The port of the admin listener belongs to the first process of a policy.
   const gateway = mount(builder, '', true)
   const { adminUrl } = await gateway.ready()
-  logger.info({ path, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
+  const effective = await builder.policy()
+  const { sha256 } = effective
+  logger.info({ path, policy_sha256: sha256, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
   const server = new PrivateServer(gateway.handler)
-  const credentials = options.credentials(await builder.policy())
+  const credentials = options.credentials(effective)
   const bridge = new Bridge({
     path,
     logger,

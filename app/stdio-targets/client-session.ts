@@ -18,6 +18,8 @@ export interface RunningRequest {
 
 export class ClientSession {
   readonly id: string
+  /** The key of the principal; undefined for the gateway itself. */
+  readonly caller: string | undefined
   readonly server: StdioServer
   readonly clientInfo: unknown
   readonly uris = new Set<string>()
@@ -27,11 +29,17 @@ export class ClientSession {
   #streams = new Map<EventBody, ChangeListener>()
   #waiting: Fields[] = []
 
-  constructor(id: string, server: StdioServer, clientInfo: unknown) {
+  constructor(id: string, caller: string | undefined, server: StdioServer, clientInfo: unknown) {
     this.id = id
+    this.caller = caller
     this.server = server
     this.clientInfo = clientInfo
     server.sessions++
+  }
+
+  /** Whether neither a request nor a stream is open. */
+  get isIdle(): boolean {
+    return this.running.size === 0 && this.#streams.size === 0
   }
 
   /** A stream of what the server sends by itself (GET). */

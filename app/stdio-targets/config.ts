@@ -45,6 +45,9 @@ export const stdioTargetSchema = z
       'Processes of this target at a time, for `isolate: session` and `principal`',
     ).default(32),
     max_concurrent: count('Requests that a process works on at a time; others wait').default(32),
+    max_sessions_per_caller: count(
+      'MCP sessions of one caller at a time; for another its oldest idle one ends, and where none is idle it is RATE_LIMITED',
+    ).default(1_000),
     start_timeout_ms: milliseconds(1, 'Time the server has to answer the handshake').default(30_000),
     stop_timeout_ms: milliseconds(
       0,

@@ -1,6 +1,6 @@
 // Sends the requests for targets that are commands to their processes, and all others over HTTP: judging, filtering,
 // records and sessions do not know which is which.
-import type { Clock, Logger } from '@svc/core'
+import type { Clock, Logger, Meter } from '@svc/core'
 import type { Implementation } from '../mcp/implementation.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
@@ -13,6 +13,7 @@ export interface StdioDispatcherParts {
   readonly http: UpstreamDispatcher
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter: Meter
   /** As whom the gateway speaks to MCP servers. */
   readonly client: Implementation
   readonly maxMessageBytes: number
@@ -30,22 +31,12 @@ export class StdioDispatcher implements UpstreamDispatcher {
 
   /** Adds the commands of a policy, and starts those that start with the gateway. */
   add(targets: Targets, place: StdioPlace): void {
-    const { clock, logger, client, maxMessageBytes, answerTimeoutMs } = this.#parts
+    const { http: _, ...parts } = this.#parts
     for (const [address, { server, target }] of stdioTargetsOf(targets)) {
       const known = this.#endpoints.get(address)
       known?.forgetFailures()
       const endpoint =
-        known ??
-        new StdioEndpoint({
-          name: server,
-          target,
-          clock,
-          logger,
-          client,
-          maxMessageBytes,
-          answerTimeoutMs,
-          launcher: new Launcher(target, place),
-        })
+        known ?? new StdioEndpoint({ ...parts, name: server, target, launcher: new Launcher(target, place) })
       this.#endpoints.set(address, endpoint)
       if (target.start === 'at_start') void endpoint.keepRunning()
     }
@@ -57,6 +48,13 @@ export class StdioDispatcher implements UpstreamDispatcher {
     const gone = [...this.#endpoints].filter(([address]) => !kept.has(address))
     for (const [address] of gone) this.#endpoints.delete(address)
     await Promise.all(gone.map(([, endpoint]) => endpoint.close()))
+  }
+
+  /** For `/readyz`; the reasons are in the log. */
+  warnings(): string[] {
+    return [...this.#endpoints.values()]
+      .filter(({ isDown }) => isDown)
+      .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
   }
 
   send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {

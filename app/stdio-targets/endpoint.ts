@@ -1,7 +1,7 @@
 // One target over stdio as Streamable HTTP shows it: a session begins with `initialize`, a POST carries one message, a
 // GET opens a stream, a DELETE ends the session; from 2026-07-28 on there are only POSTs, without sessions.
 import { randomUUID } from 'node:crypto'
-import type { Clock, Logger } from '@svc/core'
+import type { Clock, Logger, Meter } from '@svc/core'
 import { isJsonObject, parseJsonObject } from '@svc/core/json'
 import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Implementation } from '../mcp/implementation.js'
@@ -12,19 +12,18 @@ import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../u
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import { ClientSession } from './client-session.js'
 import type { StdioTarget } from './config.js'
-import { initializeResult, rpcError, sharedCapabilities } from './era.js'
+import { initializeResult, sharedCapabilities } from './description.js'
 import type { DispatchedRequest } from './forward.js'
 import type { HandshakeClient, ServerDescription } from './handshake.js'
 import type { Launcher } from './launcher.js'
 import { jsonAnswer } from './request-answer.js'
+import { rpcError } from './rpc-error.js'
 import { ServerPool } from './server-pool.js'
 import { answerInSession } from './session-messages.js'
+import { SessionTable } from './session-table.js'
 import { answerStateless } from './stateless-messages.js'
 import { StdioServer, type StdioServerParts } from './stdio-server.js'
 import type { Connection } from './supervisor.js'
-
-/** Of one target; the one used longest ago ends. */
-const maxSessions = 10_000
 
 export interface EndpointParts {
   /** The name in `targets`. */
@@ -32,6 +31,7 @@ export interface EndpointParts {
   readonly target: StdioTarget
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter?: Meter
   /** As whom the gateway speaks to processes that several clients share. */
   readonly client: Implementation
   readonly maxMessageBytes: number
@@ -44,14 +44,19 @@ export class StdioEndpoint {
   #parts: EndpointParts
   #pool: ServerPool
   #client: HandshakeClient
-  #sessions = new Map<string, ClientSession>()
+  #sessions: SessionTable
   #keeping: Promise<void> | undefined
   #isClosed = false
 
   constructor(parts: EndpointParts) {
     this.#parts = parts
     this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
+    this.#sessions = new SessionTable(parts.name, parts.target.max_sessions_per_caller)
     this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
+  }
+
+  get name(): string {
+    return this.#parts.name
   }
 
   /** To the process for requests of the gateway itself. Rejects with `UpstreamError`. */
@@ -65,6 +70,12 @@ export class StdioEndpoint {
       this.#keeping = undefined
     })
     return this.#keeping
+  }
+
+  /** Whether the process that starts with the gateway has failed and is not running again. */
+  get isDown(): boolean {
+    const { target } = this.#parts
+    return target.start === 'at_start' && this.#pool.limitOf('').hasFailed && !this.#shared('').isReady
   }
 
   async #keep(): Promise<void> {
@@ -81,7 +92,7 @@ export class StdioEndpoint {
     }
   }
 
-  /** Rejects with `UpstreamError`, or with the reason of the signal. */
+  /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
   async send(request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
     const exchange: DispatchedRequest = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
     const id = request.headers[SESSION_ID_HEADER]
@@ -92,10 +103,8 @@ export class StdioEndpoint {
     if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
     if (typeof id !== 'string')
       return refused(400, 'Mcp-Session-Id is missing; a session begins with initialize.')
-    const session = this.#sessions.get(id)
+    const session = this.#sessions.use(id)
     if (session === undefined) return refused(404, 'There is no such session; begin a new one.')
-    this.#sessions.delete(id)
-    this.#sessions.set(id, session)
     if (request.method === 'DELETE') {
       await this.#end(session)
       return { status: 204, headers: {}, body: new Uint8Array() }
@@ -112,8 +121,10 @@ export class StdioEndpoint {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const session of [...this.#sessions.values()]) session.end()
-    this.#sessions.clear()
+    for (const session of this.#sessions.all()) {
+      this.#sessions.delete(session)
+      session.end()
+    }
     await this.#pool.close()
     await this.#parts.launcher.close()
   }
@@ -140,8 +151,9 @@ export class StdioEndpoint {
 
   #session(id: string, params: Fields, request: UpstreamRequest): ClientSession {
     const { clientInfo, capabilities, protocolVersion } = params
-    const [oldest] = this.#sessions.values()
-    if (oldest !== undefined && this.#sessions.size >= maxSessions) void this.#end(oldest)
+    const principal = request.caller?.()
+    const inTheWay = this.#sessions.inTheWayOf(principal)
+    if (inTheWay !== undefined) void this.#end(inTheWay)
     const caller = this.#callerOf(request)
     const server =
       this.#parts.target.isolate === 'session'
@@ -155,13 +167,13 @@ export class StdioEndpoint {
             return this.#server(caller, { client, onExit, onlyClient })
           })
         : this.#shared(caller)
-    const session = new ClientSession(id, server, clientInfo)
-    this.#sessions.set(id, session)
+    const session = new ClientSession(id, principal, server, clientInfo)
+    this.#sessions.add(session)
     return session
   }
 
   async #end(session: ClientSession): Promise<void> {
-    if (!this.#sessions.delete(session.id)) return
+    if (!this.#sessions.delete(session)) return
     session.end()
     if (session.server.isExclusive) await this.#pool.remove(`session ${session.id}`)
   }
@@ -174,20 +186,8 @@ export class StdioEndpoint {
   }
 
   #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
-    const { name, target, clock, logger, maxMessageBytes, launcher } = this.#parts
     const limit = this.#pool.limitOf(caller)
-    const makeRoom = (): void => this.#pool.makeRoom()
-    return new StdioServer({
-      ...parts,
-      name,
-      target,
-      clock,
-      logger,
-      maxMessageBytes,
-      launcher,
-      limit,
-      makeRoom,
-    })
+    return new StdioServer({ ...this.#parts, ...parts, limit, makeRoom: () => this.#pool.makeRoom() })
   }
 
   #callerOf({ caller }: UpstreamRequest): string {

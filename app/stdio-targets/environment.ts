@@ -15,8 +15,9 @@ export const inheritedVariables = [
   'USER',
 ] as const
 
-/** A value that came from a reference, and the variable that has it. */
+/** A value that came from a reference. */
 export interface EnvironmentSecret {
+  /** The variable that has it, or the reference. */
   readonly name: string
   readonly value: string
 }

@@ -3,6 +3,7 @@ import { isJsonObject } from '@svc/core/json'
 import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
+import { checkAnswers } from './check-answers.js'
 import type { RunningRequest } from './client-session.js'
 import { RequestAnswer } from './request-answer.js'
 import type { StdioServer } from './stdio-server.js'
@@ -61,7 +62,7 @@ export async function forward(
   const timer = setTimeout(() => {
     cancel('no answer in time')
     answer.abort(new UpstreamError('The upstream did not answer in time.', 'unknown'))
-    void server.checkAnswers(connection, answerTimeoutMs)
+    void checkAnswers(connection, answerTimeoutMs)
   }, answerTimeoutMs)
   signal.addEventListener('abort', abort)
   onSent()

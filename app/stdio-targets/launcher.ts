@@ -1,9 +1,10 @@
 // What a policy's command comes to on this machine: the program, its environment and its directory.
 import { resolve } from 'node:path'
+import type { EffectivePolicy } from '@svc/core/policy'
 import type { KeyReader } from '@svc/core/secret'
 import { findCommand } from './command.js'
 import type { StdioTarget } from './config.js'
-import { environmentOf, type ServerEnvironment } from './environment.js'
+import { type EnvironmentSecret, environmentOf, type ServerEnvironment } from './environment.js'
 import { PinnedPackage, readNpx } from './pinned-package.js'
 import type { Launch } from './server-process.js'
 
@@ -12,11 +13,17 @@ export interface StdioPlace {
   readonly baseDir: string
   readonly stateDir: string
   readonly keys: KeyReader
+  /** What `${env:NAME}` in the policy was replaced by. */
+  readonly substituted: EffectivePolicy<unknown>['hostSecrets']
 }
+
+/** Shorter values, such as numbers and switches, are in other texts too. */
+const minSecret = 4
 
 export interface PreparedLaunch {
   readonly launch: Launch
-  readonly environment: ServerEnvironment
+  /** Not to be logged. */
+  readonly secrets: readonly EnvironmentSecret[]
 }
 
 export class Launcher {
@@ -39,11 +46,21 @@ export class Launcher {
     const environment = await environmentOf(this.#target.env, process.env, (ref) => keys.read(ref))
     const { command, args } = await this.#program(environment)
     const cwd = resolve(baseDir, this.#target.cwd ?? '.')
-    return { launch: { command, args, env: environment.variables, cwd }, environment }
+    const secrets = [...environment.secrets, ...this.#substituted()]
+    return { launch: { command, args, env: environment.variables, cwd }, secrets }
   }
 
   async close(): Promise<void> {
     await this.#pinned?.package.close()
+  }
+
+  /** Values that the policy got from the environment, as far as this command has them. */
+  #substituted(): EnvironmentSecret[] {
+    const { args, env } = this.#target
+    const texts = [...args, ...Object.values(env)]
+    return this.#place.substituted
+      .filter(({ value }) => value.length >= minSecret && texts.some((text) => text.includes(value)))
+      .map(({ value, reference }) => ({ name: reference, value }))
   }
 
   async #program({ variables }: ServerEnvironment): Promise<Pick<Launch, 'command' | 'args'>> {

@@ -1,11 +1,9 @@
 // The names of all tools of a server, over as many pages as it has.
 import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
+import { readPages } from '../mcp/list-pages.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import type { Connection } from './supervisor.js'
-
-/** A server that has more pages repeats itself. */
-const maxPages = 100
 
 /** `timeoutMs` for all pages. Rejects with `UpstreamError`, or with the time-out. */
 export async function listTools(
@@ -14,20 +12,10 @@ export async function listTools(
   timeoutMs: number,
 ): Promise<string[]> {
   const signal = AbortSignal.timeout(timeoutMs)
-  const names: string[] = []
-  let cursor: unknown
-  for (let page = 0; page < maxPages; page++) {
-    const params = {
-      ...(cursor === undefined ? {} : { cursor }),
-      ...(server.isStateless ? { _meta: clientMeta(client) } : {}),
-    }
-    const { result } = await channel.ask('tools/list', params, signal)
-    const { tools, nextCursor } = isJsonObject(result) ? result : {}
-    for (const tool of Array.isArray(tools) ? tools : []) {
-      if (isJsonObject(tool) && typeof tool['name'] === 'string') names.push(tool['name'])
-    }
-    if (typeof nextCursor !== 'string') break
-    cursor = nextCursor
-  }
-  return names
+  const meta = server.isStateless ? { _meta: clientMeta(client) } : {}
+  const { entries } = await readPages('tools', async (params) => {
+    const { result } = await channel.ask('tools/list', { ...params, ...meta }, signal)
+    return isJsonObject(result) ? result : {}
+  })
+  return entries.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
 }

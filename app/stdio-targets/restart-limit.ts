@@ -12,7 +12,7 @@ export class RestartLimit {
   #failures = 0
   /** Starts in a row that ended before the handshake. */
   #failedStarts = 0
-  #reason = ''
+  #reason: string | undefined
   #notBefore = Number.NEGATIVE_INFINITY
 
   constructor(rules: StdioTarget['restart'], clock: Clock) {
@@ -50,12 +50,22 @@ export class RestartLimit {
     return this.#failedStarts >= this.#rules.limit
   }
 
-  /** Why a process may not start now; undefined where it may. */
+  /** Whether a process has failed since the policy was loaded. */
+  get hasFailed(): boolean {
+    return this.#failures > 0
+  }
+
+  /** Why the last process failed. */
+  get reason(): string | undefined {
+    return this.#reason
+  }
+
+  /** When the next process may start, for callers; undefined where it may start now. */
   refusal(): string | undefined {
     if (this.isExhausted) {
-      return `${this.#reason}; ${this.#failedStarts} starts failed in a row, and the next is after a reload of the policy`
+      return `${this.#failedStarts} starts failed in a row, and the next is after a reload of the policy`
     }
     const wait = this.#notBefore - this.#clock.monotonic()
-    return wait > 0 ? `${this.#reason}; the next start is in ${Math.ceil(wait / 1000)} s` : undefined
+    return wait > 0 ? `the next start is in ${Math.ceil(wait / 1000)} s` : undefined
   }
 }

@@ -109,9 +109,10 @@ export class RpcChannel {
     running.pending.progress({ ...message, params: { ...params, progressToken: own } })
   }
 
-  close(reason: string): void {
-    const fault = new UpstreamError(reason, 'unknown')
-    this.#closed = new UpstreamError(reason, 'no')
+  /** `message` is for callers, `cause` for the operator. */
+  close(message: string, cause: Error): void {
+    const fault = new UpstreamError(message, 'unknown', { cause })
+    this.#closed = new UpstreamError(message, 'no', { cause })
     for (const { pending } of this.#running.values()) pending.failed(fault)
     this.#running.clear()
   }

@@ -1,8 +1,10 @@
 // One process of a server over stdio, in a process group of its own that ends as a whole: with the process, with
-// `stop()`, and with the gateway, however that ends.
+// `stop()`, and with the gateway, however that ends. What has left the group ends with it, on Linux.
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import type { Readable, Writable } from 'node:stream'
 import { LineSplitter, LineTooLong } from './line-splitter.js'
+import { killMarked, RUN_VARIABLE } from './marked-processes.js'
 
 /** How a process is started. */
 export interface Launch {
@@ -31,12 +33,22 @@ export interface ProcessListener {
 
 /**
  * Runs in the group of the server: a shell that reads a pipe whose other end the gateway holds, and kills the group when
- * the pipe ends, which it does with SIGKILL of the gateway too. Then the shell becomes the server.
+ * the pipe ends, which it does with SIGKILL of the gateway too. Its argument is the mark of processes outside the group;
+ * its own environment is without.
  */
+const watcher = `
+while read -r line; do :; done
+kill -TERM 0; sleep 2
+for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
+  pid=\${file#/proc/}; kill -KILL "\${pid%/environ}"
+done
+kill -KILL 0
+`
+
+/** Starts the shell that watches, and becomes the server. */
 const script = `
 ( trap '' HUP INT TERM
-  while read -r line; do :; done
-  kill -TERM 0; sleep 2; kill -KILL 0 ) <&3 >/dev/null 2>&1 &
+  exec /usr/bin/env -i "PATH=$PATH:/usr/bin:/bin" /bin/sh -c "$0" svc-stdio "$${RUN_VARIABLE}" ) <&3 >/dev/null 2>&1 &
 exec 3<&-
 exec "$@"
 `
@@ -65,9 +77,10 @@ export class ServerProcess {
     this.ended = new Promise((resolve) => {
       this.#end = resolve
     })
-    const child = spawn('/bin/sh', ['-c', script, 'svc-stdio', launch.command, ...launch.args], {
+    const run = randomUUID()
+    const child = spawn('/bin/sh', ['-c', script, watcher, launch.command, ...launch.args], {
       cwd: launch.cwd,
-      env: launch.env,
+      env: { ...launch.env, [RUN_VARIABLE]: run },
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
     })
@@ -82,9 +95,11 @@ export class ServerProcess {
     child.once('exit', (code, signal) => {
       // Processes that the server left behind, and the shell that watches the gateway.
       this.#signal('SIGKILL')
+      const killed = killMarked(run)
       const reason = describeExit(code, signal)
-      child.once('close', () => this.#finish(reason))
-      setTimeout(() => this.#finish(reason), drainMs).unref()
+      const finish = (): void => void killed.then(() => this.#finish(reason))
+      child.once('close', finish)
+      setTimeout(finish, drainMs).unref()
     })
   }
 

@@ -1,21 +1,16 @@
 // The requests of a client of 2026-07-28, each by itself, for a process of either era.
 import { handshakeRevisions, rpcCodes, STATELESS_REVISION, sessionMethods } from '../mcp/protocol.js'
+import { toHandshakeRequest, toStatelessResponse } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { revisionIn } from '../mcp/stateless-request.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
-import {
-  discoverResult,
-  methodNotFound,
-  rpcError,
-  statusOfStateless,
-  toHandshakeRequest,
-  toStatelessResponse,
-} from './era.js'
+import { discoverResult } from './description.js'
 import { type DispatchedRequest, forward } from './forward.js'
 import { openListen } from './listen-stream.js'
 import { jsonAnswer } from './request-answer.js'
+import { methodNotFound, rpcError, statusOfStateless } from './rpc-error.js'
 import type { StdioServer } from './stdio-server.js'
 
 /** Rejects with `UpstreamError`, or with the reason of the signal. */
@@ -55,7 +50,8 @@ export async function answerStateless(
   }
   return forward(stdio, connection, exchange, {
     message: server.isStateless ? message : toHandshakeRequest(message),
-    translate: (response) => (server.isStateless ? response : toStatelessResponse(response, method, server)),
+    translate: (response) =>
+      server.isStateless ? response : toStatelessResponse(response, method, server.serverInfo),
     statusOf: statusOfStateless,
   })
 }

@@ -1,8 +1,8 @@
 // One server over stdio as its clients share it: its process, who hears of changes, and how many requests it works on.
 import type { Abortable } from '@svc/core'
 import type { Fields } from '../mcp/rpc-response.js'
-import { methodNotFound } from './era.js'
 import { Notifications } from './notifications.js'
+import { methodNotFound } from './rpc-error.js'
 import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
 
 /** Receives what the process sends to its only client. */
@@ -50,11 +50,6 @@ export class StdioServer {
     return this.#supervisor.connection()
   }
 
-  /** Kills a process that does not answer any more. */
-  checkAnswers(connection: Connection, timeoutMs: number): Promise<void> {
-    return this.#supervisor.checkAnswers(connection, timeoutMs)
-  }
-
   /** Waits until the process may work on one more request; the caller calls the result when it is done. */
   async admit(signal: Abortable): Promise<() => void> {
     if (this.#running < this.#maxConcurrent) this.#running++
@@ -89,6 +84,11 @@ export class StdioServer {
   /** Whether neither a request nor a stream needs the process. */
   get isIdle(): boolean {
     return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
+  }
+
+  /** Whether the process has answered the handshake. */
+  get isReady(): boolean {
+    return this.#supervisor.isRunning && !this.#supervisor.isStarting
   }
 
   get isRunning(): boolean {

@@ -1,8 +1,8 @@
 // Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
-import type { Clock, Logger } from '@svc/core'
+import type { Clock, Logger, Meter } from '@svc/core'
 import { messageOf, parseJsonObject } from '@svc/core/json'
 import type { Fields } from '../mcp/rpc-response.js'
-import { isUpstreamError, UpstreamError } from '../upstream/answer.js'
+import { UpstreamError } from '../upstream/answer.js'
 import type { StdioTarget } from './config.js'
 import { type HandshakeClient, HandshakeRefused, type ServerDescription, shakeHands } from './handshake.js'
 import type { Launcher } from './launcher.js'
@@ -22,6 +22,7 @@ export interface SupervisorParts {
   readonly limit: RestartLimit
   readonly clock: Clock
   readonly logger: Logger
+  readonly meter?: Meter
   readonly maxMessageBytes: number
   readonly launcher: Launcher
   /** Called before a start. Throws `UpstreamError` where the target has as many processes as it may have. */
@@ -39,6 +40,8 @@ export interface Connection {
   readonly server: ServerDescription
   /** Resolves when the process has ended. */
   readonly ended: Promise<void>
+  /** Ends this process at once, and no later one. */
+  readonly kill: (reason: string) => void
 }
 
 /** One run of the process. */
@@ -112,24 +115,13 @@ export class Supervisor {
     return this.stop()
   }
 
-  /** Kills a process that does not answer any more. */
-  async checkAnswers({ channel, server }: Connection, timeoutMs: number): Promise<void> {
-    const process = this.#run?.process
-    try {
-      const method = server.isStateless ? 'server/discover' : 'ping'
-      await channel.ask(method, {}, AbortSignal.timeout(timeoutMs))
-    } catch (fault) {
-      if (!isUpstreamError(fault)) process?.kill('it answered neither a request nor a ping')
-    }
-  }
-
   async #start(): Promise<Connection> {
-    const { name, limit, logger, clientAnnounces } = this.#parts
+    const { name, limit, logger, meter, clientAnnounces } = this.#parts
     const run: Run = {}
     this.#run = run
     await this.#stopping
     const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
-    if (refusal !== undefined) throw unavailable(name, refusal)
+    if (refusal !== undefined) throw unavailable(name, limit.reason ?? refusal, refusal)
     this.#parts.makeRoom()
     try {
       return await this.#open(run)
@@ -139,17 +131,18 @@ export class Supervisor {
       const isOfClient = clientAnnounces && fault instanceof HandshakeRefused
       if (run.isStopped !== true && !isOfClient) {
         limit.failed(reason)
+        meter?.count('svc_stdio_server_failures_total')
         logger.error({ server: name, reason, stderr: run.stderr?.last }, 'the MCP server did not start')
       }
-      throw unavailable(name, reason)
+      throw unavailable(name, reason, isOfClient ? reason : undefined)
     }
   }
 
   async #open(run: Run): Promise<Connection> {
     const { name, target, client, limit, clock, logger } = this.#parts
-    const { launch, environment } = await this.#parts.launcher.prepare()
+    const { launch, secrets } = await this.#parts.launcher.prepare()
     if (run.isStopped) throw new Error('it was stopped')
-    const stderr = new StderrLog(name, environment.secrets, logger, clock)
+    const stderr = new StderrLog(name, secrets, logger, clock)
     const started = new ServerProcess(
       launch,
       { maxLineBytes: this.#parts.maxMessageBytes, stopTimeoutMs: target.stop_timeout_ms },
@@ -173,7 +166,8 @@ export class Supervisor {
       this.touch()
       limit.started()
       logger.info({ server: name, pid: started.pid, revision: server.revision }, 'the MCP server has started')
-      const connection = { channel, server, ended: started.ended }
+      const { ended } = started
+      const connection = { channel, server, ended, kill: (why: string) => started.kill(why) }
       this.#parts.onStart(connection)
       return connection
     } catch (fault) {
@@ -184,7 +178,7 @@ export class Supervisor {
   }
 
   #ended(run: Run, channel: RpcChannel, reason: string): void {
-    const { name, limit, clock, logger } = this.#parts
+    const { name, limit, clock, logger, meter } = this.#parts
     run.reason ??= reason
     const { readyAt, isStopped, stderr } = run
     if (this.#run === run) {
@@ -194,9 +188,10 @@ export class Supervisor {
     if (isStopped) logger.info({ server: name }, 'the MCP server was stopped')
     else if (readyAt !== undefined) {
       limit.failed(reason, clock.monotonic() - readyAt)
+      meter?.count('svc_stdio_server_failures_total')
       logger.error({ server: name, reason, stderr: stderr?.last }, 'the MCP server has exited')
     }
-    channel.close(`The MCP server "${name}" has ended: ${run.reason}.`)
+    channel.close(`The MCP server "${name}" has ended.`, new Error(run.reason))
     if (readyAt !== undefined) this.#parts.onExit()
   }
 }
@@ -207,6 +202,8 @@ function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
   else stderr.add(`(standard output, no message) ${line}`)
 }
 
-function unavailable(name: string, reason: string): UpstreamError {
-  return new UpstreamError(`The MCP server "${name}" is not running: ${reason}.`, 'no')
+/** `reason` may name paths and packages: it is for the operator. Callers get `hint`. */
+function unavailable(name: string, reason: string, hint?: string): UpstreamError {
+  const message = `The MCP server "${name}" is not running${hint === undefined ? '' : `: ${hint}`}.`
+  return new UpstreamError(message, 'no', { cause: new Error(reason) })
 }

@@ -51,6 +51,14 @@ const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields 
     })
     return text(String(child.pid))
   },
+  // Outside the group, in a session of its own.
+  escape: () => {
+    const child = spawn(process.execPath, ['-e', 'setInterval(()=>{},1000)'], {
+      stdio: 'ignore',
+      detached: true,
+    })
+    return text(String(child.pid))
+  },
   progress: (_args, { progressToken }) => {
     for (const progress of [1, 2]) {
       send({ method: 'notifications/progress', params: { progressToken, progress } })

@@ -66,6 +66,6 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Resolves when `holds` does; the runner's time limit ends a wait in vain. */
-export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10))
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
 }

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import * as sdk2 from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
 import { serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
@@ -45,6 +46,23 @@ describe('svc stdio', function () {
       { server: 'files@3.1.0', tool: 'pid@3.1.0', status: 'error' },
     ])
     expect(calls[0]?.principal).to.deep.equal({ user: 'ada@example.com', roles: ['analyst'] })
+  })
+
+  it('has the command in the hash of the policy that records have', async () => {
+    using gateway = new StdioGateway(
+      `${open}targets: { own: { command: ${process.execPath}, args: [${scripted}] } }\n`,
+    )
+    const hashOf = async (args: readonly string[]) => {
+      await using connected = await gateway.connect(args)
+      await connected.client.listTools()
+      return gateway.records().at(-1)?.policy_sha256
+    }
+    const ofFile = sha256Hex(readFileSync(gateway.policy, 'utf8'))
+    expect(await hashOf(['--name', 'own'])).to.equal(ofFile)
+    const command = { args: [scripted, ''], command: process.execPath, env: ['HOME'], server: 'files' }
+    expect(await hashOf(['--env', 'HOME', ...files()])).to.equal(
+      sha256Hex(canonicalize({ ...command, policy_sha256: ofFile })),
+    )
   })
 
   it('lets the server ask its client, and report progress and changes', async () => {

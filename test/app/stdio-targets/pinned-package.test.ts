@@ -140,7 +140,10 @@ describe('a pinned package', function () {
     registry.versions.set('1.0.0', { ...changed, bytes: other.bytes })
     rmSync(join(home, 'cache'), { recursive: true })
     await run(async (gateway) => {
-      expect(await echo(gateway)).to.include('npm ci failed: npm error code EINTEGRITY')
+      expect(await echo(gateway))
+        .to.include('is not running')
+        .and.not.include('npm')
+      expect(JSON.stringify(gateway.log.lines)).to.include('npm ci failed: npm error code EINTEGRITY')
     })
   })
 

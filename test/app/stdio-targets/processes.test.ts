@@ -1,8 +1,10 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { bind, tokens } from '@svc/core'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
+import type { DependencyContainer } from 'tsyringe'
 import { Running } from '../../support/gateway-process.js'
 import { connect, isAlive, say, scriptedTarget, until, withStdio } from '../../support/stdio-target.js'
 
@@ -30,7 +32,7 @@ describe('the process of a target', () => {
     const pids: number[] = []
     await withStdio(scriptedTarget(), async (gateway) => {
       await using client = await connect(gateway)
-      pids.push(Number(await say(client, 'pid')), Number(await say(client, 'fork')))
+      for (const tool of ['pid', 'fork', 'escape']) pids.push(Number(await say(client, tool)))
       expect(pids.every(isAlive)).to.equal(true)
     })
     await until(() => !pids.some(isAlive))
@@ -53,7 +55,8 @@ describe('the process of a target', () => {
       await using gateway = new Running(['--policy', join(home, 'policy.yaml')])
       const { url = '' } = await gateway.line('listening')
       const client = await connect({ url })
-      const pids = [Number(await say(client, 'pid')), Number(await say(client, 'fork'))]
+      const pids: number[] = []
+      for (const tool of ['pid', 'fork', 'escape']) pids.push(Number(await say(client, tool)))
       gateway.child.kill('SIGKILL')
       await until(() => !pids.some(isAlive))
       await client.close()
@@ -87,6 +90,22 @@ describe('the process of a target', () => {
     })
   })
 
+  it('is named by /readyz while it should run and does not', async () => {
+    const restart = { base_ms: 0, limit: 2 }
+    await withStdio(scriptedTarget('exit', { start: 'at_start', restart }), async (gateway) => {
+      const readiness = async () => {
+        const answer = await fetch(`${gateway.url}/readyz`)
+        expect(answer.status).to.equal(200)
+        return JSON.stringify(await answer.json())
+      }
+      await until(() => gateway.log.lines.some(({ message }) => message === 'the MCP server did not start'))
+      expect(await readiness()).to.include('the MCP server \\"files\\", which starts with the gateway')
+      const repaired = scriptedTarget('', { start: 'at_start' })
+      await gateway.handle.reload(policyOf({ files: repaired }))
+      await until(async () => !(await readiness()).includes('files'))
+    })
+  })
+
   it('is stopped when nobody has used it for the time that the policy says, and starts again with the next call', async () => {
     await withStdio(scriptedTarget('', { idle_ms: 50 }), async (gateway) => {
       const pid = async () => {
@@ -106,9 +125,7 @@ describe('the process of a target', () => {
       await using client = await connect(gateway)
       const first = Number(await say(client, 'pid'))
       const survivor = Number(await say(client, 'fork'))
-      expect(await messageOf(say(client, 'exit'))).to.include(
-        'The MCP server "files" has ended: it exited with code 3.',
-      )
+      expect(await messageOf(say(client, 'exit'))).to.include('The MCP server "files" has ended.')
       const second = Number(await say(client, 'pid'))
       expect(second).to.not.equal(first)
       await until(() => !isAlive(survivor))
@@ -117,33 +134,46 @@ describe('the process of a target', () => {
     })
   })
 
-  it('says why it does not run, waits longer after each failure, and gives up at the limit', async () => {
+  it('waits longer after each failure, gives up at the limit, and says why in the log alone', async () => {
     process.env['SVC_TEST_SECRET'] = 'the-secret'
     const env = { TOKEN: 'env:SVC_TEST_SECRET' }
     const restart = { base_ms: 0, limit: 3 }
+    const counts: string[] = []
+    const configure = (container: DependencyContainer): void => {
+      bind(container, tokens.Meter, { useValue: { count: (name) => counts.push(name) } })
+    }
     try {
-      await withStdio(scriptedTarget('exit', { env, restart }), async (gateway) => {
-        const call = async () => (await gateway.invoke('/mcp/files/echo@1')).text()
-        expect(await call()).to.include('The MCP server \\"files\\" is not running: it exited with code 4.')
-        await call()
-        await call()
-        expect(await call()).to.include(
-          '3 starts failed in a row, and the next is after a reload of the policy',
-        )
-        await gateway.handle.reload(policyOf({ files: scriptedTarget('exit', { env, restart }) }))
-        expect(await call()).to.include('is not running: it exited with code 4.')
-        const lines = JSON.stringify(gateway.log.lines)
-        expect(lines).to.include('cannot find [TOKEN]').and.not.include('the-secret')
-      })
+      await withStdio(
+        scriptedTarget('exit', { env, restart }),
+        async (gateway) => {
+          const call = async () => (await gateway.invoke('/mcp/files/echo@1')).text()
+          expect(await call()).to.include('The MCP server \\"files\\" is not running."')
+          await call()
+          await call()
+          expect(await call()).to.include(
+            '3 starts failed in a row, and the next is after a reload of the policy',
+          )
+          await gateway.handle.reload(policyOf({ files: scriptedTarget('exit', { env, restart }) }))
+          expect(await call()).to.include('is not running."')
+          const lines = JSON.stringify(gateway.log.lines)
+          expect(lines).to.include('cannot find [TOKEN]').and.not.include('the-secret')
+          expect(lines).to.include('"reason":"it exited with code 4"')
+          expect(counts.filter((name) => name === 'svc_stdio_server_failures_total')).to.have.length(4)
+        },
+        { configure },
+      )
     } finally {
       delete process.env['SVC_TEST_SECRET']
     }
   })
 
-  it('is reported as not running where its command is not found', async () => {
+  it('is reported as not running where its command is not found, which the log names and the answer does not', async () => {
     await withStdio(scriptedTarget('', { command: 'no-such-program' }), async (gateway) => {
       const answer = await gateway.invoke('/mcp/files/echo@1')
-      expect(await answer.text()).to.include('its command no-such-program is not found')
+      expect(await answer.text())
+        .to.include('is not running')
+        .and.not.include('no-such-program')
+      expect(JSON.stringify(gateway.log.lines)).to.include('its command no-such-program is not found')
     })
   })
 
@@ -152,7 +182,8 @@ describe('the process of a target', () => {
       await withStdio(scriptedTarget(mode, { start_timeout_ms: 300 }), async (gateway) => {
         const answer = await gateway.invoke('/mcp/files/echo@1')
         expect(answer.status).to.equal(502)
-        expect(await answer.text()).to.include('it did not answer the handshake within 300 ms')
+        expect(await answer.text()).to.include('is not running')
+        expect(JSON.stringify(gateway.log.lines)).to.include('it did not answer the handshake within 300 ms')
       })
     }
   })
@@ -196,13 +227,36 @@ describe('the process of a target', () => {
     }
   })
 
+  it('has no value in the log that the policy took from the environment', async () => {
+    process.env['SVC_TEST_SECRET'] = 'the-secret'
+    const reference = `\${env:SVC_TEST_SECRET}`
+    const { args = [], ...target } = scriptedTarget()
+    const substituted = [...args, `--token=${reference}`]
+    try {
+      for (const TOKEN of [reference, `Bearer ${reference}`]) {
+        await withStdio({ ...target, args: substituted, env: { TOKEN } }, async (gateway) => {
+          await using client = await connect(gateway)
+          const { TOKEN: given } = JSON.parse(await say(client, 'env')) as { TOKEN: string }
+          expect(given).to.equal(TOKEN.replace(reference, 'the-secret'))
+          await say(client, 'flood')
+          const [line] = gateway.log.lines.filter(({ fields }) => 'stderr' in fields)
+          expect(line?.fields).to.have.property('stderr', `line 0 of [${TOKEN}]`)
+          expect(JSON.stringify(gateway.log.lines)).to.not.include('the-secret')
+        })
+      }
+    } finally {
+      delete process.env['SVC_TEST_SECRET']
+    }
+  })
+
   it('is ended for a line over the limit', async () => {
     const server = { maxAnswerBytes: 1_000_000 }
     await withStdio(
       scriptedTarget(),
       async (gateway) => {
         await using client = await connect(gateway)
-        expect(await messageOf(say(client, 'long'))).to.include('it wrote a line of more than 1000000 bytes')
+        expect(await messageOf(say(client, 'long'))).to.include('has ended')
+        expect(JSON.stringify(gateway.log.lines)).to.include('it wrote a line of more than 1000000 bytes')
         expect(await say(client, 'echo', { said: 'again' })).to.equal('again')
       },
       { server },

@@ -16,12 +16,13 @@ describe('the restarts of a server over stdio', () => {
     expect(waits).to.deep.equal([0, 100, 200, 350, 350])
   })
 
-  it('are refused during the wait, with the reason', () => {
+  it('are refused during the wait, with the time of the next start', () => {
     const { clock, limit } = limitAt({ base_ms: 2_000, max_ms: 9_000, limit: 10 })
     limit.failed('it exited')
     expect(limit.refusal()).to.equal(undefined)
     limit.failed('it exited')
-    expect(limit.refusal()).to.equal('it exited; the next start is in 2 s')
+    expect(limit.refusal()).to.equal('the next start is in 2 s')
+    expect(limit.reason).to.equal('it exited')
     clock.time = 2_000
     expect(limit.refusal()).to.equal(undefined)
   })
