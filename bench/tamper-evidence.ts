@@ -33,7 +33,8 @@ async function costOf(work: () => unknown): Promise<Cost> {
   return { seconds: (performance.now() - began) / 1e3, cpuSeconds: (user + system) / 1e6 }
 }
 
-export async function measureTamperEvidence(disk: string, quick: boolean): Promise<void> {
+/** What each round of appending and sealing cost, and each way to verify. */
+export async function measureTamperEvidence(disk: string, quick: boolean): Promise<unknown> {
   const records = quick ? 20_000 : 100_000
   const rounds = quick ? 2 : 5
   heading('Tamper evidence')
@@ -48,17 +49,19 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
       signer,
     })
     await appender.ready()
+    const costs: { append: Cost; seal: Cost }[] = []
     const rows = [['sealed before', 'append, µs CPU', 'seal, µs CPU', 'share']]
     for (let round = 0; round < rounds; round++) {
       const append = await costOf(() => appendAll(appender, records, signer.keyId))
       const seal = await costOf(() => appender.seal())
+      costs.push({ append, seal })
       const each = ({ cpuSeconds }: Cost) => ((cpuSeconds / records) * 1e6).toFixed(2)
       const share = `${((seal.cpuSeconds / append.cpuSeconds) * 100).toFixed(1)} %`
       rows.push([String(round * records), each(append), each(seal), share])
     }
     await appender.close()
     table(rows)
-    await measureVerify(log, signer, bareVerify(signer))
+    return { records, costs, verify: await measureVerify(log, signer, bareVerify(signer)) }
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
@@ -87,7 +90,12 @@ function bareVerify(signer: LocalDevSigner): number {
   return (user + system) / 1e6 / signed.length
 }
 
-async function measureVerify(log: string, signer: LocalDevSigner, bare: number): Promise<void> {
+async function measureVerify(
+  log: string,
+  signer: LocalDevSigner,
+  bare: number,
+): Promise<Record<string, Cost>> {
+  const costs: Record<string, Cost> = {}
   const keys = [verifierFromPublicKey(signer.publicKey)]
   const day = new Date().toISOString().slice(0, 10)
   const megabytes = statSync(join(log, `audit-${day}.ndjson`)).size / 1e6
@@ -105,6 +113,7 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
       if (report.verdict !== 'intact') throw new Error(`the log is ${report.verdict}`)
       records = report.records
     })
+    costs[name] = cost
     rows.push([
       name,
       (records / cost.seconds).toFixed(0),
@@ -115,4 +124,5 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
   }
   table(rows)
   print(`bare check: ${(1 / bare).toFixed(0)} a CPU second; log of ${megabytes.toFixed(0)} MB`)
+  return costs
 }
