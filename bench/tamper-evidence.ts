@@ -21,7 +21,6 @@ const IN_FLIGHT = 64
 // Sealing is explicit, never by its interval.
 const INTERVAL_MS = 86_400_000
 const SEALS_OF_A_YEAR = 3_153_600
-const SEALS_OF_A_MONTH = 259_200
 
 interface Cost {
   readonly seconds: number
@@ -36,7 +35,8 @@ async function costOf(work: () => unknown): Promise<Cost> {
   return { seconds: (performance.now() - began) / 1e3, cpuSeconds: (user + system) / 1e6 }
 }
 
-export async function measureTamperEvidence(disk: string, quick: boolean): Promise<void> {
+/** What each round of appending and sealing cost, and each way to verify. */
+export async function measureTamperEvidence(disk: string, quick: boolean): Promise<unknown> {
   const records = quick ? 20_000 : 100_000
   const rounds = quick ? 2 : 5
   heading('Tamper evidence')
@@ -51,19 +51,21 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
       signer,
     })
     await appender.ready()
+    const costs: { append: Cost; seal: Cost }[] = []
     const rows = [['sealed before', 'append, µs CPU', 'seal, µs CPU', 'share']]
     for (let round = 0; round < rounds; round++) {
       const append = await costOf(() => appendAll(appender, records, signer.keyId))
       const seal = await costOf(() => appender.seal())
+      costs.push({ append, seal })
       const each = ({ cpuSeconds }: Cost) => ((cpuSeconds / records) * 1e6).toFixed(2)
       const share = `${((seal.cpuSeconds / append.cpuSeconds) * 100).toFixed(1)} %`
       rows.push([String(round * records), each(append), each(seal), share])
     }
     await appender.close()
     table(rows)
-    const bare = bareVerify(signer)
-    await measureVerify(log, signer, bare)
-    await measureCheckpoints(join(dir, 'checkpoints'), signer, quick ? 20_000 : SEALS_OF_A_MONTH)
+    const verify = await measureVerify(log, signer, bareVerify(signer))
+    const checkpoints = await measureCheckpoints(join(dir, 'checkpoints'), signer, quick ? 20_000 : 100_000)
+    return { records, costs, verify, checkpoints }
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
@@ -92,7 +94,12 @@ function bareVerify(signer: LocalDevSigner): number {
   return (user + system) / 1e6 / signed.length
 }
 
-async function measureVerify(log: string, signer: LocalDevSigner, bare: number): Promise<void> {
+async function measureVerify(
+  log: string,
+  signer: LocalDevSigner,
+  bare: number,
+): Promise<Record<string, Cost>> {
+  const costs: Record<string, Cost> = {}
   const keys = [verifierFromPublicKey(signer.publicKey)]
   const day = new Date().toISOString().slice(0, 10)
   const megabytes = statSync(join(log, `audit-${day}.ndjson`)).size / 1e6
@@ -110,6 +117,7 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
       if (report.verdict !== 'intact') throw new Error(`the log is ${report.verdict}`)
       records = report.records
     })
+    costs[name] = cost
     rows.push([
       name,
       (records / cost.seconds).toFixed(0),
@@ -120,13 +128,19 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
   }
   table(rows)
   print(`bare check: ${(1 / bare).toFixed(0)} a CPU second; log of ${megabytes.toFixed(0)} MB`)
+  return costs
 }
 
-/** Verifying a log that seals every ten seconds, one record each. */
-async function measureCheckpoints(dir: string, signer: LocalDevSigner, seals: number): Promise<void> {
+/** Verifies a log that seals every ten seconds, one record each. */
+async function measureCheckpoints(
+  dir: string,
+  signer: LocalDevSigner,
+  seals: number,
+): Promise<Record<string, Cost>> {
   const bytes = writeSealedLog(dir, seals, signer)
   const keys = [verifierFromPublicKey(signer.publicKey)]
-  const rows = [['verify', 'checkpoints/s', 'µs CPU a checkpoint', 'of a year, s']]
+  const costs: Record<string, Cost> = {}
+  const rows = [['verify', 'checkpoints/s', 'µs CPU a checkpoint', 'of a year, CPU s']]
   for (const [name, options] of [
     ['with a record each', {}],
     ['--fast', { fast: true }],
@@ -136,13 +150,12 @@ async function measureCheckpoints(dir: string, signer: LocalDevSigner, seals: nu
       const report = await verifyLog(dir, { keys, ...options })
       if (report.verdict !== 'intact') throw new Error(`the log is ${report.verdict}`)
     })
-    rows.push([
-      name,
-      (seals / cost.seconds).toFixed(0),
-      ((cost.cpuSeconds / seals) * 1e6).toFixed(1),
-      ((cost.seconds / seals) * SEALS_OF_A_YEAR).toFixed(0),
-    ])
+    costs[name] = cost
+    const each = cost.cpuSeconds / seals
+    const year = (each * SEALS_OF_A_YEAR).toFixed(0)
+    rows.push([name, (seals / cost.seconds).toFixed(0), (each * 1e6).toFixed(1), year])
   }
   table(rows)
   print(`${seals} checkpoints, log of ${(bytes / 1e6).toFixed(0)} MB`)
+  return costs
 }

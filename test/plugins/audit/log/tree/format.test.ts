@@ -80,6 +80,32 @@ describe('the journal format', () => {
     expect(parseJournalLine(Buffer.from('[]'))).to.equal(undefined)
   })
 
+  it('recognises plain seals, and refuses what only looks like one', async () => {
+    const made = await line({ kind: 'seal', ranges: [['2026-11-21', 0, 30, 3]] }, 4)
+    const text = canonicalize(made)
+    expect(parseJournalLine(Buffer.from(text))).to.deep.equal(made)
+    const more = { ...made, note: 'a member that is not known' }
+    expect(parseJournalLine(Buffer.from(canonicalize(more)))).to.deep.equal(more)
+    for (const [from, to] of [
+      [/"at":"....-..-../, '"at":"2026-02-30'],
+      [/T\d\d:/, 'T24:'],
+      [/"leaf":4/, '"leaf":04'],
+      [/"leaf":4/, '"leaf":4.0'],
+      [/"leaf":4/, '"leaf":9007199254740992'],
+      [/,30,3/, ', 30,3'],
+      [/,30,3/, ',-30,3'],
+      [/\["2026-11-21"/, '["2026-11-31"'],
+      [/\]\]/, ']]]'],
+      [/"root":"....(.*?)="/, '"root":"$1="'],
+      [/"kind":"seal",/, '"kind":"seal","kind":"seal",'],
+      [/"sig":"/, '"sig":"\u0000'],
+    ] as const) {
+      const changed = text.replace(from, to)
+      expect(changed).to.not.equal(text)
+      expect(parseJournalLine(Buffer.from(changed)), changed).to.equal(undefined)
+    }
+  })
+
   it('cuts ranges at multiples of 4096 leaves', () => {
     const cutter = new RangeCutter(4_094)
     cutter.begin('2026-11-20', 100)
