@@ -1,18 +1,18 @@
-// Seals what is new: hashes the new lines of each day in slices, so that appending continues, and appends the journal
-// line and the checkpoint.
+// Seals what is new: hashes the new lines of each day in pieces, between which appending continues, and appends the
+// journal line and the checkpoint.
 
 import { join } from 'node:path'
 import { openExisting, READ, syncFile } from '../files/file-system.js'
 import { AuditError } from '../format/errors.js'
 import { dailyLog } from '../format/paths.js'
-import type { SealBody } from '../tree/journal-line.js'
+import type { SealBody, SealRange } from '../tree/journal-line.js'
 import { hourOf } from '../tree/journal-state.js'
-import { LEAVES_PER_PIECE, RangeCutter } from '../tree/seal-ranges.js'
+import { LEAVES_PER_PIECE } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { sealedDays } from './day-ranges.js'
+import { hashPiece } from './hash-piece.js'
 import { JournalMoved } from './journal-moved.js'
 import type { LogTree, TreeParts } from './log-tree.js'
-import { hashLines } from './read-lines.js'
 import { compareDay } from './sealed-leaves.js'
 import { type ChangedDay, type GrownDay, survey } from './survey.js'
 
@@ -70,7 +70,7 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
 async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
   const { port, dir } = parts
   const first = tree.size
-  const cutter = new RangeCutter(first)
+  const ranges: SealRange[] = []
   const isFull = () => tree.size - first >= LEAVES_PER_SEAL && tree.size % LEAVES_PER_PIECE === 0
   for (const { day, start, end } of grown) {
     if (isFull()) break
@@ -79,18 +79,18 @@ async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDa
     if (fd === undefined) throw new JournalMoved()
     try {
       await syncFile(port, fd)
-      cutter.begin(day, start)
-      await hashLines(port, fd, { from: start, to: end }, (leaf, lineEnd) => {
-        tree.writer.add(leaf)
-        cutter.add(lineEnd)
-        return !isFull()
-      })
+      for (let from = start; from < end && !isFull(); ) {
+        const piece = await hashPiece(port, fd, { from, to: end, leaf: tree.size })
+        tree.writer.addPiece(piece)
+        ranges.push([day, from, piece.end, piece.lines])
+        from = piece.end
+      }
     } finally {
       port.closeSync(fd)
     }
   }
   const isAll = !isFull()
-  await appendSeal(tree, cutter.finish())
+  await appendSeal(tree, ranges)
   return isAll
 }
 

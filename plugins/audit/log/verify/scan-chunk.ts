@@ -4,9 +4,9 @@
 import { readSync } from 'node:fs'
 import { MAX_LINE_BYTES } from '../files/lines.js'
 import { objectIn } from '../format/stored-record.js'
+import { LeafRange } from '../merkle/leaf-range.js'
 import { DIGEST_BYTES, type Digest, leafHashWithin } from '../merkle/tree-hash.js'
 import { checkLine, type LineFailure } from './check-line.js'
-import { LeafRange } from './leaf-range.js'
 import { type Run, RunCollector } from './sequences.js'
 import type { TrustedKeys } from './trusted-keys.js'
 
@@ -91,14 +91,8 @@ export function scanChunk(fd: number, chunk: Chunk, context: ScanContext): Chunk
   }
   const { runs, lost } = sequences.finish()
   const whole = range !== undefined && count === range.lines && last === chunk.end
-  const bytes = hashes instanceof HashList ? hashes.bytes() : subtreeBytes(hashes)
+  const bytes = hashes instanceof HashList ? hashes.bytes() : hashes.rootBytes()
   return { lines: count, hashes: bytes, whole, failures, runs, lost, namesLog, tornBytes }
-}
-
-function subtreeBytes(range: LeafRange): Uint8Array {
-  const bytes = Buffer.alloc(range.subtrees.length * DIGEST_BYTES)
-  for (const [at, { root }] of range.subtrees.entries()) bytes.write(root, at * DIGEST_BYTES, 'binary')
-  return new Uint8Array(bytes)
 }
 
 /** Hashes in blocks, which cost less than a string each. */
