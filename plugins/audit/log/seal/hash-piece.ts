@@ -1,4 +1,5 @@
-// Hashes the lines of a log that one range of a seal covers, and the nodes above them that lie within it.
+// Hashes the lines of a log that one range of a seal covers, and the nodes above them that lie within it: on
+// the event loop or on the hashing thread.
 
 import type { FileSystem } from '../files/file-system.js'
 import { LeafRange } from '../merkle/leaf-range.js'

@@ -11,6 +11,7 @@ import { LEAVES_PER_PIECE } from '../tree/seal-ranges.js'
 import { isChangeConfirmed } from './confirm-change.js'
 import { sealedDays } from './day-ranges.js'
 import { hashPiece } from './hash-piece.js'
+import type { HashingThread } from './hashing-thread.js'
 import { JournalMoved } from './journal-moved.js'
 import type { LogTree, TreeParts } from './log-tree.js'
 import { compareDay } from './sealed-leaves.js'
@@ -21,13 +22,18 @@ const HEARTBEAT_MS = 24 * 3_600_000
 // Bounds the hashes in memory, 8 MiB, which are written under the lock.
 const LEAVES_PER_SEAL = 262_144
 
+export interface RoundParts extends TreeParts {
+  /** Hashes instead of the event loop where it can. */
+  readonly thread?: HashingThread | undefined
+}
+
 /**
  * Seals the new lines of all days, and states days whose sealed bytes have changed.
  *
  * @param onFault called for each such day.
  */
 export async function sealNewLines(
-  parts: TreeParts,
+  parts: RoundParts,
   tree: LogTree,
   onFault: (error: AuditError) => void,
 ): Promise<void> {
@@ -67,8 +73,8 @@ function look({ port, dir, lock }: TreeParts, tree: LogTree) {
 }
 
 /** Returns whether that was all; a seal ends early at `LEAVES_PER_SEAL`. */
-async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
-  const { port, dir } = parts
+async function sealDays(parts: RoundParts, tree: LogTree, grown: readonly GrownDay[]): Promise<boolean> {
+  const { port, dir, thread } = parts
   const first = tree.size
   const ranges: SealRange[] = []
   const isFull = () => tree.size - first >= LEAVES_PER_SEAL && tree.size % LEAVES_PER_PIECE === 0
@@ -80,7 +86,8 @@ async function sealDays(parts: TreeParts, tree: LogTree, grown: readonly GrownDa
     try {
       await syncFile(port, fd)
       for (let from = start; from < end && !isFull(); ) {
-        const piece = await hashPiece(port, fd, { from, to: end, leaf: tree.size })
+        const source = { from, to: end, leaf: tree.size }
+        const piece = (await thread?.hash(fd, source)) ?? (await hashPiece(port, fd, source))
         tree.writer.addPiece(piece)
         ranges.push([day, from, piece.end, piece.lines])
         from = piece.end
