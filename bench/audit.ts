@@ -116,13 +116,21 @@ async function appendLatencies(
 interface Subject {
   readonly name: string
   readonly appender: SvcAppender
-  readonly rates: number[]
-  readonly ratios: number[]
-  /** The bare signature's share of the CPU time of an append. */
-  readonly shares: number[]
 }
 
-export async function measureAppending(disk: string, quick: boolean): Promise<void> {
+interface Round {
+  readonly perSecond: number
+  /** Over bare signatures per second. */
+  readonly ratio: number
+  /** The bare signature's share of the CPU time of an append. */
+  readonly share: number
+}
+
+/** By subject. */
+type Rounds = Readonly<Record<string, readonly Round[]>>
+
+/** The rounds of each load, and the latencies at half load. */
+export async function measureAppending(disk: string, quick: boolean): Promise<Record<string, unknown>> {
   heading('The log alone')
   const rounds = quick ? 3 : 9
   const dir = mkdtempSync(join(disk, 'svc-bench-audit-'))
@@ -137,12 +145,15 @@ export async function measureAppending(disk: string, quick: boolean): Promise<vo
       .slice(availableParallelism() > 1 ? 0 : 1)
       .map(([name, threads]) => {
         const config = { dir: join(dir, threads), retentionDays: 1, threads }
-        return { name, appender: new SvcAppender({ config, signer }), rates: [], ratios: [], shares: [] }
+        return { name, appender: new SvcAppender({ config, signer }) }
       })
     for (const { appender } of subjects) await appender.ready()
-    await measureRates(subjects, rounds, () => bareSigning(signer, message))
-    for (const subject of subjects) await measureLatency(subject, rounds)
+    const raw: Record<string, unknown> = await measureRates(subjects, rounds, () =>
+      bareSigning(signer, message),
+    )
+    for (const subject of subjects) raw[`half load, ${subject.name}`] = await measureLatency(subject, rounds)
     for (const { appender } of subjects) await appender.close()
+    return raw
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
@@ -177,42 +188,50 @@ async function measureRates(
   subjects: readonly Subject[],
   rounds: number,
   bare: () => Promise<Throughput>,
-): Promise<void> {
+): Promise<Record<string, Rounds>> {
+  const loads: Record<string, Rounds> = {}
   const rows = [['in flight', 'signed by', 'appends/s', '/ bare signing', 'by CPU', 'a batch']]
   for (const [inFlight, agents] of [...IN_FLIGHT.map((n) => [n, false] as const), [AGENTS, true] as const]) {
     // Created once, so that the garbage collection of records is not measured.
     const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, agents))
-    for (const subject of subjects) {
-      subject.rates.length = subject.ratios.length = subject.shares.length = 0
-      await appending(subject.appender, inFlight, envelopes)
-    }
+    const load = `${inFlight}${agents ? ', 16 agents' : ''}`
+    const measured: Record<string, Round[]> = {}
+    for (const { appender } of subjects) await appending(appender, inFlight, envelopes)
     for (let round = 0; round < rounds; round++) {
-      for (const { appender, rates, ratios, shares } of subjects) {
+      for (const { name, appender } of subjects) {
         const before = await bare()
         const { perSecond, cpuMicros } = await appending(appender, inFlight, envelopes)
         const after = await bare()
-        rates.push(perSecond)
-        ratios.push((2 * perSecond) / (before.perSecond + after.perSecond))
-        shares.push((before.cpuMicros + after.cpuMicros) / (2 * cpuMicros))
+        const ratio = (2 * perSecond) / (before.perSecond + after.perSecond)
+        const share = (before.cpuMicros + after.cpuMicros) / (2 * cpuMicros)
+        measured[name] = [...(measured[name] ?? []), { perSecond, ratio, share }]
       }
     }
-    for (const { name, appender, rates, ratios, shares } of subjects) {
+    loads[load] = measured
+    for (const { name, appender } of subjects) {
+      const column = (value: (round: Round) => number, decimals: number) =>
+        figure(spreadOf((measured[name] ?? []).map(value)), decimals)
       const { batches } = appender.status()
       await appending(appender, inFlight, envelopes)
       rows.push([
-        `${inFlight}${agents ? ', 16 agents' : ''}`,
+        load,
         name,
-        figure(spreadOf(rates), 0),
-        figure(spreadOf(ratios), 2),
-        figure(spreadOf(shares), 2),
+        column((round) => round.perSecond, 0),
+        column((round) => round.ratio, 2),
+        column((round) => round.share, 2),
         (RECORDS / (appender.status().batches - batches)).toFixed(0),
       ])
     }
   }
   table(rows)
+  return loads
 }
 
-async function measureLatency({ name, appender }: Subject, rounds: number): Promise<void> {
+/** Milliseconds of each round. */
+async function measureLatency(
+  { name, appender }: Subject,
+  rounds: number,
+): Promise<Record<'halves' | 'p50' | 'p99', number[]>> {
   const envelopes = Array.from({ length: RECORDS }, (_, i) => envelope(i, false))
   const halves: number[] = []
   const p50: number[] = []
@@ -229,4 +248,5 @@ async function measureLatency({ name, appender }: Subject, rounds: number): Prom
     `  at half load, ${figure(spreadOf(halves), 0)} a second, ${name}: ` +
       `p50 ${figure(spreadOf(p50), 2)} ms, p99 ${figure(spreadOf(p99), 2)} ms`,
   )
+  return { halves, p50, p99 }
 }

@@ -6,7 +6,7 @@ import { generateKeyFile, LocalDevSigner, SvcAppender } from '@svc/plugin-audit/
 import { createPipeline, governed, type PipelineOptions } from 'svc-sdk'
 import { envelope } from './audit.js'
 import { figure, heading, print, table } from './measure/report.js'
-import { type Spread, spreadOf } from './measure/statistics.js'
+import { spreadOf } from './measure/statistics.js'
 
 const ROUNDS = 7
 const CALLS = 4_000
@@ -25,7 +25,8 @@ const args = { a: 1, b: 2 }
 
 type Work = () => Promise<unknown>
 
-export async function measureInProcess(disk: string, quick: boolean): Promise<void> {
+/** CPU microseconds of a call in each round. */
+export async function measureInProcess(disk: string, quick: boolean): Promise<Record<string, number[]>> {
   heading('A governed function')
   const home = mkdtempSync(join(disk, 'svc-bench-'))
   const keyRef = `file://${join(home, 'key')}`
@@ -54,12 +55,14 @@ export async function measureInProcess(disk: string, quick: boolean): Promise<vo
   }
   try {
     const micros = await measured(works, quick ? 3 : ROUNDS)
-    table([['', 'CPU µs a call'], ...[...micros].map(([name, spread]) => [name, figure(spread, 1)])])
-    const [bare, dropped, recorded, appended] = [...micros.values()].map(({ median }) => median)
+    const spreads = Object.entries(micros).map(([name, rounds]) => ({ name, spread: spreadOf(rounds) }))
+    table([['', 'CPU µs a call'], ...spreads.map(({ name, spread }) => [name, figure(spread, 1)])])
+    const [bare, dropped, recorded, appended] = spreads.map(({ spread }) => spread.median)
     print(
       `  added by the pipeline: ${((dropped ?? 0) - (bare ?? 0)).toFixed(1)} µs (target ${MAX_ADDED_MICROS})`,
     )
     print(`  governed and durable ÷ append: ${((recorded ?? 0) / (appended ?? 1)).toFixed(2)}`)
+    return micros
   } finally {
     await Promise.all([plain.close(), durable.close(), appender.close()])
     rmSync(home, { recursive: true, force: true })
@@ -71,13 +74,16 @@ function bound(call: (given: typeof args) => Promise<number>): Work {
 }
 
 /** Rounds of all works alternate, so that other load of the machine affects all of them. */
-async function measured(works: Readonly<Record<string, Work>>, rounds: number): Promise<Map<string, Spread>> {
+async function measured(
+  works: Readonly<Record<string, Work>>,
+  rounds: number,
+): Promise<Record<string, number[]>> {
   const taken = new Map(Object.keys(works).map((name) => [name, [] as number[]]))
   for (const work of Object.values(works)) await cpuMicros(work)
   for (let round = 0; round < rounds; round++) {
     for (const [name, work] of Object.entries(works)) taken.get(name)?.push(await cpuMicros(work))
   }
-  return new Map([...taken].map(([name, micros]) => [name, spreadOf(micros)]))
+  return Object.fromEntries(taken)
 }
 
 /** CPU of the whole process for a call, with several in flight. */

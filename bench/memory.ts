@@ -8,12 +8,12 @@ import { slope } from './measure/statistics.js'
 const CONNECTIONS = 16
 const STEPS = 10
 
-export async function measureMemory(disk: string, quick: boolean): Promise<void> {
+export async function measureMemory(disk: string, quick: boolean): Promise<unknown> {
   const step = quick ? 2_000 : 10_000
   heading(`Memory over ${(STEPS * step).toLocaleString('en')} calls after warm-up`)
   const scene = await Scene.set(disk)
   try {
-    const gateway = await scene.subject('gateway', ['--expose-gc'])
+    const gateway = await scene.subject('gateway', { execArgv: ['--expose-gc'] })
     const { port } = gateway
     const job = { port, connections: CONNECTIONS, requests: requestsFor(port, scene.tokens) }
     await scene.load.ask('load', { ...job, until: { calls: 3 * step } })
@@ -29,6 +29,7 @@ export async function measureMemory(disk: string, quick: boolean): Promise<void>
     const heap = slope(samples.map((sample) => [sample.calls, sample.heap]))
     const rss = slope(samples.map((sample) => [sample.calls, sample.rss]))
     print(`  slope: heap ${heap.toFixed(2)} bytes a call, RSS ${rss.toFixed(2)} bytes a call`)
+    return samples
   } finally {
     await scene.end()
   }

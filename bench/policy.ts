@@ -11,10 +11,13 @@ const PATTERNS = [10, 10_000]
 const USERS = 8
 const CONNECTIONS = 16
 
-export async function measurePolicy(disk: string, quick: boolean): Promise<void> {
+/** The rounds, by number of patterns. */
+export async function measurePolicy(disk: string, quick: boolean): Promise<unknown> {
   heading('Who may call what, how often: CPU of a call, tokens known')
-  const stages = await priceOfStages(quick)
-  const whole = await priceOfCalls(disk, quick)
+  const ofStages = await costOfStages(quick)
+  const ofCalls = await costOfCalls(disk, quick)
+  const stages = new Map([...ofStages].map(([patterns, upTo]) => [patterns, pricesOf(upTo)]))
+  const whole = new Map([...ofCalls].map(([patterns, cpu]) => [patterns, spreadOf(cpu)]))
   const row = (name: string, of: (patterns: number) => Spread | undefined) => [
     name,
     ...PATTERNS.map((patterns) => shown(of(patterns))),
@@ -30,6 +33,7 @@ export async function measurePolicy(disk: string, quick: boolean): Promise<void>
     return `${Math.round(100 * share)} %`
   })
   print(`  of a whole call: ${shares.join(' and ')}; ${CONNECTIONS} connections, everything on`)
+  return { stages: Object.fromEntries(ofStages), calls: Object.fromEntries(ofCalls) }
 }
 
 interface Prices {
@@ -37,7 +41,8 @@ interface Prices {
   readonly together: Spread
 }
 
-async function priceOfStages(quick: boolean): Promise<Map<number, Prices>> {
+/** In each round, the CPU of a call through none, one, two, … stages. */
+async function costOfStages(quick: boolean): Promise<Map<number, number[][]>> {
   const issuer = await startIssuer(USERS)
   const rounds = new Map(PATTERNS.map((patterns): [number, number[][]] => [patterns, []]))
   const opened = await Promise.all(PATTERNS.map(async (patterns) => Stages.open(issuer, patterns)))
@@ -55,17 +60,16 @@ async function priceOfStages(quick: boolean): Promise<Map<number, Prices>> {
     for (const stages of opened) await stages.close()
     issuer.close()
   }
-  return new Map([...rounds].map(([patterns, upTo]) => [patterns, pricesOf(upTo)]))
+  return rounds
 }
 
-/** Computed from the cost of a call through none, one, two, … stages. */
 function pricesOf(rounds: readonly (readonly number[])[]): Prices {
   const between = (from: number, to: number) =>
     spreadOf(rounds.map((upTo) => (upTo[to] ?? Number.NaN) - (upTo[from] ?? Number.NaN)))
   return { parts: stageNames.map((_, i) => between(i, i + 1)), together: between(0, stageNames.length) }
 }
 
-async function priceOfCalls(disk: string, quick: boolean): Promise<Map<number, Spread>> {
+async function costOfCalls(disk: string, quick: boolean): Promise<Map<number, number[]>> {
   const scenes: { patterns: number; scene: Scene; cpu: number[] }[] = []
   try {
     for (const patterns of PATTERNS) {
@@ -85,7 +89,7 @@ async function priceOfCalls(disk: string, quick: boolean): Promise<Map<number, S
         if (round >= 0) cpu.push(((await gateway.ask('cpu')) - before) / calls)
       }
     }
-    return new Map(scenes.map(({ patterns, cpu }) => [patterns, spreadOf(cpu)]))
+    return new Map(scenes.map(({ patterns, cpu }) => [patterns, cpu]))
   } finally {
     for (const { scene } of scenes) await scene.end()
   }

@@ -12,7 +12,8 @@ const IN_FLIGHT = [1, 16, 64]
 const TOOL = 'mcp://files/read@1.0.0'
 const LIMIT = 1e12
 
-export async function measureRedis(_disk: string, quick: boolean): Promise<void> {
+/** The rounds, by calls in flight. */
+export async function measureRedis(_disk: string, quick: boolean): Promise<Record<string, Round[]>> {
   heading('Counting in Redis')
   const dir = mkdtempSync(join(tmpdir(), 'svc-bench-redis-'))
   const port = 20_000 + (process.pid % 10_000)
@@ -21,14 +22,15 @@ export async function measureRedis(_disk: string, quick: boolean): Promise<void>
   ])
   try {
     await listening(server)
-    await compare(`redis://127.0.0.1:${port}`, quick ? 5 : 31, 6_000)
+    return await compare(`redis://127.0.0.1:${port}`, quick ? 5 : 31, 6_000)
   } finally {
     server.kill('SIGKILL')
     rmSync(dir, { recursive: true, force: true })
   }
 }
 
-async function compare(url: string, rounds: number, calls: number): Promise<void> {
+async function compare(url: string, rounds: number, calls: number): Promise<Record<string, Round[]>> {
+  const loads: Record<string, Round[]> = {}
   const adapter = new RedisQuotaAdapter({ url })
   const bare = new Redis(url, { enableAutoPipelining: true })
   try {
@@ -46,7 +48,8 @@ async function compare(url: string, rounds: number, calls: number): Promise<void
       const of = inFlight === 1 ? calls / 4 : calls
       await speed(loops.adapter, of, inFlight)
       await speed(loops.bare, of, inFlight)
-      const measured: { adapter: Speed; bare: Speed }[] = []
+      const measured: Round[] = []
+      loads[inFlight] = measured
       for (let round = 0; round < rounds; round++) {
         measured.push({
           adapter: await speed(loops.adapter, of, inFlight),
@@ -63,6 +66,7 @@ async function compare(url: string, rounds: number, calls: number): Promise<void
     }
     table(rows)
     print('  the same script, key and pipelining on both sides')
+    return loads
   } finally {
     await adapter.close()
     bare.disconnect()
@@ -74,6 +78,11 @@ interface Speed {
   readonly rate: number
   /** CPU microseconds of this process per call, independent of other load. */
   readonly cpu: number
+}
+
+interface Round {
+  readonly adapter: Speed
+  readonly bare: Speed
 }
 
 /** With `inFlight` callers, each of which waits for its answer. */

@@ -11,23 +11,23 @@ import { measureImportTime } from './import-time.js'
 import { measureInProcess } from './in-process.js'
 import { fdatasyncTimes } from './measure/disk.js'
 import { diskLine, machineLine } from './measure/machine.js'
+import { recordRun } from './measure/recorded-run.js'
 import { print } from './measure/report.js'
 import { measureMemory } from './memory.js'
 import { measurePolicy } from './policy.js'
 import { measureProfile } from './profile.js'
 import { measureRedis } from './redis.js'
-import { measureSteps } from './steps.js'
 import { measureStreams } from './streams.js'
 import { measureTamperEvidence } from './tamper-evidence.js'
 import { measureUpload } from './upload.js'
 
-const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<void>>> = {
+/** Each prints its report, and returns its raw rounds. */
+const measures: Readonly<Record<string, (disk: string, quick: boolean) => Promise<unknown>>> = {
   audit: measureAppending,
   tamper: measureTamperEvidence,
   upload: measureUpload,
   gateway: compareGateway,
   inprocess: measureInProcess,
-  steps: measureSteps,
   profile: measureProfile,
   policy: measurePolicy,
   cold: measureColdStart,
@@ -42,6 +42,7 @@ const { values } = parseArgs({
     only: { type: 'string', multiple: true },
     quick: { type: 'boolean', default: false },
     dir: { type: 'string', default: tmpdir() },
+    record: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -51,15 +52,18 @@ const unknown = chosen.filter((name) => !known.includes(name))
 
 if (values.help || unknown.length > 0) {
   if (unknown.length > 0) print(`no such measure: ${unknown.join(', ')}`)
-  print(`npm run bench -- [--only ${known.join('|')}]… [--quick] [--dir DIRECTORY ON A DISK]`)
+  print(`npm run bench -- [--only ${known.join('|')}]… [--quick] [--dir DIRECTORY ON A DISK] [--record FILE]`)
   process.exitCode = unknown.length > 0 ? 1 : 0
 } else {
   const disk = resolve(values.dir)
   await mkdir(disk, { recursive: true })
-  print(machineLine())
+  const machine = machineLine()
+  print(machine)
   const sync = await fdatasyncTimes(disk)
   print(
     `log on ${diskLine(disk)}; fdatasync of 1 KiB: p50 ${sync.p50.toFixed(3)} ms, p95 ${sync.p95.toFixed(3)} ms`,
   )
-  for (const name of chosen) await measures[name]?.(disk, values.quick)
+  const rounds: Record<string, unknown> = {}
+  for (const name of chosen) rounds[name] = await measures[name]?.(disk, values.quick)
+  if (values.record !== undefined) await recordRun(values.record, { machine, rounds })
 }

@@ -22,7 +22,8 @@ const event = (value: object): string => `data: ${JSON.stringify({ jsonrpc: '2.0
 const progress = event({ method: 'notifications/progress', params: { progressToken: 1, progress: 1 } })
 const result = event({ id: 1, result: { content: [] } })
 
-export async function measureStreams(disk: string, quick: boolean): Promise<void> {
+/** Milliseconds of each event, and kilobytes of a stream. */
+export async function measureStreams(disk: string, quick: boolean): Promise<unknown> {
   heading('Streams over MCP')
   const home = await mkdtemp(join(disk, 'svc-bench-'))
   const server = new EventServer()
@@ -31,8 +32,9 @@ export async function measureStreams(disk: string, quick: boolean): Promise<void
     const port = await listen(server.http)
     const policy = policyOf(home, `http://127.0.0.1:${port}/mcp`)
     generateKeyFile(join(home, 'key'))
-    await measureLatency(policy, { server, agent, url: `http://127.0.0.1:${port}/mcp` }, quick ? 200 : 1_000)
-    await measureMemory(home, policy, agent)
+    const direct = { server, agent, url: `http://127.0.0.1:${port}/mcp` }
+    const latency = await measureLatency(policy, direct, quick ? 200 : 1_000)
+    return { latency, memory: await measureMemory(home, policy, agent) }
   } finally {
     await agent.destroy()
     server.http.closeAllConnections()
@@ -88,7 +90,8 @@ interface Scene {
 }
 
 /** Server, gateway and client share one process, and thus one clock. */
-async function measureLatency(policy: object, scene: Scene, samples: number): Promise<void> {
+async function measureLatency(policy: object, scene: Scene, samples: number): Promise<unknown> {
+  const times: Record<string, Record<'directly' | 'through', number[]>> = {}
   const gateway = startGatewayServer({ policyYaml: JSON.stringify(policy) })
   const { url } = await gateway.ready()
   const through = { ...scene, url: `${url}/mcp/events` }
@@ -99,12 +102,14 @@ async function measureLatency(policy: object, scene: Scene, samples: number): Pr
   ] as const) {
     await measure(through, 50)
     const [bare, added] = [await measure(scene, samples), await measure(through, samples)]
+    times[what] = { directly: bare, through: added }
     const [p50, other] = [quantile(bare, 0.5), quantile(added, 0.5)]
     const cells = [p50, other, quantile(added, 0.95), other - p50].map((ms) => ms.toFixed(3))
     rows.push([what, ...cells])
   }
   table(rows)
   await gateway.close()
+  return times
 }
 
 async function eventTimes({ server, agent, url }: Scene, samples: number): Promise<number[]> {
@@ -133,7 +138,7 @@ async function firstEventTimes({ server, agent, url }: Scene, samples: number): 
 }
 
 /** With the gateway alone in its process. */
-async function measureMemory(home: string, policy: object, agent: Agent): Promise<void> {
+async function measureMemory(home: string, policy: object, agent: Agent): Promise<unknown> {
   const file = join(home, 'policy.json')
   await writeFile(file, JSON.stringify(policy))
   const gateway = await Child.start('gateway/gateway', { args: [file], execArgv: ['--expose-gc'] })
@@ -150,6 +155,7 @@ async function measureMemory(home: string, policy: object, agent: Agent): Promis
   )
   for (const stream of kept) stream.destroy()
   await gateway.stop()
+  return { rss, heap }
 }
 
 async function openStream(dispatcher: Agent, url: string): Promise<Readable> {

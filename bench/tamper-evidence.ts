@@ -46,7 +46,8 @@ async function costOf(work: () => unknown): Promise<Cost> {
   }
 }
 
-export async function measureTamperEvidence(disk: string, quick: boolean): Promise<void> {
+/** What each round of appending and sealing cost, and each way to verify. */
+export async function measureTamperEvidence(disk: string, quick: boolean): Promise<unknown> {
   const records = quick ? 20_000 : 100_000
   const rounds = quick ? 2 : 5
   heading('Tamper evidence')
@@ -61,6 +62,7 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
       return { threads, appender: new SvcAppender({ config, signer }) }
     })
     for (const { appender } of subjects) await appender.ready()
+    const costs: { round: number; threads: string; append: Cost; seal: Cost }[] = []
     const rows = [
       ['sealed before', 'threads', 'append, µs CPU', 'seal', 'share', 'on the event loop', 'seal', 'share'],
     ]
@@ -68,6 +70,7 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
       for (const { threads, appender } of subjects) {
         const append = await costOf(() => appendAll(appender, records, signer.keyId))
         const seal = await costOf(() => appender.seal())
+        costs.push({ round, threads, append, seal })
         const columns = (['cpuSeconds', 'loopSeconds'] as const).flatMap((of) => [
           ...[append, seal].map((cost) => ((cost[of] / records) * 1e6).toFixed(2)),
           `${((seal[of] / append[of]) * 100).toFixed(1)} %`,
@@ -77,7 +80,8 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
     }
     for (const { appender } of subjects) await appender.close()
     table(rows)
-    await measureVerify(join(dir, 'on'), signer, bareVerify(signer))
+    const verify = await measureVerify(join(dir, 'on'), signer, bareVerify(signer))
+    return { records, costs, verify }
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
@@ -106,7 +110,12 @@ function bareVerify(signer: LocalDevSigner): number {
   return (user + system) / 1e6 / signed.length
 }
 
-async function measureVerify(log: string, signer: LocalDevSigner, bare: number): Promise<void> {
+async function measureVerify(
+  log: string,
+  signer: LocalDevSigner,
+  bare: number,
+): Promise<Record<string, Cost>> {
+  const costs: Record<string, Cost> = {}
   const keys = [verifierFromPublicKey(signer.publicKey)]
   const day = new Date().toISOString().slice(0, 10)
   const megabytes = statSync(join(log, `audit-${day}.ndjson`)).size / 1e6
@@ -124,6 +133,7 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
       if (report.verdict !== 'intact') throw new Error(`the log is ${report.verdict}`)
       records = report.records
     })
+    costs[name] = cost
     rows.push([
       name,
       (records / cost.seconds).toFixed(0),
@@ -134,4 +144,5 @@ async function measureVerify(log: string, signer: LocalDevSigner, bare: number):
   }
   table(rows)
   print(`bare check: ${(1 / bare).toFixed(0)} a CPU second; log of ${megabytes.toFixed(0)} MB`)
+  return costs
 }

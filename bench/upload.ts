@@ -26,7 +26,7 @@ interface Round {
   readonly megabytes: number
 }
 
-export async function measureUpload(disk: string, quick: boolean): Promise<void> {
+export async function measureUpload(disk: string, quick: boolean): Promise<readonly Round[]> {
   heading(`Appending while ${BACKLOG_BYTES / 2 ** 20} MiB are uploaded`)
   const dir = mkdtempSync(join(disk, 'svc-bench-upload-'))
   const store = await Child.start('upload/store', {})
@@ -43,6 +43,7 @@ export async function measureUpload(disk: string, quick: boolean): Promise<void>
       rmSync(log, { recursive: true })
     }
     report(rounds)
+    return rounds
   } finally {
     await store.stop()
     rmSync(dir, { recursive: true, force: true })

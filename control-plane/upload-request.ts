@@ -66,7 +66,10 @@ export function foldersOf({ tenant, env, clientName, clientVersion }: KeyOwner):
   return [...names, pathSegment(clientVersion)]
 }
 
-function faultOfKey({ key, mode, date, contentLength }: UploadRequest, owner: KeyOwner): string | undefined {
+function faultOfKey(
+  { key, mode, date, contentLength, checksumSha256 }: UploadRequest,
+  owner: KeyOwner,
+): string | undefined {
   const segments = key.split('/')
   const folder = [...foldersOf(owner), FOLDERS[mode]]
   if (mode === 'agent') folder.push(segments[folder.length] ?? '')
@@ -77,9 +80,17 @@ function faultOfKey({ key, mode, date, contentLength }: UploadRequest, owner: Ke
   if (segments.some((segment) => segment === '.' || segment === '..' || !/^[\w.%-]+$/.test(segment))) {
     return 'key: a segment has characters outside A-Z a-z 0-9 . _ % -, or is . or ..'
   }
-  const [, start, end] = /-(\d{1,16})-(\d{1,16})-[0-9a-f]{16}\.ndjson$/.exec(segments.at(-1) ?? '') ?? []
+  const [, start, end, digest = ''] =
+    /-(\d{1,16})-(\d{1,16})-([0-9a-f]{16})\.ndjson$/.exec(segments.at(-1) ?? '') ?? []
   if (Number(end) - Number(start) !== contentLength) {
     return 'key: expected <file>-<start>-<end>-<16 hex digits>.ndjson, of contentLength bytes'
+  }
+  // Other bytes under this name would keep the right ones out.
+  if (
+    checksumSha256 !== undefined &&
+    !Buffer.from(checksumSha256, 'base64').toString('hex').startsWith(digest)
+  ) {
+    return 'key: expected the first 16 hex digits of checksumSha256'
   }
   return undefined
 }

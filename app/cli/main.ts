@@ -2,15 +2,19 @@
 import { createRequire } from 'node:module'
 import { messageOf } from '@svc/core/json'
 import { Command } from 'commander'
-import { ap2Command } from './ap2.js'
-import { auditCommand } from './audit.js'
-import { controlPlaneCommand } from './control-plane.js'
-import { doctorCommand } from './doctor.js'
-import { escalationsCommand } from './escalations.js'
-import { gatewayCommand } from './gateway.js'
-import { keysCommand } from './keys.js'
-import { policyCommand } from './policy.js'
-import { stdioCommand } from './stdio.js'
+
+/** In the order of the help. */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  gateway: async () => (await import('./gateway.js')).gatewayCommand(),
+  stdio: async () => (await import('./stdio.js')).stdioCommand(),
+  policy: async () => (await import('./policy.js')).policyCommand(),
+  doctor: async () => (await import('./doctor.js')).doctorCommand(),
+  keys: async () => (await import('./keys.js')).keysCommand(),
+  audit: async () => (await import('./audit.js')).auditCommand(),
+  ap2: async () => (await import('./ap2.js')).ap2Command(),
+  escalations: async () => (await import('./escalations.js')).escalationsCommand(),
+  'control-plane': async () => (await import('./control-plane.js')).controlPlaneCommand(),
+}
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
@@ -19,15 +23,8 @@ const program = new Command('svc-sdk')
   .version(version)
   // So that an option after a subcommand's name is the subcommand's, though its parent has one of that name.
   .enablePositionalOptions()
-  .addCommand(gatewayCommand())
-  .addCommand(stdioCommand())
-  .addCommand(policyCommand())
-  .addCommand(doctorCommand())
-  .addCommand(keysCommand())
-  .addCommand(auditCommand())
-  .addCommand(ap2Command())
-  .addCommand(escalationsCommand())
-  .addCommand(controlPlaneCommand())
+
+for (const load of needed(process.argv[2])) program.addCommand(await load())
 
 pointToHelp(program, 'npx svc-sdk')
 
@@ -42,4 +39,10 @@ try {
 function pointToHelp(command: Command, path: string): void {
   command.showHelpAfterError(`(${path} --help tells what it takes)`)
   for (const one of command.commands) pointToHelp(one, `${path} ${one.name()}`)
+}
+
+/** The command of this name alone, as loading the others takes time; all of them for the help, and for another word. */
+function needed(name = ''): readonly (() => Promise<Command>)[] {
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined
+  return load === undefined ? Object.values(commands) : [load]
 }

@@ -1,6 +1,6 @@
 // The composition root's defaults: clock, ids, logger, meter. A binding of the user's wins.
 import 'reflect-metadata'
-import { randomFillSync } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import {
   bindDefault,
   type Clock,
@@ -73,28 +73,28 @@ const systemClock: Clock = {
 
 const poolBytes = 4096
 
-/** Random ids from a pool of random bytes, as one call of the generator per id would cost more than the id. */
+/** Ids from a pool of random digits: one call of the generator for each would cost more than the id. */
 class RandomIds implements Ids {
-  #pool = Buffer.alloc(poolBytes)
-  #used = poolBytes
+  #digits = ''
+  #used = 0
 
   traceId(): string {
-    return this.#take(16)
+    return this.#take(32)
   }
 
   spanId(): string {
-    return this.#take(8)
+    return this.#take(16)
   }
 
-  #take(bytes: number): string {
-    if (this.#used + bytes > poolBytes) {
-      randomFillSync(this.#pool)
+  #take(length: number): string {
+    if (this.#used + length > this.#digits.length) {
+      this.#digits = randomBytes(poolBytes).toString('hex')
       this.#used = 0
     }
-    const id = this.#pool.toString('hex', this.#used, this.#used + bytes)
-    this.#used += bytes
+    const id = this.#digits.slice(this.#used, this.#used + length)
+    this.#used += length
     // W3C Trace Context forbids all zero; the chance is that of guessing an id.
-    return /[1-9a-f]/.test(id) ? id : this.#take(bytes)
+    return /[1-9a-f]/.test(id) ? id : this.#take(length)
   }
 }
 

@@ -33,14 +33,15 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
       }
       pieces.push(piece)
     })
-    message.once('end', () => {
+    // Each of these happens once; `once` would wrap each listener.
+    message.on('end', () => {
       isComplete = true
       const only = pieces.length === 1 ? pieces[0] : undefined
       resolve(only ?? Buffer.concat(pieces))
     })
-    message.once('error', (cause) => reject(incompleteBody(cause)))
+    message.on('error', (cause) => reject(incompleteBody(cause)))
     // After `close` without `end` no more data is emitted.
-    message.once('close', () => {
+    message.on('close', () => {
       if (!isComplete) reject(incompleteBody())
     })
   })

@@ -8,12 +8,13 @@ export function isDisconnected(response: ServerResponse): boolean {
 
 /** Runs `listener` when the caller disconnects, not if it already has. Returns a function that removes the listener. */
 export function onDisconnect(response: ServerResponse, listener: () => void): () => void {
-  response.once('close', listener)
+  // It is emitted once; `once` would wrap the listener.
+  response.on('close', listener)
   if (response.socket !== null) return () => response.off('close', listener)
   const { socket } = response.req
   // One listener per queued request is no leak.
   socket.setMaxListeners(0)
-  socket.once('close', listener)
+  socket.on('close', listener)
   return () => {
     response.off('close', listener)
     socket.off('close', listener)

@@ -66,5 +66,6 @@ export function isStateless(version: string): boolean {
 /** A media type without its parameters, in lower case (RFC 9110 §8.3.1); empty where there is none. */
 export function mediaType(header: string | string[] | undefined): string {
   if (typeof header !== 'string') return ''
+  if (header === 'application/json') return header
   return (header.split(';', 1)[0] ?? '').trim().toLowerCase()
 }

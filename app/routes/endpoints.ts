@@ -113,7 +113,8 @@ export class Endpoints {
 
   mcp(message: IncomingMessage, route: ServerEndpoint, policy: ActivePolicy): Endpoint {
     const { maxBodyBytes } = this.#parts
-    const { headers } = message
+    // A literal: properties after a spread would give each request a hidden class of its own.
+    const request = { server: route.server, method: route.method, headers: message.headers }
     let others: readonly MessageEndpoint[] | undefined
     const body = async (exchange: McpExchange): Promise<Uint8Array | null> => {
       if (route.method !== 'POST') return null
@@ -123,15 +124,17 @@ export class Endpoints {
       const [first, ...rest] = messages
       exchange.isInBatch = true
       others = rest.map((one) =>
-        this.#messageEndpoint({ ...route, headers }, policy, async (other) => {
+        this.#messageEndpoint(request, policy, async (other) => {
           other.isInBatch = true
           return one
         }),
       )
       return first
     }
-    const first = this.#messageEndpoint({ ...route, headers }, policy, body)
-    return Object.assign(first, { batch: () => (others === undefined ? undefined : { first, others }) })
+    const first: MessageEndpoint = this.#messageEndpoint(request, policy, body, () =>
+      others === undefined ? undefined : { first, others },
+    )
+    return first
   }
 
   /** A request to one server on behalf of one to several. */
@@ -175,6 +178,7 @@ export class Endpoints {
     { server, method, headers, translation }: ServerEndpoint & Pick<ServerRequest, 'headers' | 'translation'>,
     policy: ActivePolicy,
     body: (exchange: McpExchange) => Promise<Uint8Array | null>,
+    batch?: () => Batch | undefined,
   ): MessageEndpoint {
     const { mcp } = this.#parts
     const split = splitSessionId(headers)
@@ -199,6 +203,7 @@ export class Endpoints {
       prepare: (call) => attachExchange(call, exchange),
       isStream: () => method === 'GET',
       disconnectCancels: () => disconnectCancels(exchange),
+      batch: batch ?? noBatch,
     }
   }
 
@@ -251,6 +256,8 @@ export class Endpoints {
     )
   }
 }
+
+const noBatch = (): undefined => undefined
 
 const encodeRefusal: Endpoint['encode'] = (outcome, call) => refusalAnswer(outcome, call.trace.traceId)
 

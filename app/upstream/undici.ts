@@ -92,6 +92,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   #onAbort = (): void => this.#controller?.abort(asError(this.#signal.reason))
   #sent = false
+  #isEnded = false
   #status = 0
   #headers: AnswerHeaders = {}
   #pieces: Buffer[] = []
@@ -127,10 +128,14 @@ class Exchange implements Dispatcher.DispatchHandler {
     const type = headers['content-type']
     const length = Number(headers['content-length'] ?? 0)
     const isEvents = typeof type === 'string' && /^text\/event-stream\b/i.test(type)
-    if (!isEvents && this.#limits.idleMs !== undefined) {
-      this.#idle = setTimeout(() => controller.abort(new errors.BodyTimeoutError()), this.#limits.idleMs)
-    }
+    // Most answers end in the packet of their head, and need no timer.
+    if (!isEvents && this.#limits.idleMs !== undefined) queueMicrotask(() => this.#limitSilence(controller))
     if (isEvents || length > this.#limits.wholeUpTo) this.#becomeStream()
+  }
+
+  #limitSilence(controller: Dispatcher.DispatchController): void {
+    if (this.#isEnded) return
+    this.#idle = setTimeout(() => controller.abort(new errors.BodyTimeoutError()), this.#limits.idleMs)
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -145,6 +150,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
+    this.#isEnded = true
     clearTimeout(this.#idle)
     this.#signal.removeEventListener('abort', this.#onAbort)
     if (this.#stream !== undefined) {
@@ -157,6 +163,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#isEnded = true
     clearTimeout(this.#idle)
     this.#signal.removeEventListener('abort', this.#onAbort)
     const reason = this.#signal.aborted ? this.#signal.reason : errorOf(error, this.#sent)

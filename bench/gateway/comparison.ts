@@ -1,38 +1,51 @@
-// Compares the gateway with the relay: same upstream, load and cores, alternating rounds.
-import type { Child } from '../measure/child.js'
+// Compares the gateway with the relay: same upstream and load, alternating rounds. On one core and on two, over both
+// protocols, and at half load.
 import { figure, heading, print, table } from '../measure/report.js'
 import { spreadOf } from '../measure/statistics.js'
-import type { LoadJob } from './load-job.js'
+import { mcpRequestsFor } from './mcp-requests.js'
 import { requestsFor } from './requests.js'
+import { alternate, compared, measureRound, type Round, type Rounds, type Subject } from './round.js'
 import { Scene } from './scene.js'
 
-const CONNECTIONS = [16, 64]
+/** By connections: the target of the relay's CPU over that of the gateway. */
+const CPU_TARGETS = new Map([
+  [16, 0.3],
+  [64, 0.37],
+])
+const FULL_LOAD = 64
+const MIN_MCP = 0.9
+const MIN_TWO_CORES = 0.5
+const MAX_ADDED_MS = 3
+const RELAY = 'relay'
+const GATEWAY = 'gateway'
+const TWO_CORES = 'gateway on two cores'
+const MCP = 'gateway, MCP'
 const WARM_UP_MS = 2500
 /** A slow machine takes longer until the code of a call is compiled, but as many calls. */
 const WARM_UP_CALLS = 12_000
 
-interface Round {
-  readonly callsPerSecond: number
-  readonly cpuPerCall: number
-  /** The share of its core that the process used. */
-  readonly busy: number
-  readonly p50: number
-  readonly p99: number
-}
-
-export async function compareGateway(dir: string, quick: boolean): Promise<void> {
-  heading('Gateway against a bare relay (invoke protocol, everything on)')
+/** The rounds of each subject, by the number of connections. */
+export async function compareGateway(dir: string, quick: boolean): Promise<Record<string, Rounds>> {
+  heading('Gateway against a bare relay (everything on)')
+  const [count, milliseconds] = quick ? [3, 1000] : [7, 2500]
   const scene = await Scene.set(dir)
   try {
-    print(
-      scene.pinned ? '  relay and gateway take turns on core 0; upstream and load on core 1' : '  not pinned',
-    )
-    const subjects = {
-      'node:http alone': await scene.echo(),
-      relay: await scene.subject('relay'),
-      gateway: await scene.subject('gateway'),
+    print(`  ${scene.placement()}`)
+    const subjects = await startSubjects(scene)
+    const all: Record<string, Rounds> = {}
+    for (const [connections, target] of CPU_TARGETS) {
+      await alternate(scene, subjects, 1, { connections, until: { milliseconds: WARM_UP_MS } })
+      const rounds = await alternate(scene, subjects, count, { connections, until: { milliseconds } })
+      report(connections, rounds, target)
+      all[connections] = rounds
     }
-    for (const connections of CONNECTIONS) await compareAt(scene, subjects, connections, quick)
+    await reportSignatures(subjects)
+    const both = subjects.filter(({ name }) => name === RELAY || name === GATEWAY)
+    all['half load'] = await measureHalfLoad(scene, both, all[FULL_LOAD]?.[GATEWAY] ?? [], {
+      count,
+      milliseconds,
+    })
+    return all
   } finally {
     await scene.end()
   }
@@ -42,84 +55,108 @@ export async function compareGateway(dir: string, quick: boolean): Promise<void>
 export async function gatewayRatio(dir: string): Promise<number> {
   const scene = await Scene.set(dir)
   try {
-    const [relay, gateway] = [await scene.subject('relay'), await scene.subject('gateway')]
-    for (const child of [relay, gateway]) await measure(scene, child, 16, { calls: WARM_UP_CALLS })
-    const ratios: number[] = []
-    for (let round = 0; round < 3; round++) {
-      const bare = await measure(scene, relay, 16, { milliseconds: 1000 })
-      const full = await measure(scene, gateway, 16, { milliseconds: 1000 })
-      ratios.push(bare.cpuPerCall / full.cpuPerCall)
-    }
-    return spreadOf(ratios).median
+    const subjects = await startPair(scene)
+    for (const subject of subjects)
+      await measureRound(scene, subject, { connections: 16, until: { calls: WARM_UP_CALLS } })
+    const rounds = await alternate(scene, subjects, 3, { connections: 16, until: { milliseconds: 1000 } })
+    return compared(rounds, [GATEWAY, RELAY], cheapness).median
   } finally {
     await scene.end()
   }
 }
 
-async function compareAt(
-  scene: Scene,
-  subjects: Readonly<Record<string, Child>>,
-  connections: number,
-  quick: boolean,
-): Promise<void> {
-  const milliseconds = quick ? 1000 : 2500
-  const rounds = new Map<string, Round[]>()
-  for (const child of Object.values(subjects))
-    await measure(scene, child, connections, { milliseconds: WARM_UP_MS })
-  for (let round = 0; round < (quick ? 3 : 7); round++) {
-    for (const [name, child] of Object.entries(subjects)) {
-      const measured = await measure(scene, child, connections, { milliseconds })
-      rounds.set(name, [...(rounds.get(name) ?? []), measured])
-    }
-  }
-  report(connections, rounds)
+async function startPair(scene: Scene): Promise<readonly [relay: Subject, gateway: Subject]> {
+  const [relay, gateway] = [await scene.subject('relay'), await scene.subject('gateway')]
+  return [
+    { name: RELAY, child: relay, requests: requestsFor(relay.port, scene.tokens) },
+    { name: GATEWAY, child: gateway, requests: requestsFor(gateway.port, scene.tokens) },
+  ]
 }
 
-async function measure(
-  scene: Scene,
-  subject: Child,
-  connections: number,
-  until: LoadJob['until'],
-): Promise<Round> {
-  const { port } = subject
-  const before = await subject.ask('cpu')
-  const requests = requestsFor(port, scene.tokens)
-  const { calls, seconds, p50, p99 } = await scene.load.ask('load', {
-    port,
-    connections,
-    requests,
-    until,
-  })
-  const cpu = (await subject.ask('cpu')) - before
-  return { callsPerSecond: calls / seconds, cpuPerCall: cpu / calls, busy: cpu / 1e6 / seconds, p50, p99 }
+async function startSubjects(scene: Scene): Promise<readonly Subject[]> {
+  const echo = await scene.echo()
+  const [relay, gateway] = await startPair(scene)
+  const { child } = gateway
+  const mcp = await mcpRequestsFor(child.port, scene.tokens)
+  const subjects = [
+    { name: 'node:http alone', child: echo, requests: requestsFor(echo.port, scene.tokens) },
+    relay,
+    gateway,
+    ...Object.entries(mcp).map(([revision, requests]) => ({ name: `${MCP} ${revision}`, child, requests })),
+  ]
+  if (!scene.pinned) return subjects
+  const wide = await scene.subject('gateway', { cores: 2 })
+  return [...subjects, { name: TWO_CORES, child: wide, requests: requestsFor(wide.port, scene.tokens) }]
 }
 
-function report(connections: number, rounds: ReadonlyMap<string, readonly Round[]>): void {
+function report(connections: number, rounds: Rounds, target: number): void {
   print(`\n  ${connections} connections`)
-  const column = (name: string, of: (round: Round) => number) => spreadOf((rounds.get(name) ?? []).map(of))
   table([
-    ['', 'calls/s', 'CPU µs a call', 'core busy', 'p50 ms', 'p99 ms'],
-    ...[...rounds.keys()].map((name) => [
-      name,
-      figure(
-        column(name, (round) => round.callsPerSecond),
-        0,
-      ),
-      figure(column(name, (round) => round.cpuPerCall)),
-      `${Math.round(100 * column(name, (round) => round.busy).median)} %`,
-      column(name, (round) => round.p50).median.toFixed(2),
-      column(name, (round) => round.p99).median.toFixed(2),
-    ]),
+    ['', 'calls/s', 'CPU µs a call', 'cores busy', 'p50 ms', 'p99 ms'],
+    ...Object.entries(rounds).map(([name, of]) => {
+      const spread = (value: (round: Round) => number, decimals: number) =>
+        figure(spreadOf(of.map(value)), decimals)
+      const median = (value: (round: Round) => number) => spreadOf(of.map(value)).median.toFixed(2)
+      return [
+        name,
+        spread((round) => round.callsPerSecond, 0),
+        spread((round) => round.cpuPerCall, 1),
+        median((round) => round.busy),
+        median((round) => round.p50),
+        median((round) => round.p99),
+      ]
+    }),
   ])
-  const relay = rounds.get('relay') ?? []
-  // Alternating, so that other load of the machine affects both sides of the ratio.
-  const pairs = (rounds.get('gateway') ?? []).flatMap((gateway, i) => {
-    const other = relay[i]
-    return other === undefined ? [] : [{ gateway, relay: other }]
+  const ratio = compared(rounds, [GATEWAY, RELAY], cheapness)
+  const added = compared(rounds, [GATEWAY, RELAY], (gateway, relay) => gateway.cpuPerCall - relay.cpuPerCall)
+  const rate = compared(rounds, [GATEWAY, RELAY], speed)
+  print(
+    `  gateway / relay: ${figure(ratio, 2)} by CPU (target ${target}), ${figure(rate, 2)} by calls per second`,
+  )
+  print(`  the gateway's part above the relay: ${figure(added)} µs of CPU a call`)
+  for (const name of Object.keys(rounds).filter((one) => one.startsWith(MCP))) {
+    const mcp = compared(rounds, [name, GATEWAY], cheapness)
+    print(`  ${name} / invoke: ${figure(mcp, 2)} by CPU (target ${MIN_MCP})`)
+  }
+  if (rounds[TWO_CORES] === undefined) return
+  const wide = compared(rounds, [TWO_CORES, RELAY], speed)
+  print(`  ${TWO_CORES} / relay on one: ${figure(wide, 2)} by calls per second (target ${MIN_TWO_CORES})`)
+}
+
+/** More calls per second of CPU than `other`. */
+function cheapness(one: Round, other: Round): number {
+  return other.cpuPerCall / one.cpuPerCall
+}
+
+function speed(one: Round, other: Round): number {
+  return one.callsPerSecond / other.callsPerSecond
+}
+
+async function reportSignatures(subjects: readonly Subject[]): Promise<void> {
+  for (const { name, child } of subjects.filter((one) => one.name === TWO_CORES)) {
+    const { all, byThread } = await child.ask('signatures')
+    print(`\n  ${name}: its signing thread signed ${Math.round((100 * byThread) / all)} % of the records`)
+  }
+}
+
+/** Requests are due at half of the rate that the gateway reached, so that a delay counts for every delayed call. */
+async function measureHalfLoad(
+  scene: Scene,
+  subjects: readonly Subject[],
+  full: readonly Round[],
+  { count, milliseconds }: { readonly count: number; readonly milliseconds: number },
+): Promise<Rounds> {
+  const perSecond = Math.round(spreadOf(full.map((round) => round.callsPerSecond)).median / 2)
+  const rounds = await alternate(scene, subjects, count, {
+    connections: FULL_LOAD,
+    until: { milliseconds },
+    perSecond,
   })
-  const throughput = spreadOf(pairs.map((pair) => pair.gateway.callsPerSecond / pair.relay.callsPerSecond))
-  const cpu = spreadOf(pairs.map((pair) => pair.relay.cpuPerCall / pair.gateway.cpuPerCall))
-  const above = spreadOf(pairs.map((pair) => pair.gateway.cpuPerCall - pair.relay.cpuPerCall))
-  print(`  gateway / relay: ${figure(throughput, 2)} by calls per second, ${figure(cpu, 2)} by CPU`)
-  print(`  the gateway's part above the relay: ${figure(above)} µs of CPU a call`)
+  const p99 = (name: string) => figure(spreadOf((rounds[name] ?? []).map((round) => round.p99)), 2)
+  const added = compared(rounds, [GATEWAY, RELAY], (gateway, relay) => gateway.p99 - relay.p99)
+  print(
+    `  at half load, ${perSecond} calls a second: p99 ${p99(RELAY)} ms in the relay, ${p99(GATEWAY)} ms in the gateway, ` +
+      `${figure(added, 2)} ms added (bound ${MAX_ADDED_MS})`,
+  )
+  return rounds
 }

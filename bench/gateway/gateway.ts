@@ -1,12 +1,19 @@
 // The gateway in a separate process, so that CPU time and memory are measured for it alone.
 import { readFile } from 'node:fs/promises'
+import { resolve, tokens } from '@svc/core'
 import { startGatewayServer } from 'svc-sdk/gateway'
 import { answerParent } from '../measure/child.js'
 
 const [policyFile = ''] = process.argv.slice(2)
 const gateway = startGatewayServer({ policyYaml: await readFile(policyFile, 'utf8'), policyFile })
 const { port } = await gateway.ready()
-answerParent(port, {})
+answerParent(port, { signatures })
 process.prependListener('disconnect', () => {
   void gateway.close()
 })
+
+function signatures(): { all: number; byThread: number } {
+  const status: object = resolve(gateway.container, tokens.SvcAppender).status?.() ?? {}
+  if (!('appended' in status && 'signedByThread' in status)) throw new Error('the log counts no signatures')
+  return { all: Number(status.appended), byThread: Number(status.signedByThread) }
+}

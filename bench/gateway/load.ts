@@ -1,5 +1,5 @@
-// A closed-loop load generator over raw sockets: each connection sends the next request after the complete answer to the
-// previous one. It is minimal, because it shares its core with the upstream. An answer other than 200 ends it.
+// A load generator over raw sockets. A connection sends a request after the complete answer to the previous one: at once, or
+// when the next request is due. It is minimal, because it shares its core with the upstream. An answer other than 200 ends it.
 import { connect, type Socket } from 'node:net'
 import { answerParent } from '../measure/child.js'
 import { quantile } from '../measure/statistics.js'
@@ -7,45 +7,62 @@ import type { LoadJob, LoadResult } from './load-job.js'
 
 answerParent(0, { load })
 
-/** One latency in this many is kept, to limit the memory of a long run. */
-const SAMPLED = 7
+const TICK_MS = 1
 
-async function load({ port, connections, requests, until }: LoadJob): Promise<LoadResult> {
+async function load({ port, connections, requests, until, perSecond }: LoadJob): Promise<LoadResult> {
   const bytes = requests.map((request) => Buffer.from(request, 'latin1'))
   const latencies: number[] = []
   const start = performance.now()
   const deadline = 'milliseconds' in until ? start + until.milliseconds : Number.POSITIVE_INFINITY
-  let left = 'calls' in until ? until.calls : Number.POSITIVE_INFINITY
-  let calls = 0
+  const calls = 'calls' in until ? until.calls : Number.POSITIVE_INFINITY
+  let sent = 0
+  const isOver = (now: number) => now >= deadline || sent >= calls
+  const dueAt = (now: number) => (perSecond === undefined ? now : start + (sent / perSecond) * 1000)
+  /** Connections that wait until a request is due. */
+  const idle: (() => void)[] = []
 
   const loop = (turn: number) =>
     new Promise<void>((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-      let sentAt = 0
+      let due = 0
       const next = () => {
         const now = performance.now()
-        if (sentAt > 0) {
-          calls++
-          if (calls % SAMPLED === 0) latencies.push(now - sentAt)
-        }
-        if (now >= deadline || left <= 0) {
+        if (isOver(now)) {
           socket.destroy()
           resolve()
           return
         }
-        left--
-        sentAt = now
+        due = dueAt(now)
+        if (due > now) {
+          idle.push(next)
+          return
+        }
+        sent++
         socket.write(bytes[turn++ % bytes.length] ?? Buffer.of())
+      }
+      const answered = () => {
+        latencies.push(performance.now() - due)
+        next()
       }
       socket.on('error', reject)
       socket.on('end', () => reject(new Error('the server closed the connection')))
-      readAnswers(socket, next, reject)
+      readAnswers(socket, answered, reject)
       socket.on('connect', next)
     })
 
-  await Promise.all(Array.from({ length: connections }, (_, i) => loop(i)))
+  const wake = () => {
+    const now = performance.now()
+    while (idle.length > 0 && (isOver(now) || dueAt(now) <= now)) idle.shift()?.()
+  }
+  const ticks = perSecond === undefined ? undefined : setInterval(wake, TICK_MS)
+  try {
+    await Promise.all(Array.from({ length: connections }, (_, i) => loop(i)))
+  } finally {
+    clearInterval(ticks)
+  }
   const seconds = (performance.now() - start) / 1000
-  return { calls, seconds, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) }
+  const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)]
+  return { calls: latencies.length, seconds, p50, p99 }
 }
 
 /** Calls `done` at the end of each answer. A socket has at most one pending request. */

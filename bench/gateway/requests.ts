@@ -13,19 +13,30 @@ export const ARGUMENTS = {
   note: 'for the weekly dunning run',
 }
 
+export interface Post {
+  readonly path: string
+  readonly token: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: object
+}
+
 export function requestsFor(port: number, tokens: readonly string[]): string[] {
-  const body = JSON.stringify(ARGUMENTS)
-  return tokens.map((token) =>
-    [
-      `POST /mcp/${SERVER}/${TOOL}@${VERSION} HTTP/1.1`,
-      `host: 127.0.0.1:${port}`,
-      'user-agent: agent/1.0',
-      'accept: application/json',
-      'content-type: application/json',
-      `content-length: ${Buffer.byteLength(body)}`,
-      `authorization: Bearer ${token}`,
-      '',
-      body,
-    ].join('\r\n'),
-  )
+  const path = `/mcp/${SERVER}/${TOOL}@${VERSION}`
+  const headers = { accept: 'application/json' }
+  return tokens.map((token) => requestOf(port, { path, token, headers, body: ARGUMENTS }))
+}
+
+export function requestOf(port: number, { path, token, headers, body }: Post): string {
+  const text = JSON.stringify(body)
+  return [
+    `POST ${path} HTTP/1.1`,
+    `host: 127.0.0.1:${port}`,
+    'user-agent: agent/1.0',
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(text)}`,
+    `authorization: Bearer ${token}`,
+    '',
+    text,
+  ].join('\r\n')
 }

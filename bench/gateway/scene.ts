@@ -1,5 +1,6 @@
 // The environment of an HTTP benchmark: issuer, upstream, load generator and policy.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { generateKeyFile } from '@svc/plugin-audit/log'
 import { Child } from '../measure/child.js'
@@ -8,72 +9,100 @@ import { type Issuer, startIssuer } from './issuer.js'
 import { policyOf } from './policy.js'
 
 const USERS = 8
-const SUBJECT_CORE = 0
-const OTHER_CORE = 1
+const SUBJECT_CORE = '0'
+const OTHER_CORE = '1'
+/** Where there is no third core, upstream and load share the second one with the subject. */
+const SUBJECT_CORES = availableParallelism() > 2 ? '0,2' : '0,1'
+
+interface SceneParts {
+  readonly pinned: boolean
+  readonly dir: string
+  readonly issuer: Issuer
+  readonly upstream: Child
+  readonly load: Child
+  /** Replace those of the policy. */
+  readonly sections: Readonly<Record<string, unknown>>
+}
+
+export interface SubjectOptions {
+  readonly execArgv?: readonly string[]
+  /** Default: 1. */
+  readonly cores?: 1 | 2
+}
 
 export class Scene {
   readonly pinned: boolean
-  readonly dir: string
-  readonly policyFile: string
-  readonly keyFile: string
   readonly tokens: readonly string[]
   readonly load: Child
-  readonly #issuer: Issuer
-  readonly #upstream: Child
+  readonly #parts: SceneParts
   readonly #subjects: Child[] = []
 
-  private constructor(parts: { pinned: boolean; dir: string; issuer: Issuer; upstream: Child; load: Child }) {
+  private constructor(parts: SceneParts) {
     this.pinned = parts.pinned
-    this.dir = parts.dir
-    this.policyFile = join(parts.dir, 'policy.json')
-    this.keyFile = join(parts.dir, 'key')
     this.tokens = parts.issuer.tokens
     this.load = parts.load
-    this.#issuer = parts.issuer
-    this.#upstream = parts.upstream
+    this.#parts = parts
   }
 
   /** Uses a new directory below `disk`; `sections` replace those of the policy. */
-  static async set(disk: string, sections: Record<string, unknown> = {}): Promise<Scene> {
+  static async set(disk: string, sections: Readonly<Record<string, unknown>> = {}): Promise<Scene> {
     const dir = await mkdtemp(join(disk, 'svc-bench-'))
     const pinned = canPin()
-    const core = pinned ? OTHER_CORE : undefined
+    const cores = pinned ? OTHER_CORE : undefined
     const issuer = await startIssuer(USERS)
-    const upstream = await Child.start('gateway/upstream', { core })
-    const load = await Child.start('gateway/load', { core })
-    const scene = new Scene({ pinned, dir, issuer, upstream, load })
-    await generateKeyFile(scene.keyFile)
-    const policy = policyOf({
-      issuer: issuer.url,
-      upstreamPort: upstream.port,
-      dir: join(dir, 'audit'),
-      keyFile: scene.keyFile,
-    })
-    // JSON is YAML.
-    await writeFile(scene.policyFile, JSON.stringify({ ...policy, ...sections }, null, 2))
-    return scene
+    const upstream = await Child.start('gateway/upstream', { cores })
+    const load = await Child.start('gateway/load', { cores })
+    return new Scene({ pinned, dir, issuer, upstream, load, sections })
   }
 
-  /** Starts the measured process, alone on its core. */
-  async subject(module: 'relay' | 'gateway', execArgv: readonly string[] = []): Promise<Child> {
-    return this.#start(module, module === 'relay' ? String(this.#upstream.port) : this.policyFile, execArgv)
+  /** Starts the measured process, alone on its cores. */
+  async subject(module: 'relay' | 'gateway', options: SubjectOptions = {}): Promise<Child> {
+    const { port } = this.#parts.upstream
+    return this.#start(module, module === 'relay' ? String(port) : await this.policyFile(), options)
   }
 
   /** The relay without its upstream half. */
   async echo(): Promise<Child> {
-    return this.#start('relay', undefined, [])
+    return this.#start('relay', undefined, {})
+  }
+
+  /** Where the processes run. */
+  placement(): string {
+    if (!this.pinned) return 'not pinned'
+    const alone = `relay and gateway take turns on core ${SUBJECT_CORE}; upstream and load on core ${OTHER_CORE}`
+    return `${alone}; with two cores, the gateway on cores ${SUBJECT_CORES.replace(',', ' and ')}`
+  }
+
+  /** A new file with the policy, with a log and a key of its own. */
+  async policyFile(): Promise<string> {
+    const { dir, issuer, upstream, sections } = this.#parts
+    const own = await mkdtemp(join(dir, 'gateway-'))
+    const keyFile = join(own, 'key')
+    await generateKeyFile(keyFile)
+    const policy = policyOf({
+      issuer: issuer.url,
+      upstreamPort: upstream.port,
+      dir: join(own, 'audit'),
+      keyFile,
+    })
+    const file = join(own, 'policy.json')
+    // JSON is YAML.
+    await writeFile(file, JSON.stringify({ ...policy, ...sections }, null, 2))
+    return file
   }
 
   async end(): Promise<void> {
-    for (const child of [this.load, ...this.#subjects, this.#upstream]) await child.stop()
-    this.#issuer.close()
-    await rm(this.dir, { recursive: true })
+    const { dir, upstream, issuer } = this.#parts
+    for (const child of [this.load, ...this.#subjects, upstream]) await child.stop()
+    issuer.close()
+    await rm(dir, { recursive: true })
   }
 
-  async #start(module: string, arg: string | undefined, execArgv: readonly string[]): Promise<Child> {
-    const core = this.pinned ? SUBJECT_CORE : undefined
+  async #start(module: string, arg: string | undefined, options: SubjectOptions): Promise<Child> {
+    const { execArgv = [], cores = 1 } = options
+    const pinned = cores === 1 ? SUBJECT_CORE : SUBJECT_CORES
     const child = await Child.start(`gateway/${module}`, {
-      core,
+      cores: this.pinned ? pinned : undefined,
       execArgv,
       args: arg === undefined ? [] : [arg],
     })

@@ -1,21 +1,25 @@
 // The tool server of the benchmarks: always the same small JSON answer, over a raw socket with a scan for the end of the
-// request, so that its cost is negligible.
+// request, so that its cost is negligible. At its root it speaks MCP.
 import { createServer, type Socket } from 'node:net'
 import { answerParent } from '../measure/child.js'
 import { listen } from './listen.js'
+import { SERVER, VERSION } from './requests.js'
 
-const BODY = JSON.stringify({
-  content: [{ type: 'text', text: 'Three invoices are open, the oldest since 14 days.' }],
+const content = [{ type: 'text', text: 'Three invoices are open, the oldest since 14 days.' }]
+const found = {
   invoices: [
     { id: 'inv-2041', amount: 129900, currency: 'EUR', due: '2026-03-14', paid: false },
     { id: 'inv-2057', amount: 48000, currency: 'EUR', due: '2026-03-21', paid: false },
   ],
   next: null,
+}
+const ANSWER = answerOf({ content, ...found })
+const TOOL_RESULT = answerOf({
+  jsonrpc: '2.0',
+  // Of every call of the load generator.
+  id: 1,
+  result: { content, structuredContent: found, resultType: 'complete' },
 })
-const ANSWER = Buffer.from(
-  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(BODY)}\r\n` +
-    `connection: keep-alive\r\n\r\n${BODY}`,
-)
 
 const server = createServer({ noDelay: true }, (socket) => {
   answerEach(socket)
@@ -31,11 +35,31 @@ function answerEach(socket: Socket): void {
     for (;;) {
       const end = held.indexOf('\r\n\r\n')
       if (end === -1) return
-      const length = /\r\ncontent-length: *(\d+)/i.exec(held.toString('latin1', 0, end))?.[1] ?? '0'
+      const head = held.toString('latin1', 0, end)
+      const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? '0'
       const next = end + 4 + Number(length)
       if (held.length < next) return
+      socket.write(head.startsWith('POST / ') ? mcpAnswer(held.subarray(end + 4, next)) : ANSWER)
       held = held.subarray(next)
-      socket.write(ANSWER)
     }
   })
+}
+
+function mcpAnswer(body: Buffer): Buffer {
+  if (body.includes('"tools/call"')) return TOOL_RESULT
+  const { id } = JSON.parse(body.toString())
+  const result = {
+    protocolVersion: '2025-11-25',
+    capabilities: { tools: {} },
+    serverInfo: { name: SERVER, version: VERSION },
+  }
+  return answerOf({ jsonrpc: '2.0', id, result }, 'mcp-session-id: 1\r\n')
+}
+
+function answerOf(value: object, headers = ''): Buffer {
+  const body = JSON.stringify(value)
+  return Buffer.from(
+    `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
+      `${headers}connection: keep-alive\r\n\r\n${body}`,
+  )
 }

@@ -1,15 +1,32 @@
 // Child processes of a benchmark: pinned to a core, controlled over IPC.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Profiler } from 'node:inspector'
 import { fileURLToPath } from 'node:url'
 import type { LoadJob, LoadResult } from '../gateway/load-job.js'
+import {
+  cpuProfile,
+  type HeapProfile,
+  heapProfile,
+  loopCpu,
+  startCpuProfile,
+  startHeapProfile,
+} from './profiler.js'
 
 /** The questions to a child: question → [input, answer]. */
 export interface Questions {
   /** CPU time used so far, microseconds. */
   cpu: [undefined, number]
+  /** The part of it that the thread of the event loop used. */
+  loopCpu: [undefined, number]
+  startCpuProfile: [undefined, undefined]
+  cpuProfile: [undefined, Profiler.Profile]
+  startHeapProfile: [undefined, undefined]
+  heapProfile: [undefined, HeapProfile]
   /** Bytes after a full collection; needs `--expose-gc`. */
   memory: [undefined, { heap: number; rss: number }]
+  /** Of the records so far, and how many of them the signing thread made. */
+  signatures: [undefined, { all: number; byThread: number }]
   load: [LoadJob, LoadResult]
   /** Whether to accept uploads, or to stall them. Returns the bytes accepted so far. */
   store: [{ readonly takes: boolean }, number]
@@ -33,7 +50,8 @@ interface Reply {
 
 /** In the child: reports that it is ready (with its port), then answers until the parent disconnects. */
 export function answerParent(port: number, answers: Answers): void {
-  const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...answers }
+  const profiling: Answers = { loopCpu, startCpuProfile, cpuProfile, startHeapProfile, heapProfile }
+  const all: Answers = { cpu: cpuTime, memory: memoryInUse, ...profiling, ...answers }
   process.on('message', async ({ id, question, input }: Question) => {
     try {
       const answer = all[question] as ((input: unknown) => unknown) | undefined
@@ -60,8 +78,8 @@ function memoryInUse(): { heap: number; rss: number } {
 }
 
 export interface ChildOptions {
-  /** The core to run on; default: not pinned. */
-  readonly core?: number | undefined
+  /** Those to run on, as `taskset` takes them; default: not pinned. */
+  readonly cores?: string | undefined
   readonly execArgv?: readonly string[]
   readonly args?: readonly string[]
 }
@@ -85,10 +103,10 @@ export class Child {
   }
 
   /** Runs a module of `bench/dist`. Rejects when it ends before it is ready. */
-  static async start(module: string, { core, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
+  static async start(module: string, { cores, execArgv = [], args = [] }: ChildOptions): Promise<Child> {
     const file = fileURLToPath(new URL(`../${module}.js`, import.meta.url))
     const command = [process.execPath, ...execArgv, file, ...args]
-    if (core !== undefined) command.unshift('taskset', '-c', String(core))
+    if (cores !== undefined) command.unshift('taskset', '-c', cores)
     const [program = '', ...rest] = command
     const child = spawn(program, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
     const gone = once(child, 'exit').then(([code]) => {

@@ -107,7 +107,14 @@ export class Call {
 
   /** For the transport, when it learns more: the body names the tool, the server its version. */
   refineTarget(known: Partial<CallTarget>): void {
-    this.#target = Object.assign({}, this.#target, known)
+    const { server, serverVersion, tool, toolVersion, mcpMethod } = this.#target
+    this.#target = {
+      server: known.server ?? server,
+      serverVersion: known.serverVersion ?? serverVersion,
+      tool: known.tool ?? tool,
+      toolVersion: known.toolVersion ?? toolVersion,
+      mcpMethod: known.mcpMethod === undefined ? mcpMethod : known.mcpMethod,
+    }
   }
 
   /**

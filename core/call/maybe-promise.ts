@@ -4,7 +4,9 @@
 export type MaybePromise<T> = T | Promise<T>
 
 export function isPending<T>(value: MaybePromise<T>): value is Promise<T> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+  if (typeof value !== 'object' || value === null) return false
+  // V8 looks up `'then' in value` anew for each call once it has seen many hidden classes, but remembers a property read.
+  return typeof (value as { then?: unknown }).then === 'function'
 }
 
 /** Runs `next` with the value, at once where it is there. */

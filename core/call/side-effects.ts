@@ -68,8 +68,19 @@ export function isSideEffecting(
   )
 }
 
+// Splitting a name costs as much as several stages. Callers choose names, so what is remembered is bounded.
+const namedForEffect = new Map<string, boolean>()
+const MAX_NAMES = 1024
+const MAX_NAME_LENGTH = 128
+
 function isNamedForEffect(name: string): boolean {
-  return wordsOf(name).some((word) => effectWords.has(word))
+  const known = namedForEffect.get(name)
+  if (known !== undefined) return known
+  const isNamed = wordsOf(name).some((word) => effectWords.has(word))
+  if (name.length > MAX_NAME_LENGTH) return isNamed
+  if (namedForEffect.size >= MAX_NAMES) namedForEffect.clear()
+  namedForEffect.set(name, isNamed)
+  return isNamed
 }
 
 /** A `method` that is not a string is not known to be safe. */

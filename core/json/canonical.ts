@@ -5,6 +5,8 @@ import { type CanonicalJsonCode, CanonicalJsonError } from './errors.js'
 import { placeOf, type Shape, sortedShape } from './shape.js'
 
 const MAX_DEPTH = 512
+// In the frequent paths strings are added: V8 converts each value of a template, also one that is a string.
+const QUOTE = '"'
 
 // Characters that a JSON string must escape (RFC 8785 §3.2.2.2), and surrogates, which may be lone.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes control characters.
@@ -48,7 +50,7 @@ function isPlain(text: string): boolean {
 
 /** `text` as a JSON string literal with the escapes of RFC 8785. */
 function quoteJson(text: string): string {
-  return isPlain(text) ? `"${text}"` : quoteSlow(text)
+  return isPlain(text) ? QUOTE + text + QUOTE : quoteSlow(text)
 }
 
 function quoteSlow(text: string): string {
@@ -82,8 +84,9 @@ function write(value: unknown, key: string | number, depth: number): string | un
 }
 
 function writeObject(value: object, key: string | number, depth: number): string | undefined {
-  if ('toJSON' in value && typeof value.toJSON === 'function') {
-    const replacement: unknown = value.toJSON(`${key}`)
+  const { toJSON } = value as { toJSON?: unknown }
+  if (typeof toJSON === 'function') {
+    const replacement: unknown = toJSON.call(value, `${key}`)
     if (typeof replacement !== 'object' || replacement === null) return write(replacement, key, depth)
     value = replacement
   }
@@ -135,7 +138,7 @@ function writeMembers(
       const value = object[key]
       // The most frequent case concatenates the fewest strings.
       if (typeof value === 'string' && text !== '' && isPlain(value)) {
-        text += `${nextOpenings[i]}${value}"`
+        text += (nextOpenings[i] as string) + value + QUOTE
         continue
       }
       const json = write(value, key, depth)

@@ -76,15 +76,15 @@ export function guarded<T extends StoreLifecycle>(
   for (const [key, { check, undo }] of Object.entries<Operation<T, Method>>(options.operations)) {
     const method: unknown = Reflect.get(store, key)
     if (typeof method !== 'function') continue
+    const checked = (result: unknown): unknown => {
+      check?.(result)
+      return result
+    }
+    const refuse = (cause: unknown): never => {
+      throw failure(cause)
+    }
     Reflect.set(own, key, (...args: never[]): unknown => {
-      const run = (): unknown =>
-        after(Reflect.apply(method, store, args) as unknown, (result) => {
-          check?.(result)
-          return result
-        })
-      const refuse = (cause: unknown): never => {
-        throw failure(cause)
-      }
+      const run = (): unknown => after(Reflect.apply(method, store, args) as unknown, checked)
       if (deadline === undefined) return attempt(run, refuse)
       // A failed undo is counted and logged as a failure of the store.
       const undoLate = (late: unknown) =>

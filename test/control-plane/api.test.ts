@@ -117,8 +117,11 @@ describe('svc-control-plane', () => {
 
     it('gives a URL under which only bytes with the stated checksum can be put', async () => {
       const checksumSha256 = createHash('sha256').update('four\n').digest('base64')
-      const key = `${folder}/ingest/2026-11-21/audit-2026-11-21-5-10-0123456789abcdef.ndjson`
-      const { body } = await post('/api/svc/upload-url', upload({ key, checksumSha256 }))
+      const digest = Buffer.from(checksumSha256, 'base64').toString('hex').slice(0, 16)
+      const named = (digits: string) => `${folder}/ingest/2026-11-21/audit-2026-11-21-5-10-${digits}.ndjson`
+      const misnamed = upload({ key: named('0123456789abcdef'), checksumSha256 })
+      expect((await post('/api/svc/upload-url', misnamed)).status).to.equal(400)
+      const { body } = await post('/api/svc/upload-url', upload({ key: named(digest), checksumSha256 }))
       const headers = { 'x-amz-checksum-sha256': checksumSha256 }
       expect(body['headers']).to.deep.include(headers)
       expect((await put(body['url'], 'four\n')).status).to.equal(403)
@@ -222,6 +225,19 @@ describe('svc-control-plane', () => {
       expect((await list({ checksums: true })).map(({ checksumSha256 }) => checksumSha256)).to.deep.equal(
         checksums,
       )
+    })
+
+    it('lists more objects than a page has', async () => {
+      const many = `${folder}/ingest/2026-11-23/`
+      for (let i = 0; i < 51; i++) await bucket.damage(`${many}audit-${String(i).padStart(2, '0')}`, 'x')
+      const page = (changes: object) =>
+        post('/api/svc/objects', { ...metadata, prefix: many, checksums: true, ...changes })
+      const { body: first } = await page({})
+      expect(first['objects']).to.have.length(50)
+      expect(first['next']).to.equal(`${many}audit-49`)
+      const { body: last } = await page({ after: first['next'] })
+      expect(last['objects']).to.have.length(1)
+      expect(last).to.not.have.property('next')
     })
 
     it('gives a URL to get one object', async () => {

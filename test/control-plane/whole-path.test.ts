@@ -105,18 +105,28 @@ describe('from the log to the bucket', function () {
     expect(await stored()).to.equal(local())
   })
 
-  it('what stands there already is left as it is, and counts as done', async () => {
+  it('after its state is lost, only what the bucket does not list is sent', async () => {
     const first = appenderWith()
-    await first.appender.ready()
-    await first.appender.flush()
-    await append(first.appender)
+    for (let round = 0; round < 2; round++) {
+      await append(first.appender)
+      await first.appender.flush()
+    }
     await first.appender.close()
+    // Of another log, whose daily file has the same name.
+    const key = bucket.keys.find(isOfLog) ?? ''
+    await bucket.damage(key.replace(/-0-.*/, `-0-1-${'0'.repeat(16)}.ndjson`), 'x')
     rmSync(join(dir, '.svc-presign-state.json'))
+    bucket.statuses.length = 0
+    const sent = bucket.keys.length
     const second = appenderWith()
     await second.appender.ready()
+    await second.appender.flush()
+    expect(bucket.statuses).to.deep.equal([])
+    await append(second.appender)
     await second.appender.close()
-    expect(second.errors).to.deep.equal([])
-    expect(bucket.statuses).to.include(412)
+    expect(second.errors.map(({ code }) => code)).to.deep.equal(['upload_state'])
+    expect(second.errors[0]?.message).to.match(/is missing; by its listing the store has \d+ bytes/)
+    expect(bucket.keys.slice(sent).filter(isOfLog)).to.have.length(1)
     expect(await stored()).to.equal(local())
   })
 

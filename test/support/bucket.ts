@@ -101,6 +101,12 @@ async function read(
     return
   }
   for (const name of [...url.searchParams.keys()]) if (/^x-/i.test(name)) url.searchParams.delete(name)
+  // s3rver's second version of the listing cannot end a page without a cipher that OpenSSL no longer has; the first one can.
+  if (url.searchParams.has('list-type')) {
+    url.searchParams.delete('list-type')
+    url.searchParams.set('marker', url.searchParams.get('start-after') ?? '')
+    url.searchParams.delete('start-after')
+  }
   const answer = await fetch(url, { method: message.method ?? 'GET' })
   const key = decodeURIComponent(url.pathname).slice(`/${NAME}/`.length)
   const checksum = checksums.get(key)

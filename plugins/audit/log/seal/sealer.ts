@@ -9,7 +9,7 @@ import { tryLock, unlock } from '../files/kernel-lock.js'
 
 import { AuditError } from '../format/errors.js'
 import { SEAL_LOCK_FILE } from '../format/paths.js'
-import { publicKeyLine } from '../keys/public-key.js'
+import { publicKeyLine, type Verifier } from '../keys/public-key.js'
 import { JournalMoved, untilCurrent } from './journal-moved.js'
 import { LogTree } from './log-tree.js'
 import type { NoteSigner } from './note.js'
@@ -81,6 +81,14 @@ export class Sealer {
       }
       await tree.append({ kind: 'key', key: publicKeyLine(signer.publicKey) })
       await tree.checkpoint()
+    })
+  }
+
+  /** Keys that the newest tree trusts for its next leaf. Rejects as `withTree` does. */
+  trustedKeys(): Promise<Verifier[]> {
+    return this.withTree(async (tree) => {
+      await tree.follow()
+      return tree.state.keys.allAt(tree.size)
     })
   }
 

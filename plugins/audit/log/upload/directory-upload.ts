@@ -2,15 +2,19 @@
 // own, so its reads, hashing and waits never delay an append.
 
 import { daysBetween } from '../format/day.js'
-import { confirmFile } from './confirm.js'
 import { ControlPlane } from './control-plane.js'
 import { UploadError } from './error.js'
+import { StateRestoration } from './restore-state.js'
 import { uploadRound } from './round.js'
 import { type FoundFile, PHASES, scan } from './scan.js'
 import type { Source } from './source.js'
 import { type StateKey, UploadState } from './state-file.js'
+import { byFolder, StoredFiles } from './stored-files.js'
 import type { RoundRequest, SizeRequest, SizeResponse, UploadTask } from './thread-messages.js'
 import { AppendCounter, UploadThrottle } from './throttle.js'
+
+/** How long a store may take to list an object that it has stored. */
+const LISTING_DELAY_MS = 600_000
 
 /** The writer's side: answers questions about the log and receives results. */
 export interface UploadHost extends StateKey {
@@ -33,9 +37,12 @@ export class DirectoryUpload {
   readonly #signal: AbortSignal
   readonly #controlPlane: ControlPlane
   readonly #throttle: UploadThrottle
+  readonly #stored: StoredFiles
   #state: UploadState | undefined
+  /** Of a lost state; undefined once it is restored. */
+  #restoration: StateRestoration | undefined
   #now = 0
-  /** Files that the store has confirmed, and their size. */
+  /** Expired files that the store has confirmed, and their size. */
   readonly #confirmed = new Map<string, number>()
 
   constructor(task: UploadTask, host: UploadHost, signal: AbortSignal) {
@@ -44,35 +51,43 @@ export class DirectoryUpload {
     this.#signal = signal
     this.#controlPlane = new ControlPlane(task.config, task.idleMs)
     this.#throttle = new UploadThrottle(new AppendCounter(task.appends))
+    const { dir } = task
+    this.#stored = new StoredFiles({ dir, controlPlane: this.#controlPlane, throttle: this.#throttle })
   }
 
   /** Never rejects: errors go to the host. */
   async round(request: RoundRequest): Promise<void> {
+    const isDone = await this.#attempt(() => this.#round(request))
+    // Nothing is confirmed, so nothing is removed; but the writer warns of files that it keeps for longer.
+    if (!isDone && request.isFull) await this.#attempt(() => this.#host.retain(new Map()))
+  }
+
+  async #attempt(work: () => Promise<unknown>): Promise<boolean> {
     try {
-      await this.#round(request)
+      await work()
+      return true
     } catch (error) {
       const isUploadError = error instanceof UploadError
       const message = `uploading failed: ${String(error)}`
       this.#host.failed(isUploadError ? error : new UploadError('upload_failed', message, { cause: error }))
+      return false
     }
   }
 
-  async #round({ isFull, days, skipped, now }: RoundRequest): Promise<void> {
+  async #round({ isFull, days, skipped, isNewLog, now }: RoundRequest): Promise<void> {
     const { dir, rangeBytes } = this.#task
     this.#now = now
-    this.#state ??= await UploadState.load({
-      dir,
-      key: this.#host,
-      now: () => this.#now,
-      onDamaged: (error) => this.#host.warned(error),
-    })
-    const state = this.#state
-    const found = scan(dir, isFull ? undefined : new Set(days))
-    const waiting = found.filter(({ source, size }) => size > state.offsetOf(source.path))
-    this.#host.pending(
-      waiting.reduce((sum, { source, size }) => sum + size - state.offsetOf(source.path), 0),
-      waiting.length === 0 ? undefined : Math.min(...waiting.map(({ writtenAt }) => writtenAt)),
-    )
+    const state = await this.#loaded(isNewLog)
+    const found = scan(dir, isFull || this.#restoration !== undefined ? undefined : new Set(days))
+    try {
+      await this.#restore(found)
+    } finally {
+      const waiting = found.filter(({ source, size }) => size > state.offsetOf(source.path))
+      this.#host.pending(
+        waiting.reduce((sum, { source, size }) => sum + size - state.offsetOf(source.path), 0),
+        waiting.length === 0 ? undefined : Math.min(...waiting.map(({ writtenAt }) => writtenAt)),
+      )
+    }
     const send = (files: readonly FoundFile[], isBounded: boolean) =>
       uploadRound(
         {
@@ -101,9 +116,26 @@ export class DirectoryUpload {
       }
     }
     await sendAll(found)
-    if (!isFull || !(await this.#applyRetention(state, found))) return
+    const sendNew = () => sendAll(scan(dir, new Set(days)))
+    if (!isFull || !(await this.#applyRetention(state, found, sendNew))) return
     // Uploads the statements of removal now, because the next round may be far away.
     await sendAll(scan(dir, new Set()).filter(({ source }) => source.mode !== 'raw'))
+  }
+
+  async #loaded(isNewLog: boolean): Promise<UploadState> {
+    if (this.#state !== undefined) return this.#state
+    const state = await UploadState.load({ dir: this.#task.dir, key: this.#host, now: () => this.#now })
+    if (state.loss !== undefined && !isNewLog) {
+      this.#restoration = new StateRestoration(state, state.loss, this.#stored)
+    }
+    this.#state = state
+    return state
+  }
+
+  async #restore(found: readonly FoundFile[]): Promise<void> {
+    const notice = await this.#restoration?.run(found, this.#signal)
+    this.#restoration = undefined
+    if (notice !== undefined) this.#host.warned(notice)
   }
 
   /**
@@ -129,44 +161,69 @@ export class DirectoryUpload {
   }
 
   /** Applies retention and drops the state of files that no longer exist. Returns whether files were removed. */
-  async #applyRetention(state: UploadState, found: readonly FoundFile[]): Promise<boolean> {
+  async #applyRetention(
+    state: UploadState,
+    found: readonly FoundFile[],
+    sendNew: () => Promise<void>,
+  ): Promise<boolean> {
     const existing = new Set(found.map(({ source }) => source.path))
     for (const path of state.paths()) if (!existing.has(path)) state.forget(path)
-    await this.#confirm(state, found)
-    const offsets = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
-    const removedPaths = await this.#host.retain(offsets)
+    const isListed = await this.#confirm(state, found, sendNew)
+    const uploaded = new Map(state.paths().map((path) => [path, state.offsetOf(path)]))
+    const removedPaths = await this.#host.retain(isListed ? this.#confirmed : uploaded)
     for (const removed of removedPaths) {
       for (const path of state.paths()) {
-        if (path === removed || path.startsWith(`${removed}/`)) state.forget(path)
+        if (path !== removed && !path.startsWith(`${removed}/`)) continue
+        state.forget(path)
+        this.#confirmed.delete(path)
       }
     }
     await state.save()
     return removedPaths.length > 0
   }
 
-  /** Starts the upload of each expired file again that the store does not have, so that retention keeps it. */
-  async #confirm(state: UploadState, found: readonly FoundFile[]): Promise<void> {
-    const { dir, retentionDays } = this.#task
-    const parts = { dir, controlPlane: this.#controlPlane, throttle: this.#throttle }
+  /**
+   * Compares the expired files with the listing of the store. What is missing there is uploaded again.
+   *
+   * @param sendNew sends new bytes, which would else wait for long listings.
+   * @returns whether the control plane has a listing.
+   */
+  async #confirm(
+    state: UploadState,
+    found: readonly FoundFile[],
+    sendNew: () => Promise<void>,
+  ): Promise<boolean> {
     const today = new Date(this.#now).toISOString().slice(0, 10)
-    for (const file of found) {
-      const { path, date, mode } = file.source
+    const expired = found.filter(({ source: { path, date, mode }, size }) => {
       const isRemovable = ['audit', 'checkpoint', 'raw', 'agent'].includes(mode)
-      if (!isRemovable || daysBetween(date, today) <= retentionDays) continue
-      if (file.size !== state.offsetOf(path) || this.#confirmed.get(path) === file.size) continue
-      const result = await confirmFile(parts, file, this.#signal)
-      if (result === 'unsupported') return
-      if (result === 'confirmed') {
-        this.#confirmed.set(path, file.size)
-        continue
+      if (!isRemovable || daysBetween(date, today) <= this.#task.retentionDays) return false
+      return size === state.offsetOf(path) && this.#confirmed.get(path) !== size
+    })
+    try {
+      for (const files of byFolder(expired).values()) {
+        const stored = await this.#stored.bytesOf(files, { checksums: true }, this.#signal)
+        for (const file of files) this.#compare(state, file, stored.get(file.source.path) ?? 0)
+        await sendNew()
       }
-      state.forget(path)
-      this.#host.warned(
-        new UploadError(
-          'upload_file',
-          `the store does not have all of ${path}, which was uploaded: it is kept, and uploaded again`,
-        ),
-      )
+      return true
+    } catch (error) {
+      if (await this.#stored.isWithoutListing(error, this.#signal)) return false
+      throw error
     }
+  }
+
+  #compare(state: UploadState, { source: { path }, size }: FoundFile, stored: number): void {
+    if (stored === size) {
+      this.#confirmed.set(path, size)
+      return
+    }
+    if (Math.abs(this.#now - state.updatedAt(path)) < LISTING_DELAY_MS) return
+    state.finish(path, stored)
+    this.#host.warned(
+      new UploadError(
+        'upload_file',
+        `the store does not have all of ${path}, which was uploaded: it is kept, and what follows byte ${stored} is uploaded again`,
+      ),
+    )
   }
 }

@@ -7,14 +7,19 @@ import { newestCheckpoint } from '../seal/checkpoint-file.js'
 import { endOfLeaf, readGenesis } from '../seal/journal-file.js'
 import { endOfNotes } from '../seal/note-tail.js'
 import { parseTreePath, treeFileBytes } from '../tree/tree-layout.js'
+import type { StateVerifier } from './state-signature.js'
 import type { SizeRequest } from './thread-messages.js'
 
 export interface UploadedLog {
   open(): Promise<{
     readonly lock: { run<T>(section: () => T): T | Promise<T> }
     readonly logId: string | undefined
+    /** Whether there were no records when it was opened. */
+    readonly isNew: boolean
     readonly agentLogs: { readonly isComplete: boolean; idle(): Promise<void> }
   }>
+  /** Keys that the log trusts for what is signed now. */
+  trustedKeys(): Promise<readonly StateVerifier[]>
   /** Removes files past their retention that are completely uploaded. */
   retainUploaded(uploaded: (path: string) => number): Promise<string[]>
 }

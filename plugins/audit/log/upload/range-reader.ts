@@ -2,7 +2,7 @@
 // byte is sent, and once to send it. Memory does not grow with the range or its longest line. Between two chunks
 // the thread sends other files.
 
-import { createHash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import { readSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import type { Range } from './source.js'
@@ -57,14 +57,39 @@ export async function fixedRange(
   throttle: UploadThrottle,
 ): Promise<Range> {
   const hash = createHash('sha256')
-  const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
+  await update(hash, file, { start, end }, throttle)
+  return { start, end, sha256: hash.digest('hex') }
+}
+
+/** The ranges from `start` to each of `ends`, which ascend. Their bytes are read once. */
+export async function rangesFrom(
+  file: number,
+  start: number,
+  ends: readonly number[],
+  throttle: UploadThrottle,
+): Promise<Range[]> {
+  const hash = createHash('sha256')
+  const ranges: Range[] = []
+  for (const end of ends) {
+    await update(hash, file, { start: ranges.at(-1)?.end ?? start, end }, throttle)
+    ranges.push({ start, end, sha256: hash.copy().digest('hex') })
+  }
+  return ranges
+}
+
+async function update(
+  hash: Hash,
+  file: number,
+  { start, end }: { start: number; end: number },
+  throttle: UploadThrottle,
+): Promise<void> {
+  const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - start))
   for (let at = start; at < end; ) {
     const chunk = readChunk(file, buffer, at, end)
     hash.update(chunk)
     at += chunk.length
     if (at < end) await throttle.wait()
   }
-  return { start, end, sha256: hash.digest('hex') }
 }
 
 /** Whether a line ends directly before `offset`. */

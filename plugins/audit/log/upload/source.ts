@@ -86,8 +86,13 @@ export function objectKey(metadata: UploadMetadata, source: Source, range: Range
 }
 
 /** What the keys of all objects of a file begin with. */
-export function keyPrefix(metadata: UploadMetadata, { folder, stem }: Source): string {
-  return `${ownerPrefix(metadata)}${folder}/${stem}-`
+export function keyPrefix(metadata: UploadMetadata, source: Source): string {
+  return `${folderPrefix(metadata, source)}${source.stem}-`
+}
+
+/** What the keys of all objects in the folder of a file begin with. */
+export function folderPrefix(metadata: UploadMetadata, { folder }: Source): string {
+  return `${ownerPrefix(metadata)}${folder}/`
 }
 
 /** What the keys of all objects of an owner begin with. */

@@ -31,54 +31,70 @@ interface StateParts {
   readonly dir: string
   readonly key: StateKey
   readonly now: () => number
-  /** Called with the reason where the state is not used. */
-  readonly onDamaged: (error: UploadError) => void
 }
+
+/** Why the state does not say what is uploaded. */
+export type StateLoss = 'missing' | 'damaged' | 'untrusted'
 
 export class UploadState {
   readonly #parts: StateParts
   readonly #files: Map<string, Progress>
+  /** Undefined for a state that was read. */
+  readonly loss: StateLoss | undefined
   #isSaved = true
 
-  private constructor(parts: StateParts, files: Map<string, Progress>) {
+  private constructor(parts: StateParts, files: Map<string, Progress>, loss?: StateLoss) {
     this.#parts = parts
     this.#files = files
+    this.loss = loss
   }
 
   /**
-   * Reads the state. A damaged one, and one that the log's key has not signed, is moved aside and reported; all files are
-   * then uploaded again, which adds objects but changes none, because keys contain the hash of the bytes.
+   * Reads the state, which is empty where the file is missing, damaged, or not signed by a key that the log trusts.
    *
    * @throws {UploadError} `upload_state` for another version: a newer release may have written it, so it is kept.
    */
   static async load(parts: StateParts): Promise<UploadState> {
-    const { dir, key, now, onDamaged } = parts
+    const { dir, key } = parts
     const path = join(dir, STATE_FILE)
     let text: string
     try {
       text = readFileSync(path, 'utf8')
     } catch (error) {
-      if (systemCode(error) === 'ENOENT') return new UploadState(parts, new Map())
+      if (systemCode(error) === 'ENOENT') return new UploadState(parts, new Map(), 'missing')
       throw new UploadError('upload_failed', `${path} cannot be read: ${messageOf(error)}`, { cause: error })
     }
     const stored = parse(text, path)
-    if (stored !== undefined && (await key.isSigned(digestOf(stored.files), stored.signature))) {
-      return new UploadState(parts, new Map(Object.entries(stored.files)))
+    if (stored === undefined) return new UploadState(parts, new Map(), 'damaged')
+    const isTrusted = await key.isSigned(digestOf(stored.files), stored.signature)
+    if (!isTrusted) return new UploadState(parts, new Map(), 'untrusted')
+    return new UploadState(parts, new Map(Object.entries(stored.files)))
+  }
+
+  get path(): string {
+    return join(this.#parts.dir, STATE_FILE)
+  }
+
+  /** Renames the file, which the next save replaces. Returns its new path; undefined where there is none. */
+  moveAside(): string | undefined {
+    const kept = `${this.path}.bad-${this.#time().replaceAll(/[-:.]/g, '')}`
+    try {
+      renameSync(this.path, kept)
+      return kept
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return undefined
+      throw error
     }
-    const kept = `${path}.bad-${new Date(now()).toISOString().replaceAll(/[-:.]/g, '')}`
-    renameSync(path, kept)
-    onDamaged(
-      new UploadError(
-        'upload_state',
-        `${path} ${stored === undefined ? 'is damaged' : "is not signed by the log's key"}; it was moved to ${kept}, and all files are uploaded again from their start`,
-      ),
-    )
-    return new UploadState(parts, new Map())
   }
 
   /** Bytes of the file that the store has. */
   offsetOf(path: string): number {
     return this.#files.get(path)?.offset ?? 0
+  }
+
+  /** When its offset last changed, milliseconds since the epoch. */
+  updatedAt(path: string): number {
+    return Date.parse(this.#files.get(path)?.updatedAt ?? '')
   }
 
   /** End of the range whose upload was started and may be complete. */
@@ -128,8 +144,7 @@ export class UploadState {
   }
 
   #replace(content: Record<string, unknown>): void {
-    const { dir } = this.#parts
-    const path = join(dir, STATE_FILE)
+    const { path } = this
     const temporary = `${path}.tmp`
     const file = openSync(temporary, 'w', 0o600)
     try {
@@ -139,7 +154,7 @@ export class UploadState {
       closeSync(file)
     }
     renameSync(temporary, path)
-    const folder = openSync(dir, 'r')
+    const folder = openSync(this.#parts.dir, 'r')
     try {
       fsyncSync(folder)
     } finally {
@@ -170,7 +185,7 @@ function parse(text: string, path: string): StoredState | undefined {
     throw new UploadError(
       'upload_state',
       `${path} has version ${version}, this release knows version ${VERSION}: nothing is uploaded; use the ` +
-        'release that wrote it, or move it away to upload everything again',
+        'release that wrote it, or move it away to compare the files here with the store',
     )
   }
   if (version !== VERSION || !isJsonObject(files)) return undefined

@@ -3,6 +3,7 @@
 
 import type { Signer } from '@svc/core'
 import { Base64Error, fromBase64, toBase64 } from '@svc/core/json'
+import type { Verifier } from '../keys/public-key.js'
 
 export interface StateSignature {
   readonly keyId: string
@@ -24,16 +25,19 @@ export async function signState(
   return { keyId: signer.keyId, sig: toBase64(sig) }
 }
 
-/** Whether one of `signers` has signed the state of this log. */
+/** A key that may have signed the state. */
+export type StateVerifier = Pick<Verifier, 'keyId' | 'verify'>
+
+/** Whether one of `keys` has signed the state of this log. */
 export function hasSignedState(
-  signers: readonly Signer[],
+  keys: readonly StateVerifier[],
   logId: string | undefined,
   sha256: string,
   { keyId, sig }: StateSignature,
 ): boolean {
-  const signer = signers.find((one) => one.keyId === keyId)
+  const key = keys.find((one) => one.keyId === keyId)
   try {
-    return signer?.verify(messageOf(logId, sha256), fromBase64(sig)) === true
+    return key?.verify(messageOf(logId, sha256), fromBase64(sig)) === true
   } catch (error) {
     if (error instanceof Base64Error) return false
     throw error

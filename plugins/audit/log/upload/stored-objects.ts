@@ -14,33 +14,38 @@ export interface StoredObject {
   readonly checksumSha256?: string
 }
 
-/**
- * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError` whose `status` is 404
- * where the control plane has no listing.
- *
- * @param query `checksums`: asks for them, where the store has them.
- */
-export async function* storedObjects(
-  controlPlane: Pick<ControlPlane, 'ask'>,
-  query: { readonly prefix: string; readonly checksums?: boolean },
-  signal: AbortSignal,
-): AsyncGenerator<StoredObject> {
-  for (let after: string | undefined; ; ) {
-    const answer = await controlPlane.ask(
-      PATH,
-      { ...query, ...(after === undefined ? {} : { after }) },
-      signal,
-    )
-    const { objects, next } = answer
-    if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
-      throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
+export class ObjectListing {
+  readonly #controlPlane: Pick<ControlPlane, 'ask'>
+  /** Whether the control plane has listed. */
+  hasAnswered = false
+
+  constructor(controlPlane: Pick<ControlPlane, 'ask'>) {
+    this.#controlPlane = controlPlane
+  }
+
+  /**
+   * The objects whose keys begin with `prefix`, in the order of their keys. Ends with an `UploadError`.
+   *
+   * @param query `checksums`: asks for them, where the store has them.
+   */
+  async *objects(
+    query: { readonly prefix: string; readonly checksums?: boolean },
+    signal: AbortSignal,
+  ): AsyncGenerator<StoredObject> {
+    for (let after: string | undefined; ; ) {
+      const page = { ...query, ...(after === undefined ? {} : { after }) }
+      const { objects, next } = await this.#controlPlane.ask(PATH, page, signal)
+      if (!Array.isArray(objects) || !objects.every(isStoredObject)) {
+        throw new UploadError('upload_failed', `${PATH} answered without a list of objects`)
+      }
+      this.hasAnswered = true
+      yield* objects
+      if (typeof next !== 'string') return
+      if (after !== undefined && next <= after) {
+        throw new UploadError('upload_failed', `${PATH} answered with the same page again`)
+      }
+      after = next
     }
-    yield* objects
-    if (typeof next !== 'string') return
-    if (after !== undefined && next <= after) {
-      throw new UploadError('upload_failed', `${PATH} answered with the same page again`)
-    }
-    after = next
   }
 }
 

@@ -23,6 +23,8 @@ export interface RoundRequest {
   readonly days: readonly string[]
   /** Paths to leave out. */
   readonly skipped: readonly string[]
+  /** Whether the writer began the log, so that nothing of it was uploaded before. */
+  readonly isNewLog: boolean
   /** Milliseconds since the epoch, by the writer's clock. */
   readonly now: number
 }

@@ -48,8 +48,6 @@ export interface UploaderParts {
   readonly onAsyncError: (error: Error) => void
   readonly log: UploadedLog
   readonly signer: Signer
-  /** The one before it, which may have signed the state. */
-  readonly retiringSigner: Signer | undefined
 }
 
 export class Uploader {
@@ -83,8 +81,7 @@ export class Uploader {
 
   constructor(parts: UploaderParts) {
     this.#parts = parts
-    const { dir, config, retentionDays, limits, clock, meter, random, log, signer, retiringSigner } = parts
-    const signers = retiringSigner === undefined ? [signer] : [signer, retiringSigner]
+    const { dir, config, retentionDays, limits, clock, meter, random, log, signer } = parts
     this.#lock = new UploadLock(dir)
     this.#backoff = new Backoff(random, FAILURE_DELAYS)
     const { refusalMs, rangeBytes, idleMs } = limits
@@ -98,7 +95,7 @@ export class Uploader {
         retain: (uploaded) => log.retainUploaded((path) => uploaded.get(path) ?? 0),
         sign: async (sha256) => signState(signer, (await log.open()).logId, sha256),
         isSigned: async (sha256, signature) =>
-          hasSignedState(signers, (await log.open()).logId, sha256, signature),
+          hasSignedState(await log.trustedKeys(), (await log.open()).logId, sha256, signature),
         pending: (bytes, since) => this.#metrics.found(bytes, since),
         uploaded: (bytes) => this.#metrics.uploaded(bytes),
         failed: (error, path) => this.#failed(error, path),
@@ -217,7 +214,8 @@ export class Uploader {
     // A file that grows from now on may have been scanned already.
     if (isFull) this.#days = new Set()
     this.#metrics.roundBegins()
-    await this.#thread.round({ isFull, days, skipped, now: this.#parts.clock.now() })
+    const { isNew: isNewLog } = await this.#parts.log.open()
+    await this.#thread.round({ isFull, days, skipped, isNewLog, now: this.#parts.clock.now() })
     // After a failure, agents' files of any day may be incomplete.
     const isWhole = !this.#hasFailed && this.#obstacle === undefined && this.#skipped.size === 0
     if (isFull) this.#lastFullScan = this.#hasFailed ? undefined : this.#parts.clock.monotonic()

@@ -128,7 +128,6 @@ export class SvcAppender {
       onAsyncError,
       log: this.#directory,
       signer,
-      retiringSigner: options.retiringSigner,
     })
     this.#uploader = uploader
     this.#status.onDurable = (bytes, day) => uploader.bytesAppended(bytes, day)

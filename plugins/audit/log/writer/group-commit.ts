@@ -10,7 +10,7 @@ import type { WriteQueue, WriteQueues } from './write-queues.js'
 
 // A batch of this size is written before the event loop turn ends, so that its sync runs while the rest of a burst
 // is being signed.
-const EAGER_BYTES = 16_384
+const EAGER_BYTES = 32_768
 // A batch is written when this many turns of the event loop have brought no record: the calls of a burst end in
 // neighbouring turns.
 const QUIET_TURNS = 3

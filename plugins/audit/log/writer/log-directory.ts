@@ -22,6 +22,7 @@ import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
 import { readGenesis } from '../seal/journal-file.js'
 import { canSignNotes, type NoteSigner } from '../seal/note.js'
 import type { Sealer } from '../seal/sealer.js'
+import type { StateVerifier } from '../upload/state-signature.js'
 import { AgentLogs } from './agent-logs.js'
 import {
   type AppenderConfig,
@@ -62,6 +63,8 @@ export interface OpenDirectory {
   readonly cosigning: Cosigning | undefined
   /** Undefined where checkpoints are off. */
   readonly logId: string | undefined
+  /** Whether there were no records here when it was opened. */
+  readonly isNew: boolean
 }
 
 export class LogDirectory {
@@ -108,6 +111,14 @@ export class LogDirectory {
     }
   }
 
+  /** Keys that the log trusts now; where checkpoints are off, those of its signers. */
+  async trustedKeys(): Promise<readonly StateVerifier[]> {
+    const { sealer } = await this.open()
+    if (sealer !== undefined) return sealer.trustedKeys()
+    const { signer, retiringSigner } = this.#parts
+    return retiringSigner === undefined ? [signer] : [signer, retiringSigner]
+  }
+
   /**
    * Removes files past their retention whose bytes the store has completely.
    *
@@ -149,6 +160,7 @@ export class LogDirectory {
     const made = port.mkdirSync(this.#dir, { recursive: true, mode: DIRECTORY_MODE })
     requireLocal(port, this.#dir, logger)
     if (made !== undefined) syncDirectorySync(port, dirname(made))
+    const isNew = !port.readdirSync(this.#dir).some((name) => dayOfDailyLog(name) !== undefined)
     const lock = new DirectoryLock(this.#dir, port, clock)
     const agentLogs = new AgentLogs(this.#dir, port, lock, limits.agentHandles, onAsyncError)
     let sealer: Sealer | undefined
@@ -169,7 +181,7 @@ export class LogDirectory {
       throw error
     }
     sealer?.start()
-    this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id }
+    this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id, isNew }
     this.#retention = setInterval(() => {
       this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
     }, RETENTION_CHECK_MS).unref()

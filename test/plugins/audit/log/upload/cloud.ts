@@ -21,6 +21,8 @@ export interface Cloud extends AsyncDisposable {
   readonly objects: Map<string, Buffer>
   /** Whether the control plane lists objects. */
   lists: boolean
+  /** Objects in one page of the listing. */
+  pageObjects: number
   /** Asked before each answer. */
   fault: Fault
   /** Requests so far whose path contains `part`. */
@@ -61,6 +63,7 @@ export async function startCloud(): Promise<Cloud> {
     requests,
     objects,
     lists: true,
+    pageObjects: 1_000,
     fault: () => false,
     asked: (part) => requests.filter(({ path }) => path.includes(part)),
     assembled: (folder, stem) => assemble(objects, `${OWNER}/${folder}/${stem}-`, true).toString(),
@@ -90,9 +93,13 @@ function answer(cloud: Cloud, { path, body, method }: CloudRequest, response: Se
   }
   if (path === '/api/auth/validate-key') json(METADATA)
   else if (path === '/api/svc/objects' && cloud.lists) {
-    const { prefix, checksums } = JSON.parse(String(body))
-    const keys = [...cloud.objects.keys()].filter((key) => key.startsWith(prefix)).sort()
-    json({ objects: keys.map((key) => stored(key, cloud.objects.get(key)!, checksums)) })
+    const { prefix, checksums, after = '' } = JSON.parse(String(body))
+    const keys = [...cloud.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort()
+    const page = keys.slice(0, cloud.pageObjects)
+    json({
+      objects: page.map((key) => stored(key, cloud.objects.get(key)!, checksums)),
+      ...(page.length < keys.length ? { next: page.at(-1) } : {}),
+    })
   } else if (path === '/api/svc/upload-url') {
     const { key } = JSON.parse(String(body))
     json({

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UploadError } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -6,7 +6,7 @@ import { temporaryDir } from '../../temporary.js'
 import { append } from '../seal/rig.js'
 import { sealedLog } from '../seal/sealed-log.js'
 import { DAY, envelope, fixedClock } from '../writer/records.js'
-import { type Cloud, startCloud } from './cloud.js'
+import { type Cloud, type CloudRequest, startCloud } from './cloud.js'
 import { stateOf, textOf, uploading } from './rig.js'
 
 const daily = `audit-${DAY}.ndjson`
@@ -82,6 +82,28 @@ describe('retention with upload', () => {
     expect(() => textOf(dir.path, 'audit-2026-10-02.ndjson')).to.throw('ENOENT')
   })
 
+  it('sends new bytes between the listings of expired files', async () => {
+    for (const day of ['01', '02', '03'])
+      writeFileSync(join(dir.path, `audit-2026-10-${day}.ndjson`), '{"a":1}\n')
+    const before = uploading(dir.path, cloud, {}, { retentionDays: 100 })
+    await before.appender.ready()
+    await before.appender.close()
+    cloud.requests.length = 0
+    const { appender } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+    cloud.fault = ({ path }) => {
+      const isFirst = path.includes('/objects') && cloud.asked('/objects').length === 1
+      if (isFirst) writeFileSync(join(dir.path, daily), '{"new":1}\n')
+      return false
+    }
+    await appender.ready()
+    await appender.flush()
+    await appender.close()
+    const isPut = ({ method, path }: CloudRequest) => method === 'PUT' && path.includes(`/ingest/${DAY}/`)
+    const put = cloud.requests.findIndex(isPut)
+    expect(put).to.be.above(-1)
+    expect(put).to.be.below(cloud.requests.findLastIndex(({ path }) => path.includes('/objects')))
+  })
+
   describe('whose objects the store has lost or changed', () => {
     const isOfOld = (key: string) => key.includes('/ingest/2026-10-01/')
     /** Uploads the old file while it is within its retention. */
@@ -92,8 +114,11 @@ describe('retention with upload', () => {
       await appender.close()
       return [...cloud.objects.keys()].find(isOfOld) ?? ''
     }
-    async function retain(): Promise<UploadError[]> {
-      const { appender, errors } = uploading(dir.path, cloud, {}, { retentionDays: 10 })
+    const clock = fixedClock()
+    /** @param hours since the start of the tests. */
+    async function retain(hours = 1): Promise<UploadError[]> {
+      clock.ms = fixedClock().ms + hours * 3_600_000
+      const { appender, errors } = uploading(dir.path, cloud, {}, { retentionDays: 10, clock })
       await appender.ready()
       await appender.close()
       return errors
@@ -105,7 +130,7 @@ describe('retention with upload', () => {
       // The first round keeps the file; the one at close uploads it.
       const errors = await retain()
       expect(errors.map(({ message }) => message)).to.deep.equal([
-        `the store does not have all of ${old}, which was uploaded: it is kept, and uploaded again`,
+        `the store does not have all of ${old}, which was uploaded: it is kept, and what follows byte 0 is uploaded again`,
       ])
       expect(cloud.objects.get(key)?.toString()).to.equal('{"a":1}\n')
       await retain()
@@ -116,6 +141,57 @@ describe('retention with upload', () => {
       cloud.objects.set(await uploadOld(), Buffer.from('{"a":2}\n'))
       expect((await retain()).map(({ code }) => code)).to.include('upload_file')
       expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
+    })
+
+    it('uploads only what follows the bytes that it has', async () => {
+      await uploadOld()
+      appendFileSync(join(dir.path, old), '{"a":2}\n')
+      const second = uploading(dir.path, cloud, {}, { retentionDays: 100 })
+      await second.appender.ready()
+      await second.appender.close()
+      const [, later = ''] = [...cloud.objects.keys()].filter(isOfOld)
+      cloud.objects.delete(later)
+      await retain()
+      const keys = cloud.asked('upload-url').map(({ body }) => JSON.parse(String(body)).key)
+      expect(keys.filter(isOfOld).slice(2)).to.deep.equal([later])
+    })
+
+    it('waits for an object that the store does not list yet, and keeps the file until then', async () => {
+      const key = await uploadOld()
+      const bytes = cloud.objects.get(key) ?? Buffer.alloc(0)
+      cloud.objects.delete(key)
+      expect(await retain(0.1)).to.deep.equal([])
+      expect(textOf(dir.path, old)).to.equal('{"a":1}\n')
+      cloud.objects.set(key, bytes)
+      expect(await retain(0.1)).to.deep.equal([])
+      expect(() => textOf(dir.path, old)).to.throw('ENOENT')
+    })
+
+    it('keeps a file that has grown since it was found, until all of it is confirmed', async () => {
+      writeFileSync(join(dir.path, old), '{"a":1}\n')
+      // The store says that it has taken the bytes, and has not.
+      cloud.fault = ({ method, path }, response) => {
+        if (method !== 'PUT' || !isOfOld(path)) return false
+        if (cloud.asked('/store/').length === 1) appendFileSync(join(dir.path, old), '{"a":2}\n')
+        response.end()
+        return true
+      }
+      await retain()
+      expect(textOf(dir.path, old)).to.equal('{"a":1}\n{"a":2}\n')
+    })
+
+    it('keeps the file where a control plane that has listed objects answers 404', async () => {
+      writeFileSync(join(dir.path, 'audit-2026-10-02.ndjson'), '{"b":1}\n')
+      cloud.objects.delete(await uploadOld())
+      let listed = 0
+      cloud.fault = ({ path }, response) => {
+        if (!path.includes('/objects') || ++listed === 1) return false
+        response.writeHead(404).end()
+        return true
+      }
+      // The listing of the first file says that it is missing; what follows is no answer about the second.
+      expect((await retain()).map(({ code }) => code)).to.include('upload_rejected')
+      expect(textOf(dir.path, 'audit-2026-10-02.ndjson')).to.equal('{"b":1}\n')
     })
 
     it('removes the file unconfirmed where the control plane lists no objects', async () => {

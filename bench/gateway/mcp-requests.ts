@@ -1,0 +1,65 @@
+// The same call over MCP: `tools/call` without a session, and in a session of each token.
+import { ARGUMENTS, requestOf, SERVER, TOOL } from './requests.js'
+
+const PATH = `/mcp/${SERVER}`
+const STATELESS = '2026-07-28'
+const WITH_SESSION = '2025-11-25'
+const CLIENT = { name: 'agent', version: '1.0' }
+const ACCEPT = 'application/json, text/event-stream'
+
+/** By revision. */
+export async function mcpRequestsFor(
+  port: number,
+  tokens: readonly string[],
+): Promise<Readonly<Record<string, readonly string[]>>> {
+  return {
+    [STATELESS]: tokens.map((token) => statelessCall(port, token)),
+    [WITH_SESSION]: await Promise.all(tokens.map((token) => callInSession(port, token))),
+  }
+}
+
+function statelessCall(port: number, token: string): string {
+  const headers = {
+    accept: ACCEPT,
+    'mcp-protocol-version': STATELESS,
+    'mcp-method': 'tools/call',
+    'mcp-name': TOOL,
+  }
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': STATELESS,
+    'io.modelcontextprotocol/clientInfo': CLIENT,
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  return requestOf(port, { path: PATH, token, headers, body: toolCall({ _meta }) })
+}
+
+async function callInSession(port: number, token: string): Promise<string> {
+  const headers = {
+    accept: ACCEPT,
+    'mcp-protocol-version': WITH_SESSION,
+    'mcp-session-id': await openSession(port, token),
+  }
+  return requestOf(port, { path: PATH, token, headers, body: toolCall({}) })
+}
+
+function toolCall(more: object): object {
+  return {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: TOOL, arguments: ARGUMENTS, ...more },
+  }
+}
+
+async function openSession(port: number, token: string): Promise<string> {
+  const params = { protocolVersion: WITH_SESSION, capabilities: {}, clientInfo: CLIENT }
+  const answer = await fetch(`http://127.0.0.1:${port}${PATH}`, {
+    method: 'POST',
+    headers: { accept: ACCEPT, 'content-type': 'application/json', authorization: `Bearer ${token}` },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params }),
+  })
+  const text = await answer.text()
+  const session = answer.headers.get('mcp-session-id')
+  if (session === null) throw new Error(`no session was opened: ${answer.status} ${text}`)
+  return session
+}

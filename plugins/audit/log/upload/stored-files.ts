@@ -1,0 +1,96 @@
+// How many bytes of the files here the store has, by the listing of the control plane.
+
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { systemCode } from '../format/errors.js'
+import type { ControlPlane } from './control-plane.js'
+import { UploadError } from './error.js'
+import type { FoundFile } from './scan.js'
+import { folderPrefix, keyPrefix, type Source } from './source.js'
+import { ObjectListing } from './stored-objects.js'
+import { type StoredRanges, storedRanges } from './stored-ranges.js'
+import type { UploadThrottle } from './throttle.js'
+
+/** HTTP statuses for a path that a server does not know. */
+const WITHOUT_LISTING: ReadonlySet<number> = new Set([400, 404, 405, 501])
+
+interface StoredFilesParts {
+  readonly dir: string
+  readonly controlPlane: ControlPlane
+  readonly throttle: UploadThrottle
+}
+
+export class StoredFiles {
+  readonly #parts: StoredFilesParts
+  readonly #listing: ObjectListing
+
+  constructor(parts: StoredFilesParts) {
+    this.#parts = parts
+    this.#listing = new ObjectListing(parts.controlPlane)
+  }
+
+  /**
+   * Whether the error says that the control plane has no listing, or none for a key that it accepts; never after it has
+   * listed. Rejects with `UploadError` where it does not accept the key.
+   */
+  async isWithoutListing(error: unknown, signal: AbortSignal): Promise<boolean> {
+    if (this.#listing.hasAnswered || !(error instanceof UploadError)) return false
+    const { status = 0 } = error
+    if (status !== 401 && status !== 403) return WITHOUT_LISTING.has(status)
+    await this.#parts.controlPlane.checkKey(signal)
+    return true
+  }
+
+  /**
+   * Bytes that the store has of files whose objects have one folder, by their paths: those of the objects, from the start of
+   * the file on, that have the names and lengths of the bytes here.
+   *
+   * @param query `checksums`: compares them too, where the store has them, which costs it a request for each object.
+   */
+  async bytesOf(
+    files: readonly FoundFile[],
+    query: { readonly checksums: boolean },
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, number>> {
+    const [first] = files
+    const bytes = new Map<string, number>()
+    if (first === undefined) return bytes
+    const metadata = await this.#parts.controlPlane.metadata(signal)
+    const prefix = folderPrefix(metadata, first.source)
+    const sizes = new Map(files.map(({ source, size }) => [keyPrefix(metadata, source), size]))
+    const ranges = await storedRanges(this.#listing.objects({ prefix, ...query }, signal), sizes)
+    for (const { source } of files) {
+      bytes.set(source.path, await this.#covered(source, ranges.get(keyPrefix(metadata, source)), signal))
+    }
+    return bytes
+  }
+
+  /** 0 for a file that no longer exists. */
+  async #covered({ path }: Source, ranges: StoredRanges | undefined, signal: AbortSignal): Promise<number> {
+    if (ranges === undefined) return 0
+    let file: number
+    try {
+      file = openSync(join(this.#parts.dir, path), 'r')
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return 0
+      throw error
+    }
+    try {
+      return await ranges.covered(file, this.#parts.throttle, signal)
+    } finally {
+      closeSync(file)
+    }
+  }
+}
+
+/** Files whose objects have one folder are listed together. */
+export function byFolder(files: readonly FoundFile[]): ReadonlyMap<string, readonly FoundFile[]> {
+  const folders = new Map<string, FoundFile[]>()
+  for (const file of files) {
+    const { folder } = file.source
+    const others = folders.get(folder)
+    if (others === undefined) folders.set(folder, [file])
+    else others.push(file)
+  }
+  return folders
+}
