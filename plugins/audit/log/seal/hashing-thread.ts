@@ -12,7 +12,7 @@ export interface HashingRequest {
 /** Undefined where the lines cannot be hashed. */
 export type HashingReply = HashedPiece | undefined
 
-// Starting a thread takes about as much CPU as hashing this many bytes.
+// Starting a thread takes about as much CPU as hashing twice this many bytes.
 const START_BYTES = 8_388_608
 // Fewer are hashed as fast as the thread is asked.
 const MIN_BYTES = 65_536
