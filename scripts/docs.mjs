@@ -14,6 +14,7 @@ const { hostSchema } = await built('app/dist/policy/config.js')
 const { serverMetrics } = await built('app/dist/http/metrics.js')
 const { ownMetrics } = await built('app/dist/metrics/metric-table.js')
 const { noticeMetrics } = await built('app/dist/notices/metrics.js')
+const { stdioMetrics } = await built('app/dist/stdio-targets/metrics.js')
 const { builtinPlugins } = await built('app/dist/gateway/plugins.js')
 
 // Imported without mocha, these register their statements and run nothing.
@@ -116,7 +117,7 @@ the lag of the event loop.
 
 ## Of the gateway
 
-${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics }))}
+${markdown(heads, rows({ ...ownMetrics, ...serverMetrics, ...noticeMetrics, ...stdioMetrics }))}
 ## Of its stages
 
 Those of the sections that run, and those that a plugin of your own names.

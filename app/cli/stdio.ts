@@ -6,10 +6,9 @@ import { formatNameSegment } from '@svc/core/match'
 import { formatDiagnostic, PolicyError } from '@svc/core/policy'
 import { Command } from 'commander'
 import { pino } from 'pino'
-import type { StdioTarget } from '../stdio/config.js'
-import { commandTarget, serverNameOf } from '../stdio-server/command-target.js'
-import { type StdioGateway, serveStdio } from '../stdio-server/serve.js'
-import { policyCredentials } from '../stdio-server/sign-in/policy-credentials.js'
+import { serverNameOf } from '../stdio-gateway/command-target.js'
+import { type StdioGateway, serveStdio } from '../stdio-gateway/serve.js'
+import { policyCredentials } from '../stdio-gateway/sign-in/policy-credentials.js'
 import { policyText } from './policy-file.js'
 import { portOf } from './port.js'
 
@@ -53,8 +52,6 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
   if (command === undefined && flags.env.length > 0) {
     throw new Error('--env: only for a command after --; the targets of the policy have `env` there')
   }
-  const targets: Record<string, StdioTarget> = {}
-  if (command !== undefined && name !== undefined) targets[name] = commandTarget(command, args, flags.env)
   // Synchronous, so that the last lines are out before the process is.
   const logger = pino({ name: 'svc' }, pino.destination({ dest: flags.log ?? STDERR, sync: true }))
   try {
@@ -64,7 +61,10 @@ async function run([command, ...args]: readonly string[], flags: StdioFlags): Pr
         policyFile: flags.policy,
         ...(flags.dir === undefined ? {} : { sec0Dir: resolve(flags.dir) }),
       },
-      targets,
+      command:
+        command === undefined || name === undefined
+          ? undefined
+          : { server: name, command, args, env: flags.env },
       path: name === undefined ? '/mcp' : `/mcp/${formatNameSegment(name)}`,
       input: process.stdin,
       output,

@@ -4,13 +4,13 @@ import { messageOf } from '@svc/core/json'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
 import { gatewayImplementation } from '../mcp/implementation.js'
-import { versionIn } from '../mcp/server-info.js'
+import { serverVersionIn } from '../mcp/server-info.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { HostConfig } from '../policy/config.js'
-import { type StdioTarget, stdioTargetsOf } from '../stdio/config.js'
-import { StdioEndpoint } from '../stdio/endpoint.js'
-import { Launcher } from '../stdio/launcher.js'
-import { listTools } from '../stdio/list-tools.js'
+import { type StdioTarget, stdioTargetsOf } from '../stdio-targets/config.js'
+import { StdioEndpoint } from '../stdio-targets/endpoint.js'
+import { Launcher } from '../stdio-targets/launcher.js'
+import { listTools } from '../stdio-targets/list-tools.js'
 import type { SectionChecks } from './host.js'
 import { accessTo } from './tool-access.js'
 
@@ -43,12 +43,17 @@ async function checkStdio(
     client: gatewayImplementation,
     maxMessageBytes: policy.host.server.maxAnswerBytes,
     answerTimeoutMs: listMs,
-    launcher: new Launcher(target, { baseDir, stateDir, keys: new KeyReader(context) }),
+    launcher: new Launcher(target, {
+      baseDir,
+      stateDir,
+      keys: new KeyReader(context),
+      substituted: policy.hostSecrets,
+    }),
   })
   try {
     const connection = await endpoint.connection()
     const { server } = connection
-    const version = versionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
+    const version = serverVersionIn({ serverInfo: server.serverInfo }) ?? UNVERSIONED
     const names = await listTools(connection, gatewayImplementation, listMs)
     const started = `the server "${name}" starts: version ${version}, revision ${server.revision}, ${toolsIn(names)}`
     const access = await accessTo({ server: name, version, names }, policy, context)
@@ -61,7 +66,8 @@ async function checkStdio(
     ]
   } catch (fault) {
     const hint = 'run the command in a terminal to see what it prints; it must speak MCP over stdio'
-    return [{ severity: 'error', message: messageOf(fault).replace(/\.$/, ''), hint }]
+    const reason = fault instanceof Error && fault.cause !== undefined ? `: ${messageOf(fault.cause)}` : ''
+    return [{ severity: 'error', message: `${messageOf(fault).replace(/\.$/, '')}${reason}`, hint }]
   } finally {
     await endpoint.close()
   }

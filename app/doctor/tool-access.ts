@@ -1,8 +1,8 @@
 // Which tools of a server a policy lets each tenant use: the stages' explanations of a `tools/list`, without effects.
 import { Call, callRequest, identity, type PluginContext } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import { compose, type PlacedStage } from '@svc/core/pipeline'
 import type { EffectivePolicy } from '@svc/core/policy'
-import { isFields } from '../mcp/listing.js'
 import { toolReference } from '../mcp/tool-reference.js'
 import type { HostConfig } from '../policy/config.js'
 import { noAgent, unsent, unsentTrace } from '../policy/unsent-call.js'
@@ -33,7 +33,8 @@ export async function accessTo(
       explaining(plugin.name, plugin.create(policy.sections.get(plugin.name), context)),
   )
   const section = policy.sections.get('entitlements')
-  const listed = isFields(section) && isFields(section['tenants']) ? Object.keys(section['tenants']) : []
+  const listed =
+    isJsonObject(section) && isJsonObject(section['tenants']) ? Object.keys(section['tenants']) : []
   const groups = [
     ...listed.map((tenant) => ({ who: `tenant "${tenant}"`, tenant })),
     { who: listed.length === 0 ? 'each tenant' : 'each other tenant', tenant: unlistedOf(listed) },

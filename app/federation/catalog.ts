@@ -1,6 +1,7 @@
 // What the servers of one client list, as one list; and which server has what the client names.
 import { Refusal } from '@svc/core'
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject } from '@svc/core/json'
+import { noList, type ServerList } from '../mcp/list-pages.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import {
@@ -15,7 +16,7 @@ import {
 import { findSources, listedNames, NameConflict, needsList, type Source, sourceOfPrefixed } from './names.js'
 import { listedUris, mayExpandTo, sourceOfWrapped, wrappedUri } from './resource-uris.js'
 import { capabilityOf } from './server-link.js'
-import { type ListKind, listForms, noList, readList, type ServerList } from './server-lists.js'
+import { type ListKind, listForms, readList } from './server-lists.js'
 
 /** An entry of a list, as its server has it. */
 interface Listed {
@@ -64,7 +65,7 @@ async function listOf(
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, listForms[kind].capability) === undefined) return noList
     return readList(server, kind, (params) =>
-      ask(request, server, ownMessage(request, 'svc-list', listForms[kind].method, params), hooks),
+      ask(request, server, ownMessage(request, listForms[kind].method, params), hooks),
     )
   })
 }
@@ -107,7 +108,11 @@ function namesOf({ config }: ClientRequest, kind: ListKind, listed: readonly Lis
 
 function shownEntry(kind: ListKind, source: Source, entry: Fields, name: string): Fields {
   const { _meta } = entry
-  const meta = { ...(isFields(_meta) ? _meta : {}), [META_SERVER]: source.server, [META_NAME]: source.name }
+  const meta = {
+    ...(isJsonObject(_meta) ? _meta : {}),
+    [META_SERVER]: source.server,
+    [META_NAME]: source.name,
+  }
   const isShortened = !isUriKind(kind) && !name.endsWith(source.name)
   return {
     ...entry,

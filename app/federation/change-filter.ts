@@ -1,7 +1,6 @@
 // What a client hears of servers: the filters of `subscriptions/listen` (2026-07-28).
-import type { JsonObject, JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { listChanges, RESOURCE_UPDATED } from '../mcp/change-notifications.js'
-import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { capabilityOf, type ServerLink } from './server-link.js'
 
@@ -24,7 +23,7 @@ export function fulfillable(link: ServerLink, wanted: JsonObject, uris: readonly
 export function isWanted({ method, params }: Fields, filter: JsonObject): boolean {
   if (method === RESOURCE_UPDATED) {
     const { resourceSubscriptions: uris } = filter
-    const uri = isFields(params) ? params['uri'] : undefined
+    const uri = isJsonObject(params) ? params['uri'] : undefined
     return typeof uri === 'string' && Array.isArray(uris) && uris.includes(uri)
   }
   return listChanges.some((change) => change.method === method && filter[change.flag] === true)

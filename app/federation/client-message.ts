@@ -1,27 +1,24 @@
 // Reads the message of a client of several servers, and what the client says of itself.
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { type McpExchange, revisionOf } from '../mcp/exchange.js'
-import { validateHeaders } from '../mcp/header-validation.js'
+import { checkContentType, validateHeaders } from '../mcp/header-validation.js'
 import { invalidRequest, McpRefusal } from '../mcp/mcp-refusal.js'
-import { idOf, isObject, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
+import { idOf, type Message, parseBody, type RpcRequest, readMessage } from '../mcp/message.js'
 import {
   handshakeRevisions,
   isStateless,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
-  mediaType,
   rpcCodes,
   STATELESS_REVISION,
 } from '../mcp/protocol.js'
-import { negotiatedRevision } from './description.js'
+import { negotiatedRevision } from '../mcp/revision-translation.js'
 import type { ClientFacts } from './server-link.js'
 
 /** Completes the exchange as far as the message is valid. Throws `McpRefusal`. */
-export function readClientMessage(exchange: McpExchange, bytes: Uint8Array): Message {
-  if (mediaType(exchange.headers['content-type']) !== 'application/json') {
-    throw invalidRequest('content-type: expected application/json.')
-  }
+export function readExchangeMessage(exchange: McpExchange, bytes: Uint8Array): Message {
+  checkContentType(exchange.headers)
   const value = parseBody(bytes)
   exchange.id = idOf(value)
   if (Array.isArray(value)) throw invalidRequest('Batches are accepted at /mcp/<server> alone.')
@@ -46,7 +43,7 @@ function checkRevision(exchange: McpExchange, message: Message): void {
       data,
     })
   }
-  if (!isObject(meta[META_CLIENT_CAPABILITIES])) {
+  if (!isJsonObject(meta[META_CLIENT_CAPABILITIES])) {
     throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_CLIENT_CAPABILITIES}"] is missing.`, {
       status: 400,
     })
@@ -74,5 +71,5 @@ export function clientOfMessage(message: Message): ClientFacts {
 
 function objectIn(fields: JsonObject, name: string): JsonObject {
   const value = fields[name]
-  return isObject(value) ? value : {}
+  return isJsonObject(value) ? value : {}
 }

@@ -2,8 +2,10 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Clock, requestReference } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
-import type { Message, RequestId } from '../mcp/message.js'
+import type { Translation } from '../mcp/exchange.js'
+import type { Message } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import type { Fields } from '../mcp/rpc-response.js'
 import { UNVERSIONED } from '../mcp/server-versions.js'
 import type { FederationConfig } from '../policy/federation-config.js'
 import { type Reply, replyTo, type ServerCalls, type ServerRequest } from './server-calls.js'
@@ -57,7 +59,7 @@ async function openLinkOf(request: ClientRequest, server: string, hooks: CallHoo
   const parts = { calls: observed, headers: ownHeaders, timeoutMs }
   const link = await openLink(server, session.client, parts)
   if (session.logLevel !== undefined && capabilityOf(link, 'logging') !== undefined) {
-    const message = ownMessage(request, 'svc-level', 'logging/setLevel', session.logLevel)
+    const message = ownMessage(request, 'logging/setLevel', session.logLevel)
     await replyTo(calls, serverRequest({ session, headers: ownHeaders }, link, message))
   }
   return link
@@ -82,7 +84,7 @@ export function serverRequest(
   { session, headers }: Pick<ClientRequest, 'session' | 'headers'>,
   link: ServerLink,
   message: JsonObject,
-): ServerRequest {
+): ServerRequest & { readonly translation: Translation } {
   const { method } = message
   return {
     server: link.server,
@@ -93,15 +95,10 @@ export function serverRequest(
 }
 
 /** A request of the gateway's own, in the client's revision. */
-export function ownMessage(
-  { session }: ClientRequest,
-  id: RequestId,
-  method: string,
-  params: JsonObject = {},
-): JsonObject {
+export function ownMessage({ session }: ClientRequest, method: string, params: JsonObject = {}): JsonObject {
   const { client } = session
   const meta = isStateless(client.revision) ? { _meta: metaOfClient(client) } : {}
-  return { jsonrpc: '2.0', id, method, params: { ...params, ...meta } }
+  return { jsonrpc: '2.0', id: session.nextOwnId(), method, params: { ...params, ...meta } }
 }
 
 /** Sends a request of the gateway's own within the time limit. Rejects with `ServerUnavailable` without a link. */
@@ -113,8 +110,13 @@ export async function ask(
 ): Promise<Reply> {
   const { session, calls, ownHeaders, config } = request
   return withLink(request, server, hooks, (link) => {
-    const sent = serverRequest({ session, headers: ownHeaders }, link, message)
-    const limited = { ...sent, onCall: (call: Call) => abortAfter(call, config.list_timeout_ms) }
+    const { translation, ...sent } = serverRequest({ session, headers: ownHeaders }, link, message)
+    // The gateway reads what the server wrote, with the time for which a list may be kept.
+    const limited = {
+      ...sent,
+      translation: { ...translation, response: (response: Fields) => response },
+      onCall: (call: Call) => abortAfter(call, config.list_timeout_ms),
+    }
     return replyTo(calls, { ...limited, ...observing(limited, hooks ?? {}) })
   })
 }
@@ -155,7 +157,7 @@ export async function onUsableServers<T>(
   const results = isKnown
     ? servers
         .filter((server) => known.servers.includes(server))
-        .map((server) => attempt(server, act(server, {})))
+        .map((server) => serverResultOf(server, act(server, {})))
     : await onServersAllowedWith(first, servers, act)
   const found = (await Promise.all(results)).filter((result) => !isHidden(result))
   for (const result of found)
@@ -178,7 +180,7 @@ async function onServersAllowedWith<T>(
   const onCall = (begun: Call): void => {
     call ??= begun
   }
-  const leading = attempt(first, act(first, { onCall, onJudged: resolve }))
+  const leading = serverResultOf(first, act(first, { onCall, onJudged: resolve }))
   leading.then(
     () => resolve(call),
     () => resolve(call),
@@ -186,7 +188,7 @@ async function onServersAllowedWith<T>(
   const rules = await judged
   return servers
     .filter((server) => server === first || rules === undefined || mayUseServer(rules, server))
-    .map((server) => (server === first ? leading : attempt(server, act(server, {}))))
+    .map((server) => (server === first ? leading : serverResultOf(server, act(server, {}))))
 }
 
 function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void } {
@@ -198,7 +200,7 @@ function promiseOf<T>(): { readonly promise: Promise<T>; resolve(value: T): void
 }
 
 /** Rejects for other faults than those of the server. */
-export async function attempt<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
+export async function serverResultOf<T>(server: string, acting: Promise<T>): Promise<ServerResult<T>> {
   try {
     return { server, value: await acting }
   } catch (fault) {

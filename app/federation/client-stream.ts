@@ -1,6 +1,7 @@
 // A stream of notifications to a client, into which the streams of several servers flow.
 import type { ServerResponse } from 'node:http'
 import { isDisconnected, onDisconnect } from '../http/disconnect.js'
+import { eventStreamHeaders } from '../http/event-stream-rules.js'
 
 export class ClientStream {
   /** Resolves when the head is written. */
@@ -34,8 +35,7 @@ export class ClientStream {
   /** Writes the head, once, and `first` directly after it. */
   begin(first?: Uint8Array): void {
     if (this.#response.headersSent || !this.#isOpen) return
-    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' }
-    this.#response.writeHead(200, headers)
+    this.#response.writeHead(200, eventStreamHeaders)
     this.#response.flushHeaders()
     if (first !== undefined) this.#response.write(first)
     this.#begin()

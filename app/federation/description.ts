@@ -1,24 +1,14 @@
 // Describes several servers as one to a client: their merged capabilities, and the instructions of each server.
+import { isJsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
-import { isFields } from '../mcp/listing.js'
-import {
-  HANDSHAKE_REVISION,
-  handshakeRevisions,
-  isStateless,
-  META_SERVER_INFO,
-  STATELESS_REVISION,
-} from '../mcp/protocol.js'
+import { isStateless, META_SERVER_INFO, STATELESS_REVISION } from '../mcp/protocol.js'
+import { uncached } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { ServerResult } from './client-request.js'
 import type { ServerLink } from './server-link.js'
 
 /** In `_meta` of a list or a handshake: the servers that it lacks, and why. */
 const META_UNAVAILABLE = 'svc/unavailable'
-
-/** The client's revision where it is known, else the newest (Lifecycle, "Version Negotiation"). */
-export function negotiatedRevision(requested: unknown): string {
-  return handshakeRevisions.find((revision) => revision === requested) ?? HANDSHAKE_REVISION
-}
 
 /** The result of `initialize`. */
 export function initializeResult(
@@ -38,8 +28,7 @@ export function discoverResult(
     resultType: 'complete',
     supportedVersions: [STATELESS_REVISION],
     ...descriptionOf(links, STATELESS_REVISION),
-    ttlMs: 0,
-    cacheScope: 'private',
+    ...uncached,
     ...metaOf(links, { [META_SERVER_INFO]: serverInfo }),
   }
 }
@@ -62,10 +51,10 @@ function descriptionOf(links: readonly ServerResult<ServerLink>[], revision: str
 /** The capabilities of a server that reach a client of `revision`. */
 function capabilitiesFor({ described, revision: own }: ServerLink, revision: string): Fields {
   const { capabilities } = described
-  if (!isFields(capabilities)) return {}
+  if (!isJsonObject(capabilities)) return {}
   if (isStateless(own) === isStateless(revision)) return capabilities
   const { tasks: _tasks, resources, ...passing } = capabilities
-  if (!isFields(resources)) return passing
+  if (!isJsonObject(resources)) return passing
   const { subscribe, ...others } = resources
   // Of a session, subscriptions are requests of their own; there is no such request without.
   return { ...passing, resources: isStateless(own) ? others : { subscribe, ...others } }
@@ -76,7 +65,7 @@ function merged(a: Fields, b: Fields): Fields {
   const result: Record<string, unknown> = { ...a }
   for (const [name, value] of Object.entries(b)) {
     const known = result[name]
-    result[name] = isFields(known) && isFields(value) ? merged(known, value) : known || value
+    result[name] = isJsonObject(known) && isJsonObject(value) ? merged(known, value) : known || value
   }
   return result
 }

@@ -15,6 +15,7 @@ import { sha256Hex } from '@svc/core/json'
 import { writeWhole } from '../http/answer.js'
 import { readBody } from '../http/body.js'
 import { traceOf } from '../http/call-headers.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange, openExchange } from '../mcp/exchange.js'
 import type { Implementation } from '../mcp/implementation.js'
 import type { Message } from '../mcp/message.js'
@@ -22,7 +23,7 @@ import { keepProtocolError } from '../mcp/request.js'
 import type { ActivePolicy } from '../policy/active-policy.js'
 import { answerRequest } from './answer-request.js'
 import { type Caller, callerOf } from './caller.js'
-import { clientOfHandshake, clientOfMessage, readClientMessage } from './client-message.js'
+import { clientOfHandshake, clientOfMessage, readExchangeMessage } from './client-message.js'
 import { answerNotification } from './client-notification.js'
 import type { ClientRequest } from './client-request.js'
 import type { ServerCalls } from './server-calls.js'
@@ -90,7 +91,7 @@ export class Federation {
     const caller = await policy.hold(() => callerOf(message.headers, used, policy))
     if (method === 'POST') {
       const bytes = await readBody(message, this.#parts.maxBodyBytes)
-      return this.#post(readClientMessage(exchange, bytes), exchange, caller, incoming)
+      return this.#post(readExchangeMessage(exchange, bytes), exchange, caller, incoming)
     }
     const session = this.#sessionOf(exchange, caller)
     if (method === 'DELETE') {
@@ -107,7 +108,7 @@ export class Federation {
     const { response } = incoming
     if (message.type !== 'request') return answerNotification(request, message, response)
     const isBeginning = message.method === 'initialize'
-    if (isBeginning) response.setHeader('mcp-session-id', session.id)
+    if (isBeginning) response.setHeader(SESSION_ID_HEADER, session.id)
     await answerRequest(request, message, response, this.#parts)
   }
 
@@ -122,7 +123,7 @@ export class Federation {
   }
 
   #sessionOf(exchange: McpExchange, caller: Caller): FederationSession {
-    const id = exchange.headers['mcp-session-id']
+    const id = exchange.headers[SESSION_ID_HEADER]
     if (typeof id !== 'string') {
       throw new Refusal('BAD_REQUEST', 'Mcp-Session-Id is missing; begin with initialize.')
     }
@@ -190,11 +191,10 @@ async function recordOwn(
 ): Promise<void> {
   const method = message.type === 'response' ? 'response' : message.method
   const record = policy.pipeline.offer(services.record)
-  if (record === undefined || identity === undefined) return
-  const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [] } as const
-  await policy.hold(() =>
-    record({ ...event, name: `federation/${method}`, tenant: identity.tenant, principal: identity }),
-  )
+  if (record === undefined) return
+  const caller = identity === undefined ? {} : { tenant: identity.tenant, principal: identity }
+  const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [], ...caller } as const
+  await policy.hold(() => record({ ...event, name: `federation/${method}` }))
 }
 
 function noUpstream(): never {

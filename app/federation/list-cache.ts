@@ -1,6 +1,7 @@
 // Lists of servers that are used again for the same caller, until their time is over or the server says that they changed.
 import type { Clock } from '@svc/core'
-import type { ListKind, ServerList } from './server-lists.js'
+import type { ServerList } from '../mcp/list-pages.js'
+import type { ListKind } from './server-lists.js'
 
 export interface ListKey {
   readonly server: string

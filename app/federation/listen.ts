@@ -1,15 +1,22 @@
 // Answers `subscriptions/listen` (2026-07-28) with what the servers of all links have to say.
 import type { ServerResponse } from 'node:http'
 import { eventOf } from '@svc/core/http'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { SUBSCRIPTIONS_ACKNOWLEDGED } from '../mcp/change-notifications.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
-import { isObject, type RpcRequest } from '../mcp/message.js'
+import type { RpcRequest } from '../mcp/message.js'
 import { isStateless, META_SUBSCRIPTION_ID } from '../mcp/protocol.js'
 import { resourceSubscriptions } from '../mcp/subject.js'
 import { sourceOfUri } from './catalog.js'
 import { fulfillable, isWanted, together } from './change-filter.js'
-import { ask, attempt, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
+import {
+  ask,
+  type ClientRequest,
+  linkTo,
+  onUsableServers,
+  ownMessage,
+  serverResultOf,
+} from './client-request.js'
 import { ClientStream } from './client-stream.js'
 import { isOfSubscription, messageOfEvent, withMessage, withSubscription } from './event-message.js'
 import { Flows } from './flows.js'
@@ -35,7 +42,7 @@ export async function answerListen(
   keepAliveMs: number,
 ): Promise<void> {
   const { notifications } = params
-  const wanted = isObject(notifications) ? notifications : {}
+  const wanted = isJsonObject(notifications) ? notifications : {}
   const uris = resourceSubscriptions(params)
   if (uris.length > maxUris) {
     throw invalidParams(`notifications.resourceSubscriptions: expected at most ${maxUris} URIs.`)
@@ -125,9 +132,9 @@ async function prepared(request: ClientRequest, link: ServerLink, filter: JsonOb
   const { resourceSubscriptions: uris, ...flags } = filter
   if (isStateless(link.revision) || !Array.isArray(uris)) return filter
   const subscribing = uris.map((uri) =>
-    attempt(
+    serverResultOf(
       link.server,
-      ask(request, link.server, ownMessage(request, 'svc-subscribe', 'resources/subscribe', { uri })),
+      ask(request, link.server, ownMessage(request, 'resources/subscribe', { uri })),
     ),
   )
   const results = await Promise.all(subscribing)

@@ -1,16 +1,17 @@
 // Requests that the gateway answers itself, from what several servers say.
 import type { JsonObject } from '@svc/core/json'
 import type { Implementation } from '../mcp/implementation.js'
+import { noList } from '../mcp/list-pages.js'
 import type { RpcRequest } from '../mcp/message.js'
 import { isStateless } from '../mcp/protocol.js'
+import { toStatelessResult } from '../mcp/revision-translation.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import { nameOfEntry, wholeList } from './catalog.js'
 import { ask, type ClientRequest, linkTo, onUsableServers, ownMessage } from './client-request.js'
 import { pageOf } from './cursor.js'
 import { discoverResult, initializeResult, metaOf } from './description.js'
 import { capabilityOf } from './server-link.js'
-import { type ListKind, noList, readList } from './server-lists.js'
-import { completeResult } from './upstream-request.js'
+import { type ListKind, listForms, readList } from './server-lists.js'
 
 type OwnAnswer = (request: ClientRequest, params: JsonObject, serverInfo: Implementation) => Promise<Fields>
 
@@ -38,7 +39,7 @@ export function ownAnswerTo({ method }: RpcRequest): OwnAnswer | undefined {
 }
 
 function listed(kind: ListKind): OwnAnswer {
-  return async (request, { cursor }) => {
+  return async (request, { cursor }, serverInfo) => {
     const { entries, results } = await wholeList(request, kind)
     const { page, nextCursor } = pageOf(entries, cursor, (entry) => nameOfEntry(kind, entry))
     const result = {
@@ -46,7 +47,8 @@ function listed(kind: ListKind): OwnAnswer {
       ...(nextCursor === undefined ? {} : { nextCursor }),
       ...metaOf(results),
     }
-    return isStateless(request.session.client.revision) ? completeResult(result, true) : result
+    const { revision } = request.session.client
+    return isStateless(revision) ? toStatelessResult(result, listForms[kind].method, serverInfo) : result
   }
 }
 
@@ -55,7 +57,7 @@ async function listedTasks(request: ClientRequest, { cursor }: JsonObject): Prom
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'tasks') === undefined) return noList
     return readList(server, 'tasks', (params) =>
-      ask(request, server, ownMessage(request, 'svc-list', 'tasks/list', params), hooks),
+      ask(request, server, ownMessage(request, 'tasks/list', params), hooks),
     )
   })
   const tasks = results.flatMap((result) => {
@@ -74,7 +76,7 @@ async function setLevel(request: ClientRequest, { level }: JsonObject): Promise<
   await onUsableServers(request, async (server, hooks) => {
     const link = await linkTo(request, server, hooks)
     if (capabilityOf(link, 'logging') === undefined) return
-    await ask(request, server, ownMessage(request, 'svc-level', 'logging/setLevel', params), hooks)
+    await ask(request, server, ownMessage(request, 'logging/setLevel', params), hooks)
   })
   return {}
 }

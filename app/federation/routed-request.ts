@@ -1,10 +1,11 @@
 // Requests that go to one server: the client's names are replaced by the server's own, and its answer is passed on.
 import type { ServerResponse } from 'node:http'
 import { type AnswerChunk, type AnswerStream, isStream, type Outcome, Refusal } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { writeOutcome } from '../http/answer.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { invalidParams } from '../mcp/mcp-refusal.js'
-import { isObject, type RpcRequest } from '../mcp/message.js'
+import type { RpcRequest } from '../mcp/message.js'
 import { sourceOfName, sourceOfUri } from './catalog.js'
 import { type ClientRequest, serverRequest, withLink } from './client-request.js'
 import { withClientEventId } from './event-ids.js'
@@ -53,7 +54,7 @@ function byName(kind: 'tools' | 'prompts'): Router {
 
 async function byReference(request: ClientRequest, message: RpcRequest): Promise<Routed> {
   const { ref } = message.params
-  if (!isObject(ref)) throw invalidParams('ref: expected an object.')
+  if (!isJsonObject(ref)) throw invalidParams('ref: expected an object.')
   const isPrompt = ref['type'] === 'ref/prompt'
   const source = isPrompt
     ? await sourceOfName(request, 'prompts', textOf(ref, 'name'))
@@ -111,7 +112,7 @@ export async function answerRouted(
 /** The session of the client is the gateway's own, and ids of events name their server. */
 function ofClient(outcome: Outcome, server: string): Outcome {
   if (outcome.kind !== 'completed') return outcome
-  const { 'mcp-session-id': _session, ...headers } = outcome.headers
+  const { [SESSION_ID_HEADER]: _session, ...headers } = outcome.headers
   const { body } = outcome
   if (!isStream(body)) return { ...outcome, headers }
   return {

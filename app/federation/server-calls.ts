@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Call, Denied, Failed, MaybePromise, Outcome, Refusal, UsedResource } from '@svc/core'
 import { parseJsonObject } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { MessageAnswer } from '../mcp/batch.js'
 import type { McpExchange, Translation } from '../mcp/exchange.js'
 import type { Fields } from '../mcp/rpc-response.js'
@@ -52,7 +53,7 @@ export async function replyTo(calls: ServerCalls, request: ServerRequest): Promi
   let reply: Reply | undefined
   await calls.run(request, async (call, outcome, encoding) => {
     const { whole, response } = await encoding.answer(outcome, call)
-    const { 'mcp-session-id': sessionId } = whole.headers
+    const { [SESSION_ID_HEADER]: sessionId } = whole.headers
     reply = {
       outcome,
       status: whole.status,

@@ -1,7 +1,7 @@
 // Ids that servers give: those of several servers may be equal, so a client gets each with the name of its server. They are
 // the ids of requests to the client, and the tokens by which it reports its progress with them.
 import { isJsonObject, type JsonObject, type JsonValue, parseJsonObject } from '@svc/core/json'
-import { isObject, isRequestId, type Message, type RequestId } from '../mcp/message.js'
+import { isRequestId, type Message, type RequestId } from '../mcp/message.js'
 import type { Fields } from '../mcp/rpc-response.js'
 
 /** A message of a server's with ids for the client. */
@@ -45,7 +45,7 @@ function serverIdOf(
   given: JsonValue | undefined,
 ): { readonly server: string; readonly id: RequestId } | undefined {
   const parsed = typeof given === 'string' ? (parseJsonObject(given) as JsonValue | undefined) : undefined
-  if (!isObject(parsed)) return undefined
+  if (!isJsonObject(parsed)) return undefined
   const { server, id } = parsed
   return typeof server === 'string' && isRequestId(id) ? { server, id } : undefined
 }

@@ -1,10 +1,10 @@
 // How the requests of one client reach one server: in a session of the server's, or without sessions (2026-07-28).
 import type { IncomingHttpHeaders } from 'node:http'
-import type { JsonObject } from '@svc/core/json'
-import { sessionHeaders } from '../mcp/client-sessions.js'
-import { isFields } from '../mcp/listing.js'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { HANDSHAKE_REVISION, isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import type { Fields } from '../mcp/rpc-response.js'
+import { sessionHeaders } from '../mcp/server-sessions.js'
 import { clientMeta } from '../mcp/stateless-request.js'
 import { type Reply, replyTo, type ServerCalls } from './server-calls.js'
 import { abortAfter } from './time-limit.js'
@@ -59,12 +59,12 @@ export async function openLink(server: string, client: ClientFacts, parts: LinkP
   throw new ServerUnavailable(server, last)
 }
 
-interface Attempt {
+interface LinkReply {
   readonly reply: Reply
   readonly link?: ServerLink
 }
 
-async function initialize(server: string, client: ClientFacts, parts: LinkParts): Promise<Attempt> {
+async function initialize(server: string, client: ClientFacts, parts: LinkParts): Promise<LinkReply> {
   const isSame = !isStateless(client.revision)
   const params = {
     protocolVersion: isSame ? client.revision : HANDSHAKE_REVISION,
@@ -81,12 +81,12 @@ async function initialize(server: string, client: ClientFacts, parts: LinkParts)
   return { reply, link }
 }
 
-async function discover(server: string, client: ClientFacts, parts: LinkParts): Promise<Attempt> {
+async function discover(server: string, client: ClientFacts, parts: LinkParts): Promise<LinkReply> {
   const params = { _meta: metaOfClient(client) }
-  const headers = { 'mcp-protocol-version': STATELESS_REVISION, 'mcp-method': 'server/discover' }
+  const headers = { [PROTOCOL_VERSION_HEADER]: STATELESS_REVISION, 'mcp-method': 'server/discover' }
   const reply = await send(server, { id: 'svc-discover', method: 'server/discover', params }, headers, parts)
   const described = resultOf(reply)
-  if (described === undefined || !isFields(described['capabilities'])) return { reply }
+  if (described === undefined || !isJsonObject(described['capabilities'])) return { reply }
   return { reply, link: { server, revision: STATELESS_REVISION, sessionId: undefined, described } }
 }
 
@@ -102,8 +102,8 @@ export function linkHeaders({ sessionId, revision }: Omit<ServerLink, 'described
 /** What the server says of a capability; undefined for one that it does not have. */
 export function capabilityOf({ described }: ServerLink, name: string): Fields | undefined {
   const { capabilities } = described
-  const capability = isFields(capabilities) ? capabilities[name] : undefined
-  return isFields(capability) ? capability : undefined
+  const capability = isJsonObject(capabilities) ? capabilities[name] : undefined
+  return isJsonObject(capability) ? capability : undefined
 }
 
 function send(
@@ -123,7 +123,7 @@ function send(
 
 export function resultOf({ status, response }: Reply): Fields | undefined {
   const result = response?.['result']
-  return status < 400 && isFields(result) ? result : undefined
+  return status < 400 && isJsonObject(result) ? result : undefined
 }
 
 /** Whether the server understood the request, and has no such method or revision. */
@@ -134,6 +134,6 @@ function isOtherRevision({ outcome, status }: Reply): boolean {
 function reasonOf({ outcome, status, response }: Reply): string {
   if (outcome.kind !== 'completed') return outcome.message
   const error = response?.['error']
-  const message = isFields(error) ? error['message'] : undefined
+  const message = isJsonObject(error) ? error['message'] : undefined
   return typeof message === 'string' ? message : `The server answered with the status ${status}.`
 }

@@ -1,6 +1,8 @@
 // The notifications of one server: from its GET stream in a session, from `subscriptions/listen` without.
 import { type Call, isRefusal, isStream, type Outcome } from '@svc/core'
 import type { JsonObject } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
+import { EVENT_STREAM_TYPE } from '../http/media-type.js'
 import { isStateless } from '../mcp/protocol.js'
 import { LISTEN_METHOD } from '../mcp/subject.js'
 import { type ClientRequest, ownMessage, serverRequest } from './client-request.js'
@@ -86,11 +88,11 @@ async function passOn(
 function streamRequest({ request, link, filter, lastEventId }: ServerStreamParts): ServerRequest {
   const { session, ownHeaders } = request
   if (isStateless(link.revision)) {
-    const message = ownMessage(request, 'svc-listen', LISTEN_METHOD, { notifications: filter })
+    const message = ownMessage(request, LISTEN_METHOD, { notifications: filter })
     return serverRequest({ session, headers: ownHeaders }, link, message)
   }
-  const resumed = lastEventId === undefined ? {} : { 'last-event-id': lastEventId }
-  const headers = { ...ownHeaders, accept: 'text/event-stream', ...linkHeaders(link), ...resumed }
+  const resumed = lastEventId === undefined ? {} : { [LAST_EVENT_ID_HEADER]: lastEventId }
+  const headers = { ...ownHeaders, accept: EVENT_STREAM_TYPE, ...linkHeaders(link), ...resumed }
   return {
     server: link.server,
     method: 'GET',

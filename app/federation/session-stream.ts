@@ -1,6 +1,7 @@
 // The GET stream of a client's session: what the servers of all its links have to say.
 import type { ServerResponse } from 'node:http'
 import { writeWhole } from '../http/answer.js'
+import { LAST_EVENT_ID_HEADER } from '../http/header-names.js'
 import { isStateless } from '../mcp/protocol.js'
 import { allChanges } from './change-filter.js'
 import type { ClientRequest } from './client-request.js'
@@ -21,7 +22,7 @@ export async function answerSessionStream(
   const { session, headers, servers } = request
   const stream = new ClientStream(response, keepAliveMs)
   const flows = new Flows(stream)
-  const last = serverEventId(headers['last-event-id'])
+  const last = serverEventId(headers[LAST_EVENT_ID_HEADER])
   const attach = (link: ServerLink): void => {
     if (!servers.includes(link.server)) return
     const lastEventId = last?.server === link.server ? last.id : undefined

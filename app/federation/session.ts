@@ -37,6 +37,7 @@ export class FederationSession {
   readonly tasks = new TaskServers()
   /** The params by which the client has set the level of log messages. */
   logLevel: JsonObject | undefined
+  #ownIds = 0
 
   constructor(id: string, owner: string, client: ClientFacts, clock: Clock) {
     this.id = id
@@ -44,6 +45,11 @@ export class FederationSession {
     this.client = client
     this.links = new Links(clock)
     this.lists = new ListCache(clock)
+  }
+
+  /** The id of a request of the gateway's own: in one session of a server, no two may have the same. */
+  nextOwnId(): string {
+    return `svc-${++this.#ownIds}`
   }
 }
 

@@ -1,6 +1,7 @@
 // Resources that a client subscribes to by another URI than that of their server.
+import { isJsonObject } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
 import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
-import { isFields } from '../mcp/listing.js'
 import type { Fields } from '../mcp/rpc-response.js'
 import type { Source } from './names.js'
 
@@ -8,19 +9,16 @@ import type { Source } from './names.js'
 const maxUris = 1_000
 
 export class SubscribedUris {
-  #listed = new Map<string, string>()
+  #listed = new BoundedMap<string, string>(maxUris)
 
   add(source: Source, listed: string): void {
-    if (listed === source.name) return
-    this.#listed.set(keyOf(source), listed)
-    const [first] = this.#listed.keys()
-    if (this.#listed.size > maxUris && first !== undefined) this.#listed.delete(first)
+    if (listed !== source.name) this.#listed.set(keyOf(source), listed)
   }
 
   /** The notification with the URI of the client. */
   shown(server: string, message: Fields): Fields {
     const { method, params } = message
-    if (method !== RESOURCE_UPDATED || !isFields(params)) return message
+    if (method !== RESOURCE_UPDATED || !isJsonObject(params)) return message
     const listed = this.#listed.get(keyOf({ server, name: String(params['uri']) }))
     return listed === undefined ? message : { ...message, params: { ...params, uri: listed } }
   }

@@ -1,19 +1,17 @@
 // Writes a client's message as a request to one server: with the server's own names and ids, in the revision that the
 // server speaks.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Translation } from '../mcp/exchange.js'
-import { isObject } from '../mcp/message.js'
 import { PARAM_PREFIX } from '../mcp/param-headers.js'
+import { isStateless, STATELESS_REVISION } from '../mcp/protocol.js'
 import {
-  isStateless,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_LOG_LEVEL,
-  META_PROTOCOL_VERSION,
-  STATELESS_REVISION,
-} from '../mcp/protocol.js'
-import type { Fields } from '../mcp/rpc-response.js'
+  toHandshakeRequest,
+  toHandshakeResponse,
+  toStatelessRequest,
+  toStatelessResponse,
+} from '../mcp/revision-translation.js'
 import { headersOfRequest } from '../mcp/stateless-request.js'
 import { createdTaskId } from '../mcp/tasks.js'
 import { withClientIds } from './server-ids.js'
@@ -24,11 +22,11 @@ import type { FederationSession } from './session.js'
 /** Headers of the client's exchange with the gateway, which a request to a server has of its own. */
 const exchangeHeaders = [
   'content-length',
-  'mcp-session-id',
-  'mcp-protocol-version',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
   'mcp-method',
   'mcp-name',
-  'last-event-id',
+  LAST_EVENT_ID_HEADER,
 ]
 /** Headers that name one call. */
 const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 'x-escalation-wait']
@@ -37,11 +35,6 @@ const callHeaders = ['idempotency-key', 'x-idempotency-key', 'x-escalation-id', 
 export function headersOfOwnRequests(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   return without(headers, [...exchangeHeaders, ...callHeaders])
 }
-
-const statelessMembers = [META_PROTOCOL_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES, META_LOG_LEVEL]
-
-/** Results that caches may keep, which from 2026-07-28 on say for how long. */
-const cacheable = new Set(['resources/read'])
 
 /** The message for the server, and the headers that go with it. `message` has the server's own names. */
 export function requestTo(
@@ -52,17 +45,16 @@ export function requestTo(
 ): { readonly headers: IncomingHttpHeaders; readonly body: string } {
   const headers = { ...without(clientHeaders, exchangeHeaders), 'content-type': 'application/json' }
   if (!isStateless(link.revision)) {
-    const written = isStateless(client.revision) ? withoutMeta(message) : message
+    const written = isStateless(client.revision) ? toHandshakeRequest(message) : message
     return {
       headers: { ...withoutParamHeaders(headers), ...linkHeaders(link) },
       body: JSON.stringify(written),
     }
   }
-  const written = isStateless(client.revision) ? message : withMeta(message, metaOfClient(client))
-  const { method, params } = written
+  const written = isStateless(client.revision) ? message : toStatelessRequest(message, metaOfClient(client))
   const revision = isStateless(client.revision) ? client.revision : STATELESS_REVISION
   return {
-    headers: { ...headers, ...headersOfRequest(revision, String(method), params) },
+    headers: { ...headers, ...headersOfRequest(revision, String(written['method']), written['params']) },
     body: JSON.stringify(written),
   }
 }
@@ -74,11 +66,14 @@ export function translationFrom(
   method: string | undefined,
 ): Translation {
   const isUpgraded = isStateless(client.revision) && !isStateless(link.revision)
+  const isDowngraded = !isStateless(client.revision) && isStateless(link.revision)
   return {
     mayResume: !isStateless(client.revision),
-    result(result) {
-      tasks.add(link.server, createdTaskId(result))
-      return isUpgraded ? completeResult(result, cacheable.has(method ?? '')) : result
+    response(response) {
+      const { result } = response
+      if (isJsonObject(result)) tasks.add(link.server, createdTaskId(result))
+      if (isUpgraded) return toStatelessResponse(response, method, link.described['serverInfo'])
+      return isDowngraded ? toHandshakeResponse(response) : response
     },
     message(message) {
       const { method: sent, id } = message
@@ -88,30 +83,6 @@ export function translationFrom(
       return withClientIds(link.server, message)
     },
   }
-}
-
-/** As the revision 2026-07-28 requires results. */
-export function completeResult(result: Fields, isCacheable: boolean): Fields {
-  return {
-    resultType: 'complete',
-    ...(isCacheable ? { ttlMs: 0, cacheScope: 'private' } : {}),
-    ...result,
-  }
-}
-
-function withMeta(message: JsonObject, more: JsonObject): JsonObject {
-  const { params } = message
-  const given = isObject(params) ? params : {}
-  const meta = isObject(given['_meta']) ? given['_meta'] : {}
-  return { ...message, params: { ...given, _meta: { ...meta, ...more } } }
-}
-
-function withoutMeta(message: JsonObject): JsonObject {
-  const { params } = message
-  if (!isObject(params) || !isObject(params['_meta'])) return message
-  const { _meta, ...rest } = params
-  const kept = without(_meta, statelessMembers)
-  return { ...message, params: Object.keys(kept).length === 0 ? rest : { ...rest, _meta: kept } }
 }
 
 function withoutParamHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {

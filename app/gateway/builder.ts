@@ -30,13 +30,23 @@ import { AdminToken } from '../policy/admin-token.js'
 import { checkHost } from '../policy/check-host.js'
 import { type HostConfig, hostSchema } from '../policy/config.js'
 import { hostFacts, placeOf } from '../policy/facts.js'
-import type { StdioPlace } from '../stdio/launcher.js'
+import type { StdioPlace } from '../stdio-targets/launcher.js'
+import { stdioMetrics } from '../stdio-targets/metrics.js'
 import { bindDefaults, createContainer, RunningContainer } from './container.js'
 import { importPlugins } from './custom-plugins.js'
 import { bindGiven, type GatewaySettings, layersOf } from './options.js'
 import { pluginContext } from './plugin-context.js'
 
 export type Policy = EffectivePolicy<HostConfig>
+
+/** What a gateway of a special kind changes of each valid policy. */
+export interface PolicyAdaptation {
+  host(host: HostConfig): HostConfig
+  /** The hash for records, from that of the policy. */
+  digest(sha256: string | null): string | null
+}
+
+const asGiven: PolicyAdaptation = { host: (host) => host, digest: (sha256) => sha256 }
 
 export class GatewayBuilder {
   /** What the user bound, and the defaults of what no plugin owns. */
@@ -48,14 +58,11 @@ export class GatewayBuilder {
   #layers: readonly PolicyLayer[]
   #first: Policy
   #webhooks: WebhookNotices
-  #adaptHost: (host: HostConfig) => HostConfig
+  #adaptation: PolicyAdaptation
 
-  /**
-   * `adaptHost` changes the host's part of each policy, once it is valid. Throws `PolicyError` when the configuration of a
-   * built-in section is wrong.
-   */
-  constructor(options: GatewaySettings, adaptHost: (host: HostConfig) => HostConfig = (host) => host) {
-    this.#adaptHost = adaptHost
+  /** Throws `PolicyError` when the configuration of a built-in section is wrong. */
+  constructor(options: GatewaySettings, adaptation = asGiven) {
+    this.#adaptation = adaptation
     for (const plugin of options.plugins ?? []) registerPlugin(this.#bindings, plugin)
     options.configure?.(this.#bindings)
     this.#plugins = registeredPlugins(this.#bindings)
@@ -132,11 +139,12 @@ export class GatewayBuilder {
 
   /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
   #judge(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
+    const { host: adaptHost, digest } = this.#adaptation
     const result = loadPolicy({
       layers,
       host: hostSchema,
-      hostFacts: (host) => ({ ...hostFacts(this.#adaptHost(host)), place: this.#place(host) }),
-      checkHost: (host, facts) => checkHost(this.#adaptHost(host), facts),
+      hostFacts: (host) => ({ ...hostFacts(adaptHost(host)), place: this.#place(host) }),
+      checkHost: (host, facts) => checkHost(adaptHost(host), facts),
       plugins: this.#plugins,
       isBound: (token) => this.#bindings.isRegistered(token, true),
       bindingOf: (token) => resolveOptional(this.#bindings, token),
@@ -144,7 +152,8 @@ export class GatewayBuilder {
       ...(custom === undefined ? { customPending: true } : { custom }),
     })
     if (!result.ok) throw new PolicyError(result.mistakes)
-    return { ...result.policy, host: this.#adaptHost(result.policy.host) }
+    const { host, sha256 } = result.policy
+    return { ...result.policy, host: adaptHost(host), sha256: digest(sha256) }
   }
 
   /** Who may do what on the admin listener. Rejects where the admin token cannot be had. */
@@ -169,9 +178,9 @@ export class GatewayBuilder {
   }
 
   /** Where the paths and references of commands start. */
-  stdioPlace(host: HostConfig): StdioPlace {
+  stdioPlace({ host, hostSecrets }: Policy): StdioPlace {
     const { baseDir, stateDir } = this.#place(host)
-    return { baseDir, stateDir, keys: this.keyReader(host) }
+    return { baseDir, stateDir, keys: this.keyReader(host), substituted: hostSecrets }
   }
 
   /**
@@ -203,6 +212,7 @@ export class GatewayBuilder {
     for (const { file, path, message } of policy.warnings) this.logger.warn({ file, path }, message)
     const metrics = resolveOptional(this.#bindings, gatewayMetrics)
     metrics?.declare(noticeMetrics)
+    metrics?.declare(stdioMetrics)
     for (const plugin of policy.plugins) metrics?.declare(plugin.metrics ?? {})
     const container = this.#bindings.createChildContainer()
     const context = pluginContext(policy, {

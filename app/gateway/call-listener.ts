@@ -21,7 +21,7 @@ export interface CallListenerParts {
   readonly mcp: McpProxy
   readonly upstream: UpstreamDispatcher
   draining(): boolean
-  /** What an operator must know of the other listener. */
+  /** What an operator must know of the other listener and of the targets. */
   warnings(): string[]
 }
 

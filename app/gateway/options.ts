@@ -3,7 +3,7 @@ import { bind, type Plugin, type SectionsOf } from '@svc/core'
 import type { PolicyLayer } from '@svc/core/policy'
 import type { DependencyContainer } from 'tsyringe'
 import type { HostOptions } from '../policy/config.js'
-import type { StdioTargetOptions } from '../stdio/config.js'
+import type { StdioTargetOptions } from '../stdio-targets/config.js'
 import type { MiddlewareConfig } from './plugins.js'
 
 export type { MiddlewareConfig }

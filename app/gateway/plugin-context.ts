@@ -4,7 +4,7 @@ import type { PluginContext } from '@svc/core'
 import type { EffectivePolicy } from '@svc/core/policy'
 import { canonicalBase } from '../http/public-url.js'
 import type { HostConfig } from '../policy/config.js'
-import { addressesOf } from '../stdio/config.js'
+import { addressesOf } from '../stdio-targets/config.js'
 
 /** What does not follow from the policy. Relative paths of the policy start from `baseDir`. */
 export type ContextParts = Pick<PluginContext, 'container' | 'resources' | 'baseDir' | 'env' | 'warn'>

@@ -2,7 +2,7 @@
 import type { CallMetrics } from '../metrics/call-metrics.js'
 import { ActivePolicy } from '../policy/active-policy.js'
 import type { HostConfig } from '../policy/config.js'
-import type { StdioDispatcher } from '../stdio/dispatcher.js'
+import type { StdioDispatcher } from '../stdio-targets/dispatcher.js'
 import { dispatchFromSlot } from '../upstream/dispatch-slot.js'
 import type { GatewayBuilder, Policy } from './builder.js'
 
@@ -40,7 +40,7 @@ export class Policies {
     const next = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#calls })
     await pipeline.start()
     takeOver()
-    this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy.host))
+    this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
     const old = this.#current
     this.#current = next
     this.#targets = policy.host.targets

@@ -133,7 +133,7 @@ export class Gateway implements GatewayHandle {
         mcp,
         upstream,
         draining: () => this.#closing !== undefined,
-        warnings: () => admin?.warnings() ?? [],
+        warnings: () => [...(admin?.warnings() ?? []), ...upstream.warnings()],
       })
       const listening = await this.#listener.listen()
       return { ...listening, ...(adminUrl === undefined ? {} : { adminUrl }) }

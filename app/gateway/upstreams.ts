@@ -7,7 +7,7 @@ import { McpProxy } from '../mcp/proxy.js'
 import type { SessionBinding } from '../mcp/session-binding.js'
 import type { SharedState } from '../mcp/shared-state.js'
 import type { HostConfig } from '../policy/config.js'
-import { StdioDispatcher } from '../stdio/dispatcher.js'
+import { StdioDispatcher } from '../stdio-targets/dispatcher.js'
 import { type UpstreamDispatcher, upstreamDispatcher } from '../upstream/dispatcher.js'
 import { UndiciDispatcher } from '../upstream/undici.js'
 
@@ -32,6 +32,7 @@ export function createDispatcher(
     http: resolve(container, upstreamDispatcher),
     clock: resolve(container, tokens.Clock),
     logger: resolve(container, tokens.Logger),
+    meter: resolve(container, tokens.Meter),
     client: gatewayImplementation,
     maxMessageBytes: server.maxAnswerBytes,
     answerTimeoutMs: server.upstreamTimeoutMs,

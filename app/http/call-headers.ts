@@ -1,7 +1,8 @@
 // Reads the headers of a call: trace, agent, idempotency key. They describe and restrict; they grant nothing.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { type CallAgent, type CallTrace, type Ids, isRefusal, Refusal } from '@svc/core'
-import { messageOf, parseJson } from '@svc/core/json'
+import { isJsonObject, messageOf, parseJson } from '@svc/core/json'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from './header-names.js'
 
 const maxHeaderValue = 1024
 const traceparentForm = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/
@@ -25,11 +26,11 @@ const singletons = [
   'x-cause-span',
   'x-escalation-id',
   'x-escalation-wait',
-  'mcp-session-id',
-  'mcp-protocol-version',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
   'mcp-method',
   'mcp-name',
-  'last-event-id',
+  LAST_EVENT_ID_HEADER,
 ]
 const noTrace = '0'.repeat(32)
 const noSpan = '0'.repeat(16)
@@ -125,7 +126,7 @@ function checkCause(headers: IncomingHttpHeaders): void {
 function agentState(header: string | string[] | undefined): Pick<CallAgent, 'variables' | 'metadata'> {
   if (header === undefined) return { variables: null, metadata: null }
   const value = typeof header === 'string' && base64url.test(header) ? parsed(header) : undefined
-  if (isObject(value)) {
+  if (isJsonObject(value)) {
     const { variables = null, metadata = null, ...rest } = value
     if (Object.keys(rest).length === 0 && isObjectOrNull(variables) && isObjectOrNull(metadata)) {
       return { variables, metadata }
@@ -145,12 +146,8 @@ function parsed(text: string): unknown {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isObjectOrNull(value: unknown): value is Record<string, unknown> | null {
-  return value === null || isObject(value)
+  return value === null || isJsonObject(value)
 }
 
 /** The call's idempotency key; throws `Refusal` when the two headers differ or the key is not valid. */

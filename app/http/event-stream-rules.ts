@@ -1,5 +1,12 @@
 // How an answer of events is written to a caller that may be silent, slow or gone.
 import { slot } from '@svc/core'
+import { EVENT_STREAM_TYPE } from './media-type.js'
+
+/** Of a stream that the gateway begins itself: nothing on the way may keep its events, or change them. */
+export const eventStreamHeaders = {
+  'content-type': EVENT_STREAM_TYPE,
+  'cache-control': 'no-cache, no-transform',
+} as const
 
 export interface EventStreamRules {
   /** Silence after which the caller gets a comment, in milliseconds. */

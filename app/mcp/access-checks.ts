@@ -8,7 +8,8 @@ import {
   firstResult,
   type MaybePromise,
 } from '@svc/core'
-import type { McpExchange } from './exchange.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { referenceOf } from './request.js'
 import type { LearningCaches } from './response-filter.js'
 import type { BoundTask } from './session-binding.js'
@@ -37,12 +38,12 @@ export class AccessChecks {
   #session(call: Call, exchange: McpExchange): MaybePromise<Denied | undefined> {
     const { headers, sessionTag } = exchange
     if (sessionTag === undefined) {
-      if (headers['last-event-id'] === undefined || headers['mcp-session-id'] !== undefined) return undefined
+      if (lastEventIdOf(exchange) === undefined || headers[SESSION_ID_HEADER] !== undefined) return undefined
       // Nothing binds an event id to its caller: it could name the stream of another.
       return denied('BAD_REQUEST', 'Last-Event-ID resumes a stream of a session; send its Mcp-Session-Id.')
     }
     return after(this.#caches.sessions(), (sessions) => {
-      if (sessions.isBound(call, String(headers['mcp-session-id']), sessionTag)) return undefined
+      if (sessions.isBound(call, String(headers[SESSION_ID_HEADER]), sessionTag)) return undefined
       exchange.isForeignSession = true
       return denied('TARGET_NOT_FOUND', 'There is no such session of this caller; begin a new one.')
     })

@@ -1,10 +1,10 @@
 // Learns from the tool lists of servers which tools change something. Whether these annotations count is decided by the
 // policy.
 import type { Clock, ToolAnnotations } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import { formatReference } from '@svc/core/match'
 import { targetOf } from '../upstream/target.js'
 import { LearnedValues } from './learned-values.js'
-import { isFields } from './listing.js'
 import type { SharedState } from './shared-state.js'
 import { toolReference } from './tool-reference.js'
 
@@ -57,7 +57,7 @@ export class AnnotationCache implements ToolAnnotations {
 
   /** The result of a `tools/list`, or one page of it: the latest annotation of each tool counts. */
   async learn({ server, upstream, version }: ListSource, result: unknown): Promise<void> {
-    const tools: unknown = isFields(result) ? result['tools'] : undefined
+    const tools: unknown = isJsonObject(result) ? result['tools'] : undefined
     if (!this.#isUsed || !Array.isArray(tools)) return
     const facts = [...annotationsIn(tools)].flatMap(([name, changes]): [string, string][] => {
       const reference = toolReference(server, name, version)
@@ -71,7 +71,7 @@ export class AnnotationCache implements ToolAnnotations {
 function annotationsIn(tools: readonly unknown[]): Map<string, boolean | undefined> {
   const annotated = new Map<string, boolean | undefined>()
   for (const tool of tools) {
-    const { name, annotations } = isFields(tool) ? tool : {}
+    const { name, annotations } = isJsonObject(tool) ? tool : {}
     if (typeof name !== 'string') continue
     const changes = changesBy(annotations)
     const isDuplicate = annotated.has(name) && annotated.get(name) !== changes
@@ -85,7 +85,7 @@ function annotationsIn(tools: readonly unknown[]): Map<string, boolean | undefin
  * counts. Undefined where neither decides.
  */
 function changesBy(annotations: unknown): boolean | undefined {
-  const { readOnlyHint, destructiveHint } = isFields(annotations) ? annotations : {}
+  const { readOnlyHint, destructiveHint } = isJsonObject(annotations) ? annotations : {}
   if (destructiveHint === true) return true
   return typeof readOnlyHint === 'boolean' ? !readOnlyHint : undefined
 }

@@ -20,6 +20,8 @@ import {
 export interface Resumption {
   /** Called before the first event with an id is passed on; false where the client cannot resume the stream. */
   begin(): Promise<boolean>
+  /** The response is on the stream. Never rejects. */
+  answered(): Promise<void>
   /** The response must not be delivered, on no stream. Never rejects. */
   withhold(): Promise<void>
 }
@@ -91,6 +93,7 @@ export class McpAnswerStream implements AnswerStream {
     const content = bytes === block.bytes ? block.event.data : JSON.stringify(reviewed)
     const verdict = verdictOf(reviewed)
     this.#isAnswered = true
+    resumption.answered()
     const instead = (outcome: Failed): Uint8Array => {
       resumption.withhold()
       return withData(block.bytes, encodeError(outcome))

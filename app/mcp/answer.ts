@@ -9,13 +9,14 @@ import {
   type Outcome,
 } from '@svc/core'
 import { hasDuplicateMembers } from '@svc/core/json'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { EVENT_STREAM_TYPE, JSON_TYPE, mediaType } from '../http/media-type.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import { McpAnswerStream, type Resumption } from './answer-stream.js'
 import { readWholeBody } from './body.js'
 import type { LateResponses } from './late-responses.js'
 import type { RequestId } from './message.js'
-import { mediaType } from './protocol.js'
 import type { ResponseFilter } from './response-filter.js'
 import {
   checkResponse,
@@ -29,9 +30,6 @@ import {
 import { StandingStream } from './standing-stream.js'
 import { failureOf } from './stream-events.js'
 import { headersToClient } from './wire-headers.js'
-
-const JSON_TYPE = 'application/json'
-const EVENTS = 'text/event-stream'
 
 export interface AnswerLimits {
   readonly maxAnswerBytes: number
@@ -81,7 +79,7 @@ function read(answer: UpstreamAnswer, context: ResponseContext, limits: AnswerLi
     // The protocol answers notifications with 202 and no body, so a body has nothing that the client waits for.
     return discard(body).then(() => completed(answer, new Uint8Array(), { digest: null }, false))
   }
-  if (type === EVENTS) return streamed(answer, context, limits)
+  if (type === EVENT_STREAM_TYPE) return streamed(answer, context, limits)
   if (context.id === undefined)
     throw new ProtocolViolation('The upstream answered a GET with something other than events.')
   if (type !== JSON_TYPE) throw new ProtocolViolation('The upstream answered with neither JSON nor events.')
@@ -111,7 +109,8 @@ async function refusedByUpstream(
   limits: AnswerLimits,
 ): Promise<Outcome> {
   const type = mediaType(answer.headers['content-type'])
-  if (type === EVENTS) throw new ProtocolViolation('The upstream sent an error as a stream of events.')
+  if (type === EVENT_STREAM_TYPE)
+    throw new ProtocolViolation('The upstream sent an error as a stream of events.')
   const bytes = await readWholeBody(answer.body, limits.maxAnswerBytes)
   if (type !== JSON_TYPE) return completed(answer, bytes, { digest: null, error: 'UPSTREAM' })
   const text = readLoosely(() => readText(bytes))
@@ -160,7 +159,7 @@ function streamed(answer: UpstreamAnswer, context: ResponseContext, limits: Answ
           drainWhenAbandoned,
           maxEventBytes,
           review,
-          resumption: context.resumptionOf(id, headers['mcp-session-id']),
+          resumption: context.resumptionOf(id, headers[SESSION_ID_HEADER]),
           isCancelled: () => context.isCancelled(),
           encodeError,
         })

@@ -2,11 +2,13 @@
 // one answer.
 import { type Completed, failed, isStream, type Outcome } from '@svc/core'
 import { readEvent, SseSplitter } from '@svc/core/http'
+import { isJsonObject } from '@svc/core/json'
 import type { WholeAnswer } from '../http/answer.js'
-import { encodeRefusal, rpcError } from './encode-refusal.js'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
+import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
 import type { McpExchange } from './exchange.js'
 import { invalidRequest } from './mcp-refusal.js'
-import { isObject, parseBody, type RequestId } from './message.js'
+import { parseBody, type RequestId } from './message.js'
 import { BATCH_REVISION } from './protocol.js'
 import { type Fields, isResponse, ProtocolViolation, readServerMessage } from './rpc-response.js'
 
@@ -23,14 +25,14 @@ export function messagesIn(
 ): readonly [Uint8Array, ...Uint8Array[]] | undefined {
   if (!beginsArray(bytes)) return undefined
   // Clients of this revision send no header with it.
-  const revision = headers['mcp-protocol-version'] ?? BATCH_REVISION
+  const revision = headers[PROTOCOL_VERSION_HEADER] ?? BATCH_REVISION
   if (revision !== BATCH_REVISION) throw invalidRequest('This revision has no batches.')
   const batch = parseBody(bytes)
   if (!Array.isArray(batch)) throw invalidRequest('A message is a JSON object.')
   if (batch.length > maxMessages) throw invalidRequest(`A batch has at most ${maxMessages} messages.`)
   const named = single.find((name) => headers[name] !== undefined)
   if (named !== undefined) throw invalidRequest(`${named}: a batch names it in the _meta of a message.`)
-  if (batch.some((message) => isObject(message) && message['method'] === 'initialize')) {
+  if (batch.some((message) => isJsonObject(message) && message['method'] === 'initialize')) {
     throw invalidRequest('A batch must not have an initialize request.')
   }
   const [first, ...others] = batch.map((message) => Buffer.from(JSON.stringify(message)))
@@ -61,14 +63,14 @@ export async function answerOf(
     const whole = encodeRefusal(exchange, outcome, traceId)
     // A notification has no answer; a value that is no message is answered without an id.
     if (id === undefined && exchange.message !== undefined) return { whole, response: undefined }
-    return { whole, response: rpcError(id ?? null, outcome, traceId, exchange.protocolError) }
+    return { whole, response: encodeRpcError(id ?? null, outcome, traceId, exchange.protocolError) }
   }
   const { status, headers } = outcome
   const found = await responseIn(outcome, id)
   const body = isStream(outcome.body) ? '' : outcome.body
   if (id === undefined) return { whole: { status, headers, body }, response: undefined }
   const missing = failed('UPSTREAM_UNREACHABLE', 'The upstream answered without a response.', { sent: 'yes' })
-  return { whole: { status, headers, body }, response: found ?? rpcError(id, missing, traceId) }
+  return { whole: { status, headers, body }, response: found ?? encodeRpcError(id, missing, traceId) }
 }
 
 async function responseIn({ body }: Completed, id: RequestId | undefined): Promise<string | undefined> {

@@ -11,15 +11,15 @@ export function encodeRefusal(exchange: McpExchange, outcome: Denied | Failed, t
   const plain = refusalAnswer(outcome, traceId)
   if (protocolError !== undefined && outcome.code === 'BAD_REQUEST') {
     const status = statusOfProtocolError(protocolError, exchange)
-    return { ...plain, status, body: rpcError(id ?? null, outcome, traceId, protocolError) }
+    return { ...plain, status, body: encodeRpcError(id ?? null, outcome, traceId, protocolError) }
   }
-  if (exchange.isForeignSession) return { ...plain, body: rpcError(id ?? null, outcome, traceId) }
+  if (exchange.isForeignSession) return { ...plain, body: encodeRpcError(id ?? null, outcome, traceId) }
   if (id === undefined || isForTransport(outcome)) return plain
-  return { ...plain, status: 200, body: rpcError(id, outcome, traceId) }
+  return { ...plain, status: 200, body: encodeRpcError(id, outcome, traceId) }
 }
 
 /** A JSON-RPC error: the HTTP status of the code as a positive integer unless the protocol has its own. */
-export function rpcError(
+export function encodeRpcError(
   id: RequestId | null,
   outcome: Denied | Failed,
   traceId: string,

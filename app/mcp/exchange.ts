@@ -1,6 +1,7 @@
 // One HTTP exchange over MCP: what is learned when the request is read, and used when it is answered.
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, type Credential, type McpFacts, mcpFacts, slot, type Token } from '@svc/core'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Message, RequestId } from './message.js'
 import { isStateless, type ProtocolError } from './protocol.js'
 import type { Fields } from './rpc-response.js'
@@ -19,8 +20,8 @@ interface Learned {
 export interface Translation {
   /** Whether the client can resume a stream: revisions without sessions have no such thing. */
   readonly mayResume: boolean
-  /** The result of the request. */
-  result(result: Fields): Fields
+  /** The response to the request. */
+  response(response: Fields): Fields
   /** A request or notification of the server's; undefined where the client does not get it. */
   message(message: Fields): Fields | undefined
 }
@@ -77,7 +78,7 @@ function factsOf(exchange: McpExchange): McpFacts {
   const [task] = tasks
   return {
     revision: revision !== undefined && revisionForm.test(revision) ? revision : undefined,
-    sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers['mcp-session-id'])),
+    sessionId: learned.sessionId ?? clientSessionId(sessionTag, String(headers[SESSION_ID_HEADER])),
     taskId: learned.taskId ?? (task === undefined ? undefined : clientTaskId(task)),
     rpcId: learned.rpcId ?? (message?.type === 'request' ? message.id : undefined),
   }
@@ -138,9 +139,15 @@ export function isStatelessExchange(exchange: McpExchange): boolean {
   return revision !== undefined && isStateless(revision)
 }
 
+/** After which event the request resumes a stream. On a POST, and from 2026-07-28 on, the header has no meaning. */
+export function lastEventIdOf(exchange: McpExchange): IncomingHttpHeaders[string] {
+  if (exchange.method !== 'GET' || isStatelessExchange(exchange)) return undefined
+  return exchange.headers[LAST_EVENT_ID_HEADER]
+}
+
 /** The revision that the request names, in its header or its `_meta`. */
 export function revisionOf({ headers, message }: McpExchange): string | undefined {
-  const header = headers['mcp-protocol-version']
+  const header = headers[PROTOCOL_VERSION_HEADER]
   if (typeof header === 'string') return header
   return message === undefined || message.type === 'response' ? undefined : revisionIn(message.params)
 }

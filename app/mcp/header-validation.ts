@@ -1,9 +1,12 @@
 // Headers that repeat parts of a message must agree with it, or a router and the server could see different calls
 // (2026-07-28, Streamable HTTP, "Server Validation").
 import type { IncomingHttpHeaders } from 'node:http'
+import { isJsonObject } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
+import { JSON_TYPE, mediaType } from '../http/media-type.js'
 import { decoded, mismatch, single } from './header-text.js'
 import { McpRefusal } from './mcp-refusal.js'
-import { isObject, type Message } from './message.js'
+import type { Message } from './message.js'
 import { checkParamHeaders } from './param-headers.js'
 import { isStateless, META_PROTOCOL_VERSION, rpcCodes } from './protocol.js'
 
@@ -19,6 +22,12 @@ export const nameSources: ReadonlyMap<string, string> = new Map([
   ['tasks/cancel', 'taskId'],
 ])
 const nameRequired = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
+/** Throws `McpRefusal` for a body that is not declared as JSON. */
+export function checkContentType(headers: IncomingHttpHeaders): void {
+  if (mediaType(headers['content-type']) === JSON_TYPE) return
+  throw new McpRefusal(rpcCodes.invalidRequest, `content-type: expected ${JSON_TYPE}.`, { status: 415 })
+}
 
 /**
  * Throws `McpRefusal` (header mismatch). A header that is there must agree whatever the revision; from
@@ -50,9 +59,9 @@ export function validateHeaders(headers: IncomingHttpHeaders, message: Message):
 
 /** Whether the revision is one without sessions. */
 function checkVersion(headers: IncomingHttpHeaders, message: Message): boolean {
-  const header = single(headers, 'mcp-protocol-version')
+  const header = single(headers, PROTOCOL_VERSION_HEADER)
   const meta = message.type === 'response' ? undefined : message.params['_meta']
-  const inBody = isObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  const inBody = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
   const stateless = inBody !== undefined || (header !== undefined && isStateless(header))
   if (stateless && inBody === undefined && message.type === 'request' && message.method !== 'initialize') {
     throw new McpRefusal(rpcCodes.invalidParams, `_meta["${META_PROTOCOL_VERSION}"] is missing.`, {

@@ -1,7 +1,6 @@
 // The params of a guarded method beside its arguments: each is judged, hashed and part of fingerprints, or refused.
-import type { JsonObject, JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { invalidParams } from './mcp-refusal.js'
-import { isObject } from './message.js'
 import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 
 /** Which params a method knows. */
@@ -53,7 +52,7 @@ export function judgedParams(
 }
 
 function judgedMeta(meta: JsonValue): JsonObject | undefined {
-  if (!isObject(meta)) throw invalidParams('_meta: expected an object.')
+  if (!isJsonObject(meta)) throw invalidParams('_meta: expected an object.')
   const judged = Object.entries(meta).filter(([name, value]) => {
     const isUnjudged = Object.hasOwn(unjudgedMeta, name) ? unjudgedMeta[name] : undefined
     if (isUnjudged === undefined) return true

@@ -16,7 +16,8 @@ import {
   verdict,
 } from '@svc/core'
 import { withData } from '@svc/core/http'
-import { rpcError } from './encode-refusal.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
+import { encodeRpcError } from './encode-refusal.js'
 import { attachExchange, type McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
 import type { OpenCall, OpenCalls } from './open-calls.js'
@@ -64,7 +65,7 @@ export class LateResponses {
     const late = this.#lateCall(open, exchange)
     record(late, open.inputSha256)
     const instead = (outcome: Failed): Uint8Array => {
-      const asked = { session: exchange.headers['mcp-session-id'], id }
+      const asked = { session: exchange.headers[SESSION_ID_HEADER], id }
       this.#parts.openCalls.remove(this.#call, exchange, asked)
       return this.#errorIn(block, id, outcome)
     }
@@ -133,7 +134,7 @@ export class LateResponses {
   }
 
   #errorIn(block: MessageBlock, id: RequestId | null, outcome: Denied | Failed): Uint8Array {
-    return withData(block.bytes, rpcError(id, outcome, this.#call.trace.traceId))
+    return withData(block.bytes, encodeRpcError(id, outcome, this.#call.trace.traceId))
   }
 }
 

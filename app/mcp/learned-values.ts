@@ -1,6 +1,7 @@
 // Facts that answers of servers have shown: known at once to the gateway that passed the answer on, and to the others
 // within a second.
 import { type Clock, isRefusal, type MapBounds, type SharedMap } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
 import type { SharedState } from './shared-state.js'
 
 /** How long a fact is used without a look at what other gateways have learned, in milliseconds. */
@@ -18,8 +19,8 @@ export class LearnedValues {
   #map: SharedMap
   #bounds: MapBounds
   #clock: Clock
-  /** By group and name; in a group the one learned longest ago comes first. */
-  #known = new Map<string, Map<string, Learned>>()
+  /** By group and name. */
+  #known = new Map<string, BoundedMap<string, Learned>>()
   #reading = new Map<string, Promise<void>>()
 
   /** `name`: that of the map which the gateways share. */
@@ -65,21 +66,18 @@ export class LearnedValues {
   }
 
   async #read(group: string, name: string): Promise<void> {
+    const known = this.#known.get(group)?.get(name)
     const [value] = await this.#map.get(group, [name])
+    // What an answer has shown in the meantime is newer.
+    if (this.#known.get(group)?.get(name) !== known) return
     if (value !== undefined) this.#keep(group, [[name, value]])
   }
 
   #keep(group: string, facts: readonly (readonly [name: string, value: string])[]): void {
-    const known = this.#known.get(group) ?? new Map<string, Learned>()
+    const known = this.#known.get(group) ?? new BoundedMap<string, Learned>(this.#bounds.maxEntries)
     this.#known.set(group, known)
     const readAt = this.#clock.monotonic()
-    for (const [name, value] of facts) {
-      known.delete(name)
-      known.set(name, { value, until: readAt + this.#bounds.ttlMs, readAt })
-    }
-    for (const name of known.keys()) {
-      if (known.size <= this.#bounds.maxEntries) break
-      known.delete(name)
-    }
+    const until = readAt + this.#bounds.ttlMs
+    for (const [name, value] of facts) known.set(name, { value, until, readAt })
   }
 }

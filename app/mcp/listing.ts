@@ -1,6 +1,7 @@
 // Filters lists down to what the caller may use. A list is recognised by its shape, not by the method of its request:
 // an answer replayed on a GET stream does not tell its request.
 import type { RequestKind } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 
 interface List {
   readonly member: string
@@ -25,7 +26,7 @@ export type MayUse = (kind: RequestKind, name: string) => boolean
 type Fields = Readonly<Record<string, unknown>>
 
 export function isListing(result: unknown): result is Fields {
-  return isFields(result) && lists.some(({ member }) => Array.isArray(result[member]))
+  return isJsonObject(result) && lists.some(({ member }) => Array.isArray(result[member]))
 }
 
 /** The same object when nothing is removed. An entry without a name cannot be judged and is removed. */
@@ -35,7 +36,7 @@ export function filterListing(result: Fields, mayUse: MayUse): Fields {
     const entries: unknown = result[member]
     if (!Array.isArray(entries)) continue
     const kept = entries.filter((entry: unknown) => {
-      const named = isFields(entry) ? entry[name] : undefined
+      const named = isJsonObject(entry) ? entry[name] : undefined
       return typeof named === 'string' && mayUse(kind, named)
     })
     if (kept.length !== entries.length) filtered = { ...filtered, [member]: kept }
@@ -50,8 +51,4 @@ export function filterListing(result: Fields, mayUse: MayUse): Fields {
 export function forOneCaller(result: Fields, isFiltered: boolean): Fields {
   if (isFiltered) return { ...result, ttlMs: 0, cacheScope: 'private' }
   return result['cacheScope'] === 'public' ? { ...result, cacheScope: 'private' } : result
-}
-
-export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

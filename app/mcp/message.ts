@@ -1,11 +1,12 @@
 // Parses one JSON-RPC message of a client. Servers decode JSON in different ways, some ignoring case; a message that two
 // servers could read differently is refused.
 import {
-  isTooLargeToParse,
+  isJsonObject,
   type JsonInputCode,
   JsonInputError,
   type JsonObject,
   type JsonValue,
+  outermostMembers,
   parseJson,
 } from '@svc/core/json'
 import { confusableSkeleton } from './confusables.js'
@@ -45,13 +46,8 @@ const maxMethod = 256
 
 const members = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 
-/** What makes JSON ambiguous; other faults make it no JSON, or too large to be read. */
-const ambiguities: ReadonlySet<JsonInputCode> = new Set([
-  'duplicate_member',
-  'number_not_exact',
-  'lone_surrogate',
-  'too_deep',
-])
+/** Of text that is not JSON: it has no members. Other faults are those of JSON that may not be used. */
+const notJson: ReadonlySet<JsonInputCode> = new Set(['not_json', 'byte_order_mark', 'invalid_utf8'])
 
 /** The JSON value in `bytes`. Throws `McpRefusal`: with the id of the request, where that can be read. */
 export function parseBody(bytes: Uint8Array): JsonValue {
@@ -59,31 +55,20 @@ export function parseBody(bytes: Uint8Array): JsonValue {
     return parseJson(bytes)
   } catch (cause) {
     if (!(cause instanceof JsonInputError)) throw cause
-    const isReadable = ambiguities.has(cause.code) && !isTooLargeToParse(bytes)
-    const id = isReadable ? idInAmbiguous(bytes) : undefined
+    const id = notJson.has(cause.code) ? undefined : idOf(outermostMembers(bytes, ['id', 'method']))
     const code = id === undefined ? rpcCodes.parseError : rpcCodes.invalidParams
     throw new McpRefusal(code, `The body is refused: ${cause.message}`, { cause, id })
   }
 }
 
-/** Undefined where no call waits for a response, or where the text after the first fault is no JSON. */
-function idInAmbiguous(bytes: Uint8Array): RequestId | undefined {
-  try {
-    return idOf(JSON.parse(Buffer.from(bytes).toString()))
-  } catch (fault) {
-    if (fault instanceof SyntaxError) return undefined
-    throw fault
-  }
-}
-
 /** The id for a refusal, as soon as the body is JSON; undefined for notifications and responses. */
-export function idOf(value: JsonValue): RequestId | undefined {
-  return isObject(value) && 'method' in value && isRequestId(value['id']) ? value['id'] : undefined
+export function idOf(value: unknown): RequestId | undefined {
+  return isJsonObject(value) && 'method' in value && isRequestId(value['id']) ? value['id'] : undefined
 }
 
 /** Throws `McpRefusal` for anything but one well-formed message. */
 export function readMessage(value: JsonValue): Message {
-  if (!isObject(value)) throw invalidRequest('A message is a JSON object.')
+  if (!isJsonObject(value)) throw invalidRequest('A message is a JSON object.')
   if (value['jsonrpc'] !== '2.0') throw invalidRequest('jsonrpc: expected "2.0".')
   const unknown = Object.keys(value).find((name) => !members.has(name))
   if (unknown !== undefined) throw invalidRequest('The message holds a member that JSON-RPC does not know.')
@@ -101,7 +86,7 @@ function readCall(whole: JsonObject): RpcRequest | RpcNotification {
   if ('result' in whole || 'error' in whole) {
     throw invalidRequest('The message is both a request and a response.')
   }
-  if (!isObject(params)) throw invalidParams('params: expected an object.')
+  if (!isJsonObject(params)) throw invalidParams('params: expected an object.')
   if (isRequestId(id)) return { type: 'request', id, method, params, whole }
   return { type: 'notification', method, params, whole }
 }
@@ -132,10 +117,6 @@ export function checkMembers(params: JsonObject, read: MemberNames): void {
   }
 }
 
-export function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-export function isRequestId(value: JsonValue | undefined): value is RequestId {
+export function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || (typeof value === 'number' && Number.isInteger(value))
 }

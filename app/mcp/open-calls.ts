@@ -15,6 +15,7 @@ import {
 } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { z } from 'zod'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { Resumption } from './answer-stream.js'
 import type { McpExchange } from './exchange.js'
 import type { RequestId } from './message.js'
@@ -47,6 +48,8 @@ const openCallSchema = z.strictObject({
   nodeId: z.string().nullable(),
   agentRef: z.string().nullable(),
   inputSha256: z.string(),
+  /** Whether the response was on its own stream, so that another request may have the id. */
+  isAnswered: z.boolean(),
 })
 
 /** A call as another gateway must know it; its arguments are kept as their hash only. */
@@ -70,59 +73,56 @@ export class OpenCalls {
 
   /** The call of `id` in this session of the caller. Rejects with `Refusal` (`STORE_UNAVAILABLE`). */
   async find(call: Call, exchange: McpExchange, id: RequestId): Promise<OpenCall | undefined> {
-    const session = exchange.headers['mcp-session-id']
+    const session = exchange.headers[SESSION_ID_HEADER]
     if (session === undefined) return undefined
     const [kept] = await this.#map.get(tenantOf(call), [nameOf(call, exchange, { session, id })])
     if (kept === undefined) return undefined
-    const open = openCallSchema.parse(JSON.parse(kept))
+    const open = openCallOf(kept)
     return this.#clock.now() < open.until ? open : undefined
   }
 
   /** The response must not be delivered any more. Never rejects. */
   async remove(call: Call, exchange: McpExchange, asked: RequestInSession): Promise<void> {
-    try {
-      await this.#map.delete(tenantOf(call), nameOf(call, exchange, asked))
-    } catch (fault) {
-      // Logged already: the answer could still be resumed until its time is over.
-      if (!isRefusal(fault)) throw fault
-    }
+    // While the store is down, the answer can be resumed until its time is over.
+    await unlessDown(this.#map.delete(tenantOf(call), nameOf(call, exchange, asked)))
   }
 
   resumption(call: Call, exchange: McpExchange, request: CallRequest, asked: RequestInSession): Resumption {
-    let isOpen = false
+    let open: OpenCall | undefined
     let hasLeft = false
     const left = call.onDisconnect(() => {
       hasLeft = true
       // The server must see that the stream has ended before it lets the client resume it. With an idempotency key the
       // caller may repeat the call instead, so its answer is read.
-      if (isOpen && request.idempotencyKey === null)
+      if (open !== undefined && request.idempotencyKey === null)
         call.abort('CANCELLED', 'The caller may resume the stream.')
     })
     call.afterSettle(left)
     return {
       begin: async () => {
         if (asked.session === undefined || hasLeft || call.get(answerChange) === true) return false
-        isOpen = await this.#add(call, exchange, request, asked)
-        return isOpen
+        const entry = this.#entryOf(call, request)
+        const isAdded = await this.#add(tenantOf(call), nameOf(call, exchange, asked), entry)
+        if (isAdded) open = entry
+        return isAdded
+      },
+      answered: async () => {
+        if (open === undefined) return
+        const entry = JSON.stringify({ ...open, isAnswered: true })
+        await unlessDown(this.#map.set(tenantOf(call), [[nameOf(call, exchange, asked), entry]]))
       },
       withhold: async () => {
-        if (isOpen) await this.remove(call, exchange, asked)
+        if (open !== undefined) await this.remove(call, exchange, asked)
       },
     }
   }
 
-  async #add(
-    call: Call,
-    exchange: McpExchange,
-    request: CallRequest,
-    asked: RequestInSession,
-  ): Promise<boolean> {
+  #entryOf(call: Call, request: CallRequest): OpenCall {
+    const { kind, method, name, reference } = request
     const { traceId, spanId, flags } = call.trace
     const { nodeId, agentRef } = call.agent
-    const { kind, method, name, reference } = request
-    const timeLeft = call.get(answerTimeLeft)?.() ?? maxOpenMs
-    const open: OpenCall = {
-      until: this.#clock.now() + timeLeft,
+    return {
+      until: this.#clock.now() + (call.get(answerTimeLeft)?.() ?? maxOpenMs),
       kind,
       method,
       name,
@@ -134,17 +134,41 @@ export class OpenCalls {
       nodeId,
       agentRef,
       inputSha256: sha256Hex(canonicalInput(request)),
-    }
-    const entry = JSON.stringify(open)
-    if (entry.length > maxEntry) return false
-    try {
-      await this.#map.set(tenantOf(call), [[nameOf(call, exchange, asked), entry]])
-      return true
-    } catch (fault) {
-      if (!isRefusal(fault)) throw fault
-      return false
+      isAnswered: false,
     }
   }
+
+  /**
+   * False where it cannot be kept, or where the session runs another request with this id: that one stays known, or its
+   * response would count as the response to this one.
+   */
+  async #add(tenant: string, name: string, open: OpenCall): Promise<boolean> {
+    const entry = JSON.stringify(open)
+    if (entry.length > maxEntry) return false
+    const isAdded = async (): Promise<boolean> => {
+      const known = await this.#map.add(tenant, name, entry)
+      if (known === undefined) return true
+      const { isAnswered, until } = openCallOf(known)
+      const isOver = isAnswered || until <= this.#clock.now()
+      if (isOver) await this.#map.set(tenant, [[name, entry]])
+      return isOver
+    }
+    return (await unlessDown(isAdded())) ?? false
+  }
+}
+
+/** Undefined while the store is down, which is logged already. */
+async function unlessDown<T>(operation: Promise<T>): Promise<T | undefined> {
+  try {
+    return await operation
+  } catch (fault) {
+    if (!isRefusal(fault)) throw fault
+    return undefined
+  }
+}
+
+function openCallOf(entry: string): OpenCall {
+  return openCallSchema.parse(JSON.parse(entry))
 }
 
 function tenantOf(call: Call): string {

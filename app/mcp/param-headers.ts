@@ -1,9 +1,9 @@
 // Headers that repeat arguments of a tool (2026-07-28, "Custom Headers"): a router must not see another call than the
 // server.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonValue } from '@svc/core/json'
 import { decoded, mismatch, single } from './header-text.js'
-import { isObject, type Message } from './message.js'
+import type { Message } from './message.js'
 
 export const PARAM_PREFIX = 'mcp-param-'
 
@@ -39,7 +39,7 @@ class ArgumentValues {
   /** An array's items have the name of the array. */
   add(value: JsonValue, name: string): void {
     if (Array.isArray(value)) for (const item of value) this.add(item, name)
-    else if (isObject(value)) for (const [member, inner] of Object.entries(value)) this.add(inner, member)
+    else if (isJsonObject(value)) for (const [member, inner] of Object.entries(value)) this.add(inner, member)
     else {
       const key = typeof value === 'number' ? numberKey(value) : textKey(String(value))
       this.#all.add(key)

@@ -19,7 +19,7 @@ export type RpcCode = (typeof rpcCodes)[keyof typeof rpcCodes]
 export interface ProtocolError {
   readonly code: RpcCode
   /** The HTTP status, where the code alone does not decide it. */
-  readonly status?: 400
+  readonly status?: 400 | 415
   /** What the code requires in the error's `data`. */
   readonly data?: Readonly<Record<string, unknown>>
 }
@@ -61,11 +61,4 @@ export const META_ESCALATION_ID = 'svc/escalation-id'
 /** Revisions are dates, so their order is that of their text; drafts and other text are no revision. */
 export function isStateless(version: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= STATELESS_REVISION
-}
-
-/** A media type without its parameters, in lower case (RFC 9110 §8.3.1); empty where there is none. */
-export function mediaType(header: string | string[] | undefined): string {
-  if (typeof header !== 'string') return ''
-  if (header === 'application/json') return header
-  return (header.split(';', 1)[0] ?? '').trim().toLowerCase()
 }

@@ -7,6 +7,7 @@ import {
   type Clock,
   type Credential,
   type Denied,
+  denied,
   type Failed,
   type Ids,
   isStream,
@@ -15,6 +16,7 @@ import {
 } from '@svc/core'
 import type { WholeAnswer } from '../http/answer.js'
 import { type EventStreamRules, eventStreamRules } from '../http/event-stream-rules.js'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import type { UpstreamAnswer, UpstreamRequest } from '../upstream/answer.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
 import { upstreamHeaders } from '../upstream/headers.js'
@@ -23,11 +25,12 @@ import { sendCall } from '../upstream/send.js'
 import { AccessChecks } from './access-checks.js'
 import type { AnnotationCache } from './annotation-cache.js'
 import { type AnswerLimits, outcomeOf, type ResponseContext } from './answer.js'
-import { encodeRefusal, rpcError } from './encode-refusal.js'
+import { encodeRefusal, encodeRpcError } from './encode-refusal.js'
 import { disconnectCancels, isStatelessExchange, type McpExchange, mcpExchange } from './exchange.js'
 import type { Implementation } from './implementation.js'
 import { LateResponses, type LateResponsesParts } from './late-responses.js'
 import { OpenCalls } from './open-calls.js'
+import { rpcCodes } from './protocol.js'
 import { readRequest } from './request.js'
 import { type LearningCaches, ResponseFilter } from './response-filter.js'
 import { RunningCalls } from './running-calls.js'
@@ -149,6 +152,10 @@ export class McpProxy {
       eventsMayPause: true,
       signal: call.abortState,
     }
+    if (!this.#running.add(call, exchange)) {
+      exchange.protocolError = { code: rpcCodes.invalidRequest }
+      return denied('BAD_REQUEST', 'A request with this id is running in the session.')
+    }
     return after(call.commitHolds(), (refused) => refused ?? this.#exchange(call, exchange, request, sending))
   }
 
@@ -158,7 +165,6 @@ export class McpProxy {
     request: CallRequest,
     sending: UpstreamRequest,
   ): MaybePromise<Outcome> {
-    this.#running.add(call, exchange)
     const answered = (answer: UpstreamAnswer): MaybePromise<Outcome> =>
       after(
         outcomeOf(answer, this.#responseContext(call, exchange, request), this.#parts.limits),
@@ -197,7 +203,7 @@ export class McpProxy {
       drainWhenAbandoned: !isStanding && !disconnectCancels(exchange),
       review: new ResponseFilter(call, request, exchange, this.#caches),
       isCancelled: () => exchange.isCancelled === true,
-      encodeError: (outcome) => rpcError(id ?? null, outcome, traceId),
+      encodeError: (outcome) => encodeRpcError(id ?? null, outcome, traceId),
       lateResponses: () => new LateResponses(call, exchange, this.#late),
       resumptionOf: (requestId, begun) =>
         this.#late.openCalls.resumption(call, exchange, request, {
@@ -210,15 +216,15 @@ export class McpProxy {
   /** With the client's id in place of the server's. */
   #withBoundSession(call: Call, exchange: McpExchange, outcome: Outcome): MaybePromise<Outcome> {
     if (outcome.kind !== 'completed') return outcome
-    const id = outcome.headers['mcp-session-id']
+    const id = outcome.headers[SESSION_ID_HEADER]
     if (typeof id !== 'string') return outcome
     const shown = (bound: string): Outcome => {
       exchange.learned.sessionId = bound
-      return { ...outcome, headers: { ...outcome.headers, 'mcp-session-id': bound } }
+      return { ...outcome, headers: { ...outcome.headers, [SESSION_ID_HEADER]: bound } }
     }
     const { sessionTag, headers } = exchange
     // The tag of the request was checked for the same caller and id.
-    if (sessionTag !== undefined && id === headers['mcp-session-id'])
+    if (sessionTag !== undefined && id === headers[SESSION_ID_HEADER])
       return shown(boundSessionId(sessionTag, id))
     return after(this.#parts.sessions(), (sessions) => shown(sessions.bind(call, id)))
   }
@@ -228,5 +234,5 @@ export class McpProxy {
 function resumableSession(exchange: McpExchange, begun: unknown): unknown {
   const { translation, isInBatch = false } = exchange
   if (isInBatch || translation?.mayResume === false || isStatelessExchange(exchange)) return undefined
-  return exchange.headers['mcp-session-id'] ?? begun
+  return exchange.headers[SESSION_ID_HEADER] ?? begun
 }

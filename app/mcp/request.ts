@@ -9,14 +9,14 @@ import {
   type RequestKind,
   requestReference,
 } from '@svc/core'
-import { canonicalize, type JsonValue } from '@svc/core/json'
+import { canonicalize, isJsonObject, type JsonValue } from '@svc/core/json'
 import { ReferenceInputError } from '@svc/core/match'
 import { idempotencyKeyOf, isIdempotencyKey, keyExpected } from '../http/call-headers.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
-import { validateHeaders } from './header-validation.js'
-import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
-import { idOf, isObject, type Message, parseBody, readMessage } from './message.js'
-import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY, mediaType } from './protocol.js'
+import { checkContentType, validateHeaders } from './header-validation.js'
+import { invalidParams, McpRefusal } from './mcp-refusal.js'
+import { idOf, type Message, parseBody, readMessage } from './message.js'
+import { META_ESCALATION_ID, META_IDEMPOTENCY_KEY } from './protocol.js'
 import { type ServerVersions, UNVERSIONED } from './server-versions.js'
 import { type Subject, subjectOf } from './subject.js'
 import { splitTaskIds } from './tasks.js'
@@ -102,9 +102,7 @@ function readBody(
   bytes: Uint8Array,
   passParams: readonly string[],
 ): Subject {
-  if (mediaType(exchange.headers['content-type']) !== 'application/json') {
-    throw invalidRequest('content-type: expected application/json.')
-  }
+  checkContentType(exchange.headers)
   const value: JsonValue = parseBody(bytes)
   exchange.id = idOf(value)
   const message = readMessage(value)
@@ -160,7 +158,7 @@ function roundOf(message: Message | undefined): string | undefined {
 function inMeta(message: Message | undefined, name: string): JsonValue | undefined {
   if (message === undefined || message.type === 'response') return undefined
   const meta = message.params['_meta']
-  return isObject(meta) ? meta[name] : undefined
+  return isJsonObject(meta) ? meta[name] : undefined
 }
 
 /** Throws `McpRefusal` for a name that can have no reference. */

@@ -1,12 +1,13 @@
 // Filters each response before the caller gets it: the server's version is learned, lists are filtered.
 import { after, type Call, type CallRequest, type MaybePromise } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
 import type { AnnotationCache } from './annotation-cache.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
-import { filterListing, forOneCaller, isFields, isListing } from './listing.js'
+import { filterListing, forOneCaller, isListing } from './listing.js'
 import { McpRefusal } from './mcp-refusal.js'
 import { referenceOf } from './request.js'
 import type { Fields } from './rpc-response.js'
-import { hasServerInfo, versionIn } from './server-info.js'
+import { hasServerInfo, serverVersionIn } from './server-info.js'
 import type { ServerVersions } from './server-versions.js'
 import type { SessionBinding } from './session-binding.js'
 import { createdTaskId, isStatus, type KnownTasks, namesTasks, TaskIds } from './tasks.js'
@@ -43,10 +44,10 @@ export class ResponseFilter {
   response(message: Fields): MaybePromise<Fields> {
     return after(this.#withLists(message), (listed) => {
       const { result } = listed
-      if (!isFields(result)) return listed
-      return after(namesTasks(listed) ? this.#withTasks(result) : result, (named) => {
-        const translated = this.#exchange.translation?.result(named) ?? named
-        return translated === result ? listed : { ...listed, result: translated }
+      const named = isJsonObject(result) && namesTasks(listed) ? this.#withTasks(result) : result
+      return after(named, (shown) => {
+        const response = shown === result ? listed : { ...listed, result: shown }
+        return this.#exchange.translation?.response(response) ?? response
       })
     })
   }
@@ -60,7 +61,7 @@ export class ResponseFilter {
 
   async #withOwnTasks(message: Fields): Promise<Fields | undefined> {
     const { method, params } = message
-    if (!isFields(params) || !namesTasks(message)) return message
+    if (!isJsonObject(params) || !namesTasks(message)) return message
     const ids = await this.#taskIds()
     if (!isStatus(method)) return { ...message, params: await ids.related(params) }
     if (!(await ids.owns(params['taskId']))) return undefined
@@ -109,9 +110,9 @@ export class ResponseFilter {
   }
 
   async #learn(result: unknown): Promise<void> {
-    const revision = isFields(result) ? result['protocolVersion'] : undefined
+    const revision = isJsonObject(result) ? result['protocolVersion'] : undefined
     if (typeof revision === 'string') this.#exchange.learned.revision = revision
-    const version = isFields(result) ? versionIn(result) : undefined
+    const version = isJsonObject(result) ? serverVersionIn(result) : undefined
     if (version === undefined) return
     await this.#caches.versions.learn(this.#exchange.upstream(), version)
     this.#refineTarget(version)

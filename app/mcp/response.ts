@@ -1,14 +1,14 @@
 // Reads the one response in an MCP server's answer, for requests of the gateway itself.
 import { readEvent, SseSplitter } from '@svc/core/http'
+import { EVENT_STREAM_TYPE, mediaType } from '../http/media-type.js'
 import type { UpstreamAnswer } from '../upstream/answer.js'
 import { readWholeBody } from './body.js'
-import { mediaType } from './protocol.js'
 import { type Fields, isResponse, readServerMessage, readText } from './rpc-response.js'
 
 /** Undefined where there is none. Rejects with `ProtocolViolation`, `SseOverflow` or `UpstreamError`. */
 export async function responseIn(answer: UpstreamAnswer, maxBytes: number): Promise<Fields | undefined> {
   const type = mediaType(answer.headers['content-type'])
-  if (type === 'text/event-stream') return firstResponse(answer.body, maxBytes)
+  if (type === EVENT_STREAM_TYPE) return firstResponse(answer.body, maxBytes)
   if (type !== 'application/json') return undefined
   return readServerMessage(readText(await readWholeBody(answer.body, maxBytes)))
 }

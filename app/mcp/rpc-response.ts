@@ -2,8 +2,7 @@
 // that a double cannot represent is legal here, and the bytes are passed on unchanged where every parser reads them
 // alike.
 import type { ErrorCode } from '@svc/core'
-import { canonicalize, sha256Hex } from '@svc/core/json'
-import { isFields } from './listing.js'
+import { canonicalize, isJsonObject, sha256Hex } from '@svc/core/json'
 import type { RequestId } from './message.js'
 
 /** The upstream broke the protocol; the message may be shown to the caller. */
@@ -23,7 +22,7 @@ export function readServerMessage(text: string): Fields {
   }
   if (Array.isArray(value))
     throw new ProtocolViolation('The upstream sent a batch; batches are not supported yet.')
-  if (!isFields(value)) throw new ProtocolViolation('The upstream sent JSON that is no message.')
+  if (!isJsonObject(value)) throw new ProtocolViolation('The upstream sent JSON that is no message.')
   // A client could read it as a response, and it was not judged as one.
   if ('method' in value && ('result' in value || 'error' in value))
     throw new ProtocolViolation('The upstream sent a message that is both a request and a response.')
@@ -66,7 +65,7 @@ export function verdictOf(response: Fields): Verdict {
   if (!('result' in response)) return { digest: null, error: 'UPSTREAM' }
   const { result } = response
   const digest = digestOf(result)
-  return isFields(result) && result['isError'] === true ? { digest, error: 'UPSTREAM' } : { digest }
+  return isJsonObject(result) && result['isError'] === true ? { digest, error: 'UPSTREAM' } : { digest }
 }
 
 function digestOf(result: unknown): string {

@@ -1,6 +1,7 @@
 // Calls whose response the client waits for: the client may cancel them in a request of its own, which another gateway
 // may get. A cancelled request needs no response, so its upstream may keep it open for ever.
 import { type Call, identity, isRefusal, principalKeyOf, type SharedMap } from '@svc/core'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStatelessExchange, type McpExchange } from './exchange.js'
 import type { RpcNotification } from './message.js'
 import type { SharedState } from './shared-state.js'
@@ -31,20 +32,25 @@ export class RunningCalls {
     this.#graceMs = graceMs
   }
 
-  /** Until the call has settled. */
-  add(call: Call, exchange: McpExchange): void {
-    const { message } = exchange
-    // Since 2026-07-28 a client cancels a request by closing its stream.
-    if (message?.type !== 'request' || isStatelessExchange(exchange)) return
+  /**
+   * Until the call has settled. False where the session runs a request with this id, which may be used only once (MCP
+   * 2025-11-25, "Requests"): the server could answer either with the response of the other.
+   */
+  add(call: Call, exchange: McpExchange): boolean {
+    const { message, headers } = exchange
+    // Since 2026-07-28 there are no sessions, and a client cancels a request by closing its stream.
+    if (message?.type !== 'request' || isStatelessExchange(exchange)) return true
     const name = nameOf(call, exchange, message.id)
     const running = { call, exchange }
     const named = this.#running.get(name) ?? new Set()
+    if (named.size > 0 && headers[SESSION_ID_HEADER] !== undefined) return false
     this.#running.set(name, named.add(running))
     call.afterSettle(() => {
       named.delete(running)
       if (named.size === 0) this.#running.delete(name)
     })
     if (this.#state.isShared) this.#poll()
+    return true
   }
 
   /**
@@ -60,7 +66,7 @@ export class RunningCalls {
       return
     }
     // Only in its session an id names one request for ever.
-    if (exchange.headers['mcp-session-id'] === undefined || !this.#state.isShared) return
+    if (exchange.headers[SESSION_ID_HEADER] === undefined || !this.#state.isShared) return
     try {
       await this.#cancelled.set(tenantOf(call), [[name, '']])
     } catch (fault) {
@@ -91,7 +97,7 @@ export class RunningCalls {
   async #stopCancelled(): Promise<void> {
     const tenants = new Map<string, string[]>()
     for (const [name, [running]] of this.#running) {
-      if (running === undefined || running.exchange.headers['mcp-session-id'] === undefined) continue
+      if (running === undefined || running.exchange.headers[SESSION_ID_HEADER] === undefined) continue
       const tenant = tenantOf(running.call)
       tenants.set(tenant, [...(tenants.get(tenant) ?? []), name])
     }
@@ -118,5 +124,5 @@ function tenantOf(call: Call): string {
 function nameOf(call: Call, { server, headers }: McpExchange, id: unknown): string {
   const caller = call.get(identity)
   const principal = caller === undefined ? null : principalKeyOf(caller)
-  return JSON.stringify([server, principal, headers['mcp-session-id'], id])
+  return JSON.stringify([server, principal, headers[SESSION_ID_HEADER], id])
 }

@@ -4,9 +4,9 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Call, identity, principalKeyOf } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { isStateless } from './protocol.js'
-
-const SESSION = 'mcp-session-id'
 
 /** A tag of 128 bits in base64url, a dot, the server's id. */
 const boundId = /^([A-Za-z0-9_-]{22})\.(.+)$/s
@@ -19,17 +19,17 @@ export function splitSessionId(headers: IncomingHttpHeaders): {
   readonly headers: IncomingHttpHeaders
   readonly sessionTag: string | undefined
 } {
-  const given = headers[SESSION]
+  const given = headers[SESSION_ID_HEADER]
   if (given === undefined) return { headers, sessionTag: undefined }
-  const version = headers['mcp-protocol-version']
+  const version = headers[PROTOCOL_VERSION_HEADER]
   // Without sessions the header has no meaning (2026-07-28).
   if (typeof version === 'string' && isStateless(version)) {
-    const { [SESSION]: _, ...withoutSession } = headers
+    const { [SESSION_ID_HEADER]: _, ...withoutSession } = headers
     return { headers: withoutSession, sessionTag: undefined }
   }
   const [, sessionTag, id] = (typeof given === 'string' && boundId.exec(given)) || []
   if (sessionTag === undefined || id === undefined) return { headers, sessionTag: '' }
-  return { headers: { ...headers, [SESSION]: id }, sessionTag }
+  return { headers: { ...headers, [SESSION_ID_HEADER]: id }, sessionTag }
 }
 
 /** The id of a session for the client. */
@@ -50,8 +50,19 @@ export function clientTaskId({ tag, tool, id }: BoundTask): string {
   return `${tag}.${Buffer.from(tool).toString('base64url')}.${id}`
 }
 
+/** What a tag was computed from. */
+interface Bound {
+  readonly server: string
+  readonly principal: string
+  readonly id: string
+}
+
+/** Sessions whose tags are remembered, as each of their requests comes with one. */
+const MAX_REMEMBERED = 10_000
+
 export class SessionBinding {
   #key: string
+  #remembered = new BoundedMap<string, Bound>(MAX_REMEMBERED)
 
   /** `key`: at least 32 random characters, the same in all gateways that serve one session. */
   constructor(key: string) {
@@ -60,7 +71,13 @@ export class SessionBinding {
 
   /** Whether `tag` came with this id in an answer to the same caller. */
   isBound(call: Call, id: string, tag: string): boolean {
-    return isEqual(tag, this.#tagOf(call, id))
+    const { server } = call.target
+    const principal = principalOf(call)
+    const bound = this.#remembered.get(tag)
+    if (bound?.server === server && bound.principal === principal && bound.id === id) return true
+    if (!isEqual(tag, this.#tagOf(call, id))) return false
+    this.#remembered.set(tag, { server, principal, id })
+    return true
   }
 
   /** The id for the client. */
@@ -77,11 +94,7 @@ export class SessionBinding {
   }
 
   #tagOf(call: Call, ...parts: readonly string[]): string {
-    const text = JSON.stringify([
-      call.target.server,
-      principalKeyOf(call.get(identity) ?? anonymous),
-      ...parts,
-    ])
+    const text = JSON.stringify([call.target.server, principalOf(call), ...parts])
     return createHmac('sha256', this.#key).update(text).digest('base64url').slice(0, 22)
   }
 }
@@ -90,6 +103,10 @@ function isEqual(tag: string, other: string): boolean {
   const expected = Buffer.from(other)
   const given = Buffer.from(tag)
   return given.length === expected.length && timingSafeEqual(given, expected)
+}
+
+function principalOf(call: Call): string {
+  return principalKeyOf(call.get(identity) ?? anonymous)
 }
 
 const anonymous = { tenant: '', authenticated: false }

@@ -51,6 +51,7 @@ export class SharedState {
     return {
       get: (group, names) => run((map) => map.get(group, names)),
       set: (group, entries) => run((map) => map.set(group, entries)),
+      add: (group, name, value) => run((map) => map.add(group, name, value)),
       delete: (group, name) => run((map) => map.delete(group, name)),
     }
   }

@@ -1,9 +1,9 @@
 // What a request of a revision without sessions says of itself: in `_meta`, and in the headers that repeat the message
 // (2026-07-28, Streamable HTTP, "Request Metadata").
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { PROTOCOL_VERSION_HEADER } from '../http/header-names.js'
 import { encoded } from './header-text.js'
 import { nameSources } from './header-validation.js'
-import { isFields } from './listing.js'
 import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
@@ -25,16 +25,16 @@ export function clientMeta<Info>(
 
 /** The revision in the `_meta` of params, which only these requests have. */
 export function revisionIn(params: unknown): string | undefined {
-  const meta = isFields(params) ? params['_meta'] : undefined
-  const revision = isFields(meta) ? meta[META_PROTOCOL_VERSION] : undefined
+  const meta = isJsonObject(params) ? params['_meta'] : undefined
+  const revision = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined
   return typeof revision === 'string' ? revision : undefined
 }
 
 export function headersOfRequest(revision: string, method: string, params: unknown): Record<string, string> {
   const source = nameSources.get(method)
-  const name = source !== undefined && isFields(params) ? params[source] : undefined
+  const name = source !== undefined && isJsonObject(params) ? params[source] : undefined
   return {
-    'mcp-protocol-version': revision,
+    [PROTOCOL_VERSION_HEADER]: revision,
     'mcp-method': method,
     ...(typeof name === 'string' ? { 'mcp-name': encoded(name) } : {}),
   }

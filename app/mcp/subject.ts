@@ -1,11 +1,11 @@
 // The subject of a message, which stages judge: the tool, prompt or resource of a guarded method, or the open part of
 // the protocol.
 import type { RequestKind } from '@svc/core'
-import type { JsonObject, JsonValue } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '@svc/core/json'
 import { methodSkeleton } from './confusables.js'
 import { judgedParams, type ParamNames } from './judged-params.js'
 import { invalidParams, invalidRequest, McpRefusal } from './mcp-refusal.js'
-import { checkMembers, isObject, type MemberNames, type Message, memberNames } from './message.js'
+import { checkMembers, type MemberNames, type Message, memberNames } from './message.js'
 import { rpcCodes } from './protocol.js'
 
 export interface Subject {
@@ -107,7 +107,7 @@ export function subjectOf(message: Message, { passParams, isStateless }: Subject
 export function resourceSubscriptions(params: JsonObject): string[] {
   const filter = params['notifications']
   if (filter === undefined) return []
-  if (!isObject(filter)) throw invalidParams('notifications: expected an object.')
+  if (!isJsonObject(filter)) throw invalidParams('notifications: expected an object.')
   const [confusable] = Object.keys(filter).filter(
     (name) => name !== SUBSCRIPTIONS && methodSkeleton(name) === methodSkeleton(SUBSCRIPTIONS),
   )
@@ -132,7 +132,7 @@ function resource(params: JsonObject): Omit<Subject, 'method'> {
 /** A completion has the reference of its prompt or resource. */
 function completion(params: JsonObject): Omit<Subject, 'method'> {
   const { ref, argument, context } = params
-  if (!isObject(ref)) throw invalidParams('ref: expected an object.')
+  if (!isJsonObject(ref)) throw invalidParams('ref: expected an object.')
   checkMembers(ref, referenceRead)
   const args = {
     ...(argument === undefined ? {} : { argument }),
@@ -164,7 +164,7 @@ function named(params: JsonObject, member: 'name' | 'uri'): string {
 
 function argumentsOf(params: JsonObject): JsonObject {
   const { arguments: args = {} } = params
-  if (!isObject(args)) throw invalidParams('arguments: expected an object.')
+  if (!isJsonObject(args)) throw invalidParams('arguments: expected an object.')
   return args
 }
 

@@ -1,10 +1,9 @@
 // Binds MCP tasks to the caller whose tool call made them, as sessions are bound. The task id of a client has a tag and
 // the tool before the server's own id: the id that another caller saw or guessed names no task.
 import { type Call, identity, isRefusal, type SharedMap } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { z } from 'zod'
-import { isFields } from './listing.js'
-import { isObject, type Message } from './message.js'
+import type { Message } from './message.js'
 import type { Fields } from './rpc-response.js'
 import { type BoundTask, clientTaskId, type SessionBinding } from './session-binding.js'
 import type { SharedState } from './shared-state.js'
@@ -28,7 +27,7 @@ export function splitTaskIds(message: Message): { message: Message; tasks: reado
   if (message.type === 'response') {
     const { result } = message.whole
     // A client may have tasks of its own, which it names to the server as they are.
-    if (!isObject(result) || !boundId.test(String(relatedId(result)))) return { message, tasks }
+    if (!isJsonObject(result) || !boundId.test(String(relatedId(result)))) return { message, tasks }
     const whole = { ...message.whole, result: withRelated(result, (id) => split(id, tasks)) }
     return { message: { ...message, whole }, tasks }
   }
@@ -109,7 +108,7 @@ export class TaskIds {
     if (result['resultType'] === 'task' && typeof taskId === 'string') {
       return { ...result, taskId: clientTaskId(await this.#began(tool, taskId)) }
     }
-    if (!isFields(task) || typeof task['taskId'] !== 'string') return result
+    if (!isJsonObject(task) || typeof task['taskId'] !== 'string') return result
     return { ...result, task: { ...task, taskId: clientTaskId(await this.#began(tool, task['taskId'])) } }
   }
 
@@ -130,7 +129,7 @@ export class TaskIds {
 
   /** The entries of a list that are the caller's, and whose tool it may use. */
   async listed(entries: readonly unknown[], mayUseTool: MayUseTool): Promise<Fields[]> {
-    const named = entries.filter(isFields)
+    const named = entries.filter(isJsonObject)
     const owned = await this.#ownedAmong(named.map(({ taskId }) => taskId))
     const kept: Fields[] = []
     for (const entry of named) {
@@ -160,18 +159,18 @@ export class TaskIds {
 
 /** The id of the task that the result of a tool call begins. */
 export function createdTaskId({ resultType, taskId, task }: Fields): string | undefined {
-  const id = resultType === 'task' ? taskId : isFields(task) ? task['taskId'] : undefined
+  const id = resultType === 'task' ? taskId : isJsonObject(task) ? task['taskId'] : undefined
   return typeof id === 'string' ? id : undefined
 }
 
 /** Whether a message of a server's names any task. */
 export function namesTasks(message: Fields): boolean {
   const { method, params, result } = message
-  if (isFields(params) && relatedId(params) !== undefined) return true
+  if (isJsonObject(params) && relatedId(params) !== undefined) return true
   if (isStatus(method)) return true
-  if (!isFields(result)) return false
+  if (!isJsonObject(result)) return false
   const isList = Array.isArray(result['tasks'])
-  return isList || isFields(result['task']) || 'taskId' in result || relatedId(result) !== undefined
+  return isList || isJsonObject(result['task']) || 'taskId' in result || relatedId(result) !== undefined
 }
 
 /** A notification of what became of a task. */
@@ -180,15 +179,15 @@ export function isStatus(method: unknown): boolean {
 }
 
 function relatedId({ _meta }: Fields): string | undefined {
-  const related = isFields(_meta) ? _meta[RELATED] : undefined
-  const id = isFields(related) ? related['taskId'] : undefined
+  const related = isJsonObject(_meta) ? _meta[RELATED] : undefined
+  const id = isJsonObject(related) ? related['taskId'] : undefined
   return typeof id === 'string' ? id : undefined
 }
 
 function withRelated<T extends Fields>(fields: T, change: (id: string) => string): T {
   const { _meta } = fields
   const id = relatedId(fields)
-  const related = isFields(_meta) ? _meta[RELATED] : undefined
-  if (id === undefined || !isFields(_meta) || !isFields(related)) return fields
+  const related = isJsonObject(_meta) ? _meta[RELATED] : undefined
+  if (id === undefined || !isJsonObject(_meta) || !isJsonObject(related)) return fields
   return { ...fields, _meta: { ..._meta, [RELATED]: { ...related, taskId: change(id) } } }
 }

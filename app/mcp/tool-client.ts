@@ -29,11 +29,11 @@ import { outcomeOfFault } from '../upstream/invoke.js'
 import { callerOf, sendCall, sendWith } from '../upstream/send.js'
 import { unlessAborted } from '../upstream/unless-aborted.js'
 import { readWholeBody } from './body.js'
-import { type ClientSession, ClientSessions, type Send, sessionHeaders } from './client-sessions.js'
 import type { Implementation } from './implementation.js'
 import { STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { checkResponse, ProtocolViolation, verdictOf } from './rpc-response.js'
+import { type Send, type ServerSession, ServerSessions, sessionHeaders } from './server-sessions.js'
 import { UNVERSIONED } from './server-versions.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
 import { failureOf } from './stream-events.js'
@@ -72,11 +72,11 @@ export interface McpToolClientOptions {
 
 export class McpToolClient {
   #parts: McpToolClientOptions
-  #sessions: ClientSessions
+  #sessions: ServerSessions
 
   constructor(parts: McpToolClientOptions) {
     this.#parts = parts
-    this.#sessions = new ClientSessions(parts.client)
+    this.#sessions = new ServerSessions(parts.client)
   }
 
   async dispatch(call: Call, upstream: URL): Promise<Outcome> {
@@ -102,7 +102,7 @@ export class McpToolClient {
     }
   }
 
-  #send(call: Call, upstream: URL, request: CallRequest, session: ClientSession): Promise<UpstreamAnswer> {
+  #send(call: Call, upstream: URL, request: CallRequest, session: ServerSession): Promise<UpstreamAnswer> {
     const { revision } = session
     const isStateless = revision === STATELESS_REVISION
     const headers = {

@@ -1,15 +1,15 @@
 // Trace context in the `_meta` of a message (2026-07-28, "_meta"), in both directions.
 import type { Call } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 import { traceOf } from '../http/call-headers.js'
 import { traceparentOf } from '../upstream/headers.js'
-import { isObject, type Message } from './message.js'
+import type { Message } from './message.js'
 
 /** Continues the trace that `_meta` names, where the headers of the call name none. */
 export function continueTrace(call: Call, message: Message): void {
   if (message.type === 'response' || call.headers['traceparent'] !== undefined) return
   const meta = message.params['_meta']
-  if (!isObject(meta)) return
+  if (!isJsonObject(meta)) return
   const { traceparent, tracestate } = meta
   if (typeof traceparent !== 'string') return
   const { traceId, spanId } = call.trace
@@ -24,9 +24,9 @@ export function continueTrace(call: Call, message: Message): void {
 /** The message with this hop as the parent of what the server does: where it names a trace, or where `always`. */
 export function withTrace(call: Call, whole: JsonObject, always: boolean): JsonObject {
   const { method, params } = whole
-  if (method === undefined || !isObject(params)) return whole
+  if (method === undefined || !isJsonObject(params)) return whole
   const { _meta: meta = {} } = params
-  if (!isObject(meta) || !(always || 'traceparent' in meta)) return whole
+  if (!isJsonObject(meta) || !(always || 'traceparent' in meta)) return whole
   const { tracestate: _, ...rest } = meta
   const { state } = call.trace
   const trace = { traceparent: traceparentOf(call), ...(state === null ? {} : { tracestate: state }) }

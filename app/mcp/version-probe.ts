@@ -1,6 +1,7 @@
 // Asks a server for its version: with `initialize`, and servers without sessions with `server/discover`.
 import { Refusal } from '@svc/core'
 import { SseOverflow } from '@svc/core/http'
+import { PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
 import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
 import { discard } from '../upstream/discard.js'
 import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
@@ -9,7 +10,7 @@ import type { Implementation } from './implementation.js'
 import { HANDSHAKE_REVISION, STATELESS_REVISION } from './protocol.js'
 import { responseIn } from './response.js'
 import { ProtocolViolation } from './rpc-response.js'
-import { versionIn } from './server-info.js'
+import { serverVersionIn } from './server-info.js'
 import type { Probe } from './server-versions.js'
 import { clientMeta, headersOfRequest } from './stateless-request.js'
 
@@ -52,9 +53,9 @@ async function initialize(parts: ProbeParts, send: Send): Promise<string | undef
   const params = { protocolVersion: HANDSHAKE_REVISION, capabilities: {}, clientInfo: parts.client }
   const answer = await post(send, 'initialize', params, {})
   const version = await versionOf(answer, parts.maxBytes)
-  const session = answer.headers['mcp-session-id']
+  const session = answer.headers[SESSION_ID_HEADER]
   if (typeof session === 'string') {
-    const headers = { 'mcp-session-id': session, 'mcp-protocol-version': HANDSHAKE_REVISION }
+    const headers = { [SESSION_ID_HEADER]: session, [PROTOCOL_VERSION_HEADER]: HANDSHAKE_REVISION }
     // A server need not allow it (405); the session then expires.
     await discard((await send({ method: 'DELETE', headers })).body)
   }
@@ -87,7 +88,7 @@ function uncounted(): void {
 async function versionOf(answer: UpstreamAnswer, maxBytes: number): Promise<string | undefined> {
   try {
     const message = await responseIn(answer, maxBytes)
-    return message === undefined ? undefined : versionIn(message['result'])
+    return message === undefined ? undefined : serverVersionIn(message['result'])
   } catch (fault) {
     // An answer outside the protocol counts as a server without a version.
     if (fault instanceof ProtocolViolation || fault instanceof SseOverflow) return undefined

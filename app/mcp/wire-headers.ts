@@ -1,12 +1,14 @@
 // The MCP headers in both directions. Only named headers are passed on.
 import type { AnswerHeaders } from '@svc/core'
-import type { McpExchange } from './exchange.js'
+import { LAST_EVENT_ID_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER } from '../http/header-names.js'
+import { EVENT_STREAM_TYPE } from '../http/media-type.js'
+import { lastEventIdOf, type McpExchange } from './exchange.js'
 import { encoded } from './header-text.js'
 import { PARAM_PREFIX } from './param-headers.js'
 import { TASKS_PREFIX } from './tasks.js'
 
 /** Checked against the body where they repeat it, then passed on unchanged. */
-const toUpstream = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'last-event-id']
+const toUpstream = [SESSION_ID_HEADER, PROTOCOL_VERSION_HEADER, 'mcp-method', 'mcp-name']
 
 /** Headers about the message itself; the HTTP layer sets `content-length`. */
 const toClient = [
@@ -15,8 +17,8 @@ const toClient = [
   'x-accel-buffering',
   'allow',
   'retry-after',
-  'mcp-session-id',
-  'mcp-protocol-version',
+  SESSION_ID_HEADER,
+  PROTOCOL_VERSION_HEADER,
 ]
 
 /** Adds to `headers`, whose headers of the same names are replaced. */
@@ -24,6 +26,7 @@ export function addHeadersUpstream(headers: Record<string, string>, exchange: Mc
   headers['accept'] = acceptOf(exchange)
   if (exchange.method === 'POST') headers['content-type'] = 'application/json'
   for (const name of toUpstream) copy(headers, name, exchange.headers[name])
+  copy(headers, LAST_EVENT_ID_HEADER, lastEventIdOf(exchange))
   const { message, tasks } = exchange
   // The header repeats the id of the client.
   if (exchange.headers['mcp-name'] !== undefined && tasks[0] !== undefined && isOfTask(message)) {
@@ -49,7 +52,7 @@ export function headersToClient(from: AnswerHeaders): AnswerHeaders {
 
 function acceptOf({ method, headers }: McpExchange): string {
   if (headers.accept !== undefined) return headers.accept
-  return method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream'
+  return method === 'GET' ? EVENT_STREAM_TYPE : 'application/json, text/event-stream'
 }
 
 function copy(headers: Record<string, string>, name: string, value: string | string[] | undefined): void {

@@ -1,13 +1,12 @@
 // Members of `params._meta` that stay here, as headers of the same names do: mandates that were not verified.
 import { type Call, mandates } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
-import { isObject } from './message.js'
+import { isJsonObject, type JsonObject } from '@svc/core/json'
 
 /** The message as it goes upstream. */
 export function withoutWithheld(call: Call, whole: JsonObject): JsonObject {
   const withheld = call.get(mandates)?.withheldMeta ?? []
   const { params } = whole
-  if (withheld.length === 0 || !isObject(params) || !isObject(params['_meta'])) return whole
+  if (withheld.length === 0 || !isJsonObject(params) || !isJsonObject(params['_meta'])) return whole
   const kept = Object.entries(params['_meta']).filter(([name]) => !withheld.includes(name))
   return { ...whole, params: { ...params, _meta: Object.fromEntries(kept) } }
 }

@@ -53,6 +53,7 @@ const expectedFailures: ReadonlySet<ErrorCode> = new Set([
   'UPSTREAM_UNREACHABLE',
   'DURATION_EXCEEDED',
   'PAYLOAD_TOO_LARGE',
+  'RATE_LIMITED',
   'CANCELLED',
 ])
 
@@ -183,7 +184,8 @@ export class CallHandler {
   /** Throws `Refusal` (`RATE_LIMITED`), and has the connection closed, where the tenant has too many. */
   #admit(socket: Socket, tenant: string, response: ServerResponse): void {
     if (this.#parts.tenantConnections.admit(socket, tenant)) return
-    response.setHeader('connection', 'close')
+    // One of several calls for one request may come after the head of its answer.
+    if (!response.headersSent) response.setHeader('connection', 'close')
     throw new Refusal('RATE_LIMITED', 'The tenant has as many connections as it may have.')
   }
 

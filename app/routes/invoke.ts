@@ -1,7 +1,7 @@
 // The invoke protocol: plain HTTP in front of plain tool servers. `/a2a/invoke` is the same call in one body.
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '@svc/core'
-import { type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
+import { isJsonObject, type JsonObject, type JsonValue, messageOf, parseJson } from '@svc/core/json'
 import { parseNameSegment, parseToolSegment } from '@svc/core/match'
 import { readBody } from '../http/body.js'
 import { idempotencyKeyOf } from '../http/call-headers.js'
@@ -46,7 +46,7 @@ export async function readA2a(message: IncomingMessage, maxBytes: number): Promi
     unknown !== undefined ||
     typeof to !== 'string' ||
     typeof toolAtVersion !== 'string' ||
-    !isObject(args)
+    !isJsonObject(args)
   ) {
     throw new Refusal(
       'BAD_REQUEST',
@@ -71,10 +71,6 @@ function jsonObject(bytes: Uint8Array): JsonObject {
   } catch (cause) {
     throw new Refusal('BAD_REQUEST', `The body is refused: ${messageOf(cause)}`, { cause })
   }
-  if (!isObject(value)) throw new Refusal('BAD_REQUEST', 'The body is not a JSON object.')
+  if (!isJsonObject(value)) throw new Refusal('BAD_REQUEST', 'The body is not a JSON object.')
   return value
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -16,9 +16,13 @@ export type Route =
   /** Metadata of the resource at `path`. */
   | { readonly kind: 'metadata'; readonly path: string }
   | { readonly kind: 'escalation'; readonly id: string }
+  /** The path has other methods. */
+  | { readonly kind: 'method'; readonly allow: string }
   /** A malformed path below /mcp/: refused as a call, so that it is recorded. */
   | { readonly kind: 'bad'; readonly refusal: Refusal }
   | { readonly kind: 'none' }
+
+const onlyPost: Route = { kind: 'method', allow: 'POST' }
 
 export function routeOf(method: string, url: string): Route {
   const query = url.indexOf('?')
@@ -26,7 +30,7 @@ export function routeOf(method: string, url: string): Route {
   if (path === ALL_SERVERS_PATH || path.startsWith(`${ALL_SERVERS_PATH}/`)) {
     return mcpRoute(method, path.slice(ALL_SERVERS_PATH.length + 1))
   }
-  if (path === '/a2a/invoke') return method === 'POST' ? { kind: 'a2a' } : { kind: 'none' }
+  if (path === '/a2a/invoke') return method === 'POST' ? { kind: 'a2a' } : onlyPost
   if (method === 'GET' || method === 'HEAD') {
     if (path === '/healthz') return { kind: 'health' }
     if (path === '/readyz') return { kind: 'ready' }
@@ -42,11 +46,13 @@ function mcpRoute(method: string, rest: string): Route {
   const slash = rest.indexOf('/')
   try {
     if (slash === -1 || slash === rest.length - 1) {
-      if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return { kind: 'none' }
+      if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') {
+        return { kind: 'method', allow: 'GET, POST, DELETE' }
+      }
       const segment = slash === -1 ? rest : rest.slice(0, slash)
       return { kind: 'mcp', name: segment === '' ? undefined : parseNameSegment(segment), method }
     }
-    if (method !== 'POST') return { kind: 'none' }
+    if (method !== 'POST') return onlyPost
     const { tool, version } = parseToolSegment(rest.slice(slash + 1))
     return { kind: 'invoke', server: parseNameSegment(rest.slice(0, slash)), tool, version }
   } catch (cause) {

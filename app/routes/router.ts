@@ -23,6 +23,9 @@ export interface RouterParts extends CallHandlerParts, EndpointParts {
   warnings(): string[]
 }
 
+/** A route whose requests are no calls. */
+type PlainRoute = Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' | 'method' }>
+
 export class Router {
   #parts: RouterParts
   #endpoints: Endpoints
@@ -56,6 +59,11 @@ export class Router {
           this.#endpoints.refused(message, route.refusal, policy),
           policy,
         )
+      case 'method': {
+        const headers = { allow: route.allow }
+        const refusal = denied('METHOD_NOT_ALLOWED', `This path has ${route.allow}.`, { headers })
+        return writeRefusal(response, refusal, this.#parts.ids.traceId())
+      }
       default:
         return this.#answer(message, response, route, policy)
     }
@@ -90,7 +98,7 @@ export class Router {
   async #answer(
     message: IncomingMessage,
     response: ServerResponse,
-    route: Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' }>,
+    route: PlainRoute,
     policy: ActivePolicy,
   ): Promise<void> {
     try {
@@ -102,11 +110,7 @@ export class Router {
   }
 
   /** Rejects with `Refusal`. */
-  async #answerTo(
-    message: IncomingMessage,
-    route: Exclude<Route, { kind: 'invoke' | 'a2a' | 'mcp' | 'bad' }>,
-    policy: ActivePolicy,
-  ): Promise<WholeAnswer> {
+  async #answerTo(message: IncomingMessage, route: PlainRoute, policy: ActivePolicy): Promise<WholeAnswer> {
     switch (route.kind) {
       case 'health':
         return alive

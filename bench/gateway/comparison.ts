@@ -77,7 +77,7 @@ async function startSubjects(scene: Scene): Promise<readonly Subject[]> {
   const echo = await scene.echo()
   const [relay, gateway] = await startPair(scene)
   const { child } = gateway
-  const mcp = await mcpRequestsFor(child.port, scene.tokens)
+  const mcp = await mcpRequestsFor(child.port, scene.tokens, FULL_LOAD)
   const subjects = [
     { name: 'node:http alone', child: echo, requests: requestsFor(echo.port, scene.tokens) },
     relay,

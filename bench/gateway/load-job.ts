@@ -3,7 +3,7 @@
 export interface LoadJob {
   readonly port: number
   readonly connections: number
-  /** Complete requests as bytes; each connection sends them round-robin, with a different start. */
+  /** Complete requests as bytes; each connection sends one of them, again and again. */
   readonly requests: readonly string[]
   /** Duration in milliseconds, or number of calls. */
   readonly until: { readonly milliseconds: number } | { readonly calls: number }

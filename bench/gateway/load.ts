@@ -21,7 +21,7 @@ async function load({ port, connections, requests, until, perSecond }: LoadJob):
   /** Connections that wait until a request is due. */
   const idle: (() => void)[] = []
 
-  const loop = (turn: number) =>
+  const loop = (request: Buffer) =>
     new Promise<void>((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true })
       let due = 0
@@ -38,7 +38,7 @@ async function load({ port, connections, requests, until, perSecond }: LoadJob):
           return
         }
         sent++
-        socket.write(bytes[turn++ % bytes.length] ?? Buffer.of())
+        socket.write(request)
       }
       const answered = () => {
         latencies.push(performance.now() - due)
@@ -56,7 +56,9 @@ async function load({ port, connections, requests, until, perSecond }: LoadJob):
   }
   const ticks = perSecond === undefined ? undefined : setInterval(wake, TICK_MS)
   try {
-    await Promise.all(Array.from({ length: connections }, (_, i) => loop(i)))
+    await Promise.all(
+      Array.from({ length: connections }, (_, i) => loop(bytes[i % bytes.length] ?? Buffer.of())),
+    )
   } finally {
     clearInterval(ticks)
   }

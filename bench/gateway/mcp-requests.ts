@@ -1,4 +1,4 @@
-// The same call over MCP: `tools/call` without a session, and in a session of each token.
+// The same call over MCP: `tools/call` without a session, and in sessions.
 import { ARGUMENTS, requestOf, SERVER, TOOL } from './requests.js'
 
 const PATH = `/mcp/${SERVER}`
@@ -7,14 +7,17 @@ const WITH_SESSION = '2025-11-25'
 const CLIENT = { name: 'agent', version: '1.0' }
 const ACCEPT = 'application/json, text/event-stream'
 
-/** By revision. */
+/** By revision. There are `sessions` sessions, as a session may run only one request of an id at a time. */
 export async function mcpRequestsFor(
   port: number,
   tokens: readonly string[],
+  sessions: number,
 ): Promise<Readonly<Record<string, readonly string[]>>> {
   return {
     [STATELESS]: tokens.map((token) => statelessCall(port, token)),
-    [WITH_SESSION]: await Promise.all(tokens.map((token) => callInSession(port, token))),
+    [WITH_SESSION]: await Promise.all(
+      Array.from({ length: sessions }, (_, i) => callInSession(port, tokens[i % tokens.length] ?? '')),
+    ),
   }
 }
 

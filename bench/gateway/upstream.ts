@@ -28,6 +28,8 @@ const server = createServer({ noDelay: true }, (socket) => {
 })
 answerParent(await listen(server), {})
 
+let sessions = 0
+
 function answerEach(socket: Socket): void {
   let held: Buffer = Buffer.alloc(0)
   socket.on('data', (chunk) => {
@@ -53,7 +55,7 @@ function mcpAnswer(body: Buffer): Buffer {
     capabilities: { tools: {} },
     serverInfo: { name: SERVER, version: VERSION },
   }
-  return answerOf({ jsonrpc: '2.0', id, result }, 'mcp-session-id: 1\r\n')
+  return answerOf({ jsonrpc: '2.0', id, result }, `mcp-session-id: ${++sessions}\r\n`)
 }
 
 function answerOf(value: object, headers = ''): Buffer {

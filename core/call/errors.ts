@@ -29,6 +29,7 @@ export const errorTable = {
   },
   ESCALATION_REJECTED: { status: 403, when: 'The call was rejected.' },
   TARGET_NOT_FOUND: { status: 404, when: 'No such server in `targets`, or no such path.' },
+  METHOD_NOT_ALLOWED: { status: 405, when: 'The path has other HTTP methods; `Allow` lists them.' },
   IDEMPOTENT_DUPLICATE: {
     status: 409,
     when: 'A call with this idempotency key is in flight, or the policy rejects duplicates.',

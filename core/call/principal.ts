@@ -24,6 +24,18 @@ export function personNamesOf({ user, userId, subject, clientId }: Named): reado
  * comes first because it stays the same when an email address changes.
  */
 export function principalKeyOf(caller: Named): string {
+  let key = principalKeys.get(caller)
+  if (key === undefined) {
+    key = computedKey(caller)
+    principalKeys.set(caller, key)
+  }
+  return key
+}
+
+// The calls of a token share one identity, which nothing changes.
+const principalKeys = new WeakMap<Named, string>()
+
+function computedKey(caller: Named): string {
   const { tenant, authenticated, issuer, subject, client, user, userId, clientId } = caller
   const hasSubject = userId !== undefined || subject !== undefined
   const parts = [issuer, userId, subject, hasSubject ? undefined : user, client ?? clientId]

@@ -1,4 +1,5 @@
 // Parses text from other systems that should be a JSON object.
+import type { JsonObject, JsonValue } from './value.js'
 
 /** The JSON object in `text`; undefined for any other text. The error is dropped, because it quotes the text. */
 export function parseJsonObject(text: string): Record<string, unknown> | undefined {
@@ -11,6 +12,8 @@ export function parseJsonObject(text: string): Record<string, unknown> | undefin
   }
 }
 
-export function isJsonObject(value: unknown): value is Record<string, unknown> {
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject
+export function isJsonObject(value: unknown): value is Record<string, unknown>
+export function isJsonObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -6,11 +6,11 @@ export const MAX_CONTAINERS = 50_000
 /** Maximum number of different member names in one text, as they are spelled. */
 export const MAX_NAMES = 10_000
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
+export const QUOTE = 0x22
+export const BACKSLASH = 0x5c
 const COLON = 0x3a
-const BRACE = 0x7b
-const BRACKET = 0x5b
+export const BRACE = 0x7b
+export const BRACKET = 0x5b
 
 /**
  * Whether the text has more containers or different member names than parsing may cost. Names are compared by a 32-bit

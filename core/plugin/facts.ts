@@ -28,6 +28,8 @@ export interface PolicyFacts {
   readonly tenant?: string
   /** The names in `targets`. From the host. */
   readonly servers?: readonly string[]
+  /** Those of `servers` that get no HTTP headers: their targets are commands. From the host. */
+  readonly serversWithoutHeaders?: readonly string[]
   /** Where relative paths and key references start; absent where key files are not checked. From the host. */
   readonly place?: Pick<PluginContext, 'baseDir' | 'stateDir' | 'env'>
   /** Reason tokens of custom stages. From the plugins' `reasons`. */

@@ -24,7 +24,8 @@ export type Identify = (
 export interface GatewayEvent {
   /** `<subject>/<event>`; recorded as the tool, with the gateway as its server. */
   readonly name: string
-  readonly tenant: string
+  /** Default: the gateway's own. */
+  readonly tenant?: string
   /** The trace of the call that caused it. */
   readonly traceId: string
   readonly causeSpanId: string

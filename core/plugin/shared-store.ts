@@ -6,6 +6,8 @@ export interface SharedMap {
   /** The values in the order of the names; undefined where there is none or its time is over. */
   get(group: string, names: readonly string[]): Promise<(string | undefined)[]>
   set(group: string, entries: readonly (readonly [name: string, value: string])[]): Promise<void>
+  /** Sets the value where there is none, in one step; else returns the one that there is. */
+  add(group: string, name: string, value: string): Promise<string | undefined>
   delete(group: string, name: string): Promise<void>
 }
 

@@ -95,6 +95,7 @@ class PolicyLoader<Host> {
       facts,
       sha256: policyDigest(this.#input.layers),
       warnings: sortedByPosition(this.#warnings),
+      hostSecrets: secretsOf(this.#hostNode(), this.#input.env),
     }
     return { ok: true, policy }
   }
@@ -160,11 +161,13 @@ class PolicyLoader<Host> {
     return modules
   }
 
-  #validateHost(): Validated<Host> {
+  #hostNode(): MapNode {
     const { entries, root } = this.#sections
-    const members = this.#hostKeys.flatMap((key) => entries.get(key) ?? [])
-    const node: MapNode = { kind: 'map', origin: root, entries: members }
-    return this.#validate(node, this.#input.host, { origin: root, path: '' })
+    return { kind: 'map', origin: root, entries: this.#hostKeys.flatMap((key) => entries.get(key) ?? []) }
+  }
+
+  #validateHost(): Validated<Host> {
+    return this.#validate(this.#hostNode(), this.#input.host, { origin: this.#sections.root, path: '' })
   }
 
   #validate<T>(node: PolicyNode, schema: z.ZodType<T>, position: Position): Validated<T> {

@@ -3,6 +3,7 @@ import type { z } from 'zod'
 import type { Contradiction, PolicyFacts } from '../plugin/facts.js'
 import type { Plugin } from '../plugin/plugin.js'
 import type { Token } from '../plugin/tokens.js'
+import type { Secret } from './environment.js'
 
 /** A message for the author of a policy. Lines and columns count from 1; absent for objects of code. */
 export interface Diagnostic {
@@ -71,6 +72,8 @@ export interface EffectivePolicy<Host> {
   /** SHA-256, hex, of the policy text or of the canonical JSON of a policy object; null without one. */
   readonly sha256: string | null
   readonly warnings: readonly Diagnostic[]
+  /** What `${env:NAME}` was replaced by in the host's keys; not to be logged. */
+  readonly hostSecrets: readonly Secret[]
 }
 
 export type PolicyResult<Host> =

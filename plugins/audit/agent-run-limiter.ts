@@ -1,6 +1,7 @@
 // Limits the new agent runs that the records of a tenant name. Callers name them themselves, and the log has a file for
 // each, in directories of its own: without a limit one caller could use up the disk's inodes.
 import { sha256Hex } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
 import type { AuditEnvelope } from './log/format/envelope.js'
 
 /** New runs of a tenant at once, and each second from then on. */
@@ -18,18 +19,16 @@ interface Bucket {
 }
 
 export class AgentRunLimiter {
-  // Both least recently used first.
-  #known = new Set<string>()
-  #buckets = new Map<string, Bucket>()
+  #known = new BoundedMap<string, true>(MAX_KNOWN)
+  #buckets = new BoundedMap<string, Bucket>(MAX_TENANTS)
 
   /** Whether the record may name its agent run. `nowMs` is the time of the call. */
   admit({ tenant, nodeId, agentRef, ts }: AuditEnvelope, nowMs: number): boolean {
     if (typeof nodeId !== 'string' || typeof agentRef !== 'string') return true
     const text = JSON.stringify([tenant, nodeId, agentRef, ts.slice(0, 10)])
     const key = text.length > MAX_KEY ? sha256Hex(text) : text
-    if (!this.#known.delete(key) && !this.#take(tenant, nowMs)) return false
-    this.#known.add(key)
-    forgetOldest(this.#known, MAX_KNOWN)
+    if (!this.#known.has(key) && !this.#take(tenant, nowMs)) return false
+    this.#known.set(key, true)
     return true
   }
 
@@ -38,19 +37,9 @@ export class AgentRunLimiter {
     const refill = (Math.max(0, nowMs - bucket.filledAt) / 1000) * PER_SECOND
     bucket.tokens = Math.min(BURST, bucket.tokens + refill)
     bucket.filledAt = nowMs
-    this.#buckets.delete(tenant)
     this.#buckets.set(tenant, bucket)
-    forgetOldest(this.#buckets, MAX_TENANTS)
     if (bucket.tokens < 1) return false
     bucket.tokens--
     return true
-  }
-}
-
-function forgetOldest(kept: Set<string> | Map<string, unknown>, max: number): void {
-  if (kept.size <= max) return
-  for (const oldest of kept.keys()) {
-    kept.delete(oldest)
-    return
   }
 }

@@ -161,7 +161,7 @@ export function eventRecordOf(
     span_id: at.spanId,
     cause_trace_id: event.traceId,
     cause_span_id: event.causeSpanId,
-    tenant: event.tenant,
+    tenant: event.tenant ?? context.tenant,
     server: context.gateway,
     tool: `${event.name}@1`,
     status: error === undefined ? 'ok' : 'error',

@@ -1,4 +1,4 @@
-// Checks a broker against the rest of the policy: its server is a target, and its keys can be read.
+// Checks a broker against the rest of the policy: its server is a target with a URL, and its keys can be read.
 import type { Contradiction, PolicyFacts } from '@svc/core'
 import { unknownServer } from '@svc/core/policy'
 import { KeyReader } from '@svc/core/secret'
@@ -13,17 +13,23 @@ interface CheckInput {
 }
 
 export function checkBroker({ server, broker, facts, hasSource }: CheckInput): Contradiction[] {
-  const { servers, place } = facts
+  const { servers, serversWithoutHeaders = [], place } = facts
   const path = ['brokers', server]
   const unknown = servers && unknownServer(server, servers)
   const reader = place && new KeyReader(place, broker.key_dirs)
   return [
     ...(unknown === undefined ? [] : [{ path, message: unknown }]),
+    ...(serversWithoutHeaders.includes(server) ? [unusable(server, path)] : []),
     ...referencesOf(broker).flatMap(([at, ref]) => {
       const message = isForeign(ref) ? missingSource(hasSource) : reader?.fileFault(ref)
       return message === undefined ? [] : [{ path: [...path, ...at], message }]
     }),
   ]
+}
+
+function unusable(server: string, path: readonly string[]): Contradiction {
+  const message = `the server "${server}" is a command, which gets no HTTP headers and so not this credential; set it in targets.${server}.env`
+  return { path, message, severity: 'warning' }
 }
 
 /** The key references and their paths within the broker. */

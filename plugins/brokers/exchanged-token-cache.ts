@@ -1,6 +1,7 @@
 // Caches exchanged tokens until shortly before they expire: one exchange at a time per caller, a maximum number of
 // callers, and exponential backoff while the token endpoint fails.
 import type { Clock, Meter } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
 import { type ExchangedToken, TokenEndpointError } from './token-endpoint.js'
 
 /** For a token without `expires_in`. */
@@ -25,25 +26,23 @@ export interface ExchangedTokenCacheOptions {
 
 export class ExchangedTokenCache {
   #options: ExchangedTokenCacheOptions
-  /** By the hash of the caller's token, which itself is not stored; least recently used first. */
-  #cached = new Map<string, CachedToken>()
+  /** By the hash of the caller's token, which itself is not stored. */
+  #cached: BoundedMap<string, CachedToken>
   #exchanging = new Map<string, Promise<CachedToken>>()
   #failures = 0
   #backoffUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: ExchangedTokenCacheOptions) {
     this.#options = options
+    this.#cached = new BoundedMap(options.size)
   }
 
   /** The cached token of the caller, or a new one; concurrent calls share one exchange. Rejects with `BrokerError`. */
   async get(digest: string, exchange: () => Promise<ExchangedToken>): Promise<CachedToken> {
     const kept = this.#cached.get(digest)
-    if (kept !== undefined) {
-      this.#cached.delete(digest)
-      if (this.#now() < kept.until) {
-        this.#cached.set(digest, kept)
-        return kept
-      }
+    if (kept !== undefined && this.#now() < kept.until) {
+      this.#cached.set(digest, kept)
+      return kept
     }
     const exchanging = this.#exchanging.get(digest)
     if (exchanging !== undefined) return exchanging
@@ -103,11 +102,7 @@ export class ExchangedTokenCache {
   }
 
   #keep(digest: string, kept: CachedToken): void {
-    if (kept.until <= this.#now()) return
-    this.#cached.set(digest, kept)
-    if (this.#cached.size <= this.#options.size) return
-    const [oldest] = this.#cached.keys()
-    if (oldest !== undefined) this.#cached.delete(oldest)
+    if (this.#now() < kept.until) this.#cached.set(digest, kept)
   }
 }
 

@@ -1,5 +1,6 @@
 // State of a key pool: which key is next, which are in cooldown, and which MCP session uses which key. It survives a
 // reload, so that a reload does not end the cooldowns.
+import { BoundedMap } from '@svc/core/store'
 
 const maxSessions = 10_000
 
@@ -7,7 +8,7 @@ export class KeyRotation {
   /** Monotonic milliseconds at which the cooldown of each key ends. */
   #cooldownUntil: number[]
   #next = 0
-  #sessions = new Map<string, number>()
+  #sessions = new BoundedMap<string, number>(maxSessions)
 
   constructor(size: number) {
     this.#cooldownUntil = new Array<number>(size).fill(Number.NEGATIVE_INFINITY)
@@ -55,10 +56,6 @@ export class KeyRotation {
 
   /** Above the maximum the oldest session is removed; its next call gets a key round-robin. */
   setKeyOf(session: string, index: number): void {
-    this.#sessions.delete(session)
     this.#sessions.set(session, index)
-    if (this.#sessions.size <= maxSessions) return
-    const [oldest] = this.#sessions.keys()
-    if (oldest !== undefined) this.#sessions.delete(oldest)
   }
 }

@@ -7,7 +7,7 @@ import type { GatewaySettings } from 'svc-sdk'
 import { startTestGateway, type TestGateway } from './gateway.js'
 import { type Connecting1, connect1 } from './sdk-clients.js'
 
-const scripted = fileURLToPath(new URL('./stdio-server.js', import.meta.url))
+const scripted = fileURLToPath(new URL('./scripted-server.js', import.meta.url))
 
 type Target = Exclude<NonNullable<GatewaySettings['targets']>[string], string>
 
@@ -66,6 +66,6 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Resolves when `holds` does; the runner's time limit ends a wait in vain. */
-export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10))
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
 }

@@ -2,7 +2,7 @@
 // response is its answer.
 import { Call, type Clock, type Ids, isStream, type Logger, type Outcome } from '@svc/core'
 import { agentOf, traceOf } from '../../http/call-headers.js'
-import { rpcError } from '../../mcp/encode-refusal.js'
+import { encodeRpcError } from '../../mcp/encode-refusal.js'
 import { attachExchange, type McpExchange, openExchange } from '../../mcp/exchange.js'
 import type { RequestId } from '../../mcp/message.js'
 import type { McpProxy } from '../../mcp/proxy.js'
@@ -148,7 +148,7 @@ export class Connection implements Interceptor {
   async #answer(id: RequestId, outcome: Outcome, exchange: McpExchange, call: Call): Promise<void> {
     const { traceId } = call.trace
     if (outcome.kind !== 'completed') {
-      await this.#send(JSON.parse(rpcError(id, outcome, traceId, exchange.protocolError)), {
+      await this.#send(JSON.parse(encodeRpcError(id, outcome, traceId, exchange.protocolError)), {
         relatedRequestId: id,
       })
       return

@@ -28,7 +28,7 @@ return values
 `)
 
 /** ARGV: milliseconds, maximum number of values, then names and values. */
-const setValues = script(`${now}
+const setting = `
 local ends = now + ARGV[1]
 for i = 3, #ARGV, 2 do
   redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
@@ -43,7 +43,15 @@ for _, name in ipairs(over) do
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[2], ARGV[1])
-`)
+`
+
+const setValues = script(`${now}${setting}`)
+
+/** ARGV as above, of one value. */
+const addValue = script(`${now}
+local known = redis.call('ZSCORE', KEYS[2], ARGV[3])
+if known and tonumber(known) > now then return redis.call('HGET', KEYS[1], ARGV[3]) end
+${setting}`)
 
 const deleteValue = script(`
 redis.call('HDEL', KEYS[1], ARGV[1])
@@ -79,6 +87,10 @@ export class RedisSharedStore implements SharedStore {
       get: async (group, names) => readValues(await this.#run(getValues, keysOf(group), names), names.length),
       set: async (group, entries) => {
         await this.#run(setValues, keysOf(group), [ttlMs, maxEntries, ...entries.flat()])
+      },
+      add: async (group, key, value) => {
+        const known = await this.#run(addValue, keysOf(group), [ttlMs, maxEntries, key, value])
+        return typeof known === 'string' ? known : undefined
       },
       delete: async (group, key) => {
         await this.#run(deleteValue, keysOf(group), [key])

@@ -3,6 +3,7 @@
 import type { Clock } from '@svc/core'
 import { classifyHost, parseAuthority, publicLookup } from '@svc/core/http'
 import { parseJson } from '@svc/core/json'
+import { BoundedMap } from '@svc/core/store'
 import { Agent, request } from 'undici'
 import { assertionKeysOf } from './did-document.js'
 import type { DidMethod } from './did-method.js'
@@ -38,7 +39,7 @@ interface Cached {
 export class DidWeb implements DidMethod {
   #options: DidWebOptions
   #agent: Agent
-  #cache = new Map<string, Cached>()
+  #cache = new BoundedMap<string, Cached>(MAX_CACHED)
 
   constructor(options: DidWebOptions) {
     this.#options = options
@@ -57,7 +58,7 @@ export class DidWeb implements DidMethod {
     if (cached !== undefined && now < cached.until) return cached.keys
     // One request for all calls that wait for it; its time starts anew when it ends.
     const entry: Cached = { keys: this.#fetch(did), askedAt: now, until: Number.POSITIVE_INFINITY }
-    this.#keep(did, entry)
+    this.#cache.set(did, entry)
     const keepFor = (ms: number) => () => {
       entry.until = this.#options.clock.monotonic() + ms
     }
@@ -75,24 +76,17 @@ export class DidWeb implements DidMethod {
     cached.refreshing = keys
     // Until it ends, and where it fails, the known keys stay in use.
     const done = () => {
-      this.#keep(did, { keys, askedAt: now, until: this.#options.clock.monotonic() + this.#options.maxAgeMs })
+      this.#cache.set(did, {
+        keys,
+        askedAt: now,
+        until: this.#options.clock.monotonic() + this.#options.maxAgeMs,
+      })
     }
     const failed = () => {
       delete cached.refreshing
     }
     keys.then(done, failed)
     return keys
-  }
-
-  #keep(did: string, entry: Cached): void {
-    this.#cache.delete(did)
-    if (this.#cache.size >= MAX_CACHED) {
-      for (const oldest of this.#cache.keys()) {
-        this.#cache.delete(oldest)
-        break
-      }
-    }
-    this.#cache.set(did, entry)
   }
 
   async close(): Promise<void> {

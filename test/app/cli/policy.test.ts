@@ -68,6 +68,23 @@ describe('svc policy check', () => {
     }
   })
 
+  it('warns of a broker for a command, which gets no HTTP headers', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-commands-'))
+    try {
+      const file = join(folder, 'policy.yaml')
+      const text = readFileSync(`${fixtures}valid/least.yaml`, 'utf8')
+      const targets = JSON.stringify({ files: { command: process.execPath } })
+      const broker = { type: 'static', key_refs: ['env:PATH'], inject: { header: 'x-key', format: 'raw' } }
+      const brokers = JSON.stringify({ files: broker })
+      writeFileSync(file, `${text.replace(/^targets:.*$/m, `targets: ${targets}`)}\nbrokers: ${brokers}\n`)
+      expect((await policy('check', file)).lines.join('\n')).to.match(
+        /^warning: .* brokers\.files: the server "files" is a command, .* targets\.files\.env$/m,
+      )
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
   it('reports key files that cannot be read, relative to the policy', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-keys-'))
     try {

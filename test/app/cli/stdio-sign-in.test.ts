@@ -13,7 +13,7 @@ import { StdioGateway } from '../../support/stdio-gateway.js'
 import { say } from '../../support/stdio-target.js'
 
 const support = (file: string) => fileURLToPath(new URL(`../../support/${file}`, import.meta.url))
-const files = ['--name', 'files', '--', process.execPath, support('stdio-server.js')]
+const files = ['--name', 'files', '--', process.execPath, support('scripted-server.js')]
 
 class SignInRig implements AsyncDisposable {
   readonly gateway: StdioGateway

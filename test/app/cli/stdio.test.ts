@@ -6,9 +6,10 @@ import { fileURLToPath } from 'node:url'
 import * as sdk2 from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { canonicalize, sha256Hex } from '@svc/core/json'
 import { expect } from 'chai'
 import { escalationsCommand } from 'svc-sdk/internal/cli/escalations'
-import { serverNameOf } from 'svc-sdk/internal/stdio-server/command-target'
+import { serverNameOf } from 'svc-sdk/internal/stdio-gateway/command-target'
 import { runCommand } from '../../support/command.js'
 import { startEverything } from '../../support/everything.js'
 import { leashed } from '../../support/leash.js'
@@ -16,7 +17,7 @@ import { StdioGateway } from '../../support/stdio-gateway.js'
 import { isAlive, say, until } from '../../support/stdio-target.js'
 import { adminToken } from '../admin/rig.js'
 
-const scripted = fileURLToPath(new URL('../../support/stdio-server.js', import.meta.url))
+const scripted = fileURLToPath(new URL('../../support/scripted-server.js', import.meta.url))
 /** The arguments for a scripted server in one of its modes. */
 const files = (mode = '') => ['--name', 'files', '--', process.execPath, scripted, mode]
 
@@ -45,6 +46,23 @@ describe('svc stdio', function () {
       { server: 'files@3.1.0', tool: 'pid@3.1.0', status: 'error' },
     ])
     expect(calls[0]?.principal).to.deep.equal({ user: 'ada@example.com', roles: ['analyst'] })
+  })
+
+  it('has the command in the hash of the policy that records have', async () => {
+    using gateway = new StdioGateway(
+      `${open}targets: { own: { command: ${process.execPath}, args: [${scripted}] } }\n`,
+    )
+    const hashOf = async (args: readonly string[]) => {
+      await using connected = await gateway.connect(args)
+      await connected.client.listTools()
+      return gateway.records().at(-1)?.policy_sha256
+    }
+    const ofFile = sha256Hex(readFileSync(gateway.policy, 'utf8'))
+    expect(await hashOf(['--name', 'own'])).to.equal(ofFile)
+    const command = { args: [scripted, ''], command: process.execPath, env: ['HOME'], server: 'files' }
+    expect(await hashOf(['--env', 'HOME', ...files()])).to.equal(
+      sha256Hex(canonicalize({ ...command, policy_sha256: ofFile })),
+    )
   })
 
   it('lets the server ask its client, and report progress and changes', async () => {

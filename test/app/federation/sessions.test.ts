@@ -1,4 +1,6 @@
+import { definePlugin, identity } from '@svc/core'
 import { expect } from 'chai'
+import { z } from 'zod'
 import { startTestGateway, type TestGateway } from '../../support/gateway.js'
 import { TestIssuer } from '../../support/issuer.js'
 import { connect1, connect2 } from '../../support/sdk-clients.js'
@@ -123,6 +125,28 @@ describe('sessions at /mcp', () => {
       'gw@1.0.0 federation/tools/list@1',
     ])
     await client.close()
+  })
+
+  it('have records of requests without a server where no stage identifies callers', async () => {
+    const authn = definePlugin({
+      name: 'authn',
+      version: '1.0.0',
+      core: '^1.0.0',
+      schema: z.looseObject({}),
+      presence: 'always',
+      phase: 'authentication',
+      provides: [identity],
+      create: () => ({
+        handle(call, next) {
+          call.set(identity, { tenant: 'acme', authenticated: true, roles: [] })
+          return next()
+        },
+      }),
+    })
+    gateway = await startTestGateway({ targets: { notes: notes.url }, plugins: [authn] })
+    const { headers } = await post(initialize)
+    await post({ ...list, method: 'ping' }, { 'mcp-session-id': headers.get('mcp-session-id') ?? '' })
+    expect(gateway.records().at(-1)).to.include({ tool: 'federation/ping@1', tenant: 'acme' })
   })
 
   it('answer a ping, an unknown method and a batch without a server', async () => {

@@ -53,7 +53,7 @@ describe('the MCP endpoint over HTTP', () => {
     ['a guarded method in other letters', { ...callEcho, method: 'Tools/Call' }, {}, 200, -32601],
     ['a tool call as a notification', { ...callEcho, id: undefined }, {}, 400, -32600],
     ['headers that name another tool', callEcho, { 'mcp-name': 'other' }, 400, -32020],
-    ['text that is declared as text', callEcho, { 'content-type': 'text/plain' }, 400, -32600],
+    ['text that is declared as text', callEcho, { 'content-type': 'text/plain' }, 415, -32600],
   ] as const) {
     it(`refuses ${what}: recorded, never sent`, () =>
       withGateway(fine, async ({ post, calls, gateway }) => {

@@ -39,14 +39,16 @@ describe('a message of an MCP client', () => {
     ['arrays', `[${'[],'.repeat(50_000)}1]`],
     ['member names', `{${Array.from({ length: 10_000 }, (_, n) => `"k${n}":1`).join(',')}}`],
   ] as const) {
-    it(`is answered without its id where reading that would cost too much: too many ${what}`, () => {
-      const members = `"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}`
-      for (const text of [`{${members}}`, `{"a":1,"a":1,${members}}`]) {
-        const { protocolError, id } = refused(() => parseBody(Buffer.from(text)))
-        expect(protocolError.code).to.equal(rpcCodes.parseError)
-        expect(id).to.equal(undefined)
-      }
-    })
+    for (const [where, members] of [
+      ['before', `"jsonrpc":"2.0","id":"a","method":"tools/call","params":${params}`],
+      ['after', `"method":"tools/call","params":${params},"jsonrpc":"2.0","id":"a"`],
+    ] as const) {
+      it(`is refused with its id, which comes ${where} the fault, when it has too many ${what}`, () => {
+        for (const text of [`{${members}}`, `{"a":1,"a":1,${members}}`]) {
+          expect(refused(() => read(text))).to.include({ rpcCode: rpcCodes.invalidParams, id: 'a' })
+        }
+      })
+    }
   }
 
   for (const [what, text, rpcCode, id] of [

@@ -1,6 +1,6 @@
 import { Refusal } from '@svc/core'
 import { expect } from 'chai'
-import { versionIn } from 'svc-sdk/internal/mcp/server-info'
+import { serverVersionIn } from 'svc-sdk/internal/mcp/server-info'
 import { ServerVersions } from 'svc-sdk/internal/mcp/server-versions'
 import { mcpState } from '../../support/mcp-state.js'
 
@@ -82,15 +82,15 @@ describe("a server's version", () => {
   })
 
   it('is read from the handshake and from the metadata of later revisions', () => {
-    expect(versionIn({ serverInfo: { name: 'a', version: '1.2.3' } })).to.equal('1.2.3')
+    expect(serverVersionIn({ serverInfo: { name: 'a', version: '1.2.3' } })).to.equal('1.2.3')
     expect(
-      versionIn({ _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'a', version: '4' } } }),
+      serverVersionIn({ _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'a', version: '4' } } }),
     ).to.equal('4')
   })
 
   for (const version of [undefined, 7, '', '.', '..', 'a\nb', '\ud800', 'x'.repeat(257)]) {
     it(`is none when the server says ${JSON.stringify(version)?.slice(0, 20)}`, () => {
-      expect(versionIn({ serverInfo: { version } })).to.equal(undefined)
+      expect(serverVersionIn({ serverInfo: { version } })).to.equal(undefined)
     })
   }
 })

@@ -162,6 +162,25 @@ describe('a streamed answer over MCP', () => {
     )
   })
 
+  for (const [what, asking] of [
+    ['a POST', { body: callEcho, headers: { 'mcp-session-id': 's', 'last-event-id': '4' } }],
+    ['a POST without a session', { body: callEcho, headers: { 'last-event-id': '4' } }],
+    [
+      'a GET of a revision without sessions',
+      { method: 'GET', headers: { 'mcp-protocol-version': '2026-07-28', 'last-event-id': '4' } },
+    ],
+  ] as const) {
+    it(`is not resumed by ${what}, whose Last-Event-ID has no meaning`, () =>
+      withProxy(
+        (message, response) => events(response, event(result(message))),
+        async (proxy, calls) => {
+          const { outcome } = await proxy.answer(asking)
+          expect(outcome.kind).to.equal('completed')
+          expect(calls.at(-1)?.headers).to.not.have.property('last-event-id')
+        },
+      ))
+  }
+
   it('of a GET is not sent when its opening cannot be recorded', async () => {
     await withProxy(
       (_message, response) => events(response, event(progress)),

@@ -51,6 +51,7 @@ describe('services of stages', () => {
       facts: {},
       sha256: null,
       warnings: [],
+      hostSecrets: [],
     }
     buildPipeline(policy, fakeContext('/'), () => Promise.reject(new Error('nothing is sent')))
     expect(contexts[0]?.service?.(service)).to.equal('value')

@@ -34,6 +34,22 @@ function suite(title: string, create: (given: MapBounds) => SharedMap): void {
       expect(await map.get('g', ['a'])).to.deep.equal(['1'])
     })
 
+    it('adds a value only where there is none, and says which there is', async () => {
+      const map = create(bounds)
+      const added = await Promise.all(['1', '2', '3'].map((value) => map.add('g', 'a', value)))
+      expect(added).to.deep.equal([undefined, '1', '1'])
+      expect(await map.get('g', ['a'])).to.deep.equal(['1'])
+      await map.delete('g', 'a')
+      expect(await map.add('g', 'a', '4')).to.equal(undefined)
+    })
+
+    it('adds a value in place of one whose time is over', async () => {
+      const map = create({ ttlMs: 20, maxEntries: 3 })
+      await map.add('g', 'a', '1')
+      await until(async () => (await map.add('g', 'a', '2')) === undefined)
+      expect(await map.get('g', ['a'])).to.deep.equal(['2'])
+    })
+
     it('removes a value', async () => {
       const map = create(bounds)
       await map.set('g', [['a', '1']])

@@ -41,6 +41,13 @@ describe('entitlements: limits', () => {
     ])
   })
 
+  it('of a tool are not those of its name in another case', async () => {
+    const per_tool = { 'files/Echo': { calls_per_day: 1 } }
+    expect(await limitsOf({ per_tool }, { calls_per_day: 9 })).to.deep.equal([
+      { key: KEY, level: 'plan', callsPerDay: 9 },
+    ])
+  })
+
   it('are the lower of each limit of equally specific entries', async () => {
     const per_tool = {
       'files/ec*': { calls_per_day: 9, rate_per_sec: 1, burst: 8 },

@@ -1,0 +1,85 @@
+// Translates messages between the revisions with a handshake (up to 2025-11-25) and those without sessions (from
+// 2026-07-28 on), where a client and a server speak different ones.
+import { isJsonObject } from '@svc/core/json'
+import { isListing } from './listing.js'
+import {
+  HANDSHAKE_REVISION,
+  handshakeRevisions,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_LOG_LEVEL,
+  META_PROTOCOL_VERSION,
+  META_SERVER_INFO,
+  rpcCodes,
+} from './protocol.js'
+import type { Fields } from './rpc-response.js'
+
+/** "Resource not found", up to 2025-11-25. */
+const LEGACY_NOT_FOUND = -32002
+
+/**
+ * The members of `_meta` that 2026-07-28 has defined for requests. Other names with the prefix of the protocol belong to
+ * older revisions, as `related-task` does, or to extensions, and stay.
+ */
+const statelessMembers: ReadonlySet<string> = new Set([
+  META_PROTOCOL_VERSION,
+  META_CLIENT_INFO,
+  META_CLIENT_CAPABILITIES,
+  META_LOG_LEVEL,
+])
+
+/** A result that a server of a handshake revision does not allow to be cached. */
+export const uncached = { ttlMs: 0, cacheScope: 'private' } as const
+
+/** The answer to `initialize`: the client's revision where it is no newer than `newest` (Lifecycle, "Version Negotiation"). */
+export function negotiatedRevision(requested: unknown, newest = HANDSHAKE_REVISION): string {
+  return handshakeRevisions.find((revision) => revision === requested && revision <= newest) ?? newest
+}
+
+/** A request of 2026-07-28 for a server of an older revision. */
+export function toHandshakeRequest(request: Fields): Fields {
+  const { params } = request
+  if (!isJsonObject(params) || !isJsonObject(params['_meta'])) return request
+  const { _meta, ...rest } = params
+  const kept = Object.entries(_meta).filter(([name]) => !statelessMembers.has(name))
+  return { ...request, params: kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) } }
+}
+
+/** A request of an older revision for a server of 2026-07-28; `own` are the members of `_meta` that it must have. */
+export function toStatelessRequest(request: Fields, own: Fields): Fields {
+  const params = isJsonObject(request['params']) ? request['params'] : {}
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
+  return { ...request, params: { ...params, _meta: { ...meta, ...own } } }
+}
+
+/** The response of a server of an older revision for a client of 2026-07-28; `method` is that of the request. */
+export function toStatelessResponse(response: Fields, method: unknown, serverInfo: unknown): Fields {
+  const { result, error } = response
+  if (isJsonObject(error) && error['code'] === LEGACY_NOT_FOUND) {
+    return { ...response, error: { ...error, code: rpcCodes.invalidParams } }
+  }
+  return isJsonObject(result)
+    ? { ...response, result: toStatelessResult(result, method, serverInfo) }
+    : response
+}
+
+export function toStatelessResult(result: Fields, method: unknown, serverInfo: unknown): Fields {
+  const meta = isJsonObject(result['_meta']) ? result['_meta'] : {}
+  const isCacheable = isListing(result) || method === 'resources/read'
+  return {
+    ...(isCacheable ? uncached : {}),
+    ...result,
+    resultType: 'complete',
+    _meta: { ...meta, ...(isJsonObject(serverInfo) ? { [META_SERVER_INFO]: serverInfo } : {}) },
+  }
+}
+
+/** The response of a server of 2026-07-28 for a client of an older revision, which a question to the user does not reach. */
+export function toHandshakeResponse(response: Fields): Fields {
+  const { result, ...head } = response
+  if (!isJsonObject(result)) return response
+  const { resultType, ttlMs: _ttl, cacheScope: _scope, ...rest } = result
+  if (resultType === undefined || resultType === 'complete') return { ...head, result: rest }
+  const message = 'The server asks for input, which only clients of 2026-07-28 can give.'
+  return { ...head, error: { code: rpcCodes.internalError, message } }
+}

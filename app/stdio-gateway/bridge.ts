@@ -1,0 +1,171 @@
+// Sends the messages of a client over stdio to an MCP endpoint of the gateway, as a client of Streamable HTTP would, and
+// writes what the endpoint answers. Nothing is judged here.
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from '@svc/core'
+import { messageOf, parseJsonObject } from '@svc/core/json'
+import { rpcCodes } from '../mcp/protocol.js'
+import { type ClientMessage, readClientMessage } from './client-message.js'
+import { bodyText, isResponseTo, messagesOf, resultIn } from './endpoint-answer.js'
+import { type EndpointParts, EndpointSession } from './endpoint-session.js'
+
+/** Wait before a stream that ended is opened again, in milliseconds. */
+const reopenMs = 1_000
+
+export interface BridgeParts extends EndpointParts {
+  readonly logger: Logger
+  /** Writes a message to the client; waits while the client does not read. */
+  write(line: string): Promise<void>
+}
+
+export class Bridge {
+  #parts: BridgeParts
+  /** What must be sent in order: requests do not wait for the answers of others. */
+  #queue: Promise<void> = Promise.resolve()
+  /** By the ids of their requests. */
+  #running = new Map<unknown, { readonly cancel: AbortController; readonly isStateless: boolean }>()
+  #answered = new Set<Promise<void>>()
+  #session: EndpointSession
+  /** The stream of what the server sends on its own. */
+  #listening: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
+
+  constructor(parts: BridgeParts) {
+    this.#parts = parts
+    this.#session = new EndpointSession(parts, () => this.#listen())
+  }
+
+  /** One line of the client's. */
+  receive(text: string): void {
+    const message = readClientMessage(text)
+    if (this.#cancels(message)) return
+    this.#queue = this.#queue.then(async () => {
+      const done = this.#handle(message)
+      this.#answered.add(done)
+      void done.finally(() => this.#answered.delete(done))
+      if (message.id === undefined || message.method === 'initialize') await done
+    })
+  }
+
+  /** Resolves when every message has been answered. */
+  async idle(): Promise<void> {
+    await this.#queue
+    await Promise.all(this.#answered)
+  }
+
+  /** Ends the streams and the session. */
+  async close(): Promise<void> {
+    this.#listening?.stop.abort()
+    for (const { cancel } of this.#running.values()) cancel.abort()
+    await this.#listening?.ended
+    try {
+      await this.#session.end()
+    } catch (fault) {
+      this.#parts.logger.debug({ reason: messageOf(fault) }, 'the session was not ended')
+    }
+  }
+
+  /** Over HTTP a client cancels a request of a stateless revision by closing its stream. */
+  #cancels({ method, params }: ClientMessage): boolean {
+    const running = method === 'notifications/cancelled' ? this.#running.get(params['requestId']) : undefined
+    if (running?.isStateless !== true) return false
+    running.cancel.abort()
+    return true
+  }
+
+  async #handle(message: ClientMessage): Promise<void> {
+    const cancel = new AbortController()
+    if (message.id !== undefined) {
+      this.#running.set(message.id, { cancel, isStateless: message.isStatelessRequest })
+    }
+    try {
+      const isAnswered = await this.#relay(
+        await this.#session.post(message, cancel.signal),
+        message,
+        cancel.signal,
+      )
+      if (!isAnswered)
+        await this.#refuse(message, rpcCodes.internalError, 'The answer ended before its response.')
+    } catch (fault) {
+      if (cancel.signal.aborted) return
+      this.#parts.logger.warn({ reason: messageOf(fault), method: message.method }, 'no answer')
+      await this.#refuse(message, rpcCodes.internalError, messageOf(fault))
+    } finally {
+      this.#running.delete(message.id)
+    }
+    if (message.method === 'notifications/initialized') this.#listen()
+  }
+
+  /** Writes what the endpoint answers. Resolves to whether that has the response that the message needs. */
+  async #relay(answer: IncomingMessage, message: ClientMessage, signal: AbortSignal): Promise<boolean> {
+    const { statusCode = 0 } = answer
+    if (statusCode >= 400) {
+      await this.#relayRefusal(message, statusCode, await bodyText(answer))
+      return true
+    }
+    let isAnswered = message.id === undefined
+    let lastEventId: string | undefined
+    const read = async (from: IncomingMessage): Promise<void> => {
+      for await (const { text, eventId } of messagesOf(from)) {
+        lastEventId = eventId ?? lastEventId
+        const result = message.method === 'initialize' ? resultIn(text) : undefined
+        if (result !== undefined) this.#session.begin(message, answer, result)
+        isAnswered ||= isResponseTo(text, message.id)
+        await this.#write(text)
+      }
+    }
+    await read(answer)
+    // A stream with event ids may be continued where it broke off.
+    for (let resumed: string | undefined; !isAnswered && lastEventId !== resumed; ) {
+      resumed = lastEventId
+      const next = await this.#session.openStream(lastEventId, signal)
+      if (next !== undefined) await read(next)
+    }
+    return isAnswered
+  }
+
+  #listen(): void {
+    this.#listening?.stop.abort()
+    const stop = new AbortController()
+    this.#listening = { stop, ended: this.#readNotifications(stop.signal) }
+  }
+
+  async #readNotifications(signal: AbortSignal): Promise<void> {
+    let lastEventId: string | undefined
+    try {
+      for (;;) {
+        const stream = await this.#session.openStream(lastEventId, signal)
+        if (stream === undefined) return
+        for await (const { text, eventId } of messagesOf(stream)) {
+          lastEventId = eventId ?? lastEventId
+          await this.#write(text)
+        }
+        await delay(reopenMs, undefined, { signal })
+      }
+    } catch (fault) {
+      if (signal.aborted) return
+      this.#parts.logger.warn({ reason: messageOf(fault) }, 'the stream of notifications ended')
+    }
+  }
+
+  /** A refusal over HTTP as the JSON-RPC error that the client waits for. */
+  async #relayRefusal(message: ClientMessage, status: number, text: string): Promise<void> {
+    const body = parseJsonObject(text)
+    if (body?.['jsonrpc'] !== undefined) await this.#write(text)
+    else
+      await this.#refuse(
+        message,
+        status,
+        String(body?.['message'] ?? `The gateway answered ${status}.`),
+        body,
+      )
+  }
+
+  async #refuse({ id, method }: ClientMessage, code: number, message: string, data?: unknown): Promise<void> {
+    if (id === undefined) this.#parts.logger.warn({ code, method, reason: message }, 'refused')
+    else await this.#write(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } }))
+  }
+
+  async #write(text: string): Promise<void> {
+    if (text !== '') await this.#parts.write(text)
+  }
+}

@@ -1,0 +1,66 @@
+// The target that a command line gives: the MCP server that a client would start itself.
+import { basename, resolve } from 'node:path'
+import { canonicalize, sha256Hex } from '@svc/core/json'
+import type { PolicyAdaptation } from '../gateway/builder.js'
+import { type StdioTarget, stdioTargetSchema } from '../stdio-targets/config.js'
+
+/** Programs that run a package, whose name is the first argument that is no option. */
+const packageRunners: ReadonlySet<string> = new Set(['npx', 'bunx', 'uvx', 'pipx'])
+/** Programs whose arguments do not name the server. */
+const interpreters: ReadonlySet<string> = new Set([
+  ...['node', 'bun', 'deno', 'python', 'python3', 'ruby', 'java', 'dotnet', 'docker', 'podman'],
+  ...['sh', 'bash', 'cmd', 'npm', 'pnpm', 'yarn', 'uv'],
+])
+
+/** The name of the server in references and records, as far as the command has one. */
+export function serverNameOf(command: string, args: readonly string[]): string | undefined {
+  const program = nameIn(command)
+  if (interpreters.has(program)) return undefined
+  if (!packageRunners.has(program)) return program
+  const named = args.find((arg) => !arg.startsWith('-') && arg !== 'run')
+  // Without scope and version: @scope/name@1.0.0.
+  return named === undefined ? undefined : nameIn(named.replace(/(?<=.)@[^/]*$/, ''))
+}
+
+function nameIn(path: string): string {
+  return basename(path.replaceAll('\\', '/')).replace(/\.(?:exe|cmd|js|mjs|py|sh)$/i, '')
+}
+
+/** The command of one server, as the configuration of a client has it. */
+export interface ServerCommand {
+  /** Of the server, in references and records. */
+  readonly server: string
+  readonly command: string
+  readonly args: readonly string[]
+  /** The variables of this process that it gets too. */
+  readonly env: readonly string[]
+}
+
+/** The command as a target, run where this process runs. */
+function commandTarget({ command, args, env }: ServerCommand): StdioTarget {
+  return stdioTargetSchema.parse({
+    command: /[/\\]/.test(command) ? resolve(command) : command,
+    args,
+    cwd: process.cwd(),
+    env: Object.fromEntries(env.map((name) => [name, `env:${name}`])),
+  })
+}
+
+/**
+ * A policy for one client, with the command beside its own targets. Each server is the client's alone, so that it may ask
+ * that client, and starts when it is used. The hash covers the policy and the command.
+ */
+export function forOneClient(added: ServerCommand | undefined): PolicyAdaptation {
+  const commands = added === undefined ? {} : { [added.server]: commandTarget(added) }
+  return {
+    host(host) {
+      const targets = Object.entries({ ...host.targets, ...commands }).map(([name, target]) => {
+        const alone = { isolate: 'session', start: 'first_use' } as const
+        return [name, typeof target === 'string' ? target : { ...target, ...alone }] as const
+      })
+      return { ...host, targets: Object.fromEntries(targets) }
+    },
+    digest: (sha256) =>
+      added === undefined ? sha256 : sha256Hex(canonicalize({ ...added, policy_sha256: sha256 })),
+  }
+}

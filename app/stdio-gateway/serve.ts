@@ -1,0 +1,90 @@
+// A gateway for one client, over the standard input and output of this process.
+import type { Readable, Writable } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
+import { bind, type Logger, tokens } from '@svc/core'
+import { messageOf } from '@svc/core/json'
+import { stdioClient } from '@svc/plugin-authn'
+import { GatewayBuilder, type Policy } from '../gateway/builder.js'
+import type { GatewaySettings } from '../gateway/options.js'
+import { mount } from '../in-process/mount.js'
+import { LineSplitter } from '../stdio-targets/line-splitter.js'
+import { Bridge } from './bridge.js'
+import { forOneClient, type ServerCommand } from './command-target.js'
+import type { Credentials } from './endpoint-session.js'
+import { PrivateServer } from './private-server.js'
+
+export interface StdioGatewayOptions {
+  readonly policy: Pick<GatewaySettings, 'policyYaml' | 'policyFile' | 'sec0Dir'>
+  /** A server beside the targets of the policy. */
+  readonly command: ServerCommand | undefined
+  /** Path of the MCP endpoint that the client gets. */
+  readonly path: string
+  readonly input: Readable
+  readonly output: Writable
+  readonly logger: Logger
+  /** For an endpoint that needs tokens. */
+  credentials(policy: Policy): Credentials | undefined
+}
+
+/** The running gateway. */
+export interface StdioGateway {
+  /** Resolves when the client has closed its end, and what it asked is answered. */
+  readonly ended: Promise<void>
+  /** Ends what runs, the servers' processes among it. */
+  close(): Promise<void>
+}
+
+/** Throws `PolicyError`. Rejects where the gateway cannot start. */
+export async function serveStdio(options: StdioGatewayOptions): Promise<StdioGateway> {
+  const { policy, command, path, input, output, logger } = options
+  const builder = new GatewayBuilder(
+    {
+      port: 0,
+      targets: {},
+      ...policy,
+      configure: (container) => {
+        bind<Logger>(container, tokens.Logger, { useValue: logger })
+        bind(container, stdioClient, { useValue: true })
+      },
+    },
+    forOneClient(command),
+  )
+  // The port of the admin listener belongs to the first process of a policy.
+  const gateway = mount(builder, '', true)
+  const { adminUrl } = await gateway.ready()
+  const effective = await builder.policy()
+  const { sha256 } = effective
+  logger.info({ path, policy_sha256: sha256, ...(adminUrl === undefined ? {} : { adminUrl }) }, 'serving')
+  const server = new PrivateServer(gateway.handler)
+  const credentials = options.credentials(effective)
+  const bridge = new Bridge({
+    path,
+    logger,
+    ...(credentials === undefined ? {} : { credentials }),
+    send: (request) => server.send(request),
+    write: (line) => new Promise((resolve) => output.write(`${line}\n`, () => resolve())),
+  })
+  const { maxBodyBytes, drainMs } = builder.host.server
+  return {
+    ended: readLines(input, maxBodyBytes, bridge).then(() =>
+      Promise.race([bridge.idle(), delay(drainMs, undefined, { ref: false })]),
+    ),
+    async close() {
+      await bridge.close()
+      await gateway.close()
+    },
+  }
+}
+
+/** Resolves at the end of the input. */
+async function readLines(input: Readable, maxBytes: number, bridge: Bridge): Promise<void> {
+  // What is longer is cut where the gateway sees that it is too long.
+  const lines = new LineSplitter(maxBytes + 1, true)
+  try {
+    for await (const piece of input) {
+      for (const line of lines.push(piece)) if (line.trim() !== '') bridge.receive(line)
+    }
+  } catch (cause) {
+    throw new Error(`the client cannot be read: ${messageOf(cause)}`, { cause })
+  }
+}

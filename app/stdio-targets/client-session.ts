@@ -1,0 +1,102 @@
+// A client's session with a server over stdio: its running requests, subscriptions and streams.
+import type { Abortable } from '@svc/core'
+import { RESOURCE_UPDATED } from '../mcp/change-notifications.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import type { UpstreamAnswer } from '../upstream/answer.js'
+import type { ChangeListener } from './notifications.js'
+import { EventBody, type RequestAnswer } from './request-answer.js'
+import type { StdioServer } from './stdio-server.js'
+
+/** Messages that wait for a stream to the client. */
+const maxWaiting = 100
+
+/** A request of the client that the process works on. */
+export interface RunningRequest {
+  readonly answer: RequestAnswer
+  cancel(reason: string): void
+}
+
+export class ClientSession {
+  readonly id: string
+  /** The key of the principal; undefined for the gateway itself. */
+  readonly caller: string | undefined
+  readonly server: StdioServer
+  readonly clientInfo: unknown
+  readonly uris = new Set<string>()
+  readonly running = new Map<unknown, RunningRequest>()
+  /** Wanted of a process of 2026-07-28, where each request names it. */
+  logLevel: unknown
+  #streams = new Map<EventBody, ChangeListener>()
+  #waiting: Fields[] = []
+
+  constructor(id: string, caller: string | undefined, server: StdioServer, clientInfo: unknown) {
+    this.id = id
+    this.caller = caller
+    this.server = server
+    this.clientInfo = clientInfo
+    server.sessions++
+  }
+
+  /** Whether neither a request nor a stream is open. */
+  get isIdle(): boolean {
+    return this.running.size === 0 && this.#streams.size === 0
+  }
+
+  /** A stream of what the server sends by itself (GET). */
+  open(signal: Abortable): UpstreamAnswer {
+    const { notifications } = this.server
+    const listener: ChangeListener = {
+      wants: (method, uri) => method !== RESOURCE_UPDATED || (uri !== undefined && this.#isSubscribed(uri)),
+      notify: (method, params) => {
+        body.offer({ jsonrpc: '2.0', method, params })
+      },
+      end: () => body.end(),
+    }
+    const body = new EventBody(() => {
+      this.#streams.delete(body)
+      notifications.remove(listener)
+    }, signal)
+    notifications.add(listener)
+    this.#streams.set(body, listener)
+    for (const message of this.#waiting.splice(0)) body.offer(message)
+    return body.answer
+  }
+
+  /** A message of the process, where this is its only session: on a running request's stream, else on any other. */
+  deliver(message: Fields): void {
+    const running = [...this.running.values()].at(-1)
+    if (running?.answer.offer(message) === true) return
+    const isTaken = [...this.#streams.keys()].some((stream) => stream.offer(message))
+    if (!isTaken && this.#waiting.length < maxWaiting) this.#waiting.push(message)
+  }
+
+  subscribe(uri: string, isAsked: boolean): void {
+    if (this.uris.has(uri)) return
+    this.uris.add(uri)
+    this.server.notifications.subscribe(uri, isAsked)
+  }
+
+  unsubscribe(uri: string): void {
+    if (this.uris.delete(uri)) this.server.notifications.unsubscribe(uri)
+  }
+
+  /** Ends its streams and subscriptions, and cancels what runs. */
+  end(): void {
+    for (const { cancel, answer } of [...this.running.values()]) {
+      cancel('the session has ended')
+      answer.cancel()
+    }
+    for (const uri of [...this.uris]) this.unsubscribe(uri)
+    for (const [body, listener] of this.#streams) {
+      this.server.notifications.remove(listener)
+      body.end()
+    }
+    this.#streams.clear()
+    this.server.sessions--
+  }
+
+  /** A server may name a part of what was subscribed to. */
+  #isSubscribed(uri: string): boolean {
+    return this.uris.has(uri) || [...this.uris].some((one) => uri.startsWith(`${one}/`))
+  }
+}

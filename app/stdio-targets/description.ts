@@ -1,0 +1,45 @@
+// Describes a process to a client: the results of `initialize` and `server/discover`.
+import {
+  HANDSHAKE_REVISION,
+  handshakeRevisions,
+  META_SERVER_INFO,
+  STATELESS_REVISION,
+} from '../mcp/protocol.js'
+import { negotiatedRevision, uncached } from '../mcp/revision-translation.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import type { ServerDescription } from './handshake.js'
+
+/** Of a process that several clients share: whose request a log message is about is not known, so nobody gets any. */
+export function sharedCapabilities({ capabilities }: ServerDescription): Fields {
+  const { logging: _, ...shared } = capabilities
+  return shared
+}
+
+/** The answer to a client's `initialize`. */
+export function initializeResult(
+  { revision, isStateless, serverInfo, instructions }: ServerDescription,
+  requested: unknown,
+  capabilities: Fields,
+): Fields {
+  return {
+    protocolVersion: negotiatedRevision(requested, isStateless ? HANDSHAKE_REVISION : revision),
+    capabilities,
+    serverInfo,
+    ...(instructions === undefined ? {} : { instructions }),
+  }
+}
+
+/** The answer to a client's `server/discover`. */
+export function discoverResult(server: ServerDescription): Fields {
+  const { serverInfo, instructions } = server
+  // The tasks of older revisions are others than those of 2026-07-28, which are an extension.
+  const { tasks: _, ...capabilities } = sharedCapabilities(server)
+  return {
+    resultType: 'complete',
+    supportedVersions: [...handshakeRevisions, STATELESS_REVISION],
+    capabilities,
+    ...(instructions === undefined ? {} : { instructions }),
+    ...uncached,
+    _meta: { [META_SERVER_INFO]: serverInfo },
+  }
+}

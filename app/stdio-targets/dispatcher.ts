@@ -1,0 +1,74 @@
+// Sends the requests for targets that are commands to their processes, and all others over HTTP: judging, filtering,
+// records and sessions do not know which is which.
+import type { Clock, Logger, Meter } from '@svc/core'
+import type { Implementation } from '../mcp/implementation.js'
+import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
+import type { UpstreamDispatcher } from '../upstream/dispatcher.js'
+import { stdioTargetsOf, type Targets } from './config.js'
+import { StdioEndpoint } from './endpoint.js'
+import { Launcher, type StdioPlace } from './launcher.js'
+
+export interface StdioDispatcherParts {
+  /** For all other targets. */
+  readonly http: UpstreamDispatcher
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly meter: Meter
+  /** As whom the gateway speaks to MCP servers. */
+  readonly client: Implementation
+  readonly maxMessageBytes: number
+  readonly answerTimeoutMs: number
+}
+
+export class StdioDispatcher implements UpstreamDispatcher {
+  #parts: StdioDispatcherParts
+  /** By address. */
+  #endpoints = new Map<string, StdioEndpoint>()
+
+  constructor(parts: StdioDispatcherParts) {
+    this.#parts = parts
+  }
+
+  /** Adds the commands of a policy, and starts those that start with the gateway. */
+  add(targets: Targets, place: StdioPlace): void {
+    const { http: _, ...parts } = this.#parts
+    for (const [address, { server, target }] of stdioTargetsOf(targets)) {
+      const known = this.#endpoints.get(address)
+      known?.forgetFailures()
+      const endpoint =
+        known ?? new StdioEndpoint({ ...parts, name: server, target, launcher: new Launcher(target, place) })
+      this.#endpoints.set(address, endpoint)
+      if (target.start === 'at_start') void endpoint.keepRunning()
+    }
+  }
+
+  /** Ends the processes of commands that `targets` do not have. */
+  async keep(targets: Targets): Promise<void> {
+    const kept = stdioTargetsOf(targets)
+    const gone = [...this.#endpoints].filter(([address]) => !kept.has(address))
+    for (const [address] of gone) this.#endpoints.delete(address)
+    await Promise.all(gone.map(([, endpoint]) => endpoint.close()))
+  }
+
+  /** For `/readyz`; the reasons are in the log. */
+  warnings(): string[] {
+    return [...this.#endpoints.values()]
+      .filter(({ isDown }) => isDown)
+      .map(({ name }) => `the MCP server "${name}", which starts with the gateway, is not running`)
+  }
+
+  send(target: URL, request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
+    if (target.protocol !== 'stdio:') return this.#parts.http.send(target, request, onSent)
+    const endpoint = this.#endpoints.get(target.href)
+    if (endpoint === undefined) {
+      return Promise.reject(new UpstreamError('The MCP server is no longer a target of the policy.', 'no'))
+    }
+    return endpoint.send(request, onSent)
+  }
+
+  async close(): Promise<void> {
+    const endpoints = [...this.#endpoints.values()]
+    this.#endpoints.clear()
+    await Promise.all([...endpoints.map((endpoint) => endpoint.close()), this.#parts.http.close()])
+  }
+}

@@ -1,0 +1,209 @@
+// One target over stdio as Streamable HTTP shows it: a session begins with `initialize`, a POST carries one message, a
+// GET opens a stream, a DELETE ends the session; from 2026-07-28 on there are only POSTs, without sessions.
+import { randomUUID } from 'node:crypto'
+import type { Clock, Logger, Meter } from '@svc/core'
+import { isJsonObject, parseJsonObject } from '@svc/core/json'
+import { SESSION_ID_HEADER } from '../http/header-names.js'
+import type { Implementation } from '../mcp/implementation.js'
+import { HANDSHAKE_REVISION, isStateless, rpcCodes } from '../mcp/protocol.js'
+import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import { revisionIn } from '../mcp/stateless-request.js'
+import { isUpstreamError, type UpstreamAnswer, type UpstreamRequest } from '../upstream/answer.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
+import { ClientSession } from './client-session.js'
+import type { StdioTarget } from './config.js'
+import { initializeResult, sharedCapabilities } from './description.js'
+import type { DispatchedRequest } from './forward.js'
+import type { HandshakeClient, ServerDescription } from './handshake.js'
+import type { Launcher } from './launcher.js'
+import { jsonAnswer } from './request-answer.js'
+import { rpcError } from './rpc-error.js'
+import { ServerPool } from './server-pool.js'
+import { answerInSession } from './session-messages.js'
+import { SessionTable } from './session-table.js'
+import { answerStateless } from './stateless-messages.js'
+import { StdioServer, type StdioServerParts } from './stdio-server.js'
+import type { Connection } from './supervisor.js'
+
+export interface EndpointParts {
+  /** The name in `targets`. */
+  readonly name: string
+  readonly target: StdioTarget
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly meter?: Meter
+  /** As whom the gateway speaks to processes that several clients share. */
+  readonly client: Implementation
+  readonly maxMessageBytes: number
+  /** Time limit for the first message of an answer, in milliseconds. */
+  readonly answerTimeoutMs: number
+  readonly launcher: Launcher
+}
+
+export class StdioEndpoint {
+  #parts: EndpointParts
+  #pool: ServerPool
+  #client: HandshakeClient
+  #sessions: SessionTable
+  #keeping: Promise<void> | undefined
+  #isClosed = false
+
+  constructor(parts: EndpointParts) {
+    this.#parts = parts
+    this.#pool = new ServerPool(parts.name, parts.target, parts.clock)
+    this.#sessions = new SessionTable(parts.name, parts.target.max_sessions_per_caller)
+    this.#client = { protocolVersion: HANDSHAKE_REVISION, clientInfo: parts.client, capabilities: {} }
+  }
+
+  get name(): string {
+    return this.#parts.name
+  }
+
+  /** To the process for requests of the gateway itself. Rejects with `UpstreamError`. */
+  connection(): Promise<Connection> {
+    return this.#shared('').connection()
+  }
+
+  /** Starts the process that all callers share, and again whenever it ends. Its failures are in the log. */
+  keepRunning(): Promise<void> {
+    this.#keeping ??= this.#keep().finally(() => {
+      this.#keeping = undefined
+    })
+    return this.#keeping
+  }
+
+  /** Whether the process that starts with the gateway has failed and is not running again. */
+  get isDown(): boolean {
+    const { target } = this.#parts
+    return target.start === 'at_start' && this.#pool.limitOf('').hasFailed && !this.#shared('').isReady
+  }
+
+  async #keep(): Promise<void> {
+    while (!this.#pool.limitOf('').isExhausted) {
+      const { waitMs } = this.#pool.limitOf('')
+      await new Promise((resolve) => setTimeout(resolve, waitMs).unref())
+      if (this.#isClosed) return
+      try {
+        const { ended } = await this.connection()
+        await ended
+      } catch (fault) {
+        if (!isUpstreamError(fault)) throw fault
+      }
+    }
+  }
+
+  /** Rejects with `UpstreamError`, with `Refusal` (`RATE_LIMITED`), or with the reason of the signal. */
+  async send(request: UpstreamRequest, onSent: () => void): Promise<UpstreamAnswer> {
+    const exchange: DispatchedRequest = { request, onSent, answerTimeoutMs: this.#parts.answerTimeoutMs }
+    const id = request.headers[SESSION_ID_HEADER]
+    const message = request.method === 'POST' ? messageIn(request) : undefined
+    if (message !== undefined && isWithoutSession(message)) {
+      return answerStateless(message, this.#shared(this.#callerOf(request)), exchange)
+    }
+    if (message?.['method'] === 'initialize' && !isResponse(message)) return this.#begin(message, exchange)
+    if (typeof id !== 'string')
+      return refused(400, 'Mcp-Session-Id is missing; a session begins with initialize.')
+    const session = this.#sessions.use(id)
+    if (session === undefined) return refused(404, 'There is no such session; begin a new one.')
+    if (request.method === 'DELETE') {
+      await this.#end(session)
+      return { status: 204, headers: {}, body: new Uint8Array() }
+    }
+    if (message !== undefined) return answerInSession(message, session, exchange)
+    await unlessAborted(request.signal, session.server.connection())
+    onSent()
+    return session.open(request.signal)
+  }
+
+  forgetFailures(): void {
+    this.#pool.forgetFailures()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const session of this.#sessions.all()) {
+      this.#sessions.delete(session)
+      session.end()
+    }
+    await this.#pool.close()
+    await this.#parts.launcher.close()
+  }
+
+  async #begin(message: Fields, exchange: DispatchedRequest): Promise<UpstreamAnswer> {
+    const params = isJsonObject(message['params']) ? message['params'] : {}
+    const { protocolVersion } = params
+    const id = randomUUID()
+    const session = this.#session(id, params, exchange.request)
+    let server: ServerDescription
+    try {
+      server = (await unlessAborted(exchange.request.signal, session.server.connection())).server
+    } catch (fault) {
+      await this.#end(session)
+      throw fault
+    }
+    exchange.onSent()
+    exchange.request.onHead?.()
+    const isPassedOn = session.server.isExclusive && !server.isStateless
+    const capabilities = isPassedOn ? server.capabilities : sharedCapabilities(server)
+    const result = initializeResult(server, protocolVersion, capabilities)
+    return jsonAnswer({ jsonrpc: '2.0', id: message['id'], result }, 200, { [SESSION_ID_HEADER]: id })
+  }
+
+  #session(id: string, params: Fields, request: UpstreamRequest): ClientSession {
+    const { clientInfo, capabilities, protocolVersion } = params
+    const principal = request.caller?.()
+    const inTheWay = this.#sessions.inTheWayOf(principal)
+    if (inTheWay !== undefined) void this.#end(inTheWay)
+    const caller = this.#callerOf(request)
+    const server =
+      this.#parts.target.isolate === 'session'
+        ? this.#pool.of(`session ${id}`, () => {
+            const client = { protocolVersion: String(protocolVersion), clientInfo, capabilities }
+            const onExit = (): void => {
+              const ended = this.#sessions.get(id)
+              if (ended !== undefined) void this.#end(ended)
+            }
+            const onlyClient = (message: Fields): void => this.#sessions.get(id)?.deliver(message)
+            return this.#server(caller, { client, onExit, onlyClient })
+          })
+        : this.#shared(caller)
+    const session = new ClientSession(id, principal, server, clientInfo)
+    this.#sessions.add(session)
+    return session
+  }
+
+  async #end(session: ClientSession): Promise<void> {
+    if (!this.#sessions.delete(session)) return
+    session.end()
+    if (session.server.isExclusive) await this.#pool.remove(`session ${session.id}`)
+  }
+
+  /** The server of all callers or, without a process for all, of one caller. */
+  #shared(caller: string): StdioServer {
+    return this.#pool.of(`caller ${caller}`, () =>
+      this.#server(caller, { client: this.#client, onExit: () => undefined }),
+    )
+  }
+
+  #server(caller: string, parts: Pick<StdioServerParts, 'client' | 'onExit' | 'onlyClient'>): StdioServer {
+    const limit = this.#pool.limitOf(caller)
+    return new StdioServer({ ...this.#parts, ...parts, limit, makeRoom: () => this.#pool.makeRoom() })
+  }
+
+  #callerOf({ caller }: UpstreamRequest): string {
+    return this.#parts.target.isolate === 'gateway' ? '' : (caller?.() ?? '')
+  }
+}
+
+function messageIn({ body }: UpstreamRequest): Fields {
+  return parseJsonObject(Buffer.from(body ?? '').toString()) ?? {}
+}
+
+function isWithoutSession({ params }: Fields): boolean {
+  const revision = revisionIn(params)
+  return revision !== undefined && isStateless(revision)
+}
+
+function refused(status: number, message: string): UpstreamAnswer {
+  return jsonAnswer(rpcError(null, rpcCodes.invalidRequest, message), status)
+}

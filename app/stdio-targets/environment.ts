@@ -1,0 +1,55 @@
+// The environment of a server: what the policy lists, and the few variables without which programs do not run. Nothing
+// else of the gateway's own environment, which may hold its secrets.
+
+/** What every server gets of the gateway's environment. */
+export const inheritedVariables = [
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'LOGNAME',
+  'PATH',
+  'SHELL',
+  'TERM',
+  'TMPDIR',
+  'TZ',
+  'USER',
+] as const
+
+/** A value that came from a reference. */
+export interface EnvironmentSecret {
+  /** The variable that has it, or the reference. */
+  readonly name: string
+  readonly value: string
+}
+
+export interface ServerEnvironment {
+  readonly variables: Readonly<Record<string, string>>
+  /** Not to be logged. */
+  readonly secrets: readonly EnvironmentSecret[]
+}
+
+const reference = /^(?:env:|file:\/\/)./
+
+export function isReference(value: string): boolean {
+  return reference.test(value)
+}
+
+/** `read` resolves a reference; rejects where it does. */
+export async function environmentOf(
+  listed: Readonly<Record<string, string>>,
+  own: Readonly<Record<string, string | undefined>>,
+  read: (ref: string) => Promise<string>,
+): Promise<ServerEnvironment> {
+  const variables: Record<string, string> = {}
+  for (const name of inheritedVariables) {
+    const value = own[name]
+    if (value !== undefined) variables[name] = value
+  }
+  const secrets: EnvironmentSecret[] = []
+  for (const [name, text] of Object.entries(listed)) {
+    const value = isReference(text) ? await read(text) : text
+    if (value !== text) secrets.push({ name, value })
+    variables[name] = value
+  }
+  return { variables, secrets }
+}

@@ -1,0 +1,84 @@
+// Sends one request of a client to the process, and answers with what the process sends for it.
+import { isJsonObject } from '@svc/core/json'
+import { EVENT_STREAM_TYPE } from '../http/media-type.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { type UpstreamAnswer, UpstreamError, type UpstreamRequest } from '../upstream/answer.js'
+import { checkAnswers } from './check-answers.js'
+import type { RunningRequest } from './client-session.js'
+import { RequestAnswer } from './request-answer.js'
+import type { StdioServer } from './stdio-server.js'
+import type { Connection } from './supervisor.js'
+
+/** A request of a client as the dispatcher gets it. */
+export interface DispatchedRequest {
+  readonly request: UpstreamRequest
+  readonly onSent: () => void
+  /** Time limit for the first message of the answer, in milliseconds. */
+  readonly answerTimeoutMs: number
+}
+
+/** What differs between clients with and without sessions. */
+export interface Forwarding {
+  /** The request in the words of the process. */
+  readonly message: Fields
+  /** Its response in the words of the client. */
+  readonly translate: (response: Fields) => Fields
+  readonly statusOf: (response: Fields) => number
+  /** For the time that the process works on it. */
+  readonly track?: (running: RunningRequest) => () => void
+}
+
+/** Rejects with `UpstreamError`, or with the reason of the signal. */
+export async function forward(
+  server: StdioServer,
+  connection: Connection,
+  { request, onSent, answerTimeoutMs }: DispatchedRequest,
+  { message, translate, statusOf, track }: Forwarding,
+): Promise<UpstreamAnswer> {
+  const { signal, headers, onHead } = request
+  const release = await server.admit(signal)
+  if (signal.aborted) {
+    release()
+    throw signal.reason
+  }
+  let cancel: (reason: string) => void = () => undefined
+  let untrack: () => void = () => undefined
+  const abort = (): void => {
+    cancel('the caller has cancelled the request')
+    answer.abort(signal.reason)
+  }
+  const answer = new RequestAnswer({
+    acceptsEvents: String(headers['accept'] ?? '').includes(EVENT_STREAM_TYPE),
+    translate,
+    statusOf,
+    onSettled: () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', abort)
+      untrack()
+      release()
+    },
+    onLeave: () => cancel('the caller has left'),
+  })
+  const timer = setTimeout(() => {
+    cancel('no answer in time')
+    answer.abort(new UpstreamError('The upstream did not answer in time.', 'unknown'))
+    void checkAnswers(connection, answerTimeoutMs)
+  }, answerTimeoutMs)
+  signal.addEventListener('abort', abort)
+  onSent()
+  untrack = track?.({ answer, cancel: (reason) => cancel(reason) }) ?? untrack
+  cancel = connection.channel.request(withTraceHeaders(message, headers), answer)
+  const head = await answer.answer
+  clearTimeout(timer)
+  onHead?.()
+  return head
+}
+
+/** A process gets no headers: the trace of the call is in `_meta` (2026-07-28, "_meta"). */
+function withTraceHeaders(message: Fields, { traceparent, tracestate }: UpstreamRequest['headers']): Fields {
+  if (traceparent === undefined) return message
+  const params = isJsonObject(message['params']) ? message['params'] : {}
+  const { tracestate: _, ...meta } = isJsonObject(params['_meta']) ? params['_meta'] : {}
+  const trace = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
+  return { ...message, params: { ...params, _meta: { ...meta, ...trace } } }
+}

@@ -1,0 +1,75 @@
+// What a policy's command comes to on this machine: the program, its environment and its directory.
+import { resolve } from 'node:path'
+import type { EffectivePolicy } from '@svc/core/policy'
+import type { KeyReader } from '@svc/core/secret'
+import { findCommand } from './command.js'
+import type { StdioTarget } from './config.js'
+import { type EnvironmentSecret, environmentOf, type ServerEnvironment } from './environment.js'
+import { PinnedPackage, readNpx } from './pinned-package.js'
+import type { Launch } from './server-process.js'
+
+/** Where a policy's paths and references start. */
+export interface StdioPlace {
+  readonly baseDir: string
+  readonly stateDir: string
+  readonly keys: KeyReader
+  /** What `${env:NAME}` in the policy was replaced by. */
+  readonly substituted: EffectivePolicy<unknown>['hostSecrets']
+}
+
+/** Shorter values, such as numbers and switches, are in other texts too. */
+const minSecret = 4
+
+export interface PreparedLaunch {
+  readonly launch: Launch
+  /** Not to be logged. */
+  readonly secrets: readonly EnvironmentSecret[]
+}
+
+export class Launcher {
+  #target: StdioTarget
+  #place: StdioPlace
+  #pinned: { package: PinnedPackage; args: readonly string[] } | undefined
+
+  constructor(target: StdioTarget, place: StdioPlace) {
+    this.#target = target
+    this.#place = place
+    const npx = target.pin ? readNpx(target.command, target.args) : undefined
+    if (npx !== undefined) {
+      this.#pinned = { package: new PinnedPackage(npx, place.stateDir), args: npx.args }
+    }
+  }
+
+  /** Rejects where the command, a secret or a pinned package cannot be had. */
+  async prepare(): Promise<PreparedLaunch> {
+    const { baseDir, keys } = this.#place
+    const environment = await environmentOf(this.#target.env, process.env, (ref) => keys.read(ref))
+    const { command, args } = await this.#program(environment)
+    const cwd = resolve(baseDir, this.#target.cwd ?? '.')
+    const secrets = [...environment.secrets, ...this.#substituted()]
+    return { launch: { command, args, env: environment.variables, cwd }, secrets }
+  }
+
+  async close(): Promise<void> {
+    await this.#pinned?.package.close()
+  }
+
+  /** Values that the policy got from the environment, as far as this command has them. */
+  #substituted(): EnvironmentSecret[] {
+    const { args, env } = this.#target
+    const texts = [...args, ...Object.values(env)]
+    return this.#place.substituted
+      .filter(({ value }) => value.length >= minSecret && texts.some((text) => text.includes(value)))
+      .map(({ value, reference }) => ({ name: reference, value }))
+  }
+
+  async #program({ variables }: ServerEnvironment): Promise<Pick<Launch, 'command' | 'args'>> {
+    if (this.#pinned !== undefined) {
+      return { command: await this.#pinned.package.program(), args: this.#pinned.args }
+    }
+    const { command, args } = this.#target
+    const found = findCommand(command, this.#place.baseDir, variables['PATH'])
+    if (found === undefined) throw new Error(`its command ${command} is not found`)
+    return { command: found, args }
+  }
+}

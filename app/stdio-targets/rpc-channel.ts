@@ -1,0 +1,131 @@
+// JSON-RPC with one process. Several clients share it, so each request gets an id and a progress token of the channel's
+// own, and what the process sends gets back those of the client.
+import type { Abortable } from '@svc/core'
+import { isJsonObject } from '@svc/core/json'
+import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import { UpstreamError } from '../upstream/answer.js'
+import { withId } from './response-text.js'
+
+/** A request that waits for its response. */
+export interface PendingRequest {
+  /** The progress of the request, with the client's own token. */
+  progress(message: Fields): void
+  /** The response with the client's own id; `text` is the same as the process wrote it, but for the id. */
+  response(response: Fields, text: string): void
+  /** The process has ended. */
+  failed(fault: UpstreamError): void
+}
+
+interface Running {
+  readonly request: Fields
+  readonly pending: PendingRequest
+}
+
+const PROGRESS = 'notifications/progress'
+
+export class RpcChannel {
+  #write: (message: Fields) => void
+  #onMessage: (message: Fields) => void
+  #nextId = 1
+  #running = new Map<unknown, Running>()
+  #closed: UpstreamError | undefined
+
+  /** `onMessage` gets requests and notifications that belong to no request of the channel. */
+  constructor(write: (message: Fields) => void, onMessage: (message: Fields) => void) {
+    this.#write = write
+    this.#onMessage = onMessage
+  }
+
+  /** Returns a function that cancels the request: it notifies the process, and a late response is dropped. */
+  request(request: Fields, pending: PendingRequest): (reason: string) => void {
+    if (this.#closed !== undefined) {
+      pending.failed(this.#closed)
+      return () => undefined
+    }
+    const id = this.#nextId++
+    this.#running.set(id, { request, pending })
+    this.#write({ ...request, id, ...withToken(request, id) })
+    return (reason) => {
+      if (!this.#running.delete(id)) return
+      this.notify('notifications/cancelled', { requestId: id, reason })
+    }
+  }
+
+  /** A request of the gateway itself; resolves with its response. Rejects with the reason of the signal. */
+  ask(method: string, params: Fields, signal: Abortable): Promise<Fields> {
+    return new Promise((resolve, reject) => {
+      let cancel: (reason: string) => void = () => undefined
+      const stop = (): void => {
+        cancel('no answer in time')
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', stop)
+      cancel = this.request(
+        { jsonrpc: '2.0', id: 0, method, params },
+        {
+          progress: () => undefined,
+          response: (response) => {
+            signal.removeEventListener('abort', stop)
+            resolve(response)
+          },
+          failed: (fault) => {
+            signal.removeEventListener('abort', stop)
+            reject(fault)
+          },
+        },
+      )
+    })
+  }
+
+  notify(method: string, params?: Fields): void {
+    this.#write({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) })
+  }
+
+  /** Passes on a message of the client that needs no response: a notification, or its response to the server. */
+  send(message: Fields): void {
+    if (this.#closed === undefined) this.#write(message)
+  }
+
+  /** A message of the process; `text` is what it wrote. */
+  receive(message: Fields, text: string): void {
+    if (isResponse(message)) {
+      const running = this.#running.get(message['id'])
+      // A response that nobody waits for is that of a cancelled request.
+      if (running === undefined) return
+      this.#running.delete(message['id'])
+      const response = { ...message, id: running.request['id'] }
+      running.pending.response(response, withId(text, response.id) ?? JSON.stringify(response))
+      return
+    }
+    const { method, params } = message
+    const token = method === PROGRESS && isJsonObject(params) ? params['progressToken'] : undefined
+    if (token === undefined) {
+      this.#onMessage(message)
+      return
+    }
+    const running = this.#running.get(token)
+    const own = running === undefined ? undefined : tokenOf(running.request)
+    if (running === undefined || own === undefined || !isJsonObject(params)) return
+    running.pending.progress({ ...message, params: { ...params, progressToken: own } })
+  }
+
+  /** `message` is for callers, `cause` for the operator. */
+  close(message: string, cause: Error): void {
+    const fault = new UpstreamError(message, 'unknown', { cause })
+    this.#closed = new UpstreamError(message, 'no', { cause })
+    for (const { pending } of this.#running.values()) pending.failed(fault)
+    this.#running.clear()
+  }
+}
+
+function tokenOf({ params }: Fields): unknown {
+  const meta = isJsonObject(params) ? params['_meta'] : undefined
+  return isJsonObject(meta) ? meta['progressToken'] : undefined
+}
+
+function withToken(request: Fields, id: number): Fields {
+  const { params } = request
+  if (!isJsonObject(params) || tokenOf(request) === undefined) return {}
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {}
+  return { params: { ...params, _meta: { ...meta, progressToken: id } } }
+}

@@ -1,0 +1,97 @@
+// The processes of one target: one for all callers, or one for each session or caller, up to a number.
+import type { Clock } from '@svc/core'
+import { BoundedMap } from '@svc/core/store'
+import { UpstreamError } from '../upstream/answer.js'
+import type { StdioTarget } from './config.js'
+import { RestartLimit } from './restart-limit.js'
+import type { StdioServer } from './stdio-server.js'
+
+/** Of processes that many callers or sessions do not share with all. */
+const defaultIdleMs = 600_000
+/** How often idle processes are looked for, at most. */
+const sweepMs = 10_000
+/** Callers whose processes failed lately, each with its own wait. */
+const maxLimits = 10_000
+
+export class ServerPool {
+  #name: string
+  #target: StdioTarget
+  #clock: Clock
+  #servers = new Map<string, StdioServer>()
+  #limits = new BoundedMap<string, RestartLimit>(maxLimits)
+  #sweep: NodeJS.Timeout | undefined
+
+  constructor(name: string, target: StdioTarget, clock: Clock) {
+    this.#name = name
+    this.#target = target
+    this.#clock = clock
+    const { isolate, start, idle_ms: idleMs = isolate === 'gateway' ? undefined : defaultIdleMs } = target
+    if (idleMs === undefined || start === 'at_start') return
+    this.#sweep = setInterval(() => this.#stopIdle(idleMs), Math.min(idleMs, sweepMs)).unref()
+  }
+
+  /** The server of `key`, created where there is none. */
+  of(key: string, create: () => StdioServer): StdioServer {
+    const known = this.#servers.get(key)
+    if (known !== undefined) return known
+    const server = create()
+    this.#servers.set(key, server)
+    return server
+  }
+
+  /**
+   * To be called when one more process is about to start: of too many, the one that was idle longest ends. Throws
+   * `UpstreamError` where none is idle.
+   */
+  makeRoom(): void {
+    const running = [...this.#servers].filter(([, server]) => server.isRunning)
+    if (running.length <= this.#target.max_processes) return
+    const [oldest] = running
+      .filter(([, server]) => server.isIdle)
+      .sort(([, one], [, other]) => one.lastUsed - other.lastUsed)
+    if (oldest === undefined) {
+      const message = `The MCP server "${this.#name}" has as many processes as it may have, and all are in use.`
+      throw new UpstreamError(message, 'no')
+    }
+    this.#release(...oldest)
+  }
+
+  /** Of one caller: the failures of one do not stop the processes of another. */
+  limitOf(caller: string): RestartLimit {
+    const known = this.#limits.get(caller)
+    if (known !== undefined) return known
+    const limit = new RestartLimit(this.#target.restart, this.#clock)
+    this.#limits.set(caller, limit)
+    return limit
+  }
+
+  /** Servers that failed too often may start again. */
+  forgetFailures(): void {
+    for (const limit of this.#limits.values()) limit.reset()
+  }
+
+  async remove(key: string): Promise<void> {
+    const server = this.#servers.get(key)
+    this.#servers.delete(key)
+    await server?.close()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweep)
+    await Promise.all([...this.#servers.keys()].map((key) => this.remove(key)))
+  }
+
+  #stopIdle(idleMs: number): void {
+    const before = this.#clock.monotonic() - idleMs
+    for (const [key, server] of this.#servers) {
+      if (server.isIdle && server.lastUsed <= before) this.#release(key, server)
+    }
+  }
+
+  /** Ends an idle process, and with it the session that has it for itself; others start it again. */
+  #release(key: string, server: StdioServer): void {
+    // A process that does not stop in time is killed.
+    if (server.isExclusive || server.sessions === 0) void this.remove(key)
+    else void server.stop()
+  }
+}

@@ -1,0 +1,192 @@
+// One process of a server over stdio, in a process group of its own that ends as a whole: with the process, with
+// `stop()`, and with the gateway, however that ends. What has left the group ends with it, on Linux.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import type { Readable, Writable } from 'node:stream'
+import { LineSplitter, LineTooLong } from './line-splitter.js'
+import { killMarked, RUN_VARIABLE } from './marked-processes.js'
+
+/** How a process is started. */
+export interface Launch {
+  /** An absolute path. */
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+}
+
+export interface ProcessLimits {
+  readonly maxLineBytes: number
+  /** From the end of its input to SIGTERM, and from there to SIGKILL. */
+  readonly stopTimeoutMs: number
+}
+
+/** Receives what a process writes. */
+export interface ProcessListener {
+  /** A line of standard output. */
+  readonly onLine: (line: string) => void
+  /** A line of standard error. */
+  readonly onErrorLine: (line: string) => void
+  /** Called once, when the process and its group have ended. */
+  readonly onExit: (reason: string) => void
+}
+
+/**
+ * Runs in the group of the server: a shell that reads a pipe whose other end the gateway holds, and kills the group when
+ * the pipe ends, which it does with SIGKILL of the gateway too. Its argument is the mark of processes outside the group;
+ * its own environment is without.
+ */
+const watcher = `
+while read -r line; do :; done
+kill -TERM 0; sleep 2
+for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
+  pid=\${file#/proc/}; kill -KILL "\${pid%/environ}"
+done
+kill -KILL 0
+`
+
+/** Starts the shell that watches, and becomes the server. */
+const script = `
+( trap '' HUP INT TERM
+  exec /usr/bin/env -i "PATH=$PATH:/usr/bin:/bin" /bin/sh -c "$0" svc-stdio "$${RUN_VARIABLE}" ) <&3 >/dev/null 2>&1 &
+exec 3<&-
+exec "$@"
+`
+
+/** What a process may leave unread of its input. */
+const maxUnreadBytes = 64 * 1024 * 1024
+const maxErrorLine = 64 * 1024
+/** Longest wait for the rest of the output of a process that has exited. */
+const drainMs = 1_000
+
+export class ServerProcess {
+  #child: ChildProcess
+  #listener: ProcessListener
+  #limits: ProcessLimits
+  #stdin: Writable
+  /** Why the gateway killed the process. */
+  #fault: string | undefined
+  #isOver = false
+  /** Resolves when the process and its group have ended. */
+  readonly ended: Promise<void>
+  #end: () => void = () => undefined
+
+  constructor(launch: Launch, limits: ProcessLimits, listener: ProcessListener) {
+    this.#listener = listener
+    this.#limits = limits
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
+    const run = randomUUID()
+    const child = spawn('/bin/sh', ['-c', script, watcher, launch.command, ...launch.args], {
+      cwd: launch.cwd,
+      env: { ...launch.env, [RUN_VARIABLE]: run },
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    })
+    this.#child = child
+    this.#stdin = existing(child.stdin)
+    // The exit of the process says more than a broken pipe.
+    this.#stdin.on('error', () => undefined)
+    child.stdio[3]?.on('error', () => undefined)
+    this.#readLines(existing(child.stdout), new LineSplitter(limits.maxLineBytes), listener.onLine)
+    this.#readLines(existing(child.stderr), new LineSplitter(maxErrorLine, true), listener.onErrorLine)
+    child.once('error', (fault) => this.#finish(`it cannot be started: ${fault.message}`))
+    child.once('exit', (code, signal) => {
+      // Processes that the server left behind, and the shell that watches the gateway.
+      this.#signal('SIGKILL')
+      const killed = killMarked(run)
+      const reason = describeExit(code, signal)
+      const finish = (): void => void killed.then(() => this.#finish(reason))
+      child.once('close', finish)
+      setTimeout(finish, drainMs).unref()
+    })
+  }
+
+  /** Undefined where it could not be started. */
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  /** One message. A process that does not read its input is killed. */
+  write(line: string): void {
+    if (this.#isOver) return
+    if (this.#stdin.writableLength > maxUnreadBytes) this.kill('it does not read its input')
+    else this.#stdin.write(`${line}\n`)
+  }
+
+  /** Ends the group at once. */
+  kill(reason: string): void {
+    this.#fault ??= reason
+    this.#signal('SIGKILL')
+  }
+
+  /** Closes its input and waits; then SIGTERM and SIGKILL for the group (MCP, "stdio", "Shutdown"). */
+  async stop(): Promise<void> {
+    this.#fault ??= 'it was stopped'
+    this.#stdin.end()
+    if (await this.#endsInTime()) return
+    this.#signal('SIGTERM')
+    if (await this.#endsInTime()) return
+    this.#signal('SIGKILL')
+    await this.ended
+  }
+
+  async #endsInTime(): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => resolve(false), this.#limits.stopTimeoutMs)
+    })
+    try {
+      return await Promise.race([this.ended.then(() => true), late])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #readLines(stream: Readable, lines: LineSplitter, onLine: (line: string) => void): void {
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        for (const line of lines.push(chunk)) onLine(line)
+      } catch (fault) {
+        if (!(fault instanceof LineTooLong)) throw fault
+        stream.destroy()
+        this.kill(`it wrote ${fault.message}`)
+      }
+    })
+    stream.on('error', () => undefined)
+  }
+
+  #finish(reason: string): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#child.stdout?.destroy()
+    this.#child.stderr?.destroy()
+    this.#stdin.destroy()
+    this.#child.stdio[3]?.destroy()
+    this.#end()
+    this.#listener.onExit(this.#fault ?? reason)
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    const { pid } = this.#child
+    if (pid === undefined || this.#isOver) return
+    try {
+      process.kill(-pid, signal)
+    } catch (fault) {
+      // The group has ended, or what is left of it runs as another user.
+      const code = fault instanceof Error && 'code' in fault ? fault.code : undefined
+      if (code !== 'ESRCH' && code !== 'EPERM') throw fault
+    }
+  }
+}
+
+function existing<T>(stream: T | null): T {
+  if (stream === null) throw new TypeError('the process has no pipe')
+  return stream
+}
+
+function describeExit(code: number | null, signal: NodeJS.Signals | null): string {
+  if (signal !== null) return `it was ended by ${signal}`
+  return code === 126 || code === 127 ? 'its command cannot be executed' : `it exited with code ${code}`
+}

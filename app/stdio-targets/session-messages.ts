@@ -1,0 +1,94 @@
+// The messages of a client in its session (up to 2025-11-25), for a process of either era.
+import { isJsonObject } from '@svc/core/json'
+import { META_LOG_LEVEL } from '../mcp/protocol.js'
+import { toHandshakeResponse, toStatelessRequest } from '../mcp/revision-translation.js'
+import { type Fields, isResponse } from '../mcp/rpc-response.js'
+import { clientMeta } from '../mcp/stateless-request.js'
+import type { UpstreamAnswer } from '../upstream/answer.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
+import type { ClientSession } from './client-session.js'
+import { type DispatchedRequest, forward } from './forward.js'
+import { jsonAnswer } from './request-answer.js'
+import { methodNotFound } from './rpc-error.js'
+import type { Connection } from './supervisor.js'
+
+/** Rejects with `UpstreamError`, or with the reason of the signal. */
+export async function answerInSession(
+  message: Fields,
+  session: ClientSession,
+  exchange: DispatchedRequest,
+): Promise<UpstreamAnswer> {
+  const connection = await unlessAborted(exchange.request.signal, session.server.connection())
+  if (isResponse(message) || message['id'] === undefined) {
+    accept(message, session, connection)
+    exchange.onSent()
+    return { status: 202, headers: {}, body: new Uint8Array() }
+  }
+  const own = ownAnswer(message, session, connection)
+  if (own !== undefined) {
+    exchange.onSent()
+    exchange.request.onHead?.()
+    return jsonAnswer(own)
+  }
+  const { isStateless } = connection.server
+  return forward(session.server, connection, exchange, {
+    message: isStateless ? toStatelessRequest(message, protocolMeta(session)) : message,
+    translate: (response) => {
+      const shown = isStateless ? toHandshakeResponse(response) : response
+      noteSubscription(message, shown, session)
+      return shown
+    },
+    statusOf: () => 200,
+    track: (running) => {
+      session.running.set(message['id'], running)
+      return () => session.running.delete(message['id'])
+    },
+  })
+}
+
+/** Answers to the process, and notifications. */
+function accept(message: Fields, session: ClientSession, { channel, server }: Connection): void {
+  const { method, params } = message
+  if (method === 'notifications/cancelled') {
+    const running = session.running.get(isJsonObject(params) ? params['requestId'] : undefined)
+    running?.cancel('the client has cancelled the request')
+    running?.answer.cancel()
+  } else if (session.server.isExclusive && !server.isStateless) channel.send(message)
+}
+
+/** The answer to a request that the process need not, or must not, see; undefined for others. */
+function ownAnswer(request: Fields, session: ClientSession, { server }: Connection): Fields | undefined {
+  const { id, method, params } = request
+  const done = { jsonrpc: '2.0', id, result: {} }
+  const uri = isJsonObject(params) && typeof params['uri'] === 'string' ? params['uri'] : undefined
+  switch (method) {
+    case 'ping':
+      return done
+    case 'logging/setLevel':
+      // The level is the process's, and log messages do not say whose request they are about.
+      if (!session.server.isExclusive) return methodNotFound(id, method)
+      if (!server.isStateless) return undefined
+      session.logLevel = isJsonObject(params) ? params['level'] : undefined
+      return done
+    case 'resources/subscribe':
+      if (uri === undefined || !server.isStateless) return undefined
+      session.subscribe(uri, false)
+      return done
+    case 'resources/unsubscribe':
+      if (uri === undefined) return undefined
+      session.unsubscribe(uri)
+      return done
+    default:
+      return undefined
+  }
+}
+
+function noteSubscription({ method, params }: Fields, response: Fields, session: ClientSession): void {
+  if (method !== 'resources/subscribe' || !('result' in response) || !isJsonObject(params)) return
+  if (typeof params['uri'] === 'string') session.subscribe(params['uri'], true)
+}
+
+function protocolMeta(session: ClientSession): Fields {
+  const { clientInfo, logLevel } = session
+  return { ...clientMeta(clientInfo), ...(logLevel === undefined ? {} : { [META_LOG_LEVEL]: logLevel }) }
+}

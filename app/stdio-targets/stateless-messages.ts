@@ -1,0 +1,57 @@
+// The requests of a client of 2026-07-28, each by itself, for a process of either era.
+import { handshakeRevisions, rpcCodes, STATELESS_REVISION, sessionMethods } from '../mcp/protocol.js'
+import { toHandshakeRequest, toStatelessResponse } from '../mcp/revision-translation.js'
+import type { Fields } from '../mcp/rpc-response.js'
+import { revisionIn } from '../mcp/stateless-request.js'
+import { LISTEN_METHOD } from '../mcp/subject.js'
+import type { UpstreamAnswer } from '../upstream/answer.js'
+import { unlessAborted } from '../upstream/unless-aborted.js'
+import { discoverResult } from './description.js'
+import { type DispatchedRequest, forward } from './forward.js'
+import { openListen } from './listen-stream.js'
+import { jsonAnswer } from './request-answer.js'
+import { methodNotFound, rpcError, statusOfStateless } from './rpc-error.js'
+import type { StdioServer } from './stdio-server.js'
+
+/** Rejects with `UpstreamError`, or with the reason of the signal. */
+export async function answerStateless(
+  message: Fields,
+  stdio: StdioServer,
+  exchange: DispatchedRequest,
+): Promise<UpstreamAnswer> {
+  const connection = await unlessAborted(exchange.request.signal, stdio.connection())
+  const { server } = connection
+  const { id, method } = message
+  const own = (response: Fields): UpstreamAnswer => {
+    exchange.onSent()
+    exchange.request.onHead?.()
+    return jsonAnswer(response, statusOfStateless(response))
+  }
+  // A disconnect cancels a request; the protocol has no notifications of clients over HTTP.
+  if (id === undefined) {
+    exchange.onSent()
+    return { status: 202, headers: {}, body: new Uint8Array() }
+  }
+  const requested = revisionIn(message['params'])
+  if (requested !== STATELESS_REVISION) {
+    const supported = [...handshakeRevisions, STATELESS_REVISION]
+    return own(
+      rpcError(id, rpcCodes.unsupportedVersion, 'Unsupported protocol version', { supported, requested }),
+    )
+  }
+  if (sessionMethods.has(method)) return own(methodNotFound(id, method))
+  if (method === LISTEN_METHOD) {
+    exchange.onSent()
+    exchange.request.onHead?.()
+    return openListen(message, stdio, server, exchange.request.signal)
+  }
+  if (method === 'server/discover') {
+    return own({ jsonrpc: '2.0', id, result: discoverResult(server) })
+  }
+  return forward(stdio, connection, exchange, {
+    message: server.isStateless ? message : toHandshakeRequest(message),
+    translate: (response) =>
+      server.isStateless ? response : toStatelessResponse(response, method, server.serverInfo),
+    statusOf: statusOfStateless,
+  })
+}

@@ -1,0 +1,118 @@
+// One server over stdio as its clients share it: its process, who hears of changes, and how many requests it works on.
+import type { Abortable } from '@svc/core'
+import type { Fields } from '../mcp/rpc-response.js'
+import { Notifications } from './notifications.js'
+import { methodNotFound } from './rpc-error.js'
+import { type Connection, Supervisor, type SupervisorParts } from './supervisor.js'
+
+/** Receives what the process sends to its only client. */
+export type OnlyClient = (message: Fields) => void
+
+export interface StdioServerParts extends Omit<SupervisorParts, 'onMessage' | 'onStart' | 'clientAnnounces'> {
+  /** Where one client has the process for itself; undefined where several share it. */
+  readonly onlyClient?: OnlyClient
+}
+
+export class StdioServer {
+  readonly notifications: Notifications
+  /** Whether one client has it for itself. */
+  readonly isExclusive: boolean
+  /** Sessions that use it. */
+  sessions = 0
+  #supervisor: Supervisor
+  #maxConcurrent: number
+  #running = 0
+  #waiting: (() => void)[] = []
+  #channelSend: (message: Fields) => void = () => undefined
+
+  constructor(parts: StdioServerParts) {
+    const { onlyClient, client } = parts
+    this.isExclusive = onlyClient !== undefined
+    this.#maxConcurrent = parts.target.max_concurrent
+    this.notifications = new Notifications(client.clientInfo)
+    this.#supervisor = new Supervisor({
+      ...parts,
+      clientAnnounces: this.isExclusive,
+      onMessage: (message) => this.#receive(message, onlyClient),
+      onStart: (connection) => {
+        this.#channelSend = (message) => connection.channel.send(message)
+        this.notifications.attach(connection)
+      },
+      onExit: () => {
+        this.notifications.detach()
+        parts.onExit()
+      },
+    })
+  }
+
+  /** Rejects with `UpstreamError`. */
+  connection(): Promise<Connection> {
+    return this.#supervisor.connection()
+  }
+
+  /** Waits until the process may work on one more request; the caller calls the result when it is done. */
+  async admit(signal: Abortable): Promise<() => void> {
+    if (this.#running < this.#maxConcurrent) this.#running++
+    else await this.#turn(signal)
+    let isHeld = true
+    return () => {
+      if (!isHeld) return
+      isHeld = false
+      this.#supervisor.touch()
+      // The next in line takes the place over.
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#running--
+      else next()
+    }
+  }
+
+  #turn(signal: Abortable): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = (): void => {
+        signal.removeEventListener('abort', leave)
+        resolve()
+      }
+      const leave = (): void => {
+        this.#waiting = this.#waiting.filter((one) => one !== go)
+        reject(signal.reason)
+      }
+      signal.addEventListener('abort', leave)
+      this.#waiting.push(go)
+    })
+  }
+
+  /** Whether neither a request nor a stream needs the process. */
+  get isIdle(): boolean {
+    return this.#running === 0 && !this.notifications.hasListeners && !this.#supervisor.isStarting
+  }
+
+  /** Whether the process has answered the handshake. */
+  get isReady(): boolean {
+    return this.#supervisor.isRunning && !this.#supervisor.isStarting
+  }
+
+  get isRunning(): boolean {
+    return this.#supervisor.isRunning
+  }
+
+  get lastUsed(): number {
+    return this.#supervisor.lastUsed
+  }
+
+  stop(): Promise<void> {
+    return this.#supervisor.stop()
+  }
+
+  close(): Promise<void> {
+    return this.#supervisor.close()
+  }
+
+  #receive(message: Fields, onlyClient: OnlyClient | undefined): void {
+    if (this.notifications.publish(message)) return
+    const { id, method } = message
+    if (id !== undefined && method === 'ping') this.#channelSend({ jsonrpc: '2.0', id, result: {} })
+    else if (onlyClient !== undefined) onlyClient(message)
+    // Which of the clients the question is for is not known, so no client gets it.
+    else if (id !== undefined) this.#channelSend(methodNotFound(id, method))
+  }
+}

@@ -1,0 +1,209 @@
+// Supervises the process of a server: at most one at a time, started when it is needed, started again after it failed.
+import type { Clock, Logger, Meter } from '@svc/core'
+import { messageOf, parseJsonObject } from '@svc/core/json'
+import type { Fields } from '../mcp/rpc-response.js'
+import { UpstreamError } from '../upstream/answer.js'
+import type { StdioTarget } from './config.js'
+import { type HandshakeClient, HandshakeRefused, type ServerDescription, shakeHands } from './handshake.js'
+import type { Launcher } from './launcher.js'
+import type { RestartLimit } from './restart-limit.js'
+import { RpcChannel } from './rpc-channel.js'
+import { ServerProcess } from './server-process.js'
+import { StderrLog } from './stderr-log.js'
+
+export interface SupervisorParts {
+  /** The name in `targets`. */
+  readonly name: string
+  readonly target: StdioTarget
+  /** As whom the gateway speaks to the process. */
+  readonly client: HandshakeClient
+  /** Whether `notifications/initialized` is the client's to send. */
+  readonly clientAnnounces: boolean
+  readonly limit: RestartLimit
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly meter?: Meter
+  readonly maxMessageBytes: number
+  readonly launcher: Launcher
+  /** Called before a start. Throws `UpstreamError` where the target has as many processes as it may have. */
+  makeRoom(): void
+  /** A request or notification that belongs to no request of a client. */
+  onMessage(message: Fields): void
+  onStart(connection: Connection): void
+  /** The process has ended. */
+  onExit(): void
+}
+
+/** A process that has answered the handshake. */
+export interface Connection {
+  readonly channel: RpcChannel
+  readonly server: ServerDescription
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<void>
+  /** Ends this process at once, and no later one. */
+  readonly kill: (reason: string) => void
+}
+
+/** One run of the process. */
+interface Run {
+  process?: ServerProcess
+  stderr?: StderrLog
+  /** Why it ended. */
+  reason?: string
+  /** When it answered the handshake, by the monotonic clock. */
+  readyAt?: number
+  /** The gateway ended it. */
+  isStopped?: true
+}
+
+export class Supervisor {
+  #parts: SupervisorParts
+  #run: Run | undefined
+  #connection: Promise<Connection> | undefined
+  #lastUsed: number
+  #stopping: Promise<void> | undefined
+  #isClosed = false
+
+  constructor(parts: SupervisorParts) {
+    this.#parts = parts
+    this.#lastUsed = parts.clock.monotonic()
+  }
+
+  /** By the monotonic clock. */
+  get lastUsed(): number {
+    return this.#lastUsed
+  }
+
+  get isRunning(): boolean {
+    return this.#connection !== undefined
+  }
+
+  /** Whether a process has not answered the handshake yet. */
+  get isStarting(): boolean {
+    return this.#connection !== undefined && this.#run?.readyAt === undefined
+  }
+
+  touch(): void {
+    this.#lastUsed = this.#parts.clock.monotonic()
+  }
+
+  /** The connection to the process, which is started where none runs. Rejects with `UpstreamError`. */
+  connection(): Promise<Connection> {
+    this.touch()
+    if (this.#connection !== undefined) return this.#connection
+    const starting = this.#start()
+    this.#connection = starting
+    starting.catch(() => {
+      if (this.#connection === starting) this.#connection = undefined
+    })
+    return starting
+  }
+
+  /** Ends the process group; a later call starts another. */
+  stop(): Promise<void> {
+    this.#connection = undefined
+    if (this.#run !== undefined) this.#run.isStopped = true
+    this.#stopping ??= (this.#run?.process?.stop() ?? Promise.resolve()).finally(() => {
+      this.#stopping = undefined
+    })
+    return this.#stopping
+  }
+
+  /** The same, for good. */
+  close(): Promise<void> {
+    this.#isClosed = true
+    return this.stop()
+  }
+
+  async #start(): Promise<Connection> {
+    const { name, limit, logger, meter, clientAnnounces } = this.#parts
+    const run: Run = {}
+    this.#run = run
+    await this.#stopping
+    const refusal = this.#isClosed ? 'the gateway is closing' : limit.refusal()
+    if (refusal !== undefined) throw unavailable(name, limit.reason ?? refusal, refusal)
+    this.#parts.makeRoom()
+    try {
+      return await this.#open(run)
+    } catch (fault) {
+      const reason = run.reason ?? messageOf(fault)
+      // What a client says in its own handshake may be refused; that is no failure of the server.
+      const isOfClient = clientAnnounces && fault instanceof HandshakeRefused
+      if (run.isStopped !== true && !isOfClient) {
+        limit.failed(reason)
+        meter?.count('svc_stdio_server_failures_total')
+        logger.error({ server: name, reason, stderr: run.stderr?.last }, 'the MCP server did not start')
+      }
+      throw unavailable(name, reason, isOfClient ? reason : undefined)
+    }
+  }
+
+  async #open(run: Run): Promise<Connection> {
+    const { name, target, client, limit, clock, logger } = this.#parts
+    const { launch, secrets } = await this.#parts.launcher.prepare()
+    if (run.isStopped) throw new Error('it was stopped')
+    const stderr = new StderrLog(name, secrets, logger, clock)
+    const started = new ServerProcess(
+      launch,
+      { maxLineBytes: this.#parts.maxMessageBytes, stopTimeoutMs: target.stop_timeout_ms },
+      {
+        onLine: (line) => receive(line, channel, stderr),
+        onErrorLine: (line) => stderr.add(line),
+        onExit: (reason) => this.#ended(run, channel, reason),
+      },
+    )
+    const channel: RpcChannel = new RpcChannel(
+      (message) => started.write(JSON.stringify(message)),
+      (message) => this.#parts.onMessage(message),
+    )
+    run.process = started
+    run.stderr = stderr
+    const timeout = AbortSignal.timeout(target.start_timeout_ms)
+    try {
+      const server = await shakeHands(channel, client, timeout)
+      if (!server.isStateless && !this.#parts.clientAnnounces) channel.notify('notifications/initialized')
+      run.readyAt = clock.monotonic()
+      this.touch()
+      limit.started()
+      logger.info({ server: name, pid: started.pid, revision: server.revision }, 'the MCP server has started')
+      const { ended } = started
+      const connection = { channel, server, ended, kill: (why: string) => started.kill(why) }
+      this.#parts.onStart(connection)
+      return connection
+    } catch (fault) {
+      if (timeout.aborted) run.reason = `it did not answer the handshake within ${target.start_timeout_ms} ms`
+      started.kill('its handshake failed')
+      throw fault
+    }
+  }
+
+  #ended(run: Run, channel: RpcChannel, reason: string): void {
+    const { name, limit, clock, logger, meter } = this.#parts
+    run.reason ??= reason
+    const { readyAt, isStopped, stderr } = run
+    if (this.#run === run) {
+      this.#run = undefined
+      if (isStopped !== true && readyAt !== undefined) this.#connection = undefined
+    }
+    if (isStopped) logger.info({ server: name }, 'the MCP server was stopped')
+    else if (readyAt !== undefined) {
+      limit.failed(reason, clock.monotonic() - readyAt)
+      meter?.count('svc_stdio_server_failures_total')
+      logger.error({ server: name, reason, stderr: stderr?.last }, 'the MCP server has exited')
+    }
+    channel.close(`The MCP server "${name}" has ended.`, new Error(run.reason))
+    if (readyAt !== undefined) this.#parts.onExit()
+  }
+}
+
+function receive(line: string, channel: RpcChannel, stderr: StderrLog): void {
+  const message = parseJsonObject(line)
+  if (message?.['jsonrpc'] === '2.0') channel.receive(message, line)
+  else stderr.add(`(standard output, no message) ${line}`)
+}
+
+/** `reason` may name paths and packages: it is for the operator. Callers get `hint`. */
+function unavailable(name: string, reason: string, hint?: string): UpstreamError {
+  const message = `The MCP server "${name}" is not running${hint === undefined ? '' : `: ${hint}`}.`
+  return new UpstreamError(message, 'no', { cause: new Error(reason) })
+}

@@ -1,0 +1,79 @@
+import type { ServerResponse } from 'node:http'
+import { sha256Hex } from '@svc/core/json'
+import { expect } from 'chai'
+import { signalled, withGateway } from '../../support/mcp-gateway.js'
+import {
+  type Answer,
+  callEcho,
+  event,
+  events,
+  initialize,
+  result,
+  withProxy,
+} from '../../support/mcp-server.js'
+
+const headers = { 'mcp-session-id': 's' }
+const resume = { method: 'GET', headers: { ...headers, 'last-event-id': '0' } } as const
+const callWith = (a: number) => ({ ...callEcho, params: { name: 'echo', arguments: { a } } })
+
+/** Ends the stream of a call after an event id, and answers on the stream that resumes it. */
+const endEarly: Answer = (_message, response, { method }) => {
+  if (method === 'GET') events(response, `id: 1\n${event(result(callEcho))}`)
+  else events(response, 'id: 0\ndata:\n\n')
+}
+
+describe('the id of a request that its session uses again', () => {
+  it('is refused while the first request runs, and may be used once that is answered', async () => {
+    const begun = signalled<ServerResponse>()
+    let asked = 0
+    const answer: Answer = (message, response) => {
+      if (message['method'] !== 'tools/call') response.writeHead(202).end()
+      else if (++asked === 1) begun.resolve(response.writeHead(200, { 'content-type': 'text/event-stream' }))
+      else events(response, event(result(message)))
+    }
+    await withGateway(
+      answer,
+      async ({ post, gateway }) => {
+        const opened = await post(initialize)
+        await opened.text()
+        const session = { 'mcp-session-id': String(opened.headers.get('mcp-session-id')) }
+        const first = post(callEcho, session)
+        const stream = await begun.happened
+        const second = await post(callEcho, session)
+        expect(second.status).to.equal(400)
+        expect(await second.json())
+          .to.have.property('error')
+          .that.deep.includes({ code: -32600 })
+        expect(asked).to.equal(1)
+        expect(gateway.records().at(-1)).to.include({ error: 'BAD_REQUEST', mcp_method: 'tools/call' })
+        stream.end(event(result(callEcho)))
+        expect(await (await first).text()).to.include('"content"')
+        for (const _ of [1, 2]) expect(await (await post(callEcho, session)).text()).to.include('"content"')
+      },
+      {},
+      's1',
+    )
+  })
+
+  it('stays that of the first request, whose response the client has yet to get', () =>
+    withProxy(endEarly, async (proxy) => {
+      await proxy.answer({ body: callWith(1), headers })
+      const { text } = await proxy.answer({ body: callWith(2), headers })
+      expect(text).to.include('"error":"UPSTREAM_UNREACHABLE"')
+      await proxy.answer(resume)
+      expect(proxy.lateCalls[0]?.inputSha256).to.equal(sha256Hex('{"a":1}'))
+    }))
+
+  it('becomes that of the second request, once the first is answered on its stream', () => {
+    let asked = 0
+    const answer: Answer = (message, response, call) => {
+      if (call.method === 'POST' && ++asked === 1) events(response, `id: 0\n${event(result(message))}`)
+      else endEarly(message, response, call)
+    }
+    return withProxy(answer, async (proxy) => {
+      for (const a of [1, 2]) await proxy.answer({ body: callWith(a), headers })
+      await proxy.answer(resume)
+      expect(proxy.lateCalls[0]?.inputSha256).to.equal(sha256Hex('{"a":2}'))
+    })
+  })
+})

@@ -1,0 +1,61 @@
+import { expect } from 'chai'
+import {
+  negotiatedRevision,
+  toHandshakeRequest,
+  toHandshakeResponse,
+  toStatelessRequest,
+  toStatelessResponse,
+} from 'svc-sdk/internal/mcp/revision-translation'
+
+const prefix = 'io.modelcontextprotocol/'
+const head = { jsonrpc: '2.0', id: 1 }
+const serverInfo = { name: 'files', version: '1' }
+
+describe('a message between revisions', () => {
+  it('loses of `_meta` what 2026-07-28 defines for requests, and nothing else with the prefix of the protocol', () => {
+    const stateless = {
+      [`${prefix}protocolVersion`]: '2026-07-28',
+      [`${prefix}clientInfo`]: { name: 'test', version: '1' },
+      [`${prefix}clientCapabilities`]: {},
+      [`${prefix}logLevel`]: 'debug',
+    }
+    const kept = { [`${prefix}related-task`]: { taskId: 't' }, progressToken: 'p', 'example.com/own': 1 }
+    const request = (_meta: object) => ({ ...head, method: 'tools/list', params: { cursor: 'c', _meta } })
+    expect(toHandshakeRequest(request({ ...stateless, ...kept }))).to.deep.equal(request(kept))
+    expect(toHandshakeRequest(request(stateless))).to.have.deep.property('params', { cursor: 'c' })
+    expect(toStatelessRequest(request(kept), stateless)).to.deep.equal(request({ ...kept, ...stateless }))
+  })
+
+  it('has for a client of 2026-07-28 what it requires of results, and its code for what is not found', () => {
+    const shown = (result: object, method: string) =>
+      toStatelessResponse({ ...head, result }, method, serverInfo)['result']
+    const _meta = { own: 1, [`${prefix}serverInfo`]: serverInfo }
+    expect(shown({ content: [], _meta: { own: 1 } }, 'tools/call')).to.deep.equal({
+      content: [],
+      resultType: 'complete',
+      _meta,
+    })
+    const uncached = { ttlMs: 0, cacheScope: 'private', resultType: 'complete' }
+    expect(shown({ tools: [] }, 'tools/list')).to.deep.include(uncached)
+    expect(shown({ contents: [] }, 'resources/read')).to.deep.include(uncached)
+    const error = { code: -32002, message: 'Resource not found' }
+    expect(toStatelessResponse({ ...head, error }, 'resources/read', serverInfo)).to.deep.equal({
+      ...head,
+      error: { ...error, code: -32602 },
+    })
+  })
+
+  it('has for a client of the handshake nothing of 2026-07-28, and an error for a question to the user', () => {
+    const result = { content: [], resultType: 'complete', ttlMs: 5, cacheScope: 'public' }
+    expect(toHandshakeResponse({ ...head, result })).to.deep.equal({ ...head, result: { content: [] } })
+    const asking = toHandshakeResponse({ ...head, result: { resultType: 'input_required' } })
+    expect(asking).to.not.have.property('result')
+    expect(asking).to.have.nested.property('error.code', -32603)
+  })
+
+  it('is of the revision that the client asks for, up to the newest of the server', () => {
+    expect(negotiatedRevision('2025-03-26')).to.equal('2025-03-26')
+    expect(negotiatedRevision('2099-01-01')).to.equal('2025-11-25')
+    expect(negotiatedRevision('2025-11-25', '2025-06-18')).to.equal('2025-06-18')
+  })
+})

@@ -1,0 +1,42 @@
+import { expect } from 'chai'
+import { startTestGateway, type TestGateway } from '../../support/gateway.js'
+
+const ofMcp = 'GET, POST, DELETE'
+
+describe('a request whose path has other HTTP methods', () => {
+  let gateway: TestGateway
+
+  before(async () => {
+    gateway = await startTestGateway({ targets: { files: 'http://127.0.0.1:1' } })
+  })
+
+  after(() => gateway[Symbol.asyncDispose]())
+
+  for (const [path, methods, allow] of [
+    ['/mcp', ['PUT', 'PATCH', 'HEAD', 'OPTIONS'], ofMcp],
+    ['/mcp/files', ['PUT', 'PATCH', 'HEAD', 'OPTIONS'], ofMcp],
+    ['/mcp/files/read@1', ['GET', 'PUT', 'DELETE', 'HEAD'], 'POST'],
+    ['/a2a/invoke', ['GET', 'PUT', 'DELETE', 'HEAD'], 'POST'],
+  ] as const) {
+    for (const method of methods) {
+      it(`is answered with 405 and the methods of the path: ${method} ${path}`, async () => {
+        const answer = await fetch(`${gateway.url}${path}`, { method })
+        expect(answer.status).to.equal(405)
+        expect(answer.headers.get('allow')).to.equal(allow)
+        const text = await answer.text()
+        if (method !== 'HEAD')
+          expect(JSON.parse(text)).to.include({ error: 'METHOD_NOT_ALLOWED', sent: false })
+      })
+    }
+  }
+
+  for (const path of ['/mcp', '/mcp/files']) {
+    it(`is answered with 415 where its body is declared as text: POST ${path}`, async () => {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+      const answer = await fetch(`${gateway.url}${path}`, { method: 'POST', body })
+      expect(answer.status).to.equal(415)
+      expect(await answer.json()).to.deep.include({ jsonrpc: '2.0', id: null })
+      expect(gateway.records().at(-1)).to.include({ status: 'error', error: 'BAD_REQUEST' })
+    })
+  }
+})

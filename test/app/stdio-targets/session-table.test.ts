@@ -1,0 +1,77 @@
+import { expect } from 'chai'
+import type { TestGateway } from '../../support/gateway.js'
+import { TestIssuer } from '../../support/issuer.js'
+import { scriptedTarget, withStdio } from '../../support/stdio-target.js'
+
+const initialize = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  },
+}
+
+describe('the sessions of a server over stdio', () => {
+  let issuer: TestIssuer
+  before(async () => {
+    issuer = await TestIssuer.start()
+  })
+  after(() => issuer.stop())
+
+  it('are so many of each caller: an idle one ends for another, and where none is idle it is refused', async () => {
+    const alice = `Bearer ${await issuer.sign()}`
+    const bob = `Bearer ${await issuer.sign({ sub: 'bob', email: 'bob@example.com' })}`
+    await withStdio(
+      scriptedTarget('', { max_sessions_per_caller: 1 }),
+      async (gateway) => {
+        const first = await begin(gateway, alice)
+        const stream = await open(gateway, alice, first.session)
+        expect(stream.status).to.equal(200)
+        expect(first.session).to.be.a('string')
+
+        const refused = await begin(gateway, alice)
+        expect(refused.answer).to.have.nested.property('error.data.error', 'RATE_LIMITED')
+        expect((await begin(gateway, bob)).session).to.be.a('string')
+
+        await stream.body?.cancel()
+        const second = await beginInTime(gateway, alice)
+        expect((await open(gateway, alice, first.session)).status).to.equal(404)
+        expect((await open(gateway, alice, second)).status).to.equal(200)
+        expect(gateway.log.lines.filter(({ level }) => level === 'error')).to.deep.equal([])
+      },
+      { authn: { oidc: issuer.oidc } },
+    )
+  })
+})
+
+async function begin(
+  gateway: TestGateway,
+  authorization: string,
+): Promise<{ session: string | null; answer: unknown }> {
+  const answer = await fetch(`${gateway.url}/mcp/files`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      authorization,
+    },
+    body: JSON.stringify(initialize),
+  })
+  return { session: answer.headers.get('mcp-session-id'), answer: await answer.json() }
+}
+
+/** The gateway learns that a stream has closed when its connection does. */
+async function beginInTime(gateway: TestGateway, authorization: string): Promise<string> {
+  for (;;) {
+    const { session } = await begin(gateway, authorization)
+    if (session !== null) return session
+  }
+}
+
+function open(gateway: TestGateway, authorization: string, session: string | null): Promise<Response> {
+  const headers = { accept: 'text/event-stream', authorization, 'mcp-session-id': session ?? '' }
+  return fetch(`${gateway.url}/mcp/files`, { headers })
+}

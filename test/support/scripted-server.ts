@@ -1,0 +1,191 @@
+// An MCP server over stdio, as good or as bad as a test needs it. Arguments: `stateless` for a server of 2026-07-28 alone,
+// `silent`, `rubbish`, `exit`, `wait=FILE` for how it starts. Its tools are named after what they do.
+import { spawn } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+
+type Fields = Record<string, unknown>
+
+const [mode = 'good', awaited = ''] = (process.argv[2] ?? '').split('=')
+const serverInfo = { name: 'scripted', version: '3.1.0' }
+const capabilities = {
+  tools: { listChanged: true },
+  resources: { subscribe: true },
+  logging: {},
+}
+const modern = { resultType: 'complete', ttlMs: 1000, cacheScope: 'private' }
+let running = 0
+let mostRunning = 0
+const held: (() => void)[] = []
+
+const send = (message: Fields): boolean =>
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+const text = (said: string): Fields => ({ content: [{ type: 'text', text: said }] })
+
+const tools: Record<string, (args: Fields, meta: Fields, id: unknown) => Fields | Promise<Fields>> = {
+  echo: ({ said }) => text(String(said)),
+  pid: () => text(String(process.pid)),
+  env: () => text(JSON.stringify(process.env)),
+  exit: () => process.exit(3),
+  hang: () => new Promise(() => undefined),
+  freeze: () => {
+    for (;;);
+  },
+  rubbish: () => {
+    process.stdout.write('a banner\n{"no":"message"}\n\u0000\n[]\n')
+    return text('after rubbish')
+  },
+  flood: () => {
+    for (let line = 0; line < 20_000; line++)
+      process.stderr.write(`line ${line} of ${process.env['TOKEN']}\n`)
+    return text('after flood')
+  },
+  long: () => {
+    process.stdout.write('x'.repeat(3_000_000))
+    return text('never read')
+  },
+  // Of the group, but with no pipe to its parent.
+  fork: () => {
+    const child = spawn(process.execPath, ['-e', 'process.on("SIGTERM",()=>{});setInterval(()=>{},1000)'], {
+      stdio: 'ignore',
+    })
+    return text(String(child.pid))
+  },
+  // Outside the group, in a session of its own.
+  escape: () => {
+    const child = spawn(process.execPath, ['-e', 'setInterval(()=>{},1000)'], {
+      stdio: 'ignore',
+      detached: true,
+    })
+    return text(String(child.pid))
+  },
+  progress: (_args, { progressToken }) => {
+    for (const progress of [1, 2]) {
+      send({ method: 'notifications/progress', params: { progressToken, progress } })
+    }
+    return text('done')
+  },
+  // Answers when another call releases it.
+  hold: () => new Promise<Fields>((resolve) => held.push(() => resolve(text('released')))),
+  release: () => {
+    for (const go of held.splice(0)) go()
+    return text(String(mostRunning))
+  },
+  cancelled: () => text(String(cancelled.length)),
+  changed: () => {
+    change('toolsListChanged', 'notifications/tools/list_changed', {})
+    change('resourceSubscriptions', 'notifications/resources/updated', { uri: 'test://a' })
+    send({ method: 'notifications/message', params: { level: 'info', data: 'from somebody' } })
+    return text('told')
+  },
+  input: () => ({ resultType: 'input_required', inputRequests: {}, requestState: 'x' }),
+  ask: async () => {
+    const answered = new Promise<unknown>((resolve) => asked.set('q1', resolve))
+    send({
+      id: 'q1',
+      method: 'elicitation/create',
+      params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
+    })
+    return text(JSON.stringify(await answered))
+  },
+}
+/** Up to 2025-11-25 for all, from 2026-07-28 on for each stream that wants it. */
+function change(filter: string, method: string, params: Fields): void {
+  if (mode !== 'stateless') send({ method, params })
+  for (const [id, wanted] of listening) {
+    const value = wanted[filter]
+    if (value !== true && !(Array.isArray(value) && value.includes(params['uri']))) continue
+    send({ method, params: { ...params, _meta: { 'io.modelcontextprotocol/subscriptionId': id } } })
+  }
+}
+
+/** Open streams of changes, and what each wants. */
+const cancelled: unknown[] = []
+const listening = new Map<unknown, Fields>()
+const asked = new Map<unknown, (answer: unknown) => void>()
+const subscribed: unknown[] = []
+
+async function resultOf({ id, method, params }: Fields): Promise<Fields | undefined> {
+  const given = (params ?? {}) as Fields
+  const meta = (given['_meta'] ?? {}) as Fields
+  switch (method) {
+    case 'initialize':
+      if (mode === 'stateless' || typeof given['capabilities'] !== 'object') return undefined
+      return { protocolVersion: '2025-06-18', capabilities, serverInfo, instructions: 'be kind' }
+    case 'server/discover':
+      if (mode !== 'stateless') return undefined
+      return {
+        resultType: 'complete',
+        supportedVersions: ['2026-07-28'],
+        capabilities,
+        _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+      }
+    case 'ping':
+      return {}
+    case 'tools/list':
+      return { tools: Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' } })) }
+    case 'resources/subscribe':
+      subscribed.push(given['uri'])
+      return {}
+    case 'resources/unsubscribe':
+      return {}
+    case 'resources/read':
+      return { contents: [{ uri: given['uri'], text: JSON.stringify({ subscribed, meta }) }] }
+    case 'tools/call':
+      return tools[String(given['name'])]?.((given['arguments'] ?? {}) as Fields, meta, id)
+    default:
+      return undefined
+  }
+}
+
+/** As a server in another language would write it. */
+const exact = '{"content":[],"structuredContent":{"n":12345678901234567890}}'
+
+async function answer(message: Fields): Promise<void> {
+  if (message['method'] === undefined)
+    return asked.get(message['id'])?.(message['result'] ?? message['error'])
+  const params = (message['params'] ?? {}) as Fields
+  if (message['method'] === 'notifications/cancelled') {
+    listening.delete(params['requestId'])
+    cancelled.push(params['requestId'])
+  }
+  if (message['id'] === undefined) return
+  if (mode === 'stateless' && message['method'] === 'subscriptions/listen') {
+    listening.set(message['id'], params['notifications'] as Fields)
+    return
+  }
+  if (params['name'] === 'exact') {
+    process.stdout.write(`{"jsonrpc":"2.0","id":${JSON.stringify(message['id'])},"result":${exact}}\n`)
+    return
+  }
+  running++
+  mostRunning = Math.max(mostRunning, running)
+  const result = await resultOf(message)
+  running--
+  const isModern = mode === 'stateless' && result !== undefined
+  if (result === undefined) send({ id: message['id'], error: { code: -32601, message: 'Method not found' } })
+  else send({ id: message['id'], result: isModern ? { ...modern, ...result } : result })
+}
+
+if (mode === 'exit') {
+  process.stderr.write(`cannot find ${process.env['TOKEN']}\n`)
+  process.exit(4)
+}
+if (mode === 'rubbish') setInterval(() => process.stdout.write('working...\n'), 5)
+else {
+  const lines = createInterface(process.stdin)
+  const queue: Fields[] = []
+  const isWaiting = (): boolean => mode === 'silent' || (mode === 'wait' && !existsSync(awaited))
+  lines.on('line', (line) => {
+    const message = JSON.parse(line) as Fields
+    if (mode === 'wait') writeFileSync(`${awaited}.asked`, '')
+    if (isWaiting()) queue.push(message)
+    else void answer(message)
+  })
+  const check = setInterval(() => {
+    if (isWaiting()) return
+    clearInterval(check)
+    for (const message of queue.splice(0)) void answer(message)
+  }, 10)
+  lines.on('close', () => process.exit())
+}
