@@ -143,8 +143,8 @@ export async function measureAppending(disk: string, quick: boolean): Promise<Re
     // On one core the thread has no effect.
     const subjects: Subject[] = Object.entries(SIGNERS)
       .slice(availableParallelism() > 1 ? 0 : 1)
-      .map(([name, signingThread]) => {
-        const config = { dir: join(dir, signingThread), retentionDays: 1, signingThread }
+      .map(([name, threads]) => {
+        const config = { dir: join(dir, threads), retentionDays: 1, threads }
         return { name, appender: new SvcAppender({ config, signer }) }
       })
     for (const { appender } of subjects) await appender.ready()
@@ -167,7 +167,7 @@ export async function appendRatio(disk: string): Promise<number> {
     generateKeyFile(key)
     const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
     const message = Buffer.from(canonicalize(envelope(0, true)))
-    const config = { dir: join(dir, 'log'), retentionDays: 1, signingThread: 'off' as const }
+    const config = { dir: join(dir, 'log'), retentionDays: 1, threads: 'off' as const }
     const appender = new SvcAppender({ config, signer })
     await appender.ready()
     const envelopes = Array.from({ length: RECORDS / 2 }, (_, i) => envelope(i, false))

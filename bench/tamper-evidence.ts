@@ -1,7 +1,7 @@
 // The cost of tamper evidence: sealing as a share of appending, and verification compared with the bare signature check,
 // and the cost of a checkpoint. By CPU time and by elapsed time, which includes other load.
 
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { canonicalize } from '@svc/core/json'
@@ -21,18 +21,31 @@ const IN_FLIGHT = 64
 // Sealing is explicit, never by its interval.
 const INTERVAL_MS = 86_400_000
 const SEALS_OF_A_YEAR = 3_153_600
+const THREADS = ['on', 'off'] as const
 
 interface Cost {
   readonly seconds: number
   readonly cpuSeconds: number
+  /** Of these, those of the thread that runs the event loop. */
+  readonly loopSeconds: number
+}
+
+function loopSeconds(): number {
+  const [nanoseconds] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')
+  return Number(nanoseconds) / 1e9
 }
 
 async function costOf(work: () => unknown): Promise<Cost> {
   const began = performance.now()
   const cpu = process.cpuUsage()
+  const loop = loopSeconds()
   await work()
   const { user, system } = process.cpuUsage(cpu)
-  return { seconds: (performance.now() - began) / 1e3, cpuSeconds: (user + system) / 1e6 }
+  return {
+    seconds: (performance.now() - began) / 1e3,
+    cpuSeconds: (user + system) / 1e6,
+    loopSeconds: loopSeconds() - loop,
+  }
 }
 
 /** What each round of appending and sealing cost, and each way to verify. */
@@ -45,25 +58,31 @@ export async function measureTamperEvidence(disk: string, quick: boolean): Promi
     const key = join(dir, 'key')
     generateKeyFile(key)
     const signer = LocalDevSigner.fromKeyRef(`file://${key}`)
-    const log = join(dir, 'log')
-    const appender = new SvcAppender({
-      config: { dir: log, retentionDays: 1, checkpoints: { intervalMs: INTERVAL_MS } },
-      signer,
+    const subjects = THREADS.map((threads) => {
+      const log = join(dir, threads)
+      const config = { dir: log, retentionDays: 1, threads, checkpoints: { intervalMs: INTERVAL_MS } }
+      return { threads, appender: new SvcAppender({ config, signer }) }
     })
-    await appender.ready()
-    const costs: { append: Cost; seal: Cost }[] = []
-    const rows = [['sealed before', 'append, µs CPU', 'seal, µs CPU', 'share']]
+    for (const { appender } of subjects) await appender.ready()
+    const costs: { round: number; threads: string; append: Cost; seal: Cost }[] = []
+    const rows = [
+      ['sealed before', 'threads', 'append, µs CPU', 'seal', 'share', 'on the event loop', 'seal', 'share'],
+    ]
     for (let round = 0; round < rounds; round++) {
-      const append = await costOf(() => appendAll(appender, records, signer.keyId))
-      const seal = await costOf(() => appender.seal())
-      costs.push({ append, seal })
-      const each = ({ cpuSeconds }: Cost) => ((cpuSeconds / records) * 1e6).toFixed(2)
-      const share = `${((seal.cpuSeconds / append.cpuSeconds) * 100).toFixed(1)} %`
-      rows.push([String(round * records), each(append), each(seal), share])
+      for (const { threads, appender } of subjects) {
+        const append = await costOf(() => appendAll(appender, records, signer.keyId))
+        const seal = await costOf(() => appender.seal())
+        costs.push({ round, threads, append, seal })
+        const columns = (['cpuSeconds', 'loopSeconds'] as const).flatMap((of) => [
+          ...[append, seal].map((cost) => ((cost[of] / records) * 1e6).toFixed(2)),
+          `${((seal[of] / append[of]) * 100).toFixed(1)} %`,
+        ])
+        rows.push([String(round * records), threads, ...columns])
+      }
     }
-    await appender.close()
+    for (const { appender } of subjects) await appender.close()
     table(rows)
-    const verify = await measureVerify(log, signer, bareVerify(signer))
+    const verify = await measureVerify(join(dir, 'on'), signer, bareVerify(signer))
     const checkpoints = await measureCheckpoints(join(dir, 'checkpoints'), signer, quick ? 20_000 : 100_000)
     return { records, costs, verify, checkpoints }
   } finally {

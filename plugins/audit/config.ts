@@ -75,13 +75,15 @@ export const auditSchema = z
           .regex(/^file:\/\//, 'expected file://PATH')
           .optional()
           .describe('The key before it: introduces the new one to the log, and signs checkpoints too.'),
-        thread: z
-          .enum(['auto', 'on', 'off'])
-          .default('auto')
-          .describe('Signing thread in parallel to the event loop; `auto`: where there is a second core.'),
       })
       .optional()
       .describe('The key that signs records; not needed where code binds a signer or passes `append`.'),
+    threads: z
+      .enum(['auto', 'on', 'off'])
+      .default('auto')
+      .describe(
+        'Threads that sign and hash records in parallel to the event loop; `auto`: where there is a second core.',
+      ),
     checkpoints: z
       .boolean()
       .default(true)

@@ -93,13 +93,12 @@ function externalLog(appender: Appender, config: AuditConfig, context: PluginCon
 function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer): Lease<OpenLog> {
   const dir = directoryOf(config, context)
   const { keyId } = signer
-  const { retentionDays, checkpointIntervalMs: intervalMs, hold } = config
+  const { retentionDays, checkpointIntervalMs: intervalMs, hold, threads } = config
   const { origin, witnesses, quorum } = config.log ?? {}
   const retiringSigner = retiringSignerOf(config, context)
   const checkpoints = config.checkpoints ? { intervalMs } : (false as const)
   const minFreeBytes = config.minFreeMb * 1_048_576
   const presign = presignOf(config)
-  const signingThread = config.signer?.thread ?? 'auto'
   const logger = resolve(context.container, tokens.Logger)
   const clock = resolve(context.container, tokens.Clock)
   const meter = resolve(context.container, tokens.Meter)
@@ -117,7 +116,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
       retentionDays,
       checkpoints,
       minFreeBytes,
-      signingThread,
+      threads,
       sha256Hex(JSON.stringify(presign ?? null)),
     ]),
     () => {
@@ -126,7 +125,7 @@ function builtInLog(config: AuditConfig, context: PluginContext, signer: Signer)
         retentionDays,
         minFreeBytes,
         checkpoints,
-        signingThread,
+        threads,
         hold,
         ...(origin === undefined ? {} : { origin }),
         ...(witnesses === undefined ? {} : { witnesses }),

@@ -16,8 +16,7 @@ import {
 import { noteKeyId } from '@svc/plugin-audit/internal/log/seal/note'
 import { checkpointText } from '@svc/plugin-audit/internal/log/tree/checkpoint'
 import { digestToBase64 } from '@svc/plugin-audit/internal/log/tree/journal-codec'
-import type { JournalBody } from '@svc/plugin-audit/internal/log/tree/journal-line'
-import { RangeCutter } from '@svc/plugin-audit/internal/log/tree/seal-ranges'
+import type { JournalBody, SealRange } from '@svc/plugin-audit/internal/log/tree/journal-line'
 import { placeOfHash, storedLevels } from '@svc/plugin-audit/internal/log/tree/tree-layout'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 
@@ -123,20 +122,23 @@ export class LogBuilder {
 
   /** Seals all new lines and signs a checkpoint. */
   seal(options: { checkpoint?: boolean; signer?: LocalDevSigner } = {}): void {
-    const cutter = new RangeCutter(this.size)
+    const ranges: SealRange[] = []
     for (const [day, state] of [...this.days].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const fresh = state.lines.slice(state.sealed)
       if (fresh.length === 0) continue
-      cutter.begin(day, state.end)
       state.ranges.push([this.size, fresh.length])
-      for (const line of fresh) {
-        this.#leaf(line)
-        state.end += Buffer.byteLength(line) + 1
-        cutter.add(state.end)
+      for (const [first, next] of this.#pieces(this.size, fresh.length)) {
+        const lines = fresh.splice(0, next - first)
+        const start = state.end
+        for (const line of lines) {
+          this.#leaf(line)
+          state.end += Buffer.byteLength(line) + 1
+        }
+        ranges.push([day, start, state.end, lines.length])
       }
       state.sealed = state.lines.length
     }
-    this.journal({ kind: 'seal', ranges: cutter.finish() }, options.signer)
+    this.journal({ kind: 'seal', ranges }, options.signer)
     if (options.checkpoint !== false) this.checkpoint()
   }
 

@@ -46,7 +46,7 @@ describe('the signing thread of a gateway', () => {
         gatewayName: 'gw',
         gatewayVersion: '1.0.0',
         dir: join(home, 'audit'),
-        signer: { thread: 'on' },
+        threads: 'on',
       },
       configure: (container) => bind<Signer>(container, tokens.Signer, { useValue: signer }),
     }))

@@ -50,6 +50,13 @@ export function digestToBytes(digest: Digest): Buffer {
   return Buffer.from(digest, ENCODING)
 }
 
+/** 32 bytes each, in memory of their own, which can be transferred to another thread. */
+export function digestsToBytes(digests: readonly Digest[]): Buffer<ArrayBuffer> {
+  const bytes = Buffer.allocUnsafeSlow(DIGEST_BYTES * digests.length)
+  bytes.write(digests.join(''), ENCODING)
+  return bytes
+}
+
 /** @throws {RangeError} when there are not 32 bytes. */
 export function digestFromBytes(bytes: Uint8Array, start = 0): Digest {
   if (bytes.length < start + DIGEST_BYTES) throw new RangeError('a SHA-256 digest has 32 bytes')

@@ -15,7 +15,7 @@ export type OnLeaf = (leaf: Digest, logEnd: number) => unknown
  * @throws {RangeError} when the file ends before `to`, or `to` is within a line.
  */
 export async function hashLines(
-  port: FileSystem,
+  port: Pick<FileSystem, 'read'>,
   fd: number,
   { from, to }: { readonly from: number; readonly to: number },
   onLeaf: OnLeaf,
@@ -70,7 +70,7 @@ function hashChunk(
   return start - 1
 }
 
-function read(port: FileSystem, fd: number, into: Buffer, position: number): Promise<number> {
+function read(port: Pick<FileSystem, 'read'>, fd: number, into: Buffer, position: number): Promise<number> {
   return new Promise((resolve, reject) => {
     port.read(fd, into, 0, into.length, position, (error, bytes) =>
       error === null || error === undefined ? resolve(bytes) : reject(error),

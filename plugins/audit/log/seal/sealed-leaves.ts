@@ -5,8 +5,8 @@ import { type FileSystem, openExisting, READ, readExisting } from '../files/file
 import { endOfLastLine } from '../files/log-file.js'
 import { coverFile, dailyLog } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
-import { CompactRange } from '../merkle/compact-range.js'
-import { DIGEST_BYTES, type Digest, digestFromBytes, digestToBytes } from '../merkle/tree-hash.js'
+import { LeafRange } from '../merkle/leaf-range.js'
+import { DIGEST_BYTES, type Digest, digestFromBytes } from '../merkle/tree-hash.js'
 import type { SealRange } from '../tree/journal-line.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
 import { sealedDays } from './day-ranges.js'
@@ -120,7 +120,7 @@ export async function compareDay(
   ranges: readonly PlacedRange[],
   store: TreeStore,
 ): Promise<DayComparison> {
-  const cover: Buffer[] = []
+  const cover: Uint8Array[] = []
   let equalEnd = 0
   let lines = 0
   const fd = openExisting(port, join(dir, dailyLog(day)), READ)
@@ -138,12 +138,9 @@ export async function compareDay(
         equalEnd = line.end
       }
       lines += range.lines
-      cover.push(
-        coverOf(
-          range.leaf,
-          leaves.map(({ leaf }) => leaf),
-        ),
-      )
+      const roots = new LeafRange(range.leaf)
+      for (const { leaf } of leaves) roots.append(leaf)
+      cover.push(roots.rootBytes())
     }
     return { equalEnd, lines, cover: Buffer.concat(cover) }
   } finally {
@@ -161,15 +158,4 @@ async function leavesOf(
   const to = endOfLastLine(port, fd, Math.min(end, port.fstatSync(fd).size))
   await hashLines(port, fd, { from, to }, (leaf, lineEnd) => leaves.push({ leaf, end: lineEnd }))
   return leaves
-}
-
-/** The roots of the maximal aligned subtrees over `leaves`, of which the first is leaf `start` of the tree. */
-function coverOf(start: number, leaves: readonly Digest[]): Buffer {
-  const roots = alignedSubtrees(start, start + leaves.length).map((subtree) => {
-    const range = new CompactRange()
-    const first = subtree.start - start
-    for (const leaf of leaves.slice(first, first + 2 ** subtree.level)) range.append(leaf)
-    return digestToBytes(range.root())
-  })
-  return Buffer.concat(roots)
 }

@@ -1,14 +1,11 @@
 // The upload thread: does everything except scheduling. Its reads and syncs are synchronous, because asynchronous
 // ones would use the process's thread pool, which the appends' `fdatasync` needs.
 
-import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
+import { lowerPriority } from '../thread/priority.js'
 import { DirectoryUpload } from './directory-upload.js'
 import { deserializeError, serializeError, UploadError } from './error.js'
 import type { FromThread, Request, Requests, ToThread, UploadTask } from './thread-messages.js'
-
-/** Nice value: beside a busy thread it gets about a quarter of the core, else all it can use. */
-const NICE = 5
 
 interface PendingRequest {
   resolve(value: unknown): void
@@ -19,8 +16,7 @@ const closing = new AbortController()
 const pending = new Map<number, PendingRequest>()
 let nextRequestId = 0
 
-// On other systems the call changes the whole process, not this thread.
-if (process.platform === 'linux') setPriority(NICE)
+lowerPriority()
 
 const upload = new DirectoryUpload(
   workerData as UploadTask,

@@ -6,11 +6,11 @@ import { sha256Hex } from '@svc/core/json'
 import { systemCode } from '../format/errors.js'
 import { coverFile } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
+import type { SubtreeRoot } from '../merkle/leaf-range.js'
 import { DIGEST_BYTES, digestFromBytes } from '../merkle/tree-hash.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
 import type { Findings } from './findings.js'
 import type { Removal } from './journal-facts.js'
-import type { SubtreeRoot } from './leaf-range.js'
 
 interface Cover {
   /** Undefined where the file is missing or is not the one that the journal names. */

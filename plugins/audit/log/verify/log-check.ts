@@ -2,6 +2,7 @@
 
 import { coverFile, dailyLog, JOURNAL_FILE } from '../format/paths.js'
 import { alignedSubtrees } from '../merkle/aligned-subtrees.js'
+import type { SubtreeRoot } from '../merkle/leaf-range.js'
 import { digestFromBase64 } from '../tree/journal-codec.js'
 import type { PlacedRange } from '../tree/seal-ranges.js'
 import type { CheckpointCheck } from './checkpoint-check.js'
@@ -11,7 +12,6 @@ import type { Findings } from './findings.js'
 import type { JournalFacts } from './journal-facts.js'
 import { journalSteps, type Step, type StepOptions } from './journal-steps.js'
 import type { JournalEntry, JournalSink } from './journal-walk.js'
-import type { SubtreeRoot } from './leaf-range.js'
 import type { ChunkResult } from './scan-chunk.js'
 import { type Agreement, type Claim, type Mark, type Part, TreeCheck } from './tree-check.js'
 

@@ -4,9 +4,9 @@
 import { MAX_LINE_BYTES } from '../files/lines.js'
 import type { ReadAhead } from '../files/read-ahead.js'
 import { objectIn } from '../format/stored-record.js'
+import { LeafRange } from '../merkle/leaf-range.js'
 import { type Digest, leafHashWithin } from '../merkle/tree-hash.js'
 import { checkLine, type LineFailure } from './check-line.js'
-import { LeafRange } from './leaf-range.js'
 import { type Run, RunCollector } from './sequences.js'
 import type { TrustedKeys } from './trusted-keys.js'
 

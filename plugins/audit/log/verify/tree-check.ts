@@ -1,8 +1,8 @@
 // Joins the hashes of ranges and journal lines and compares the roots with the signed ones. Where they differ, the
 // stored leaves, if they lead to the signed root, show which ranges and lines have changed.
 
+import { LeafRange, type SubtreeRoot } from '../merkle/leaf-range.js'
 import type { Digest } from '../merkle/tree-hash.js'
-import { LeafRange, type SubtreeRoot } from './leaf-range.js'
 import { storedLeaves } from './stored-tree.js'
 
 // Beyond this the rest of the log is not compared any more, so that memory stays bounded.

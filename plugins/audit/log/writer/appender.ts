@@ -23,7 +23,7 @@ import {
   DEFAULT_MIN_FREE_BYTES,
   noMeter,
   systemClock,
-  usesThread,
+  usesThreads,
   warningLogger,
 } from './config.js'
 import { DiskMonitor } from './disk-monitor.js'
@@ -68,7 +68,7 @@ export class SvcAppender {
     const onAsyncError =
       options.onAsyncError ?? ((err) => logger.error({ err }, 'the audit log has a fault in the background'))
     const dir = resolvePath(config.dir)
-    if (canUseThread(signer) && usesThread(config)) {
+    if (canUseThread(signer) && usesThreads(config)) {
       const size = { ...batchSize(this.#limits.batchBytes), batches: SHARED_BATCHES }
       this.#thread = new SigningThread({ signer, size, logger, startWorker: options.startSigningWorker })
     }

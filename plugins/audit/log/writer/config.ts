@@ -32,8 +32,8 @@ export interface AppenderConfig {
   quorum?: number
   /** Days that retention does not remove. */
   hold?: readonly Hold[]
-  /** Whether a thread signs in parallel to the event loop; default `auto`: where there is a second core. */
-  signingThread?: 'auto' | 'on' | 'off'
+  /** Whether threads sign and hash in parallel to the event loop; default `auto`: where there is a second core. */
+  threads?: 'auto' | 'on' | 'off'
 }
 
 export interface AppenderLimits {
@@ -178,8 +178,8 @@ export function checkSigner(signer: Signer | undefined, { checkpoints }: Appende
 }
 
 /** With one core, a thread would only compete with the event loop. */
-export function usesThread({ signingThread = 'auto' }: AppenderConfig): boolean {
-  return signingThread === 'on' || (signingThread === 'auto' && availableParallelism() > 1)
+export function usesThreads({ threads = 'auto' }: AppenderConfig): boolean {
+  return threads === 'on' || (threads === 'auto' && availableParallelism() > 1)
 }
 
 function configError(path: string, what: string): AuditError {

@@ -199,7 +199,7 @@ describe('web pages', () => {
     withGateway({ allowedOrigins: [app] }, async (gateway) => {
       for (const origin of [evil, local, 'null']) {
         const asked = await preflight(gateway, origin)
-        expect(asked.status).to.equal(404)
+        expect(asked.status).to.equal(405)
         const answer = await gateway.invoke('/mcp/files/read@1', {}, { origin })
         for (const { headers } of [asked, answer]) {
           expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).to.deep.equal([])

@@ -37,7 +37,7 @@ describe('unusual requests', () => {
     ['a byte over 127 in the target', post('/mcp/files/r\xe9ad@1'), 400, 0],
     ['a space in the target', post('/mcp/files/re ad@1'), 400, 0],
     ['tabs in the request line', post(here).replace(' /', '\t/').replace(' HTTP', '\tHTTP'), 400, 0],
-    ['TRACE', `TRACE ${here} HTTP/1.1\r\n${host}cookie: secret\r\n\r\n`, 404, 0],
+    ['TRACE', `TRACE ${here} HTTP/1.1\r\n${host}cookie: secret\r\n\r\n`, 405, 0],
     ['OPTIONS for all', `OPTIONS * HTTP/1.1\r\n${host}\r\n`, 404, 0],
     ['an asterisk with another method', `GET * HTTP/1.1\r\n${host}\r\n`, 400, 0],
     ['CONNECT', `CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\n\r\n`, 400, 0],

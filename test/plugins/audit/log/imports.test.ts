@@ -60,7 +60,7 @@ describe('the threads of the audit log', () => {
   const worker = (path: string) => new URL(path, folder).href
 
   it('load no package and of core only the JSON modules, which keeps their start short', () => {
-    for (const path of ['verify/scan-worker.js', 'signing/signing-worker.js']) {
+    for (const path of ['verify/scan-worker.js', 'signing/signing-worker.js', 'seal/hashing-worker.js']) {
       expect(packagesOf(worker(path))).to.deep.equal([])
       expect([...foldersOf(worker(path))].filter((name) => name.startsWith('core/'))).to.deep.equal(
         path.startsWith('verify') ? ['core/dist/json'] : [],

@@ -24,7 +24,7 @@ import {
 } from '../writer/records.js'
 import type { OddWorkerData } from './odd-worker.js'
 
-const config = { checkpoints: false, signingThread: 'on' } as const
+const config = { checkpoints: false, threads: 'on' } as const
 // As many as start the thread.
 const BURST = 64
 
@@ -113,7 +113,7 @@ describe('a log with a signing thread', () => {
     const program = `
       import { LocalDevSigner, SvcAppender } from '@svc/plugin-audit/log'
       const signer = LocalDevSigner.fromSeed(new Uint8Array(32).fill(7))
-      const config = { dir: process.argv[1], retentionDays: 30, checkpoints: false, signingThread: 'on' }
+      const config = { dir: process.argv[1], retentionDays: 30, checkpoints: false, threads: 'on' }
       const log = new SvcAppender({ config, signer })
       const record = ${JSON.stringify(envelope())}
       for (let burst = 0; log.status().signedByThread === 0; burst++) {
@@ -131,7 +131,7 @@ describe('a log with a signing thread', () => {
     const one = appenderIn(dir.path, { config, startSigningWorker })
     for (let i = 0; i < BURST; i++) await one.append(envelope())
     await one.close()
-    const off = appenderIn(dir.path, { config: { ...config, signingThread: 'off' }, startSigningWorker })
+    const off = appenderIn(dir.path, { config: { ...config, threads: 'off' }, startSigningWorker })
     await appendUntil(off, () => true)
     await off.close()
     expect(started).to.have.length(0)
@@ -271,7 +271,7 @@ describe('a log whose signing thread fails', () => {
       ...watchedSigner(() => signer.keyForThread()),
       sign: (data: Uint8Array) => (failing ? expect.fail('no entropy') : signer.sign(data)),
     }
-    const appender = appenderIn(dir.path, { config: { ...config, signingThread: 'off' }, signer: moody })
+    const appender = appenderIn(dir.path, { config: { ...config, threads: 'off' }, signer: moody })
     const ends = await Promise.all([codeOf(appender.append(envelope())), codeOf(appender.append(envelope()))])
     expect(ends).to.deep.equal(['signer_failed', 'signer_failed'])
     expect(appender.status()).to.include({ writable: false, failed: 2, pendingBytes: 0 })

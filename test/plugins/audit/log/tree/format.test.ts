@@ -15,7 +15,6 @@ import type { JournalBody, JournalLine } from '@svc/plugin-audit/internal/log/tr
 import { JournalState } from '@svc/plugin-audit/internal/log/tree/journal-state'
 import { encodeLockOwner, parseLockOwner } from '@svc/plugin-audit/internal/log/tree/lock-content'
 import { recordPlace } from '@svc/plugin-audit/internal/log/tree/record-place'
-import { RangeCutter } from '@svc/plugin-audit/internal/log/tree/seal-ranges'
 import { parseTreePath, placeOfHash, treeFileBytes } from '@svc/plugin-audit/internal/log/tree/tree-layout'
 import { LocalDevSigner } from '@svc/plugin-audit/log'
 import { expect } from 'chai'
@@ -104,19 +103,6 @@ describe('the journal format', () => {
       expect(changed).to.not.equal(text)
       expect(parseJournalLine(Buffer.from(changed)), changed).to.equal(undefined)
     }
-  })
-
-  it('cuts ranges at multiples of 4096 leaves', () => {
-    const cutter = new RangeCutter(4_094)
-    cutter.begin('2026-11-20', 100)
-    for (let end = 110; end <= 150; end += 10) cutter.add(end)
-    cutter.begin('2026-11-21', 0)
-    cutter.add(7)
-    expect(cutter.finish()).to.deep.equal([
-      ['2026-11-20', 100, 120, 2],
-      ['2026-11-20', 120, 150, 3],
-      ['2026-11-21', 0, 7, 1],
-    ])
   })
 
   it('accepts a journal whose ranges adjoin and refuses one with a gap', async () => {

@@ -1,7 +1,7 @@
 // A range of leaves in O(log n): the roots of the fewest aligned complete subtrees that tile it. Ranges are hashed on
 // threads and joined in order; one from leaf 0 has the root of its tree.
 
-import { type Digest, EMPTY_ROOT, nodeHash } from '../merkle/tree-hash.js'
+import { type Digest, digestsToBytes, EMPTY_ROOT, nodeHash } from './tree-hash.js'
 
 export interface SubtreeRoot {
   readonly root: Digest
@@ -13,7 +13,11 @@ export class LeafRange {
   #subtrees: SubtreeRoot[] = []
   #end: number
 
-  constructor(readonly start = 0) {
+  /** @param maxLevel of the subtrees. */
+  constructor(
+    readonly start = 0,
+    readonly maxLevel = Number.POSITIVE_INFINITY,
+  ) {
     this.#end = start
   }
 
@@ -28,7 +32,7 @@ export class LeafRange {
   }
 
   copy(): LeafRange {
-    const copy = new LeafRange(this.start)
+    const copy = new LeafRange(this.start, this.maxLevel)
     copy.#end = this.#end
     copy.#subtrees = [...this.#subtrees]
     return copy
@@ -41,7 +45,7 @@ export class LeafRange {
     this.#end += width
     let top: SubtreeRoot = { root, level }
     for (let left = this.#subtrees.at(-1); left?.level === top.level; left = this.#subtrees.at(-1)) {
-      if (this.#end % 2 ** (top.level + 1) !== 0) break
+      if (top.level === this.maxLevel || this.#end % 2 ** (top.level + 1) !== 0) break
       this.#subtrees.pop()
       top = { root: nodeHash(left.root, top.root), level: top.level + 1 }
     }
@@ -50,6 +54,11 @@ export class LeafRange {
 
   appendAll(subtrees: readonly SubtreeRoot[]): void {
     for (const { root, level } of subtrees) this.append(root, level)
+  }
+
+  /** Their roots, 32 bytes each. */
+  rootBytes(): Uint8Array<ArrayBuffer> {
+    return digestsToBytes(this.#subtrees.map(({ root }) => root))
   }
 
   /** The root of the tree over `[0, end)` (RFC 6962 §2.1). */
