@@ -41,8 +41,12 @@ function pointToHelp(command: Command, path: string): void {
   for (const one of command.commands) pointToHelp(one, `${path} ${one.name()}`)
 }
 
-/** The command of this name alone, as loading the others takes time; all of them for the help, and for another word. */
+/**
+ * The command of this name alone, as loading the others takes time; none for the version, and all of them for the help and
+ * for another word.
+ */
 function needed(name = ''): readonly (() => Promise<Command>)[] {
+  if (name === '--version' || name === '-V') return []
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined
   return load === undefined ? Object.values(commands) : [load]
 }
