@@ -1,4 +1,4 @@
-// The directory of a log: opening, repair after a writer died, retention.
+// The directory of a log: opening, and repair after a writer died.
 
 import { dirname, join } from 'node:path'
 import type { Clock, Logger, Meter, Signer } from '@svc/core'
@@ -16,7 +16,6 @@ import {
 } from '../files/file-system.js'
 import { requireLocal } from '../files/local-file-system.js'
 import { LogFile } from '../files/log-file.js'
-import { dayOfInstant } from '../format/day.js'
 import { AuditError } from '../format/errors.js'
 import { dayOfDailyLog, dayOfRawLog } from '../format/paths.js'
 import { readGenesis } from '../seal/journal-file.js'
@@ -31,10 +30,9 @@ import {
   usesThreads,
 } from './config.js'
 import { beginOrContinue, type Genesis } from './log-identity.js'
+import { LogRetention } from './log-retention.js'
 import { recordPublicKey } from './public-keys.js'
-import { expired, remove, uploadedOnly } from './retention.js'
 
-const RETENTION_CHECK_MS = 3_600_000
 // Earlier openings repaired older days.
 const DAYS_TO_REPAIR = 2
 
@@ -71,15 +69,13 @@ export class LogDirectory {
   readonly #dir: string
   readonly #parts: DirectoryParts
   #opening: Promise<OpenDirectory> | undefined
-  #witnesses: Cosigning | undefined
   #open: OpenDirectory | undefined
-  #retention: NodeJS.Timeout | undefined
-  #retainedOn: string | undefined
-  #retaining: Promise<void> = Promise.resolve()
+  readonly #retention: LogRetention
 
   constructor(dir: string, parts: DirectoryParts) {
     this.#dir = dir
     this.#parts = parts
+    this.#retention = new LogRetention(dir, parts, this.#signers)
   }
 
   get opened(): OpenDirectory | undefined {
@@ -126,29 +122,13 @@ export class LogDirectory {
    * @returns the removed paths, relative to the directory.
    */
   async retainUploaded(uploaded: (path: string) => number): Promise<string[]> {
-    const { port, config, clock, logger } = this.#parts
-    const today = dayOfInstant(clock.now())
-    if (today === undefined) return []
-    const { lock, sealer } = await this.open()
-    const old = expired(port, this.#dir, today, config.retentionDays)
-    const find = () =>
-      uploadedOnly(port, this.#dir, expired(port, this.#dir, today, config.retentionDays), uploaded)
-    const kept = old.length - find().length
-    if (kept > 0 && today !== this.#retainedOn) {
-      logger.warn(
-        { files: kept, retentionDays: config.retentionDays },
-        'files past their retention are kept: with presign they are removed only once uploaded',
-      )
-    }
-    this.#retainedOn = today
-    return this.#remove(lock, sealer, find)
+    return this.#retention.removeUploaded(await this.open(), uploaded)
   }
 
   async close(): Promise<void> {
     // An opening in progress would leave its handles open.
     if (this.#opening !== undefined) await Promise.allSettled([this.#opening])
-    clearInterval(this.#retention)
-    await this.#retaining
+    await this.#retention.close()
     await this.#open?.sealer?.close()
     await this.#open?.cosigning?.close()
     await this.#open?.agentLogs.close()
@@ -170,9 +150,8 @@ export class LogDirectory {
       genesis = await this.#identify(lock)
       await lock.run(() => this.#firstSection(agentLogs))
       cosigning = genesis && (await this.#cosigning(lock, genesis.origin))
-      this.#witnesses = cosigning
       sealer = await this.#sealer(lock, cosigning)
-      await this.#retainAtOpen(lock, sealer)
+      await this.#retention.start({ lock, sealer, cosigning })
     } catch (error) {
       await sealer?.close()
       await cosigning?.close()
@@ -182,9 +161,6 @@ export class LogDirectory {
     }
     sealer?.start()
     this.#open = { lock, agentLogs, sealer, cosigning, logId: genesis?.log_id, isNew }
-    this.#retention = setInterval(() => {
-      this.#retaining = this.#retaining.then(() => this.#retainDaily(lock, sealer))
-    }, RETENTION_CHECK_MS).unref()
     this.#parts.onOpen()
     return this.#open
   }
@@ -285,75 +261,4 @@ export class LogDirectory {
     const log = { dir: this.#dir, port, lock, origin }
     return new Cosigning({ ...log, logger, clock, meter, witnesses, quorum, random, onError })
   }
-
-  /** Removal waits for the next daily check where other processes append to the journal all the time. */
-  async #retainAtOpen(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
-    try {
-      await this.#retain(lock, sealer)
-    } catch (error) {
-      if (!(error instanceof AuditError && error.code === 'journal_busy')) throw error
-      this.#parts.logger.warn({ err: error }, 'files past their retention are kept until the next check')
-    }
-  }
-
-  async #retainDaily(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
-    if (dayOfInstant(this.#parts.clock.now()) === this.#retainedOn) return
-    try {
-      await this.#retain(lock, sealer)
-    } catch (error) {
-      this.#parts.onAsyncError(error instanceof Error ? error : new Error(String(error)))
-    }
-  }
-
-  async #retain(lock: DirectoryLock, sealer: Sealer | undefined): Promise<void> {
-    const { port, config, clock } = this.#parts
-    const today = dayOfInstant(clock.now())
-    // With an upload, only the process that uploads knows which files may be removed.
-    if (today === undefined || config.presign !== undefined) return
-    const find = () => expired(port, this.#dir, today, config.retentionDays)
-    // The last records of an expired day have no checkpoint yet.
-    if (find().length > 0) await sealer?.seal()
-    await this.#remove(lock, sealer, find)
-    this.#retainedOn = today
-  }
-
-  /** Removes what `find` returns; where checkpoints are on, after a signed statement of the removal. */
-  async #remove(lock: DirectoryLock, sealer: Sealer | undefined, find: () => string[]): Promise<string[]> {
-    const { port, config, logger } = this.#parts
-    const days = [...new Set(find().map(dayOfPath))]
-    if (days.length === 0) return []
-    const stated = sealer === undefined ? days : await this.#stateRemoval(lock, sealer, days)
-    const removed = await lock.run(() => {
-      const paths = find().filter((path) => stated.includes(dayOfPath(path)))
-      remove(port, this.#dir, paths)
-      return paths
-    })
-    if (removed.length > 0) {
-      const { retentionDays } = config
-      logger.info({ files: removed, retentionDays }, 'removed files past their retention')
-    }
-    return removed
-  }
-
-  async #stateRemoval(lock: DirectoryLock, sealer: Sealer, days: readonly string[]): Promise<string[]> {
-    const { port, config, clock, logger, onAsyncError } = this.#parts
-    const { stateRemoval } = await import('../seal/removal.js')
-    const parts = {
-      dir: this.#dir,
-      port,
-      lock,
-      logger,
-      clock,
-      signers: this.#signers,
-      holds: config.hold ?? [],
-      witnessedAt: () => this.#witnesses?.witnessedAt,
-      onError: onAsyncError,
-    }
-    return sealer.withTree((tree) => stateRemoval(parts, tree, days))
-  }
-}
-
-/** The day in the path of an expired file. */
-function dayOfPath(path: string): string {
-  return /\d{4}-\d\d-\d\d/.exec(path.startsWith('agents/') ? (path.split('/')[2] ?? '') : path)?.[0] ?? ''
 }

@@ -1,0 +1,152 @@
+// Removes the files of a log that are past their retention: at the opening and daily, or as far as they are uploaded.
+
+import type { Clock, Logger } from '@svc/core'
+import type { Cosigning } from '../cosigning/cosigning.js'
+import type { DirectoryLock } from '../files/directory-lock.js'
+import type { FileSystem } from '../files/file-system.js'
+import { dayOfInstant } from '../format/day.js'
+import { AuditError } from '../format/errors.js'
+import type { NoteSigner } from '../seal/note.js'
+import type { Sealer } from '../seal/sealer.js'
+import type { AppenderConfig } from './config.js'
+import { expired, remove, uploadedOnly } from './retention.js'
+
+const CHECK_MS = 3_600_000
+
+interface RetentionParts {
+  readonly config: AppenderConfig
+  readonly port: FileSystem
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly onAsyncError: (error: Error) => void
+}
+
+/** The log whose files are removed. */
+interface OpenLog {
+  readonly lock: DirectoryLock
+  /** Undefined where checkpoints are off. */
+  readonly sealer: Sealer | undefined
+  /** Undefined without witnesses. */
+  readonly cosigning: Cosigning | undefined
+}
+
+export class LogRetention {
+  readonly #dir: string
+  readonly #parts: RetentionParts
+  readonly #signers: readonly NoteSigner[]
+  #timer: NodeJS.Timeout | undefined
+  #retainedOn: string | undefined
+  #running: Promise<void> = Promise.resolve()
+
+  /** @param signers of the journal and of checkpoints. */
+  constructor(dir: string, parts: RetentionParts, signers: readonly NoteSigner[]) {
+    this.#dir = dir
+    this.#parts = parts
+    this.#signers = signers
+  }
+
+  /** Removes what has expired, now and daily. Where other processes append to the journal all the time, the daily check does. */
+  async start(log: OpenLog): Promise<void> {
+    try {
+      await this.#removeExpired(log)
+    } catch (error) {
+      if (!(error instanceof AuditError && error.code === 'journal_busy')) throw error
+      this.#parts.logger.warn({ err: error }, 'files past their retention are kept until the next check')
+    }
+    this.#timer = setInterval(() => {
+      this.#running = this.#running.then(() => this.#removeDaily(log))
+    }, CHECK_MS).unref()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#running
+  }
+
+  /**
+   * Removes files past their retention whose bytes the store has completely.
+   *
+   * @param uploaded returns how many bytes of a file the store has.
+   * @returns the removed paths, relative to the directory.
+   */
+  async removeUploaded(log: OpenLog, uploaded: (path: string) => number): Promise<string[]> {
+    const { port, config, clock, logger } = this.#parts
+    const { retentionDays } = config
+    const today = dayOfInstant(clock.now())
+    if (today === undefined) return []
+    const old = () => expired(port, this.#dir, today, retentionDays)
+    const find = () => uploadedOnly(port, this.#dir, old(), uploaded)
+    const kept = old().length - find().length
+    if (kept > 0 && today !== this.#retainedOn) {
+      logger.warn(
+        { files: kept, retentionDays },
+        'files past their retention are kept: with presign they are removed only once uploaded',
+      )
+    }
+    this.#retainedOn = today
+    return this.#remove(log, find)
+  }
+
+  async #removeDaily(log: OpenLog): Promise<void> {
+    if (dayOfInstant(this.#parts.clock.now()) === this.#retainedOn) return
+    try {
+      await this.#removeExpired(log)
+    } catch (error) {
+      this.#parts.onAsyncError(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  async #removeExpired(log: OpenLog): Promise<void> {
+    const { port, config, clock } = this.#parts
+    const today = dayOfInstant(clock.now())
+    // With an upload, only the process that uploads knows which files may be removed.
+    if (today === undefined || config.presign !== undefined) return
+    const find = () => expired(port, this.#dir, today, config.retentionDays)
+    // The last records of an expired day have no checkpoint yet.
+    if (find().length > 0) await log.sealer?.seal()
+    await this.#remove(log, find)
+    this.#retainedOn = today
+  }
+
+  /** Removes what `find` returns; where checkpoints are on, after a signed statement of the removal. */
+  async #remove(log: OpenLog, find: () => string[]): Promise<string[]> {
+    const { port, config, logger } = this.#parts
+    const days = [...new Set(find().map(dayOfPath))]
+    if (days.length === 0) return []
+    const stated = await this.#state(log, days)
+    const removed = await log.lock.run(() => {
+      const paths = find().filter((path) => stated.includes(dayOfPath(path)))
+      remove(port, this.#dir, paths)
+      return paths
+    })
+    if (removed.length > 0) {
+      const { retentionDays } = config
+      logger.info({ files: removed, retentionDays }, 'removed files past their retention')
+    }
+    return removed
+  }
+
+  /** The days that may be removed: those whose removal is stated in the journal, if there is one. */
+  async #state({ lock, sealer, cosigning }: OpenLog, days: readonly string[]): Promise<readonly string[]> {
+    if (sealer === undefined) return days
+    const { port, config, clock, logger, onAsyncError } = this.#parts
+    const { stateRemoval } = await import('../seal/removal.js')
+    const parts = {
+      dir: this.#dir,
+      port,
+      lock,
+      logger,
+      clock,
+      signers: this.#signers,
+      holds: config.hold ?? [],
+      witnessedAt: () => cosigning?.witnessedAt,
+      onError: onAsyncError,
+    }
+    return sealer.withTree((tree) => stateRemoval(parts, tree, days))
+  }
+}
+
+/** The day in the path of an expired file. */
+function dayOfPath(path: string): string {
+  return /\d{4}-\d\d-\d\d/.exec(path.startsWith('agents/') ? (path.split('/')[2] ?? '') : path)?.[0] ?? ''
+}
