@@ -63,7 +63,7 @@ const MIN_SECRET = 32
 export class RedisSharedStore implements SharedStore {
   #connection: RedisConnection
   #prefix: string
-  #connecting: Promise<void> | undefined
+  #connecting: Promise<unknown> | undefined
 
   /** `prefix` begins every key. */
   constructor(options: RedisConnectionOptions, prefix: string) {
@@ -103,12 +103,14 @@ export class RedisSharedStore implements SharedStore {
   }
 
   /**
-   * Waits for the first attempt to connect only. Where it fails, the client connects in the background, and until then
-   * `run` rejects with the reason.
+   * Waits for the first attempt to connect only. Where it fails, the client connects in the background. Rejects with the
+   * reason while there is no connection.
    */
   async #run(operation: Script, keys: readonly string[], args: readonly (string | number)[]) {
-    this.#connecting ??= this.#connection.connect(new AbortController().signal).catch(() => undefined)
+    this.#connecting ??= Promise.allSettled([this.#connection.connect(new AbortController().signal)])
     await this.#connecting
+    const reason = this.#connection.ready()
+    if (reason !== undefined) throw new Error(reason)
     return this.#connection.run(operation, keys, args)
   }
 }

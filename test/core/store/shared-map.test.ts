@@ -119,4 +119,10 @@ describe('a shared map', function () {
     await map.set('g', [['a', '1']])
     await until(async () => ((await redis.send('KEYS', `${prefix}*`)) as string[]).length === 0)
   })
+
+  it('in Redis that cannot be reached rejects with the reason', async () => {
+    const store = open(new RedisSharedStore({ url: 'redis://127.0.0.1:1', connectTimeoutMs: 200 }, 'svc:'))
+    const fault = await store.map('m', bounds).get('g', ['a']).catch(String)
+    expect(fault).to.match(/Redis is not connected: .*ECONNREFUSED/)
+  })
 })
