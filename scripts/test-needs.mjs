@@ -1,5 +1,5 @@
-// Installs what the tests start and `npm ci` does not bring: programs of the system, and other versions of Node. Names
-// what it cannot install; tests do not pass without it.
+// Installs what the tests start and `npm ci` does not bring: programs of the system, and other versions of Node. Says
+// what before it does; with SVC_TEST_INSTALL=no it installs nothing. What is missing then, the tests fail without.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -28,53 +28,75 @@ const isThere = ({ program, args }) => {
   const { error, status } = spawnSync(program, args ?? ['--version'], { stdio: 'ignore' })
   return error === undefined && (args === undefined || status === 0)
 }
+const folderOf = (path) => fileURLToPath(new URL(`../test/${path}`, import.meta.url))
+const isForbidden = process.env.SVC_TEST_INSTALL === 'no'
+const usesApt = !isForbidden && process.getuid?.() === 0 && isThere({ program: 'apt-get' })
 
 const missing = needs.filter((need) => !isThere(need))
-if (missing.length > 0 && process.getuid?.() === 0 && isThere({ program: 'apt-get' })) {
-  install(missing.map((need) => need.package))
+const hasTokens = isThere({ program: 'softhsm2-util' })
+const packages = [...missing.map((need) => need.package), ...(hasTokens ? [] : ['softhsm2'])]
+const tokens = folderOf('pkcs11')
+const runtimes = folderOf('runtimes')
+const steps = [
+  usesApt &&
+    packages.length > 0 && {
+      text: `Debian packages, by apt-get: ${packages.join(', ')}`,
+      run: () => installPackages(packages),
+    },
+  // Optional: the PKCS#11 signer is tested where SoftHSM and its binding install.
+  (hasTokens || usesApt) &&
+    !existsSync(`${tokens}/node_modules/pkcs11js/build/Release/pkcs11.node`) && {
+      text: 'a binding for PKCS#11, compiled, in test/pkcs11/node_modules',
+      run: () => installFolder(tokens),
+    },
+  !isInstalled(runtimes) && {
+    text: 'other versions of Node, 600 MB, in test/runtimes/node_modules',
+    // No link to a binary: three packages name theirs `node`.
+    run: () => installFolder(runtimes, '--no-bin-links', '--ignore-scripts'),
+  },
+].filter(Boolean)
+
+if (steps.length > 0) {
+  const verb = isForbidden ? 'SVC_TEST_INSTALL=no, so these are not installed' : 'The tests install'
+  const hint = isForbidden ? '' : 'SVC_TEST_INSTALL=no forbids it.\n'
+  process.stdout.write(`${verb}:\n${steps.map(({ text }) => `  ${text}\n`).join('')}${hint}`)
 }
+if (!isForbidden) for (const { run } of steps) run()
+
 for (const { package: name, why } of missing.filter((need) => !isThere(need))) {
-  process.stderr.write(
-    `the tests need ${name}: ${why}. Install it, on Debian with: apt-get install ${name}\n`,
+  fail(`the tests need ${name}: ${why}. Install it, on Debian with: apt-get install ${name}`)
+}
+if (!isInstalled(runtimes)) {
+  fail(
+    'the tests need other versions of Node. Install them in test/runtimes: npm ci --no-bin-links --ignore-scripts',
   )
+}
+
+function fail(text) {
+  process.stderr.write(`${text}\n`)
   process.exitCode = 1
 }
-installTokens(fileURLToPath(new URL('../test/pkcs11', import.meta.url)))
-installRuntimes(fileURLToPath(new URL('../test/runtimes', import.meta.url)))
 
-/** SoftHSM and a binding that is compiled. Optional: the PKCS#11 signer is tested where both install. */
-function installTokens(folder) {
-  if (!isThere({ program: 'softhsm2-util' })) {
-    if (process.getuid?.() !== 0 || !isThere({ program: 'apt-get' })) return
-    install(['softhsm2'])
-  }
-  if (existsSync(`${folder}/node_modules/pkcs11js/build/Release/pkcs11.node`)) return
-  spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'ignore' })
-}
-
-/** From the npm packages that hold Node's own builds for Linux. Elsewhere tests run on the Node that runs them. */
-function installRuntimes(folder) {
+/** Whether the packages that a folder's lock file names for this machine are installed. */
+function isInstalled(folder) {
+  const isHere = (os, cpu) => `${os}`.includes(process.platform) && `${cpu}`.includes(process.arch)
   const versionsIn = (file) => {
-    const { packages } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { packages: {} }
-    const here = Object.entries(packages).filter(([, { os, cpu }]) => isHere(os, cpu))
+    const { packages: all } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { packages: {} }
+    const here = Object.entries(all).filter(([, { os, cpu }]) => isHere(os, cpu))
     return JSON.stringify(here.map(([path, { version }]) => [path, version]))
   }
-  const isHere = (os, cpu) => `${os}`.includes(process.platform) && `${cpu}`.includes(process.arch)
-  if (versionsIn(`${folder}/package-lock.json`) === versionsIn(`${folder}/node_modules/.package-lock.json`))
-    return
-  // No link to a binary: three packages name theirs `node`.
-  const args = ['ci', '--no-bin-links', '--ignore-scripts', '--no-audit', '--no-fund']
-  const { status } = spawnSync('npm', args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (status !== 0) {
-    process.stderr.write(`the tests need other versions of Node: \`npm ci\` failed in ${folder}\n`)
-    process.exitCode = 1
-  }
+  return versionsIn(`${folder}/package-lock.json`) === versionsIn(`${folder}/node_modules/.package-lock.json`)
+}
+
+function installFolder(cwd, ...flags) {
+  const args = ['ci', ...flags, '--no-audit', '--no-fund']
+  spawnSync('npm', args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
 /** The packages' services are not started: RUNLEVEL tells Debian that this is no time for it. */
-function install(packages) {
+function installPackages(names) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
-  for (const args of [['update'], ['install', '-y', '--no-install-recommends', ...packages]]) {
+  for (const args of [['update'], ['install', '-y', '--no-install-recommends', ...names]]) {
     const { status } = spawnSync('apt-get', args, { env, stdio: ['ignore', 'ignore', 'inherit'] })
     if (status !== 0) return
   }
