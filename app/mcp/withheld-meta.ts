@@ -1,12 +1,14 @@
 // Members of `params._meta` that stay here, as headers of the same names do: mandates that were not verified.
 import { type Call, mandates } from '@svc/core'
-import { isJsonObject, type JsonObject } from '@svc/core/json'
+import { isJsonObject, type JsonObject, membersLike } from '@svc/core/json'
 
 /** The message as it goes upstream. */
 export function withoutWithheld(call: Call, whole: JsonObject): JsonObject {
   const withheld = call.get(mandates)?.withheldMeta ?? []
   const { params } = whole
   if (withheld.length === 0 || !isJsonObject(params) || !isJsonObject(params['_meta'])) return whole
-  const kept = Object.entries(params['_meta']).filter(([name]) => !withheld.includes(name))
+  const { _meta: meta } = params
+  const left = new Set(withheld.flatMap((name) => membersLike(meta, name)))
+  const kept = Object.entries(meta).filter(([name]) => !left.has(name))
   return { ...whole, params: { ...params, _meta: Object.fromEntries(kept) } }
 }

@@ -1,8 +1,11 @@
 // The rule by which a call counts as side-effecting, shared by write-ahead intents, idempotency keys,
 // escalations and mandates.
+import { membersLike } from '../json/members.js'
+import { isJsonObject } from '../json/parse-object.js'
 import type { JsonValue } from '../json/value.js'
 import { compilePatternMap } from '../match/matcher.js'
 import { wordsOf } from '../match/words.js'
+import { Refusal } from './errors.js'
 import type { CallRequest } from './request.js'
 
 const effectWords: ReadonlySet<string> = new Set([
@@ -54,6 +57,8 @@ export interface SideEffectKnowledge {
 /**
  * Whether the call may change something. Prompts, resources and the protocol never do; for a tool the policy decides,
  * then its trusted annotations, then the words of its name and its argument `method`.
+ *
+ * @throws {Refusal} (`BAD_REQUEST`) if the argument decides, and programs could read different ones as `method`
  */
 export function isSideEffecting(
   request: Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'>,
@@ -85,10 +90,16 @@ function isNamedForEffect(name: string): boolean {
 
 /** A `method` that is not a string is not known to be safe. */
 function hasEffectMethod(args: JsonValue): boolean {
-  if (typeof args !== 'object' || args === null || Array.isArray(args) || !Object.hasOwn(args, 'method')) {
-    return false
+  if (!isJsonObject(args)) return false
+  const [name, other] = membersLike(args, 'method')
+  if (name === undefined) return false
+  if (other !== undefined) {
+    throw new Refusal(
+      'BAD_REQUEST',
+      'Two arguments could be read as "method": their names differ only in case or form.',
+    )
   }
-  const { method } = args
+  const method = args[name]
   return typeof method !== 'string' || !safeMethods.has(method.toUpperCase())
 }
 

@@ -18,7 +18,7 @@ import {
   type Stage,
   verdict,
 } from '@svc/core'
-import type { JsonObject } from '@svc/core/json'
+import { type JsonObject, membersLike } from '@svc/core/json'
 import { type NoticeParts, noticeOnDenial } from './denial-notice.js'
 import { explainMandates } from './explain.js'
 import type { DidWeb } from './keys/did-web.js'
@@ -128,8 +128,9 @@ export class Ap2Stage implements Stage {
     if (isRequired && !authorizes) {
       throw new MandateFault('ap2_missing', 'the call needs a mandate for its action, and has an intent only')
     }
-    for (const { terms } of verified) checkArguments(terms, request.args, requirement.bindingOf(request))
     if (verified.length === 0) return undefined
+    const terms = verified.map((mandate) => mandate.terms)
+    checkArguments(terms, request.args, requirement.bindingOf(request))
     const intents = unsigned.map(({ digest }) => digest)
     return { verified, report: verifiedReport(call, verified, intents, headers) }
   }
@@ -184,7 +185,7 @@ export class Ap2Stage implements Stage {
   #withoutMandates(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
     const { headers } = this.#parts
     const meta = metaOf(request)
-    if (meta !== undefined && Object.values(headers).some((name) => Object.hasOwn(meta, name))) {
+    if (meta !== undefined && Object.values(headers).some((name) => membersLike(meta, name).length > 0)) {
       call.set(mandates, unverifiedReport(headers))
     }
     return next()

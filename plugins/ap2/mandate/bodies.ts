@@ -1,5 +1,5 @@
 // The bodies of mandates of AP2 v0.2, as far as they are read; further members are allowed.
-import type { JsonObject } from '@svc/core/json'
+import { type JsonObject, membersLike } from '@svc/core/json'
 import { z } from 'zod'
 import { malformed } from './fault.js'
 
@@ -78,14 +78,28 @@ const bodies = z.discriminatedUnion('vct', [
 /** The body of a mandate whose `vct` is exactly one of those of v0.2. */
 export function parseBody(mandate: JsonObject): z.output<typeof bodies> {
   const parsed = bodies.safeParse(mandate)
-  if (parsed.success) return parsed.data
-  throw malformed(`the mandate does not have the form of its vct: ${firstIssue(parsed.error)}`)
+  if (!parsed.success) {
+    throw malformed(`the mandate does not have the form of its vct: ${firstIssue(parsed.error)}`)
+  }
+  const { options } = bodies
+  checkNames(mandate, options.find(({ shape }) => shape.vct.value === parsed.data.vct)?.shape ?? {})
+  return parsed.data
 }
 
 export function parseCheckout(payload: JsonObject): Checkout {
   const parsed = checkout.safeParse(payload)
-  if (parsed.success) return parsed.data
-  throw malformed(`the checkout does not have its form: ${firstIssue(parsed.error)}`)
+  if (!parsed.success) throw malformed(`the checkout does not have its form: ${firstIssue(parsed.error)}`)
+  checkNames(payload, checkout.shape)
+  return parsed.data
+}
+
+/** A member of another case or form is absent here, and present to other programs. */
+function checkNames(object: JsonObject, shape: object): void {
+  for (const name of Object.keys(shape)) {
+    if (membersLike(object, name).some((found) => found !== name)) {
+      throw malformed(`a member of the mandate differs from "${name}" only in case or form`)
+    }
+  }
 }
 
 export function isOpen(body: z.output<typeof bodies>): body is OpenBody {

@@ -4,7 +4,7 @@ import { disclose } from './disclosures.js'
 import { MandateFault, malformed } from './fault.js'
 import { type HashAlgorithm, hashAlgorithmOf } from './hash.js'
 import { type Jwt, parseJwt } from './jwt.js'
-import { isObject } from './text.js'
+import { checkMembers, isObject } from './text.js'
 
 const MAX_HOPS = 4
 const SEPARATOR = '~~'
@@ -48,6 +48,7 @@ async function parseHop(text: string): Promise<Hop> {
   try {
     const { payload, hidesTerms } = await disclose(text, jwt.payload, hash)
     const mandate = delegatePayloadOf(payload)
+    checkMembers(mandate, 'the mandate')
     return { text, jwt, hash, mandate, hidesTerms }
   } catch (fault) {
     // Reported at its place in the order of the checks.

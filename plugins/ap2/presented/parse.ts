@@ -3,7 +3,7 @@ import { canonicalize, type JsonObject, sha256Hex } from '@svc/core/json'
 import { malformed } from '../mandate/fault.js'
 import { parseJwt } from '../mandate/jwt.js'
 import { parseChain } from '../mandate/sd-jwt.js'
-import { decodeBase64url, parseStrictObject } from '../mandate/text.js'
+import { checkMembers, decodeBase64url, parseStrictObject } from '../mandate/text.js'
 import { parseObjectV01 } from '../mandate/v01.js'
 import { ChainMandate } from '../verify/chain-mandate.js'
 import { JwsMandate } from '../verify/jws-mandate.js'
@@ -38,6 +38,7 @@ export function objectOf(text: string): JsonObject {
 }
 
 function parseObject(object: JsonObject): SignedMandate | UnsignedIntent {
+  checkMembers(object, 'the mandate')
   const parsed = parseObjectV01(object)
   if (parsed.kind === 'cart') return new CartMandate(object, parsed.value)
   if (parsed.kind === 'payment') return new UserPaymentMandate(object, parsed.value)

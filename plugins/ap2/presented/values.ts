@@ -1,6 +1,6 @@
 // Finds the mandates that a call presents: in two headers, in a bundle, and over MCP in `params._meta`.
 import type { IncomingHttpHeaders } from 'node:http'
-import { canonicalize, type JsonObject, type JsonValue } from '@svc/core/json'
+import { canonicalize, type JsonObject, type JsonValue, membersLike } from '@svc/core/json'
 import { MandateFault, malformed } from '../mandate/fault.js'
 import { isObject } from '../mandate/text.js'
 import { MAX_MANDATE, objectOf } from './parse.js'
@@ -38,7 +38,7 @@ export function presentedValues(
   const found = new Map<string, string | JsonObject>()
   const sources: ReadonlyArray<(name: string) => JsonValue | undefined> = [
     (name) => headers[name],
-    (name) => (meta !== undefined && Object.hasOwn(meta, name) ? meta[name] : undefined),
+    (name) => inMeta(meta, name),
   ]
   for (const read of sources) {
     for (const role of ['intent', 'cart'] as const) {
@@ -53,6 +53,17 @@ export function presentedValues(
     }
   }
   return found
+}
+
+/** @throws {MandateFault} for a member that a program could take for it, as mandates that are not verified stay here */
+function inMeta(meta: JsonObject = {}, name: string): JsonValue | undefined {
+  const [found, ...others] = membersLike(meta, name)
+  if (found === undefined) return undefined
+  if (found === name && others.length === 0) return meta[name]
+  throw new MandateFault(
+    'ap2_mandate_conflict',
+    `_meta has a member that differs from "${name}" only in case or form`,
+  )
 }
 
 /** Whether an object is a bundle, and not a mandate of v0.1. */

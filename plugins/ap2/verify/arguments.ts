@@ -6,15 +6,38 @@ import { minorUnitsOf } from './money.js'
 import type { TermName, Terms } from './terms.js'
 
 const texts = ['currency', 'merchant', 'instrument', 'pisp', 'executionDate'] as const
+const names = ['total', ...texts, 'items'] as const satisfies readonly TermName[]
 
-/** @throws {MandateFault} for the first term that the arguments do not have, or have otherwise */
-export function checkArguments(terms: Terms, args: JsonValue, binding: Binding | undefined): void {
+/**
+ * Compares the arguments with the terms of all mandates of the call.
+ *
+ * @throws {MandateFault} for the first term that the arguments do not have, or have otherwise; and for a place in
+ *   `binding` that no mandate bounds, as leaving a mandate out frees nothing
+ */
+export function checkArguments(
+  mandates: readonly Terms[],
+  args: JsonValue,
+  binding: Binding | undefined,
+): void {
+  for (const terms of mandates) checkTerms(terms, args, binding)
+  const free = names.find(
+    (name) => binding?.[name] !== undefined && mandates.every((terms) => terms[name] === undefined),
+  )
+  if (free !== undefined) {
+    throw new MandateFault(
+      'ap2_cart_mismatch',
+      `ap2.tools.bind has ${free}, and no mandate of the call bounds it`,
+    )
+  }
+}
+
+function checkTerms(terms: Terms, args: JsonValue, binding: Binding | undefined): void {
   for (const name of texts) {
     const expected = terms[name]
-    if (expected === undefined) continue
     const place = binding?.[name]
-    if (place === undefined) throw unbound(name)
-    if (textAt(place, args) !== expected) throw different(name)
+    if (place === undefined && expected !== undefined && expected !== null) throw unbound(name)
+    if (place === undefined || expected === undefined) continue
+    if ((textAt(place, args) ?? null) !== expected) throw different(name)
   }
   if (terms.total !== undefined) {
     if (binding?.total === undefined) throw unbound('total')

@@ -1,6 +1,7 @@
 // Where the arguments of a tool have what mandates bound (`ap2.tools.bind`).
-import type { JsonValue } from '@svc/core/json'
+import { type JsonObject, type JsonValue, membersLike } from '@svc/core/json'
 import { z } from 'zod'
+import { MandateFault } from '../mandate/fault.js'
 import { isObject } from '../mandate/text.js'
 
 const pointer = z
@@ -44,13 +45,28 @@ export const bindingSchema = z
 export type Binding = z.output<typeof bindingSchema>
 export type Place = z.output<typeof place>
 
-/** RFC 6901 §4; undefined where nothing is there. */
+/**
+ * RFC 6901 §4; undefined if nothing is there.
+ *
+ * @throws {MandateFault} if a program could find another value there, or none
+ */
 export function valueAt(pointer: string, value: JsonValue): JsonValue | undefined {
   let current: JsonValue | undefined = value
   for (const escaped of pointer.split('/').slice(1)) {
     const name = escaped.replaceAll('~1', '/').replaceAll('~0', '~')
     if (Array.isArray(current)) current = /^(0|[1-9]\d*)$/.test(name) ? current[Number(name)] : undefined
-    else current = isObject(current) && Object.hasOwn(current, name) ? current[name] : undefined
+    else current = isObject(current) ? memberOf(current, name, pointer) : undefined
   }
   return current
+}
+
+/** A program that matches names exactly would take one of another case to be absent, so only the exact name counts. */
+function memberOf(object: JsonObject, name: string, pointer: string): JsonValue | undefined {
+  const [found, ...others] = membersLike(object, name)
+  if (found === undefined) return undefined
+  if (found === name && others.length === 0) return object[name]
+  throw new MandateFault(
+    'ap2_cart_mismatch',
+    `a member at ${pointer} differs from that name only in case or form, and programs read it differently`,
+  )
 }

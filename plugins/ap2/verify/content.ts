@@ -56,8 +56,8 @@ export function termsOf(action: Action): Terms {
     currency: payment_amount.currency,
     merchant: payee.id,
     instrument: payment_instrument.id,
-    ...(pisp === undefined ? {} : { pisp: pisp.domain_name }),
-    ...(execution_date === undefined ? {} : { executionDate: execution_date }),
+    pisp: pisp?.domain_name ?? null,
+    executionDate: execution_date ?? null,
   }
 }
 

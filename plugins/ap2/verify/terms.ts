@@ -8,8 +8,10 @@ export interface Terms {
   /** Item id to quantity. */
   readonly items?: ReadonlyMap<string, number>
   readonly instrument?: string
-  readonly pisp?: string
-  readonly executionDate?: string
+  /** Null: the mandate is for none. */
+  readonly pisp?: string | null
+  /** Null: at once. */
+  readonly executionDate?: string | null
 }
 
 export type TermName = keyof Terms

@@ -1,6 +1,7 @@
 // `npm run chaos:requests`: the differential tests in full. Prints the seed and what came of it.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { compareBoundMembers } from './bound-members.js'
 import { compareReadings } from './experiment.js'
 import { compareMembers } from './members.js'
 
@@ -19,7 +20,11 @@ if (values.help || isWrong) {
 } else {
   const seed = Number(values.seed ?? randomInt(2 ** 30))
   const requests = Number(values.requests ?? 700_000)
-  for (const [what, compare] of Object.entries({ names: compareReadings, members: compareMembers })) {
+  for (const [what, compare] of Object.entries({
+    names: compareReadings,
+    members: compareMembers,
+    'bound members': async (first: number, count: number) => compareBoundMembers(first, count),
+  })) {
     const start = performance.now()
     const report = (result: string) => {
       const seconds = ((performance.now() - start) / 1_000).toFixed(1)

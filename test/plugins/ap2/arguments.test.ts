@@ -26,9 +26,9 @@ const args = {
   order: { total: 19900, currency: 'USD', items: [{ id: 'shoe', quantity: 2 }] },
 }
 
-function reasonOf(changed: JsonValue, bound: object = binding, bounded: Terms = terms): string {
+function reasonOf(changed: JsonValue, bound: object = binding, ...mandates: Terms[]): string {
   try {
-    checkArguments(bounded, changed, bindingSchema.parse(bound))
+    checkArguments(mandates.length === 0 ? [terms] : mandates, changed, bindingSchema.parse(bound))
     return 'equal'
   } catch (fault) {
     if (fault instanceof MandateFault) return fault.reason
@@ -67,8 +67,29 @@ describe('the arguments of a call', () => {
       const { [name]: _, ...fewer } = binding as Record<string, unknown>
       expect(reasonOf(args, fewer), name).to.equal('ap2_cart_mismatch')
     }
-    expect(() => checkArguments(terms, args, undefined)).to.throw(MandateFault)
-    expect(() => checkArguments({}, args, undefined)).to.not.throw()
+    expect(() => checkArguments([terms], args, undefined)).to.throw(MandateFault)
+    expect(() => checkArguments([{}], args, undefined)).to.not.throw()
+  })
+
+  it('are refused at a bound place that no mandate bounds, even if nothing is there', () => {
+    const { instrument, ...checkout } = terms
+    const { card: _, ...withoutCard } = args
+    expect(reasonOf(args, binding, checkout, { instrument: 'card_1' })).to.equal('equal')
+    for (const changed of [args, withoutCard]) {
+      expect(reasonOf(changed, binding, checkout)).to.equal('ap2_cart_mismatch')
+      expect(reasonOf(changed, { ...binding, instrument: { is: instrument } }, checkout)).to.equal(
+        'ap2_cart_mismatch',
+      )
+    }
+  })
+
+  it('have no payment service and no date if the payment mandate has none', () => {
+    const bound = { ...binding, pisp: '/pisp', executionDate: '/date' }
+    const payment = { ...terms, pisp: null, executionDate: null }
+    expect(reasonOf(args, bound, payment)).to.equal('equal')
+    expect(reasonOf({ ...args, date: null }, bound, payment)).to.equal('equal')
+    expect(reasonOf({ ...args, date: '2030-01-01' }, bound, payment)).to.equal('ap2_cart_mismatch')
+    expect(reasonOf(args, bound)).to.equal('ap2_cart_mismatch')
   })
 
   it('may have the total in major units, and items of another form', () => {
@@ -92,6 +113,14 @@ describe('the arguments of a call', () => {
     expect(valueAt('', value)).to.equal(value)
     for (const pointer of ['/toString', '/m~0n/length', '/__proto__']) {
       expect(valueAt(pointer, value), pointer).to.equal(undefined)
+    }
+    for (const [pointer, object] of [
+      ['/a~1b', { 'A/b': 1 }],
+      ['/m~0n/0/x', { 'm~n': [{ x: 1, X: 2 }] }],
+      ['/k', { '\u212a': 1 }],
+      ['/é', { 'e\u0301': 1 }],
+    ] as [string, JsonValue][]) {
+      expect(() => valueAt(pointer, object), pointer).to.throw(MandateFault)
     }
     expect(bindingSchema.safeParse({ total: 'order/total' }).success).to.equal(false)
     expect(bindingSchema.safeParse({ total: '/a~2' }).success).to.equal(false)

@@ -158,13 +158,21 @@ describe('a gateway with mandates', () => {
   it('reads mandates in their own headers, and refuses those that differ from the bundle', async () => {
     await start()
     const issuedAt = Math.floor(Date.now() / 1000)
-    const { checkout } = await issueMandates('jws', { ...issuance, issuedAt })
+    const { checkout, payment } = await issueMandates('jws', { ...issuance, issuedAt })
     const other = await issueMandates('jws', { ...issuance, issuedAt })
-    const bundled = { 'x-ap2-bundle': JSON.stringify({ cartMandate: checkout }) }
+    const bundled = { 'x-ap2-bundle': JSON.stringify({ cartMandate: checkout, payment }) }
     const conflict = await buy({ 'x-ap2-cart-mandate': String(other['checkout']), ...bundled })
     expect(conflict.body).to.have.property('denial_reason', 'ap2_mandate_conflict')
     const same = await buy({ 'x-ap2-cart-mandate': String(checkout), ...bundled })
     expect(same.status).to.equal(200)
+  })
+
+  it('lets no card through for which no mandate was presented', async () => {
+    await start()
+    const issuedAt = Math.floor(Date.now() / 1000)
+    const { checkout } = await issueMandates('jws', { ...issuance, issuedAt })
+    const { body } = await buy({ 'x-ap2-cart-mandate': String(checkout) }, { card: 'card_2' })
+    expect(body).to.include({ denial_reason: 'ap2_cart_mismatch', sent: false })
   })
 
   it('takes an intent of v0.1 for information only', async () => {
