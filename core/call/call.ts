@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type Abortable, CallAbort } from './abort.js'
 import { brand, hasBrand } from './contract.js'
 import { type ErrorCode, Refusal } from './errors.js'
-import type { Effect, Finding } from './finding.js'
+import { type Effect, effectOf, type Finding } from './finding.js'
 import { firstResult, type MaybePromise } from './maybe-promise.js'
 import type { Denied, Outcome, Sent } from './outcome.js'
 import type { CallAgent, CallProtocol, CallRequest, CallTarget, CallTrace, RequestKind } from './request.js'
@@ -259,10 +259,11 @@ export class Call {
   /** The strictest effect of all rules. */
   #effectOn(reference: string, kind: RequestKind): Effect {
     let strictest: Effect = 'reported'
+    const decided = this.get(verdict)
     for (const rule of this.#rules) {
       const finding = rule(reference, kind)
       if (finding === undefined) continue
-      const effect = this.get(verdict)?.effectOf(finding.reason) ?? 'deny'
+      const effect = decided === undefined ? 'deny' : effectOf(finding, decided)
       if (effect === 'deny') return effect
       if (effect === 'escalate') strictest = effect
     }

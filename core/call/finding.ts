@@ -18,6 +18,7 @@ export const reasons = [
   'runtime_escalated',
   'runtime_unavailable',
   'output_redacted',
+  'ap2_tool_not_allowed',
   'ap2_missing',
   'ap2_malformed',
   'ap2_mandate_conflict',

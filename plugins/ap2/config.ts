@@ -132,7 +132,9 @@ const toolsSchema = z
         for (const [index, source] of patterns.entries()) reportBadPattern(source, [index], context)
       })
       .optional()
-      .describe('Patterns of the tools that mandates apply to; absent: all tools.'),
+      .describe(
+        'Patterns of the tools that mandates apply to; absent: all tools. In the modes `partial` and `full`, calls with side effects of other tools are refused.',
+      ),
     bind: bindSchema,
   })
   .prefault({})

@@ -1,5 +1,5 @@
 // Describes for `svc policy explain` which mandates a call would need.
-import type { Call, CallRequest } from '@svc/core'
+import { type Call, type CallRequest, sideEffects } from '@svc/core'
 import type { IssuerKeys } from './keys/issuer-keys.js'
 import type { HeaderNames } from './presented/values.js'
 import type { Requirement } from './requirement.js'
@@ -24,7 +24,13 @@ export function explainMandates(
   say: (line: string) => void,
 ): void {
   if (!requirement.applies(request)) {
-    say('mandates do not apply: it is no tool that ap2.tools.allow matches')
+    const outside = requirement.outside(request, call.get(sideEffects))
+    if (outside !== undefined) call.addFinding(outside)
+    say(
+      outside === undefined
+        ? 'mandates do not apply: it is not a tool that ap2.tools.allow matches'
+        : `${outside.reason}: ${outside.detail}`,
+    )
     return
   }
   const isRequired = requirement.isRequired(call, request)

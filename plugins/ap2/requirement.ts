@@ -1,9 +1,25 @@
 // Which calls need a mandate, and what its findings do.
-import { type Call, type CallRequest, type Finding, isSideEffecting, sideEffects } from '@svc/core'
-import { compilePatternMap, compilePatternSet, type PatternMap, type PatternSet } from '@svc/core/match'
+import {
+  type Call,
+  type CallRequest,
+  type Finding,
+  isSideEffecting,
+  type ReferenceRule,
+  type SideEffectKnowledge,
+  sideEffects,
+} from '@svc/core'
+import {
+  compilePatternMap,
+  compilePatternSet,
+  type PatternMap,
+  type PatternSet,
+  parseReference,
+} from '@svc/core/match'
 import type { Ap2Config } from './config.js'
 import type { MandateReason } from './mandate/fault.js'
 import type { Binding } from './verify/binding.js'
+
+type Judged = Pick<CallRequest, 'kind' | 'name' | 'reference' | 'args'>
 
 export class Requirement {
   readonly mode: Ap2Config['mode']
@@ -20,7 +36,34 @@ export class Requirement {
 
   /** Whether mandates apply to the call. */
   applies({ kind, reference }: CallRequest): boolean {
-    return kind === 'tool' && (this.#tools?.matches(reference) ?? true)
+    return kind === 'tool' && this.#isAllowed(reference)
+  }
+
+  #isAllowed(reference: string): boolean {
+    return this.#tools?.matches(reference) ?? true
+  }
+
+  /** A finding for a call with side effects of a tool that mandates do not apply to, in the modes that require them. */
+  outside(request: Judged, knowledge: SideEffectKnowledge | undefined): Finding | undefined {
+    if (this.mode !== 'full' && this.mode !== 'partial') return undefined
+    const { kind, reference } = request
+    if (kind !== 'tool' || this.#isAllowed(reference) || !isSideEffecting(request, knowledge))
+      return undefined
+    return this.finding(
+      'ap2_tool_not_allowed',
+      `${reference} may have side effects, and ap2.tools.allow has no match`,
+    )
+  }
+
+  /** For lists: a tool that no call may use, whatever its arguments. Undefined if there are none. */
+  ruleFor(call: Call): ReferenceRule | undefined {
+    if (this.#tools === undefined || (this.mode !== 'full' && this.mode !== 'partial')) return undefined
+    return (reference, kind) => {
+      if (kind !== 'tool' || this.#isAllowed(reference)) return undefined
+      const parts = parseReference(reference)
+      const name = 'tool' in parts ? parts.tool : ''
+      return this.outside({ kind, name, reference, args: {} }, call.get(sideEffects))
+    }
   }
 
   isRequired(call: Call, request: CallRequest): boolean {

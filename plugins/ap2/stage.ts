@@ -16,6 +16,7 @@ import {
   type Next,
   type Outcome,
   type Stage,
+  sideEffects,
   verdict,
 } from '@svc/core'
 import { type JsonObject, membersLike } from '@svc/core/json'
@@ -82,14 +83,19 @@ export class Ap2Stage implements Stage {
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     const { parsedRequest } = call
-    if (parsedRequest !== undefined && !this.#parts.requirement.applies(parsedRequest)) {
-      return this.#withoutMandates(call, parsedRequest, next)
+    const { requirement } = this.#parts
+    const rule = requirement.ruleFor(call)
+    if (rule !== undefined) call.addReferenceRule(rule)
+    if (parsedRequest !== undefined && !requirement.applies(parsedRequest)) {
+      return this.#outside(call, parsedRequest, next)
     }
     return this.#handleTool(call, next)
   }
 
   async explain(call: Call, next: Next, say: (line: string) => void): Promise<Outcome> {
     const { requirement, headers, keys } = this.#parts
+    const rule = requirement.ruleFor(call)
+    if (rule !== undefined) call.addReferenceRule(rule)
     explainMandates(call, await call.request(), { requirement, headers, keys }, say)
     return next()
   }
@@ -97,7 +103,7 @@ export class Ap2Stage implements Stage {
   async #handleTool(call: Call, next: Next): Promise<Outcome> {
     const request = await call.request()
     const { requirement, notice, meter } = this.#parts
-    if (!requirement.applies(request)) return this.#withoutMandates(call, request, next)
+    if (!requirement.applies(request)) return this.#outside(call, request, next)
     if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
     try {
       const found = await this.#verify(call, request)
@@ -179,6 +185,18 @@ export class Ap2Stage implements Stage {
     return denied(codeOfReason(reason), `Denied: ${reason} (${type}): ${wasUsed}.`, {
       denial: { type, reason, ...(level === undefined ? {} : { level }) },
     })
+  }
+
+  /** A call that mandates do not apply to. */
+  #outside(call: Call, request: CallRequest, next: Next): MaybePromise<Outcome> {
+    const { requirement, notice, meter } = this.#parts
+    const finding = requirement.outside(request, call.get(sideEffects))
+    if (finding !== undefined) {
+      if (notice !== undefined) noticeOnDenial(call, this.#callerOf(call).tenant, notice)
+      call.addFinding(finding)
+      meter?.count('svc_ap2_findings_total')
+    }
+    return this.#withoutMandates(call, request, next)
   }
 
   /** The call goes on without a mandate that counts: what `_meta` has stays here, as headers do. */

@@ -40,7 +40,9 @@ export const bindingSchema = z
       .describe('The domain of the payment initiation service: a JSON pointer, or `{ is: … }`.'),
     executionDate: place.optional().describe('The date of execution: a JSON pointer, or `{ is: … }`.'),
   })
-  .describe('Where the arguments have what mandates bound; a call is refused where a mandate bounds more.')
+  .describe(
+    'Where the arguments have what mandates bound; a call is refused if a mandate bounds more, or if no mandate bounds one of these.',
+  )
 
 export type Binding = z.output<typeof bindingSchema>
 export type Place = z.output<typeof place>

@@ -9,7 +9,6 @@ import { DELEGATING_HOP, type Hop, LAST_HOP } from '../mandate/sd-jwt.js'
 import { isObject } from '../mandate/text.js'
 import type { MandateContent } from './checked-mandate.js'
 import { actionOf, checkCheckoutHash, closedBody, openMandate, termsOf } from './content.js'
-import { isReusable } from './recurrence.js'
 import { isSignedWith } from './signature.js'
 import type { SignedMandate } from './signed-mandate.js'
 
@@ -89,8 +88,7 @@ export class ChainMandate implements SignedMandate {
     const openVct = closed.vct.replace(/\.1$/, '.open.1')
     if (open.some(({ body }) => body.vct !== openVct)) throw broken('the chain mixes checkout and payment')
     const action = actionOf(closed, this.#last.hash)
-    const once = this.hops.filter((_, index) => open[index] === undefined || !isReusable(open[index]))
-    return { id, open, action, terms: termsOf(action), used: once.map(({ jwt }) => jwt) }
+    return { id, open, action, terms: termsOf(action), used: this.tokens }
   }
 
   checkHashes({ action }: MandateContent): void {

@@ -5,7 +5,6 @@ import type { Checkout, Constraint, OpenPaymentBody, PaymentBody } from '../mand
 import { MandateFault } from '../mandate/fault.js'
 import type { Action, OpenMandate } from './checked-mandate.js'
 import { meetsRequirements } from './line-items.js'
-import { isUnlimitedRecurrence } from './recurrence.js'
 
 export interface ConstraintContext {
   /** Milliseconds since the epoch. */
@@ -84,7 +83,6 @@ const paymentConstraint = z.discriminatedUnion('type', [
 ])
 
 function checkPayment(constraint: Constraint, payment: PaymentBody, context: ConstraintContext): void {
-  if (isUnlimitedRecurrence(constraint)) return
   const { success, data } = paymentConstraint.safeParse(constraint)
   if (!success) throw unknown(constraint)
   if (!isMet(data, payment, context)) throw violated(data.type)

@@ -36,7 +36,7 @@ function written(chance: Chance, name: string, honest: JsonValue, other: JsonVal
   return Object.fromEntries(chance.int(0, 1) === 0 ? members : members.reverse())
 }
 
-export interface Case {
+interface Case {
   readonly args: JsonValue
   /** What is wrong if the arguments are let pass: the reader and what it reads. */
   readonly wrong: string | undefined
@@ -46,7 +46,7 @@ export interface Case {
 const text = (value: unknown) => JSON.stringify(value)
 
 /** Mandates for 1999, for one item whose quantity may be left out, and for a card; of which one may be missing. */
-export function mandateCase(seed: number): Case {
+function mandateCase(seed: number): Case {
   const chance = new Chance(seed)
   const [outer, inner, list, id, count] = Array.from({ length: 5 }, () => chance.pick(names)) as [
     string,
@@ -107,7 +107,7 @@ export function mandateCase(seed: number): Case {
 const safe = ['GET', 'get', 'HEAD', 'OPTIONS']
 
 /** A tool that is not named for an effect, with a `method`. */
-export function methodCase(seed: number): Case {
+function methodCase(seed: number): Case {
   const chance = new Chance(seed)
   const args = parseJson(
     Buffer.from(

@@ -105,10 +105,32 @@ describe('a gateway with mandates', () => {
     expect(body).to.have.property('denial_reason', 'ap2_missing')
   })
 
-  it('needs one for every tool in the mode full, and for tools that are allowed only', async () => {
-    await start({ mode: 'full', tools: { ...section.tools, allow: ['shop/s*', 'shop/buy'] } })
-    expect((await gateway.invoke('/mcp/shop/search@1.0.0')).status).to.equal(403)
-    expect((await gateway.invoke('/mcp/shop/pay@1.0.0')).status).to.equal(200)
+  describe('for tools that tools.allow names', () => {
+    const tools = { ...section.tools, allow: ['shop/s*', 'shop/buy'] }
+    const denyOthers = { deny_on: ['egress_violation'] }
+    const cases = [
+      ['full', 'search', {}, {}, 'ap2_missing'],
+      ['full', 'find', {}, {}, undefined],
+      ['full', 'pay', {}, {}, 'ap2_tool_not_allowed'],
+      ['full', 'pay', {}, { enforcement: denyOthers }, 'ap2_tool_not_allowed'],
+      ['full', 'find', { method: 'DELETE' }, {}, 'ap2_tool_not_allowed'],
+      ['full', 'find', { Method: 'DELETE' }, {}, 'ap2_tool_not_allowed'],
+      ['partial', 'search', {}, {}, undefined],
+      ['partial', 'pay', {}, {}, 'ap2_tool_not_allowed'],
+      ['partial', 'pay', {}, { enforcement: denyOthers }, undefined],
+      ['observe', 'pay', {}, {}, undefined],
+      ['', 'pay', {}, {}, undefined],
+    ] as const
+    for (const [mode, tool, given, more, reason] of cases) {
+      const policy = `${JSON.stringify(mode)} ${JSON.stringify(more)}`
+      it(`${policy}: ${tool} ${JSON.stringify(given)} is ${reason ?? 'sent'}`, async () => {
+        await start({ mode, tools }, more as Partial<GatewayOptions>)
+        const response = await gateway.invoke(`/mcp/shop/${tool}@1.0.0`, given)
+        const { denial_reason } = (await response.json()) as { denial_reason?: string }
+        expect(denial_reason).to.equal(reason)
+        expect(upstream.calls).to.have.lengthOf(reason === undefined ? 1 : 0)
+      })
+    }
   })
 
   describe('modes', () => {
