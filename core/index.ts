@@ -93,7 +93,7 @@ export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedup
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
-export { lateBound } from './plugin/late-bound.js'
+export { type Forwarded, forwarding } from './plugin/forwarding.js'
 export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
@@ -118,7 +118,7 @@ export {
 export type { MapBounds, OpenSharedStore, SharedMap, SharedStore } from './plugin/shared-store.js'
 export type { Signer } from './plugin/signer.js'
 export type { Next, Stage } from './plugin/stage.js'
-export type { StoreLifecycle } from './plugin/store-lifecycle.js'
+export { lifecycleMembers, type StoreLifecycle } from './plugin/store-lifecycle.js'
 export {
   type Appender,
   type Binding,

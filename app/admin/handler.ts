@@ -1,6 +1,14 @@
 // Answers requests to the admin listener: health without a token, metrics and escalations with one.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Denied, type Ids, type Logger, Refusal, type Reviewer, services } from '@svc/core'
+import {
+  type Denied,
+  type Ids,
+  type Logger,
+  Refusal,
+  type Reviewer,
+  resolveOptional,
+  services,
+} from '@svc/core'
 import { notFound, ReviewerEscalations } from '../escalations/reviewer-escalations.js'
 import { readVote } from '../escalations/vote.js'
 import { refusalAnswer, type WholeAnswer, writeWhole } from '../http/answer.js'
@@ -81,7 +89,7 @@ export class AdminHandler {
     authorizer: AdminAuthorizer,
   ): Promise<WholeAnswer | Denied> {
     const reviewer = await reviewerOf(message, activePolicy, authorizer)
-    const service = activePolicy.pipeline.offer(services.escalations)
+    const service = resolveOptional(activePolicy.container, services.escalations)
     if (service === undefined) {
       if (route.kind === 'list') return json({ escalations: [], more: false })
       throw notFound()
@@ -108,7 +116,7 @@ function checkOrigin({ headers: { origin, host } }: IncomingMessage): void {
 /** Rejects with `Refusal`. */
 async function reviewerOf(
   message: IncomingMessage,
-  { pipeline }: ActivePolicy,
+  { container }: ActivePolicy,
   authorizer: AdminAuthorizer,
 ): Promise<Reviewer> {
   if (message.headers.authorization === undefined) {
@@ -116,7 +124,7 @@ async function reviewerOf(
   }
   if (await hasToken(message, authorizer)) return { kind: 'admin' }
   // Without OIDC only the admin token is valid, and authn's reason for refusing another would mislead.
-  const identify = authorizer.tokenVotes ? undefined : pipeline.offer(services.identify)
+  const identify = authorizer.tokenVotes ? undefined : resolveOptional(container, services.identify)
   const identity = await identify?.(message.headers)
   if (identity?.authenticated !== true) {
     const message =

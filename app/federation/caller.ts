@@ -1,6 +1,6 @@
 // Who sends a request to several servers, and which of them its token is for.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Identity, principalKeyOf, services, type UsedResource } from '@svc/core'
+import { type Identity, principalKeyOf, resolveOptional, services, type UsedResource } from '@svc/core'
 import { sha256Hex } from '@svc/core/json'
 import { normalized } from '@svc/core/match'
 import type { ActivePolicy } from '../policy/active-policy.js'
@@ -27,7 +27,7 @@ export async function callerOf(
   policy: ActivePolicy,
 ): Promise<Caller> {
   policy.origins.check(headers)
-  const identify = policy.pipeline.offer(services.identify)
+  const identify = resolveOptional(policy.container, services.identify)
   let allowed: ReadonlySet<string> | undefined
   const identity = await identify?.(headers, async (servers) => {
     allowed = servers

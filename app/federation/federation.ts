@@ -7,6 +7,7 @@ import {
   isRefusal,
   type Logger,
   Refusal,
+  resolveOptional,
   services,
   type UsedResource,
   usedResource,
@@ -190,7 +191,7 @@ async function recordOwn(
   { traceId, spanId }: ReturnType<typeof traceOf>,
 ): Promise<void> {
   const method = message.type === 'response' ? 'response' : message.method
-  const record = policy.pipeline.offer(services.record)
+  const record = resolveOptional(policy.container, services.record)
   if (record === undefined) return
   const caller = identity === undefined ? {} : { tenant: identity.tenant, principal: identity }
   const event = { traceId, causeSpanId: spanId, decision: 'allow', findings: [], ...caller } as const

@@ -226,12 +226,14 @@ export class GatewayBuilder {
       this.#running.switchTo(container, policy.plugins)
       this.#webhooks.use(policy.host.notices, this.keyReader(policy.host))
     }
-    return { pipeline, takeOver }
+    return { pipeline, container, takeOver }
   }
 }
 
 export interface BuiltPipeline {
   readonly pipeline: Pipeline
+  /** Of this policy alone. */
+  readonly container: DependencyContainer
   /** From here on the gateway's container resolves what this pipeline runs. */
   takeOver(): void
 }

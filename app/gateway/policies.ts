@@ -36,10 +36,10 @@ export class Policies {
   /** Starts the stages of a policy and puts it in force. Rejects when a stage cannot start; the old policy stays. */
   async activate(policy: Policy): Promise<void> {
     const authorizer = await this.#builder.authorizer(policy)
-    const { pipeline, takeOver } = this.#builder.build(policy, dispatchFromSlot)
-    const next = new ActivePolicy(pipeline, policy.host, { authorizer, calls: this.#calls })
-    await pipeline.start()
-    takeOver()
+    const built = this.#builder.build(policy, dispatchFromSlot)
+    const next = new ActivePolicy(built, policy.host, { authorizer, calls: this.#calls })
+    await built.pipeline.start()
+    built.takeOver()
     this.#stdio?.add(policy.host.targets, this.#builder.stdioPlace(policy))
     const old = this.#current
     this.#current = next

@@ -1,5 +1,5 @@
 // startGatewayServer: a listening gateway, and its life cycle: start, reload, close.
-import { type MaybePromise, type Plugin, resolve, services, tokens } from '@svc/core'
+import { type MaybePromise, type Plugin, resolve, resolveOptional, services, tokens } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { DependencyContainer } from 'tsyringe'
 import { Admin } from '../admin/admin.js'
@@ -80,7 +80,7 @@ export class Gateway implements GatewayHandle {
     this.#sharesAdmin = sharesAdmin
     const clock = resolve(builder.bindings, tokens.Clock)
     this.#state = new SharedState(
-      () => started(this.#policies).current.pipeline.offer(services.sharedStore),
+      () => resolveOptional(started(this.#policies).current.container, services.sharedStore),
       clock,
       builder.logger,
     )

@@ -36,7 +36,7 @@ export interface McpExchange {
   /** The gateway's own credential for the upstream. Rejects with `Refusal` (`BROKER_UNAVAILABLE`). */
   readonly credential?: (() => Promise<Credential | undefined>) | undefined
   /** A service of the stages in force. */
-  readonly offer?: (<T>(service: Token<T>) => T | undefined) | undefined
+  readonly service?: (<T>(service: Token<T>) => T | undefined) | undefined
   /** Set where the message is one of several in a body, whose answers are no streams. */
   isInBatch?: boolean
   /** Where server and client do not speak one revision, or the client uses several servers as one. */
@@ -99,20 +99,21 @@ export function openExchange(
     | 'server'
     | 'upstream'
     | 'credential'
-    | 'offer'
+    | 'service'
     | 'isHeaderless'
     | 'sessionTag'
     | 'translation'
   >,
 ): McpExchange {
-  const { method, headers, server, upstream, credential, offer, isHeaderless, sessionTag, translation } = head
+  const { method, headers, server, upstream, credential, service, isHeaderless, sessionTag, translation } =
+    head
   return {
     method,
     headers,
     server,
     upstream,
     credential,
-    offer,
+    service,
     isHeaderless,
     sessionTag,
     translation,

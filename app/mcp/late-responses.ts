@@ -57,7 +57,7 @@ export class LateResponses {
     const { id } = message
     if (typeof id !== 'string' && typeof id !== 'number') return this.#withheld(block, null)
     const open = await this.#parts.openCalls.find(this.#call, this.#exchange, id)
-    const record = this.#exchange.offer?.(services.recordOnSettle)
+    const record = this.#exchange.service?.(services.recordOnSettle)
     if (open === undefined || record === undefined) return this.#withheld(block, id)
     checkResponse(message, id)
     // Its id and its task, for the record.
@@ -112,7 +112,7 @@ export class LateResponses {
       this.#isWithheldRecorded = true
       const caller = this.#call.get(identity)
       const { traceId, spanId } = this.#call.trace
-      await this.#exchange.offer?.(services.record)?.({
+      await this.#exchange.service?.(services.record)?.({
         name: 'mcp/response_withheld',
         tenant: caller?.tenant ?? '',
         traceId,

@@ -2,6 +2,7 @@
 import { type Call, isPending, type MaybePromise, type Outcome, Refusal, type UsedResource } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import type { Pipeline } from '@svc/core/pipeline'
+import type { DependencyContainer } from 'tsyringe'
 import { AllowedHosts } from '../http/allowed-hosts.js'
 import { AllowedOrigins } from '../http/allowed-origins.js'
 import { InFlight } from '../http/in-flight.js'
@@ -26,6 +27,8 @@ export interface AdminParts {
 
 export class ActivePolicy {
   readonly pipeline: Pipeline
+  /** What its plugins have bound. */
+  readonly container: DependencyContainer
   readonly publicUrl: PublicUrl
   readonly hosts: AllowedHosts
   readonly origins: AllowedOrigins
@@ -39,11 +42,12 @@ export class ActivePolicy {
   #requests = new InFlight<true>()
 
   constructor(
-    pipeline: Pipeline,
+    { pipeline, container }: { readonly pipeline: Pipeline; readonly container: DependencyContainer },
     { targets, server, federation }: Pick<HostConfig, 'targets' | 'server' | 'federation'>,
     { authorizer, calls }: AdminParts = {},
   ) {
     this.pipeline = pipeline
+    this.container = container
     this.publicUrl = new PublicUrl(server)
     this.hosts = new AllowedHosts(server)
     this.origins = new AllowedOrigins(server)

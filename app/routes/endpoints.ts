@@ -12,6 +12,7 @@ import {
   type MaybePromise,
   type Outcome,
   type Refusal,
+  resolveOptional,
   type UsedResource,
   usedResource,
 } from '@svc/core'
@@ -190,7 +191,7 @@ export class Endpoints {
       translation,
       upstream: () => policy.target(server).url,
       credential: () => policy.pipeline.ownCredential(server),
-      offer: (service) => policy.pipeline.offer(service),
+      service: (token) => resolveOptional(policy.container, token),
     })
     return {
       protocol: 'mcp',

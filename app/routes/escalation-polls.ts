@@ -1,6 +1,6 @@
 // Answers GET /escalations/<id>: the status of an escalation, for the caller whose call opened it.
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Ids, type Logger, services } from '@svc/core'
+import { type Ids, type Logger, resolveOptional, services } from '@svc/core'
 import { normalized } from '@svc/core/match'
 import { asked, notFound } from '../escalations/reviewer-escalations.js'
 import { callerView } from '../escalations/view.js'
@@ -30,8 +30,8 @@ export async function answerEscalationPoll(
 
 async function viewOf(headers: IncomingHttpHeaders, id: string, policy: ActivePolicy): Promise<object> {
   policy.origins.check(headers)
-  const identify = policy.pipeline.offer(services.identify)
-  const escalations = policy.pipeline.offer(services.escalations)
+  const identify = resolveOptional(policy.container, services.identify)
+  const escalations = resolveOptional(policy.container, services.escalations)
   if (identify === undefined || escalations === undefined) throw notFound()
   const find = () => asked(() => escalations.find(id))
   // A client of one MCP server may have a token for that server alone (RFC 8707).

@@ -1,5 +1,5 @@
 // Answers GET /.well-known/oauth-protected-resource… (RFC 9728 §3): where a client gets tokens for this gateway.
-import { Refusal, services, type UsedResource } from '@svc/core'
+import { Refusal, resolveOptional, services, type UsedResource } from '@svc/core'
 import { ALL_SERVERS_PATH, resourceUrl } from '@svc/core/http'
 import { parseNameSegment, ReferenceInputError } from '@svc/core/match'
 import type { WholeAnswer } from '../http/answer.js'
@@ -15,7 +15,7 @@ export function resourceMetadata(
   path: string,
   activePolicy: ActivePolicy,
 ): WholeAnswer {
-  const describe = activePolicy.pipeline.offer(services.describeResource)
+  const describe = resolveOptional(activePolicy.container, services.describeResource)
   if (describe === undefined) {
     throw new Refusal('TARGET_NOT_FOUND', 'No issuer of tokens is configured for this gateway.')
   }

@@ -4,10 +4,17 @@ import type { Plugin, PluginContext, Stage } from '@svc/core'
 
 /** `section` is written as in a policy, before defaults. Throws where the schema refuses it. Nothing is started. */
 export function createStage(plugin: Plugin, section: unknown, context: PluginContext): Stage {
+  return createStageIn(plugin, section, {
+    ...context,
+    container: context.container.createChildContainer(),
+  })
+}
+
+/** The same, with its bindings in the container of `context`. */
+export function createStageIn(plugin: Plugin, section: unknown, context: PluginContext): Stage {
   const config = parseSection(plugin, section)
-  const own = { ...context, container: context.container.createChildContainer() }
-  plugin.register?.(config, own)
-  return plugin.create(config, own)
+  plugin.register?.(config, context)
+  return plugin.create(config, context)
 }
 
 export function parseSection(plugin: Plugin, section: unknown): unknown {

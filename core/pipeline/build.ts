@@ -10,15 +10,12 @@ export function buildPipeline(
   context: PluginContext,
   dispatch: Dispatch,
 ): Pipeline {
-  let pipeline: Pipeline | undefined
-  const connected: PluginContext = { ...context, service: (service) => pipeline?.offer(service) }
-  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), connected)
+  for (const plugin of policy.plugins) plugin.register?.(policy.sections.get(plugin.name), context)
   const stages = policy.plugins.map(
     (plugin): PlacedStage => ({
       name: plugin.name,
-      stage: plugin.create(policy.sections.get(plugin.name), connected),
+      stage: plugin.create(policy.sections.get(plugin.name), context),
     }),
   )
-  pipeline = new Pipeline(stages, dispatch)
-  return pipeline
+  return new Pipeline(stages, dispatch)
 }

@@ -4,7 +4,6 @@ import type { Credential } from '../call/credential.js'
 import { after } from '../call/maybe-promise.js'
 import { failed, type Outcome } from '../call/outcome.js'
 import { messageOf } from '../json/message.js'
-import type { Token } from '../plugin/tokens.js'
 import { compose, type Dispatch, type PlacedStage } from './compose.js'
 import { settled } from './settle.js'
 
@@ -66,15 +65,6 @@ export class Pipeline {
     for (const { stage } of [...this.stages].reverse()) {
       const credential = await stage.ownCredential?.(server)
       if (credential !== undefined) return credential
-    }
-    return undefined
-  }
-
-  /** A service, from the outermost stage that offers it. */
-  offer<T>(service: Token<T>): T | undefined {
-    for (const { stage } of this.stages) {
-      const offered = stage.offer?.(service)
-      if (offered !== undefined) return offered
     }
     return undefined
   }

@@ -33,8 +33,6 @@ export interface PluginContext {
   readonly policySha256: string | null
   /** Facts from the other sections and from the host's keys. */
   readonly facts: PolicyFacts
-  /** A service that another stage of the same pipeline offers; for `start` and later. */
-  service?<T>(service: Token<T>): T | undefined
   /** Base directory of relative paths in the policy. */
   readonly baseDir: string
   /** Where the gateway keeps its files; `audit.dir` defaults to `audit` below it. */

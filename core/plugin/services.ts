@@ -1,4 +1,5 @@
-// Services that stages offer to the gateway and to each other, outside calls.
+// Services of stages for the gateway and for each other, outside calls. The plugin that has one binds its token in `create`.
+// Others resolve it in `start` or later.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Call } from '../call/call.js'
 import type { EscalationService } from '../call/escalation.js'

@@ -3,7 +3,6 @@ import type { Call } from '../call/call.js'
 import type { Credential } from '../call/credential.js'
 import type { MaybePromise } from '../call/maybe-promise.js'
 import type { Outcome } from '../call/outcome.js'
-import type { Token } from './tokens.js'
 
 /** Runs the rest of the pipeline. At most once per call. */
 export type Next = () => MaybePromise<Outcome>
@@ -27,8 +26,6 @@ export interface Stage {
    * this stage has none. Rejects with `Refusal` when it is not available.
    */
   ownCredential?(server: string): Promise<Credential | undefined>
-  /** A service for the gateway and other stages (`services`); undefined where the stage does not have it. */
-  offer?<T>(service: Token<T>): T | undefined
   /**
    * For `svc policy explain`: describes what the stage would do, without effects outside the call. A stage without it is
    * skipped, and the explanation says so.

@@ -1,5 +1,7 @@
 // The life cycle that all storage interfaces share. `StoreResource` in `@svc/core/store` calls these methods.
 
+import type { Forwarded } from './forwarding.js'
+
 export interface StoreLifecycle {
   /** True for a store in the memory of this process: it cannot hang, so its operations have no deadline. */
   readonly inProcess?: boolean
@@ -11,4 +13,13 @@ export interface StoreLifecycle {
   warning?(): string | undefined
   /** Idempotent. */
   close?(): Promise<void>
+}
+
+/** For `forwarding`. */
+export const lifecycleMembers: Forwarded<StoreLifecycle> = {
+  inProcess: 'property',
+  connect: 'property',
+  ready: 'property',
+  warning: 'property',
+  close: 'property',
 }

@@ -17,12 +17,16 @@ export function token<T>(name: string): Token<T> {
   return contractSymbol('token', name)
 }
 
-/** The value, or a factory that is called once, on first use. */
-export type Binding<T> = { useValue: T } | { useFactory: (container: DependencyContainer) => T }
+/** The value, a factory that is called once, on first use, or a function that is called at each use. */
+export type Binding<T> =
+  | { useValue: T }
+  | { useFactory: (container: DependencyContainer) => T }
+  | { useCurrent: () => T }
 
 /** Binds a token; replaces an earlier binding. */
 export function bind<T>(container: DependencyContainer, token: Token<T>, binding: Binding<T>): void {
   if ('useValue' in binding) container.register<T>(token, { useValue: binding.useValue })
+  else if ('useCurrent' in binding) container.register<T>(token, { useFactory: binding.useCurrent })
   else container.register<T>(token, { useFactory: instanceCachingFactory(binding.useFactory) })
 }
 

@@ -1,15 +1,33 @@
 // Binds a plugin's store: its stage resolves the resource, other code resolves the running store by the port's token.
 import type { DependencyContainer } from 'tsyringe'
-import { lateBound } from '../plugin/late-bound.js'
+import { type Forwarded, forwarding } from '../plugin/forwarding.js'
+import { services } from '../plugin/services.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
 import type { StoreResource } from './resource.js'
 
+export interface StoreBinding<T extends StoreLifecycle> {
+  readonly resource: StoreResource<T>
+  readonly own: Token<StoreResource<T>>
+  readonly port: Token<T>
+  readonly members: Forwarded<T>
+}
+
 /** For `register`. A binding of `port` in code stays; the resource already uses that store. */
 export function bindStore<T extends StoreLifecycle>(
   container: DependencyContainer,
-  { resource, own, port }: { resource: StoreResource<T>; own: Token<StoreResource<T>>; port: Token<T> },
+  { resource, own, port, members }: StoreBinding<T>,
 ): void {
   bind(container, own, { useValue: resource })
-  bindDefault(container, port, { useValue: lateBound(`the ${resource.name}`, () => resource.running) })
+  const store = forwarding(`the ${resource.name}`, () => resource.running, members)
+  bindDefault(container, port, { useValue: store })
+  bindSharedStore(container, resource)
+}
+
+/** The store that all gateways share, from the outermost stage that has one. */
+export function bindSharedStore(
+  container: DependencyContainer,
+  { sharedStore }: Pick<StoreResource<StoreLifecycle>, 'sharedStore'>,
+): void {
+  if (sharedStore !== undefined) bindDefault(container, services.sharedStore, { useValue: sharedStore })
 }

@@ -1,6 +1,6 @@
 // What all stores share; `/lmdb` and `/redis` have the clients.
 
-export { bindStore } from './bind.js'
+export { bindSharedStore, bindStore } from './bind.js'
 export { BoundedMap } from './bounded-map.js'
 export { checkDirectory } from './check-directory.js'
 export { makeDirectories } from './directories.js'

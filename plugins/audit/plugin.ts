@@ -1,11 +1,15 @@
 // The audit plugin owns the writer and the signer behind their tokens.
 import {
+  type Appender,
   bind,
   bindDefault,
   type Contradiction,
   definePlugin,
-  lateBound,
+  type Forwarded,
+  forwarding,
   resolve,
+  resolveOptional,
+  type Signer,
   services,
   token,
   tokens,
@@ -19,6 +23,24 @@ import { AuditStage } from './stage.js'
 
 /** The log that the stage opens and the tokens resolve. */
 const logSource = token<LogSource>('audit/LogSource')
+
+const signerMembers: Forwarded<Signer> = {
+  keyId: 'property',
+  publicKey: 'property',
+  sign: 'method',
+  verify: 'method',
+  signAsync: 'property',
+  keyForThread: 'property',
+}
+
+const appenderMembers: Forwarded<Appender> = {
+  ready: 'property',
+  append: 'method',
+  appendRawPayload: 'property',
+  flush: 'property',
+  close: 'property',
+  status: 'property',
+}
 
 export const auditPlugin = definePlugin({
   name: 'audit',
@@ -57,15 +79,17 @@ export const auditPlugin = definePlugin({
     const { container } = context
     const source = new LogSource(config, context)
     bind(container, logSource, { useValue: source })
-    bindDefault(container, tokens.Signer, { useValue: lateBound('the signer', () => source.current?.signer) })
+    bindDefault(container, tokens.Signer, {
+      useValue: forwarding('the signer', () => source.current?.signer, signerMembers),
+    })
     bindDefault(container, tokens.SvcAppender, {
-      useValue: lateBound('the audit log', () => source.current?.appender),
+      useValue: forwarding('the audit log', () => source.current?.appender, appenderMembers),
     })
   },
 
   create(config, context) {
     const { container } = context
-    return new AuditStage({
+    const stage = new AuditStage({
       clock: resolve(container, tokens.Clock),
       ids: resolve(container, tokens.Ids),
       logger: resolve(container, tokens.Logger),
@@ -83,8 +107,11 @@ export const auditPlugin = definePlugin({
         policySha256: context.policySha256,
       },
       log: resolve(container, logSource),
-      redactor: () => context.service?.(services.redactor),
+      redactor: () => resolveOptional(container, services.redactor),
     })
+    bindDefault(container, services.record, { useValue: stage.recordEvent })
+    bindDefault(container, services.recordOnSettle, { useValue: stage.recordOnSettle })
+    return stage
   },
 
   doctor: (config, context) => checkLog(config, context, resolve(context.container, logSource)),

@@ -21,8 +21,6 @@ import {
   type Sent,
   type Settlement,
   type Stage,
-  services,
-  type Token,
 } from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import { AgentRunLimiter } from './agent-run-limiter.js'
@@ -134,12 +132,6 @@ export class AuditStage implements Stage {
     return this.#log?.appender.status?.().warning
   }
 
-  offer<T>(service: Token<T>): T | undefined
-  offer(service: symbol): unknown {
-    if (service === services.record) return this.#recordEvent
-    return service === services.recordOnSettle ? this.#recordOnSettle : undefined
-  }
-
   handle(call: Call, next: Next): MaybePromise<Outcome> {
     if (this.#log === undefined) throw new Error('the audit stage has not started')
     const { appender } = this.#log
@@ -245,7 +237,7 @@ export class AuditStage implements Stage {
     this.#parts.meter.count('svc_audit_agent_runs_unnamed_total')
   }
 
-  #recordOnSettle: RecordOnSettle = (call, inputSha256) => {
+  readonly recordOnSettle: RecordOnSettle = (call, inputSha256) => {
     if (this.#log === undefined) throw new Error('the log is not open')
     const { appender } = this.#log
     const intent = { inputSha256, settle: () => undefined }
@@ -254,7 +246,7 @@ export class AuditStage implements Stage {
     call.onSettle((settlement) => this.#record(appender, admitted, settlement))
   }
 
-  #recordEvent: RecordEvent = async (event) => {
+  readonly recordEvent: RecordEvent = async (event) => {
     const { clock, ids, failureMode, redactor: redactorOf } = this.#parts
     const at = { ts: new Date(clock.now()).toISOString(), spanId: ids.spanId() }
     const envelope = eventRecordOf(this.#recordContext, event, at)

@@ -6,6 +6,7 @@ import {
   type PluginContext,
   resolve,
   resolveOptional,
+  services,
   tokens,
 } from '@svc/core'
 import { canonicalize } from '@svc/core/json'
@@ -52,7 +53,7 @@ export const authnPlugin = definePlugin({
     const logger = resolveOptional(container, tokens.Logger)
     const isStdio = resolveOptional(container, stdioClient) === true
     const { stdioCaller } = config
-    return new AuthnStage(config, {
+    const stage = new AuthnStage(config, {
       ...(isStdio && stdioCaller !== undefined ? { stdioCaller: stdioCallerOf(stdioCaller, tenant) } : {}),
       clock,
       tenant,
@@ -60,6 +61,11 @@ export const authnPlugin = definePlugin({
       endpoints: endpointsOf(context),
       lease: (oidc) => leaseCaches(oidc, context, () => new KeyCache(oidc, { source, clock, logger })),
     })
+    bindDefault(container, services.identify, { useValue: stage.identify })
+    const { describeResource } = stage
+    if (describeResource !== undefined)
+      bindDefault(container, services.describeResource, { useValue: describeResource })
+    return stage
   },
 
   doctor: checkIssuer,

@@ -13,8 +13,6 @@ import {
   type Outcome,
   Refusal,
   type Stage,
-  services,
-  type Token,
   type TrustedCaller,
   trustedCaller,
 } from '@svc/core'
@@ -110,12 +108,10 @@ export class AuthnStage implements Stage {
     return this.#opened?.keys.unavailableReason()
   }
 
-  offer<T>(service: Token<T>): T | undefined
-  offer(service: Token<unknown>): Identify | DescribeResource | undefined {
-    if (service === services.identify) return this.#identify
-    if (service !== services.describeResource || this.#config.oidc === undefined) return undefined
-    const { issuer } = this.#config.oidc
-    return (servers: readonly string[]) => this.#accessCheck.describe(issuer, servers)
+  /** Undefined without an issuer. */
+  get describeResource(): DescribeResource | undefined {
+    const { oidc } = this.#config
+    return oidc && ((servers) => this.#accessCheck.describe(oidc.issuer, servers))
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -196,7 +192,7 @@ export class AuthnStage implements Stage {
     }
   }
 
-  #identify: Identify = async (headers, isMeant) => {
+  readonly identify: Identify = async (headers, isMeant) => {
     const caller = await this.#caller(headers.authorization, isMeant)
     const fault = tenantMismatch(headers['x-tenant'], caller)
     if (fault !== undefined) throw fault

@@ -3,7 +3,9 @@ import {
   type DedupeStore,
   dedupe,
   definePlugin,
+  type Forwarded,
   identity,
+  lifecycleMembers,
   type PluginContext,
   resolve,
   resolveOptional,
@@ -23,6 +25,16 @@ const MAX_TTL_SEC = 2_592_000
 
 const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
 
+const members: Forwarded<DedupeStore> = {
+  ...lifecycleMembers,
+  claim: 'method',
+  markSent: 'method',
+  renew: 'method',
+  release: 'method',
+  complete: 'method',
+  markUnknown: 'method',
+}
+
 export const dedupePlugin = definePlugin({
   name: 'dedupe',
   version: '0.1.0',
@@ -38,7 +50,7 @@ export const dedupePlugin = definePlugin({
   register(config, context) {
     if (!config.enabled) return
     const resource = dedupeStore(config, context)
-    bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore })
+    bindStore(context.container, { resource, own: dedupeResource, port: tokens.DedupeStore, members })
   },
 
   create: (config, context) => (config.enabled ? stageOf(config, context) : new DisabledStage()),

@@ -16,8 +16,6 @@ import {
   type Outcome,
   type Settlement,
   type Stage,
-  services,
-  type Token,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
 import { AnswerRecorder, isRecordable } from './answer-recorder.js'
@@ -64,11 +62,6 @@ export class DedupeStage implements Stage {
 
   warning(): string | undefined {
     return this.#claims?.warning()
-  }
-
-  offer<T>(service: Token<T>): T | undefined
-  offer(service: symbol): unknown {
-    return service === services.sharedStore ? this.#store.sharedStore : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

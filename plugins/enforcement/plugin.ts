@@ -1,14 +1,18 @@
 // Turns findings into one verdict. No other stage denies for a finding.
 import {
+  bindDefault,
   type Contradiction,
   definePlugin,
   type EscalationStore,
   escalation,
   externalDecision,
+  type Forwarded,
   identity,
+  lifecycleMembers,
   type PolicyFacts,
   redactor,
   resolve,
+  services,
   sideEffects,
   token,
   tokens,
@@ -26,6 +30,19 @@ import { escalationStore } from './stores.js'
 import { compileVerdict } from './verdict.js'
 
 const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
+
+const members: Forwarded<EscalationStore> = {
+  ...lifecycleMembers,
+  open: 'method',
+  get: 'method',
+  input: 'method',
+  removeInput: 'method',
+  latest: 'method',
+  replace: 'method',
+  remove: 'method',
+  due: 'method',
+  page: 'method',
+}
 
 export const enforcementPlugin = definePlugin({
   name: 'enforcement',
@@ -58,7 +75,7 @@ export const enforcementPlugin = definePlugin({
   register({ escalations }, context) {
     if (context.facts.escalation === undefined) return
     const resource = escalationStore(escalations, context)
-    bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore })
+    bindStore(context.container, { resource, own: escalationResource, port: tokens.EscalationStore, members })
   },
 
   create(config, context) {
@@ -68,6 +85,7 @@ export const enforcementPlugin = definePlugin({
     const store = resolve(context.container, escalationResource)
     const maxWaitMs = config.escalations.maxWaitSec * 1000
     const escalations = new Escalations(rule, store, maxWaitMs, context)
+    bindDefault(context.container, services.escalations, { useCurrent: () => escalations.service })
     const description = [describeRule(config), describeEscalation(config, rule)]
     return new EnforcementStage(compiled, description, { rule, escalations })
   },

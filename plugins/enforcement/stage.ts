@@ -12,8 +12,6 @@ import {
   type Next,
   type Outcome,
   type Stage,
-  services,
-  type Token,
   type Verdict,
   verdict,
 } from '@svc/core'
@@ -49,12 +47,6 @@ export class EnforcementStage implements Stage {
 
   ready(): string | undefined {
     return this.#escalation?.escalations.ready()
-  }
-
-  offer<T>(service: Token<T>): T | undefined
-  offer(service: symbol): unknown {
-    if (service === services.sharedStore) return this.#escalation?.escalations.sharedStore
-    return service === services.escalations ? this.#escalation?.escalations.service : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

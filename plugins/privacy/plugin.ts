@@ -1,5 +1,5 @@
 // The `privacy` section: pseudonyms in place of identities in records, logs and spans.
-import { checkUsable, definePlugin, redactor } from '@svc/core'
+import { bindDefault, checkUsable, definePlugin, redactor, services } from '@svc/core'
 import { KeyReader, loadOrCreateKey } from '@svc/core/secret'
 import { privacySchema } from './config.js'
 import { PrivacyStage } from './stage.js'
@@ -15,12 +15,13 @@ export const privacyPlugin = definePlugin({
     const message = key_ref && place && new KeyReader(place).fileFault(key_ref)
     return message ? [{ path: ['privacy', 'key_ref'], message }] : []
   },
-  create: (config, context) =>
-    new PrivacyStage({
-      isEnabled: config.redact_identities,
-      // A keyed hash prevents guessing: a plain hash could be compared with hashes of known addresses.
-      key: () => loadOrCreateKey({ fileName: 'privacy.key', ref: config.key_ref, owner: 'privacy' }, context),
-    }),
+  create({ redact_identities: isEnabled, key_ref: ref }, context) {
+    // A keyed hash prevents guessing: a plain hash could be compared with hashes of known addresses.
+    const key = () => loadOrCreateKey({ fileName: 'privacy.key', ref, owner: 'privacy' }, context)
+    const stage = new PrivacyStage({ isEnabled, key })
+    if (isEnabled) bindDefault(context.container, services.redactor, { useCurrent: () => stage.redactor })
+    return stage
+  },
   doctor: async ({ redact_identities, key_ref: ref }, context) => {
     if (!redact_identities || ref === undefined) return []
     const hint = '`openssl rand -base64 32` makes a key'

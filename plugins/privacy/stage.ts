@@ -7,8 +7,6 @@ import {
   type Redactor,
   redactor,
   type Stage,
-  services,
-  type Token,
 } from '@svc/core'
 import { CallRedactor } from './call-redactor.js'
 import { Pseudonyms } from './pseudonyms.js'
@@ -35,15 +33,14 @@ export class PrivacyStage implements Stage {
     this.#pseudonyms = undefined
   }
 
-  offer<T>(service: Token<T>): T | undefined
-  offer(service: symbol): unknown {
-    if (service !== services.redactor || !this.#options.isEnabled) return undefined
+  /** For personal data outside calls. Throws before the start. */
+  get redactor(): Redactor {
     const pseudonyms = this.#pseudonyms
     if (pseudonyms === undefined) throw new Error('the privacy stage has not started')
     return {
       pseudonym: (name) => pseudonyms.of(name),
       text: (text) => pseudonyms.replaceAddresses(text),
-    } satisfies Redactor
+    }
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

@@ -3,15 +3,18 @@ import {
   bind,
   bindDefault,
   definePlugin,
+  type Forwarded,
+  forwarding,
   identity,
-  lateBound,
+  lifecycleMembers,
   limits,
+  type QuotaAdapter,
   resolve,
   token,
   tokens,
 } from '@svc/core'
 import { nearest } from '@svc/core/policy'
-import type { StoreResource } from '@svc/core/store'
+import { bindSharedStore, type StoreResource } from '@svc/core/store'
 import { isQuotaAdapter, quotasSchema } from './config.js'
 import { metrics } from './metrics.js'
 import { QuotasStage } from './stage.js'
@@ -19,6 +22,13 @@ import { adapterOf, type QuotaStore } from './store/quota-store.js'
 import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
 const quotaResource = token<StoreResource<QuotaStore>>('quotas/StoreResource')
+
+const members: Forwarded<QuotaAdapter> = {
+  ...lifecycleMembers,
+  incrDaily: 'method',
+  takeToken: 'method',
+  refundDaily: 'property',
+}
 
 export const quotasPlugin = definePlugin({
   name: 'quotas',
@@ -55,8 +65,9 @@ export const quotasPlugin = definePlugin({
 
   register(config, context) {
     const resource = quotaStore(config, context)
-    const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running))
+    const adapter = forwarding(`the ${resource.name}`, () => adapterOf(resource.running), members)
     bind(context.container, quotaResource, { useValue: resource })
+    bindSharedStore(context.container, resource)
     bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })
   },
 

@@ -13,8 +13,6 @@ import {
   type Next,
   type Outcome,
   type Stage,
-  services,
-  type Token,
 } from '@svc/core'
 import type { StoreResource } from '@svc/core/store'
 import { CallCount } from './call-count.js'
@@ -55,11 +53,6 @@ export class QuotasStage implements Stage {
   /** In the other failure modes calls are served without the store. */
   ready(): string | undefined {
     return this.#failureMode === 'closed' ? this.#store.ready() : undefined
-  }
-
-  offer<T>(service: Token<T>): T | undefined
-  offer(service: symbol): unknown {
-    return service === services.sharedStore ? this.#store.sharedStore : undefined
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {

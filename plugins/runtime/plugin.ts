@@ -5,8 +5,8 @@ import {
   bindDefault,
   definePlugin,
   externalDecision,
+  forwarding,
   identity,
-  lateBound,
   redactor,
   resolveOptional,
   sideEffects,
@@ -57,7 +57,9 @@ export const runtimePlugin = definePlugin({
     const source = evaluationSource(config, context)
     if (source === undefined) return
     bind(container, evaluation, { useValue: source })
-    bindDefault(container, tokens.DecisionEvaluator, { useValue: lateBound('the evaluator', source.running) })
+    bindDefault(container, tokens.DecisionEvaluator, {
+      useValue: forwarding('the evaluator', source.running, { evaluate: 'method' }),
+    })
   },
 
   create(config, context) {

@@ -124,7 +124,7 @@ export class TestProxy implements AsyncDisposable {
       sessionTag: undefined,
       isForeignSession: false,
       learned: {},
-      offer: (service) => this.#services.find(([token]) => token === service)?.[1] as never,
+      service: (service) => this.#services.find(([token]) => token === service)?.[1] as never,
     }
     const bytes =
       method === 'POST' ? Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)) : null

@@ -12,12 +12,14 @@ import {
   type Outcome,
   type Plugin,
   type PluginContext,
+  resolveOptional,
   type Stage,
   type Token,
   tokens,
 } from '@svc/core'
 import { type Dispatch, Pipeline } from '@svc/core/pipeline'
-import { createStage, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import { createStageIn, FakeClock, type FakeContext, fakeContext } from 'svc-sdk/testing'
+import type { DependencyContainer } from 'tsyringe'
 import { type CallOverrides, makeCall } from './call.js'
 import { keepingLogger } from './logger.js'
 
@@ -53,6 +55,7 @@ export class StageRig implements AsyncDisposable {
   readonly context: FakeContext
   #home: string | undefined
   readonly #stages: Stage[] = []
+  readonly #containers = new WeakMap<Stage, DependencyContainer>()
 
   constructor(
     overrides: Partial<PluginContext> = {},
@@ -87,11 +90,17 @@ export class StageRig implements AsyncDisposable {
 
   /** Not started; for stages that need no start, and for tests of stages that were not started. */
   create(plugin: Plugin, section: unknown, context: Partial<PluginContext> = {}): Stage {
-    return createStage(
-      plugin,
-      section,
-      Object.keys(context).length === 0 ? this.context : { ...this.context, ...context },
-    )
+    const own = Object.keys(context).length === 0 ? this.context : { ...this.context, ...context }
+    const container = own.container.createChildContainer()
+    const stage = createStageIn(plugin, section, { ...own, container })
+    this.#containers.set(stage, container)
+    return stage
+  }
+
+  /** What the plugin of a stage has bound. */
+  serviceOf<T>(stage: Stage, token: Token<T>): T | undefined {
+    const container = this.#containers.get(stage)
+    return container && resolveOptional(container, token)
   }
 
   /** `context` overrides parts of the context of the rig. */

@@ -6,7 +6,6 @@ import {
   type EscalationService,
   type EscalationStore,
   type Finding,
-  type OpenSharedStore,
   type PluginContext,
   resolve,
   resolveOptional,
@@ -51,14 +50,10 @@ export class Escalations {
     this.#context = context
   }
 
-  get sharedStore(): OpenSharedStore | undefined {
-    return this.#store.sharedStore
-  }
-
   async start(signal: AbortSignal): Promise<void> {
     if (this.#parts !== undefined) return
-    const { container, service: find, tenant, facts } = this.#context
-    const record = find?.(services.record)
+    const { container, tenant, facts } = this.#context
+    const record = resolveOptional(container, services.record)
     if (record === undefined) throw new Error('escalations must be recorded, and no stage records them')
     await this.#store.start(signal)
     const store = this.#store.running
@@ -70,7 +65,7 @@ export class Escalations {
       resolveOptional(container, tokens.Notices),
     )
     const repository = new EscalationRepository({ store, clock: this.#store.clock, events, waiters, logger })
-    const redactor = () => find?.(services.redactor)
+    const redactor = () => resolveOptional(container, services.redactor)
     const service = new VotingService({ repository, events, waiters, facts, redactor })
     const handler = new EscalationHandler({
       rule: this.#rule,
@@ -99,14 +94,19 @@ export class Escalations {
     return this.#store.ready()
   }
 
-  get service(): EscalationService | undefined {
-    return this.#parts?.service
+  /** Throws before the start. */
+  get service(): EscalationService {
+    return this.#running.service
   }
 
   /** Undefined lets the call through. Rejects with `Refusal`. */
   admit(call: Call, findings: readonly Finding[]): Promise<Denied | undefined> {
+    return this.#running.handler.admit(call, findings)
+  }
+
+  get #running(): Parts {
     if (this.#parts === undefined) throw new Error('the enforcement stage has not started')
-    return this.#parts.handler.admit(call, findings)
+    return this.#parts
   }
 
   /** Decides escalations whose time is over. One sweep at a time. */

@@ -1,5 +1,6 @@
 // A service in memory, offered by a stage of the test's own, for what the listeners make of escalations.
 import {
+  bindDefault,
   definePlugin,
   type Escalation,
   type EscalationInput,
@@ -113,13 +114,14 @@ export function escalationServicePlugin(
     core: '^1.0.0',
     schema: z.strictObject({}),
     presence: 'always',
-    create: (): Stage => ({
-      handle: (_call, next) => next(),
-      offer: <T>(asked: symbol & { readonly type?: T }) =>
-        asked === services.escalations ? (service as T) : undefined,
-      async stop() {
-        seen.stopped++
-      },
-    }),
+    create(_config, { container }): Stage {
+      bindDefault(container, services.escalations, { useValue: service })
+      return {
+        handle: (_call, next) => next(),
+        async stop() {
+          seen.stopped++
+        },
+      }
+    },
   })
 }

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { definePlugin } from '@svc/core'
+import { bindDefault, definePlugin, services } from '@svc/core'
 import { expect } from 'chai'
 import { startGatewayServer } from 'svc-sdk'
 import { z } from 'zod'
@@ -333,12 +333,13 @@ describe('the admin listener', () => {
       core: '^1.0.0',
       schema: z.strictObject({}),
       presence: 'always',
-      create: () => ({
-        handle: (_call, next) => next(),
-        offer: () => {
+      create(_config, { container }) {
+        const fail = () => {
           throw new Error('secret of the inside')
-        },
-      }),
+        }
+        bindDefault(container, services.escalations, { useCurrent: fail })
+        return { handle: (_call, next) => next() }
+      },
     })
     await using rig = await startAdminRig({ plugins: [broken] })
     const { status, text, json } = await rig.admin('/api/escalations')

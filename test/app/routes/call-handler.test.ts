@@ -9,6 +9,7 @@ import { CallHandler } from 'svc-sdk/internal/routes/call-handler'
 import type { Endpoint } from 'svc-sdk/internal/routes/endpoints'
 import { TenantCallLimit } from 'svc-sdk/internal/routes/tenant-call-limit'
 import { TenantConnections } from 'svc-sdk/internal/routes/tenant-connections'
+import { container as root } from 'tsyringe'
 import { keepingLogger } from '../../support/logger.js'
 
 const request = callRequest({
@@ -59,7 +60,7 @@ describe('a call whose request has the head of its answer already', () => {
     }
     const host = hostSchema.parse({ tenant: 'acme', port: 0, targets: {} })
     const pipeline = new Pipeline([{ name: 'probe', stage }], () => Promise.reject(new Error('not sent')))
-    const policy = new ActivePolicy(pipeline, host)
+    const policy = new ActivePolicy({ pipeline, container: root }, host)
     const server = createServer(async (message, response) => {
       response.writeHead(200).flushHeaders()
       await handler.run(message, response, endpoint, policy, () => undefined)

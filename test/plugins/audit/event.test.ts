@@ -1,11 +1,4 @@
-import {
-  type Appender,
-  type GatewayEvent,
-  type RecordEvent,
-  type Redactor,
-  services,
-  type Token,
-} from '@svc/core'
+import { type Appender, type GatewayEvent, type RecordEvent, type Redactor, services } from '@svc/core'
 import { expect } from 'chai'
 import { AuditRig } from './rig.js'
 
@@ -24,11 +17,10 @@ const event: GatewayEvent = {
 }
 
 function recorder(section: object = {}, writer: Partial<Appender> = {}, redactor?: Redactor) {
-  const rig = new AuditRig(writer, {
-    service: <T>(service: Token<T>) => (service === services.redactor ? (redactor as T) : undefined),
-  })
+  const rig = new AuditRig(writer)
+  if (redactor !== undefined) rig.bind(services.redactor, redactor)
   const stage = rig.stage(section)
-  const record: RecordEvent | undefined = stage.offer?.(services.record)
+  const record: RecordEvent | undefined = rig.serviceOf(stage, services.record)
   if (record === undefined) throw new Error('audit records no events')
   return { stage, record, records: rig.records, counted: rig.meter.counted }
 }

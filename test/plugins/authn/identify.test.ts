@@ -1,27 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Identify, isRefusal, type Stage, services, token } from '@svc/core'
+import { type Identify, isRefusal, type Stage, services } from '@svc/core'
 import { authnPlugin, stdioClient } from '@svc/plugin-authn'
 import { expect } from 'chai'
 import sinon from 'sinon'
 import { AuthnRig, present, sendWith } from './rig.js'
 
-function identifyOf(stage: Stage): Identify {
-  return stage.offer?.(services.identify) ?? expect.fail('nothing is offered')
-}
-
-/** `CODE: message` of the refusal. */
-async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<string> {
-  return identifyOf(stage)(headers).then(
-    (who) => expect.fail(`let in as ${JSON.stringify(who)}`),
-    (fault: unknown) => {
-      if (!isRefusal(fault)) throw fault
-      return `${fault.code}: ${fault.message}`
-    },
-  )
-}
-
 describe('authn: the identity of a request that is not a call', () => {
   let rig: AuthnRig
+
+  const identifyOf = (stage: Stage): Identify =>
+    rig.serviceOf(stage, services.identify) ?? expect.fail('authn identifies nobody')
+
+  /** `CODE: message` of the refusal. */
+  async function whyNot(stage: Stage, headers: IncomingHttpHeaders = {}): Promise<string> {
+    return identifyOf(stage)(headers).then(
+      (who) => expect.fail(`let in as ${JSON.stringify(who)}`),
+      (fault: unknown) => {
+        if (!isRefusal(fault)) throw fault
+        return `${fault.code}: ${fault.message}`
+      },
+    )
+  }
 
   beforeEach(async () => {
     rig = await AuthnRig.start()
@@ -106,10 +105,6 @@ describe('authn: the identity of a request that is not a call', () => {
   it('is refused with two Authorization headers', async () => {
     const two = ['Bearer a', 'Bearer b'] as unknown as string
     expect(await whyNot(await rig.stage(), { authorization: two })).to.match(/There is more than one/)
-  })
-
-  it('and the resource metadata are the only services of the stage', async () => {
-    expect((await rig.stage()).offer?.(token('other'))).to.equal(undefined)
   })
 
   describe('of the caller over stdio', () => {

@@ -191,7 +191,7 @@ describe('enforcement', () => {
     await using rig = new StageRig({ stateDir: '/nowhere/at/all' })
     const stage = await rig.start(enforcementPlugin, { escalate_on: ['egress_violation'] })
     expect(stage.ready?.()).to.equal(undefined)
-    expect(stage.offer?.(services.escalations)).to.equal(undefined)
+    expect(rig.serviceOf(stage, services.escalations)).to.equal(undefined)
     expect(rig.context.resources.size).to.equal(0)
   })
 
@@ -209,8 +209,8 @@ describe('enforcement', () => {
   })
 
   it('does not start when its Redis cannot be reached, and releases its resources', async () => {
-    const record: unknown = async () => undefined
-    await using rig = new StageRig({ facts: { escalation: rule }, service: <T>() => record as T })
+    await using rig = new StageRig({ facts: { escalation: rule } })
+    rig.bind(services.record, async () => undefined)
     const escalations = {
       adapter: 'redis',
       redisUrl: 'redis://:secret-word@127.0.0.1:1',

@@ -193,17 +193,15 @@ describe('privacy', () => {
   })
 
   it('offers the same pseudonyms outside calls', async () => {
-    expect(rig.create(privacyPlugin, { redact_identities: false }).offer?.(services.redactor)).to.equal(
-      undefined,
-    )
+    const disabled = rig.create(privacyPlugin, { redact_identities: false })
+    expect(rig.serviceOf(disabled, services.redactor)).to.equal(undefined)
     const stage = rig.create(privacyPlugin, { redact_identities: true })
-    expect(() => stage.offer?.(services.redactor)).to.throw('the privacy stage has not started')
+    expect(() => rig.serviceOf(stage, services.redactor)).to.throw('the privacy stage has not started')
     await stage.start?.(new AbortController().signal)
     const { call } = await send(stage)
-    const offered = stage.offer?.(services.redactor)
+    const offered = rig.serviceOf(stage, services.redactor)
     expect(offered?.pseudonym('ann')).to.equal(call.need(redactor).pseudonym('ann'))
     expect(offered?.text('of ann@acme.example')).to.match(/^of hmac-sha256:/)
-    expect(stage.offer?.(services.escalations)).to.equal(undefined)
   })
 
   it('does nothing where it is disabled', async () => {

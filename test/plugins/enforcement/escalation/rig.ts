@@ -16,7 +16,6 @@ import {
   redactor,
   type Stage,
   services,
-  type Token,
   tokens,
 } from '@svc/core'
 import { enforcementPlugin } from '@svc/plugin-enforcement'
@@ -92,16 +91,6 @@ export interface EscalationRig extends AsyncDisposable {
 export async function startRig(options: RigOptions = {}): Promise<EscalationRig> {
   const events: GatewayEvent[] = []
   const sent: Call[] = []
-  const provided = new Map<symbol, unknown>([
-    [
-      services.record,
-      async (event: GatewayEvent) => {
-        await options.record?.(event)
-        events.push(event)
-      },
-    ],
-    [services.redactor, options.redactor],
-  ])
   const context: Partial<PluginContext> = {
     facts: {
       escalation: { ...rule, ...options.rule },
@@ -109,12 +98,16 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
       hasOidc: true,
       ...options.facts,
     },
-    service: <T>(service: Token<T>) => provided.get(service) as T | undefined,
     ...options.context,
   }
   const rig = new StageRig(context, options.clock)
   // Those of two rigs must differ.
   const hex = (bytes: number) => randomBytes(bytes).toString('hex')
+  rig.bind(services.record, async (event) => {
+    await options.record?.(event)
+    events.push(event)
+  })
+  if (options.redactor !== undefined) rig.bind(services.redactor, options.redactor)
   rig.bind(tokens.Ids, { traceId: () => hex(16), spanId: () => hex(8) })
   if (options.store !== undefined) rig.bind(tokens.EscalationStore, options.store)
   const stage = await rig.start(enforcementPlugin, {
@@ -122,7 +115,7 @@ export async function startRig(options: RigOptions = {}): Promise<EscalationRig>
     escalations: options.context?.stateDir === undefined ? { adapter: 'memory' } : {},
     ...options.section,
   })
-  const service = stage.offer?.(services.escalations)
+  const service = rig.serviceOf(stage, services.escalations)
   if (service === undefined) throw new Error('enforcement offers no service')
 
   const make = ({ redactor: redacts, ...given }: CallOptions = {}) => {
