@@ -97,6 +97,7 @@ export { type Forwarded, forwarding } from './plugin/forwarding.js'
 export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {
+  type ConsolePanel,
   definePlugin,
   type MetricEntry,
   type OwnedToken,

@@ -1,4 +1,4 @@
-// `svc doctor`: opens and reaches what a policy names; `svc policy check` only lists the tools of servers that rules are about.
+// `svc doctor`: opens and reaches what a policy names, which `svc policy check` does not.
 import { formatDiagnostic } from '@svc/core/policy'
 import { Command } from 'commander'
 import { runDoctor, type SectionCheck } from '../doctor/doctor.js'

@@ -247,30 +247,27 @@ export class Call {
 
   /** True where no rule has a finding that denies or escalates under the verdict. */
   mayUse(reference: string, kind: RequestKind): boolean {
-    return this.#rules.every((rule) => {
-      const finding = rule(reference, kind)
-      const effect = finding === undefined ? 'reported' : this.#effectOf(finding)
-      return effect !== 'deny' && effect !== 'escalate'
-    })
+    const effect = this.#effectOn(reference, kind)
+    return effect !== 'deny' && effect !== 'escalate'
   }
 
   /** True where the reference may be used, or may be used after an approval. */
   mayRequest(reference: string, kind: RequestKind): boolean {
-    return this.denialOf(reference, kind) === undefined
+    return this.#effectOn(reference, kind) !== 'deny'
   }
 
-  /** The first finding of a rule that denies the reference. */
-  denialOf(reference: string, kind: RequestKind): Finding | undefined {
+  /** The strictest effect of all rules. */
+  #effectOn(reference: string, kind: RequestKind): Effect {
+    let strictest: Effect = 'reported'
+    const decided = this.get(verdict)
     for (const rule of this.#rules) {
       const finding = rule(reference, kind)
-      if (finding !== undefined && this.#effectOf(finding) === 'deny') return finding
+      if (finding === undefined) continue
+      const effect = decided === undefined ? 'deny' : effectOf(finding, decided)
+      if (effect === 'deny') return effect
+      if (effect === 'escalate') strictest = effect
     }
-    return undefined
-  }
-
-  #effectOf(finding: Finding): Effect {
-    const decided = this.get(verdict)
-    return decided === undefined ? 'deny' : effectOf(finding, decided)
+    return strictest
   }
 
   hold(hold: Hold): void {

@@ -120,7 +120,9 @@ const enforcementSchema = z
       .string()
       .min(1)
       .default(PROTOCOL_VERSION)
-      .describe('Version that is sent to the runtime. Responses with another version are rejected.'),
+      .describe(
+        'Version that is sent to the runtime. With another version in the response, only decisions against a call count.',
+      ),
     failureMode: z
       .enum(['local', 'allow', 'deny'])
       .default('deny')

@@ -13,6 +13,7 @@ import { KeyReader } from '@svc/core/secret'
 import type { RemoteConfig, RuntimeConfig } from './config.js'
 import { CircuitBreaker } from './evaluation/circuit-breaker.js'
 import { GuardedEvaluator } from './evaluation/guarded-evaluator.js'
+import { RequestSlots } from './evaluation/request-slots.js'
 import { apiKeySource } from './remote/api-key.js'
 import { Endpoint } from './remote/endpoint.js'
 import { RemoteEvaluator } from './remote/evaluator.js'
@@ -56,6 +57,8 @@ export function evaluationSource(
       const guarded = new GuardedEvaluator({
         evaluator,
         breaker,
+        slots: new RequestSlots(),
+        refusesFailures: failureMode === 'deny',
         timeoutMs: remote?.timeoutMs ?? defaultTimeoutMs,
         logger: resolveOptional(container, tokens.Logger),
         meter: resolveOptional(container, tokens.Meter),
@@ -135,7 +138,7 @@ function createBreaker({ container }: PluginContext): CircuitBreaker {
   const meter = resolveOptional(container, tokens.Meter)
   return new CircuitBreaker(resolve(container, tokens.Clock), (isOpen) => {
     meter?.gauge?.('svc_runtime_circuit_open', isOpen ? 1 : 0)
-    if (isOpen) logger?.error({}, 'the circuit to the runtime is open after repeated failures')
-    else logger?.warn({}, 'the circuit to the runtime is closed again')
+    if (isOpen) logger?.error({}, 'the runtime cannot be reached or fails for several callers')
+    else logger?.warn({}, 'the runtime decides again')
   })
 }

@@ -7,7 +7,10 @@ export const metrics: Readonly<Record<string, MetricEntry>> = {
   svc_runtime_retries_total: { kind: 'counter', help: 'Retried evaluation requests.' },
   svc_runtime_skipped_total: {
     kind: 'counter',
-    help: 'Calls not evaluated because the circuit to the runtime was open.',
+    help: 'Calls not evaluated because a circuit to the runtime was open.',
   },
-  svc_runtime_circuit_open: { kind: 'gauge', help: '1 while the circuit to the runtime is open, else 0.' },
+  svc_runtime_circuit_open: {
+    kind: 'gauge',
+    help: '1 while the runtime cannot be connected to or fails for several callers, else 0.',
+  },
 }

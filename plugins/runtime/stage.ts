@@ -13,7 +13,8 @@ import {
   type Stage,
 } from '@svc/core'
 import { EvaluationError } from './evaluation/error.js'
-import type { Decision, GuardedEvaluator } from './evaluation/guarded-evaluator.js'
+import { type GuardedEvaluator, principalOf } from './evaluation/guarded-evaluator.js'
+import type { Decision } from './evaluation/obligations.js'
 import { evaluationRequest, type RequestOptions } from './evaluation/request.js'
 import { redactOutcome } from './redact/outcome.js'
 import { describeRule, type OutputRule } from './redact/rule.js'
@@ -69,7 +70,7 @@ export class RuntimeStage implements Stage {
   warning(): string | undefined {
     const breaker = this.#open?.evaluator.breaker
     if (this.#source === undefined || breaker === undefined || !breaker.isOpen) return undefined
-    return `the runtime failed ${breaker.failures} times in a row; ${failureEffect[this.#source.failureMode]}`
+    return `the runtime cannot be reached or fails for several callers; ${failureEffect[this.#source.failureMode]}`
   }
 
   handle(call: Call, next: Next): MaybePromise<Outcome> {
@@ -101,11 +102,12 @@ export class RuntimeStage implements Stage {
     // Findings added during the evaluation, such as an exceeded duration, are not covered by its decision.
     const considered = call.findings.map(({ reason }) => reason)
     let decision: Decision
+    const evaluated = evaluationRequest(call, request, source.requestOptions)
     try {
-      decision = await evaluator.evaluate(call, evaluationRequest(call, request, source.requestOptions))
+      decision = await evaluator.evaluate(call, evaluated)
     } catch (error) {
       if (!(error instanceof EvaluationError)) throw error
-      const { cooldownLeftMs } = evaluator.breaker
+      const cooldownLeftMs = evaluator.breaker.cooldownLeftMs(principalOf(call, evaluated))
       return applyFailureMode(call, source, { considered, error, cooldownLeftMs }) ?? next()
     }
     setJudgement(call, decision, considered)
@@ -153,7 +155,8 @@ function applyFailureMode(
   { failureMode, requestOptions }: EvaluationSource,
   { considered, error, cooldownLeftMs }: Failure,
 ): Failed | undefined {
-  if (failureMode === 'local') return undefined
+  const finding = { reason: RUNTIME_UNAVAILABLE, stage: 'runtime', level: 'gateway', detail: UNAVAILABLE }
+  call.addFinding(finding)
   if (failureMode === 'deny' && requestOptions.rule.mode !== 'observe') {
     const seconds = Math.max(1, Math.ceil(cooldownLeftMs / 1000))
     return failed('RUNTIME_UNAVAILABLE', 'The runtime is unavailable, so the call was not sent.', {
@@ -161,10 +164,15 @@ function applyFailureMode(
       headers: { 'retry-after': String(seconds) },
     })
   }
-  const finding = { reason: RUNTIME_UNAVAILABLE, stage: 'runtime', level: 'gateway', detail: UNAVAILABLE }
-  call.addFinding(finding)
-  const verdict: Pick<ExternalDecision, 'action' | 'reason'> =
-    failureMode === 'allow' ? { action: 'allow' } : { action: 'deny', reason: UNAVAILABLE }
-  call.set(externalDecision, { ...verdict, considered, notes })
+  call.set(externalDecision, { ...fallbackDecision[failureMode](considered), notes })
   return undefined
+}
+
+const fallbackDecision: Readonly<
+  Record<EvaluationSource['failureMode'], (considered: readonly string[]) => ExternalDecision>
+> = {
+  allow: (considered) => ({ action: 'allow', considered }),
+  deny: (considered) => ({ action: 'deny', reason: UNAVAILABLE, considered }),
+  // Leaves every finding to the policy's own rule.
+  local: () => ({ action: 'allow', considered: [] }),
 }

@@ -5,10 +5,10 @@ export class EvaluationError extends Error {
   constructor(
     message: string,
     /**
-     * `unavailable`: no usable HTTP response, such as a time-out or status 500. `invalid`: a response that holds no
-     * valid decision. `circuit_open`: no request was sent.
+     * `unreachable`: no connection, which no call's input can cause. `unavailable`: no usable HTTP response, such as a
+     * time-out or status 500. `invalid`: a response that holds no valid decision. `circuit_open`: no request was sent.
      */
-    readonly kind: 'unavailable' | 'invalid' | 'circuit_open',
+    readonly kind: 'unreachable' | 'unavailable' | 'invalid' | 'circuit_open',
     options?: ErrorOptions,
   ) {
     super(message, options)

@@ -1,18 +1,26 @@
 // Runs the evaluator for one call: behind the circuit breaker, within the time limit, and only while the caller waits.
-import type { Call, DecisionEvaluator, Evaluation, EvaluationRequest, Logger, Meter } from '@svc/core'
+import {
+  type Call,
+  type DecisionEvaluator,
+  type Evaluation,
+  type EvaluationRequest,
+  identity,
+  type Logger,
+  type Meter,
+  principalKeyOf,
+} from '@svc/core'
 import { messageOf } from '@svc/core/json'
 import type { CircuitBreaker } from './circuit-breaker.js'
 import { EvaluationError } from './error.js'
-import { type Obligations, parseObligations } from './obligations.js'
-
-export interface Decision {
-  readonly evaluation: Evaluation
-  readonly obligations: Obligations
-}
+import { type Decision, decisionOf } from './obligations.js'
+import type { RequestSlots } from './request-slots.js'
 
 export interface GuardedEvaluatorOptions {
   readonly evaluator: DecisionEvaluator
   readonly breaker: CircuitBreaker
+  readonly slots: RequestSlots
+  /** Whether calls that are not evaluated are refused. */
+  readonly refusesFailures: boolean
   /** Limit for one decision, retries included, in milliseconds. */
   readonly timeoutMs: number
   readonly logger: Logger | undefined
@@ -45,21 +53,23 @@ export class GuardedEvaluator {
   }
 
   async #evaluateOnPermit(call: Call, request: EvaluationRequest): Promise<Decision> {
-    const { breaker, meter } = this.#options
-    const permit = breaker.acquire()
+    const { breaker, meter, refusesFailures } = this.#options
+    const principal = principalOf(call, request)
+    const permit = breaker.acquire(principal, refusesFailures)
     if (permit === undefined) {
       meter?.count('svc_runtime_skipped_total')
       throw new EvaluationError('the circuit to the runtime is open', 'circuit_open')
     }
     meter?.count('svc_runtime_evaluations_total')
     try {
-      const evaluation = await this.#evaluateInTime(call, request)
+      const evaluation = await this.#evaluateInTime(call, request, principal)
       permit.succeeded()
-      return { evaluation: checked(evaluation), obligations: parseObligations(evaluation.obligations) }
+      return decisionOf(checked(evaluation))
     } catch (error) {
       if (call.abortState.aborted) throw call.abortState.reason
-      if (error instanceof EvaluationError && error.kind !== 'unavailable') permit.succeeded()
-      else permit.failed()
+      const kind = error instanceof EvaluationError ? error.kind : 'unavailable'
+      if (kind === 'invalid') permit.succeeded()
+      else permit.failed(kind === 'unreachable')
       throw error
     } finally {
       permit.abandoned()
@@ -67,8 +77,8 @@ export class GuardedEvaluator {
   }
 
   /** The race enforces the limit on evaluators that ignore the signal. */
-  async #evaluateInTime(call: Call, request: EvaluationRequest): Promise<Evaluation> {
-    const { evaluator, timeoutMs } = this.#options
+  async #evaluateInTime(call: Call, request: EvaluationRequest, principal: string): Promise<Evaluation> {
+    const { timeoutMs } = this.#options
     const { abortState } = call
     const controller = new AbortController()
     const timeout = new EvaluationError(`the runtime gave no decision within ${timeoutMs} ms`, 'unavailable')
@@ -78,10 +88,24 @@ export class GuardedEvaluator {
     if (abortState.aborted) stop()
     try {
       const { signal } = controller
-      return await Promise.race([rejectOnAbort(signal), evaluateOnce(evaluator, request, signal)])
+      return await Promise.race([rejectOnAbort(signal), this.#evaluateInSlot(request, principal, signal)])
     } finally {
       clearTimeout(timer)
       abortState.removeEventListener('abort', stop)
+    }
+  }
+
+  async #evaluateInSlot(
+    request: EvaluationRequest,
+    principal: string,
+    signal: AbortSignal,
+  ): Promise<Evaluation> {
+    const { evaluator, slots } = this.#options
+    const free = await slots.take(principal, signal)
+    try {
+      return await evaluateOnce(evaluator, request, signal)
+    } finally {
+      free()
     }
   }
 
@@ -107,6 +131,11 @@ async function evaluateOnce(
     if (error instanceof EvaluationError) throw error
     throw new EvaluationError(`the evaluator failed: ${messageOf(error)}`, 'unavailable', { cause: error })
   }
+}
+
+/** For calls without an identity, those of the tenant count as one. */
+export function principalOf(call: Call, { tenant }: Pick<EvaluationRequest, 'tenant'>): string {
+  return principalKeyOf(call.get(identity) ?? { tenant, authenticated: false })
 }
 
 const actions: readonly string[] = ['allow', 'deny', 'escalate', 'clarify'] satisfies Evaluation['action'][]

@@ -1,12 +1,12 @@
-// Obligations attached to a decision. An unknown or malformed obligation invalidates the decision, because the gateway
-// cannot fulfil it.
-import type { Obligation } from '@svc/core'
+// Obligations attached to a decision. With an unknown or malformed obligation a decision cannot allow the call, because
+// the gateway cannot fulfil it.
+import type { Evaluation, Obligation } from '@svc/core'
 import { z } from 'zod'
 import { compileRule, type OutputRule } from '../redact/rule.js'
 import { outputRuleSchema } from '../redact/rule-schema.js'
 import { EvaluationError } from './error.js'
 
-export interface Obligations {
+interface Obligations {
   readonly needsApproval: boolean
   /** Applied in this order, each to the result of the previous one. */
   readonly redactions: readonly OutputRule[]
@@ -14,11 +14,30 @@ export interface Obligations {
 
 const approvalSchema = z.strictObject({ reason: z.string().max(1024).optional() })
 
+export interface Decision {
+  readonly evaluation: Evaluation
+  readonly obligations: Obligations
+}
+
 const noObligations: Obligations = { needsApproval: false, redactions: [] }
 
-/** Throws `EvaluationError`. */
-export function parseObligations(list: readonly Obligation[] | undefined): Obligations {
-  if (list === undefined || list.length === 0) return noObligations
+/**
+ * The decision that the gateway can carry out: an escalation with an obligation that it does not support is a denial.
+ *
+ * @throws {EvaluationError} for `allow` with such an obligation.
+ */
+export function decisionOf(evaluation: Evaluation): Decision {
+  const { action, obligations = [] } = evaluation
+  if (action === 'deny' || action === 'clarify') return { evaluation, obligations: noObligations }
+  try {
+    return { evaluation, obligations: parseObligations(obligations) }
+  } catch (error) {
+    if (action === 'allow' || !(error instanceof EvaluationError)) throw error
+    return { evaluation: { ...evaluation, action: 'deny' }, obligations: noObligations }
+  }
+}
+
+function parseObligations(list: readonly Obligation[]): Obligations {
   let needsApproval = false
   const redactions: OutputRule[] = []
   for (const { type, params = {} } of list) {

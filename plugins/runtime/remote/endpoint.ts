@@ -11,13 +11,17 @@ const maxConnections = 64
 export interface EndpointResponse {
   readonly status: number
   readonly headers: AnswerHeaders
-  /** Empty unless the status is 200. */
+  /** The first 64 KiB of the body. */
   readonly bytes: Uint8Array
+  /** Whether the body is longer. */
+  readonly isCut: boolean
 }
 
 export class Endpoint {
   #pool: Pool
   #path: string
+  /** Errors of connections that were never established. */
+  #connectErrors = new WeakSet<Error>()
 
   /** Connecting has its own time-out, because a connection is shared and outlives the call that opened it. */
   constructor(url: URL, connectTimeoutMs: number) {
@@ -29,6 +33,7 @@ export class Endpoint {
       headersTimeout: 0,
       bodyTimeout: 0,
     })
+    this.#pool.on('connectionError', (_origin, _targets, error) => this.#connectErrors.add(error))
     this.#path = `${url.pathname}${url.search}`
   }
 
@@ -39,13 +44,12 @@ export class Endpoint {
     try {
       const response = await this.#pool.request({ method: 'POST', path: this.#path, headers, body, signal })
       const { statusCode: status, body: stream } = response
-      if (status === 200) return { status, headers: usedHeaders(response), bytes: await readBody(stream) }
-      await stream.dump({ limit: maxBytes, signal })
-      return { status, headers: usedHeaders(response), bytes: new Uint8Array() }
+      return { status, headers: usedHeaders(response), ...(await readBody(stream)) }
     } catch (error) {
-      if (error instanceof EvaluationError) throw error
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-      throw new EvaluationError(`the runtime cannot be reached (${code})`, 'unavailable')
+      const isConnectError = error instanceof Error && this.#connectErrors.has(error)
+      const kind = isConnectError ? 'unreachable' : 'unavailable'
+      throw new EvaluationError(`the runtime cannot be reached (${code})`, kind)
     }
   }
 
@@ -60,15 +64,16 @@ function usedHeaders({ headers }: Dispatcher.ResponseData): AnswerHeaders {
   return retryAfter === undefined ? {} : { 'retry-after': retryAfter }
 }
 
-async function readBody(body: Dispatcher.ResponseData['body']): Promise<Uint8Array> {
+async function readBody(
+  body: Dispatcher.ResponseData['body'],
+): Promise<Pick<EndpointResponse, 'bytes' | 'isCut'>> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    size += chunk.byteLength
-    if (size > maxBytes) {
-      throw new EvaluationError(`the runtime's response exceeds ${maxBytes / 1024} KiB`, 'invalid')
-    }
     chunks.push(chunk)
+    size += chunk.byteLength
+    // Leaving the loop destroys the stream.
+    if (size > maxBytes) break
   }
-  return Buffer.concat(chunks)
+  return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), isCut: size > maxBytes }
 }

@@ -4,7 +4,13 @@ import { retryAfterMs } from '@svc/core/http'
 import { EvaluationError } from '../evaluation/error.js'
 import type { ApiKeySource } from './api-key.js'
 import type { Endpoint, EndpointResponse } from './endpoint.js'
+import { readableDenial } from './readable-denial.js'
 import { parseResponse, wireRequest } from './wire.js'
+
+/** Statuses that concern the gateway's own request and not the call's input. */
+const gatewayStatuses = new Set([401, 404, 405, 407])
+/** Every runtime must accept requests of this size. Failures of larger requests may be caused by their size. */
+const largeRequestBytes = 64 * 1024
 
 export interface RemoteEvaluatorOptions {
   readonly endpoint: Pick<Endpoint, 'post'>
@@ -55,8 +61,12 @@ export class RemoteEvaluator implements DecisionEvaluator {
       if (!('error' in result)) return result
       const delayMs = result.retryAfterMs ?? this.#backoffMs(retries)
       // A retry after the deadline would be pointless.
-      if (!result.isRetryable || retries >= maxRetries || clock.monotonic() + delayMs >= deadline)
-        throw result.error
+      if (!result.isRetryable || retries >= maxRetries || clock.monotonic() + delayMs >= deadline) {
+        if (result.error.kind !== 'unavailable' || Buffer.byteLength(body) <= largeRequestBytes)
+          throw result.error
+        signal.throwIfAborted()
+        return refused(`${result.error.message}, possibly because the arguments are too large`)
+      }
       await pause(delayMs, signal)
       onRetry()
     }
@@ -72,19 +82,25 @@ export class RemoteEvaluator implements DecisionEvaluator {
       response = await this.#options.endpoint.post(headers, body, signal)
     } catch (error) {
       if (!(error instanceof EvaluationError)) throw error
-      return { error, isRetryable: error.kind === 'unavailable' && !signal.aborted }
+      return { error, isRetryable: !signal.aborted }
     }
-    if (response.status === 200) return parseResponse(response.bytes, this.#options.protocolVersion)
-    return this.#failureOf(response)
+    const { status, bytes, isCut } = response
+    if (status === 200 && !isCut) return parseResponse(bytes, this.#options.protocolVersion)
+    const denial = readableDenial(bytes)
+    if (denial !== undefined) return denial
+    return status === 200 ? refused("the runtime's response exceeds 64 KiB") : this.#failureOf(response)
   }
 
-  #failureOf({ status, headers }: EndpointResponse): Failure {
+  #failureOf({ status, headers }: EndpointResponse): Evaluation | Failure {
     if (status === 408 || status === 429 || status >= 500) {
       return {
         error: new EvaluationError(`the runtime responded with status ${status}`, 'unavailable'),
         isRetryable: true,
         retryAfterMs: retryAfterMs(headers['retry-after'], this.#options.clock.now()),
       }
+    }
+    if (status >= 400 && !gatewayStatuses.has(status)) {
+      return refused(`the runtime refused the evaluation request with status ${status}`)
     }
     const note = status >= 300 && status < 400 ? '; redirects are not followed' : ''
     const error = new EvaluationError(`the runtime responded with status ${status}${note}`, 'invalid')
@@ -96,4 +112,12 @@ export class RemoteEvaluator implements DecisionEvaluator {
     const { retryBackoffMs, random } = this.#options
     return retryBackoffMs * 2 ** retries * (0.5 + random() / 2)
   }
+}
+
+/**
+ * The decision for a call that the runtime does not evaluate because of its input. Not a failure, because a caller would
+ * then choose with its input that the failure mode decides.
+ */
+function refused(reason: string): Evaluation {
+  return { action: 'deny', reason }
 }

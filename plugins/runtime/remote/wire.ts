@@ -3,6 +3,7 @@ import type { Evaluation, EvaluationRequest } from '@svc/core'
 import { JsonInputError, type JsonObject, type JsonValue, parseJson } from '@svc/core/json'
 import { z } from 'zod'
 import { EvaluationError } from '../evaluation/error.js'
+import { readableDenial } from './readable-denial.js'
 
 const token = z.string().min(1).max(128)
 
@@ -70,8 +71,23 @@ export function wireRequest(request: EvaluationRequest, protocolVersion: string)
   }
 }
 
-/** Throws `EvaluationError` unless the body holds one valid decision in the requested protocol version. */
+/**
+ * The decision of a response with status 200.
+ *
+ * @throws {EvaluationError} where the body neither holds one valid decision in the requested protocol version nor one
+ *   against the call that can be read.
+ */
 export function parseResponse(bytes: Uint8Array, protocolVersion: string): Evaluation {
+  try {
+    return parseValid(bytes, protocolVersion)
+  } catch (error) {
+    const denial = error instanceof EvaluationError ? readableDenial(bytes) : undefined
+    if (denial !== undefined) return denial
+    throw error
+  }
+}
+
+function parseValid(bytes: Uint8Array, protocolVersion: string): Evaluation {
   const value = parseBody(bytes)
   // Checked first: another version may have another structure, and the version is the clearer error.
   const version = isObject(value) ? value['protocolVersion'] : undefined

@@ -1,6 +1,12 @@
 // Schemas of a small gateway to load policies with, and short forms of calls to the loader.
 import { definePlugin, type Plugin, slot } from '@svc/core'
-import { formatDiagnostic, loadPolicy, type PolicyInput, type PolicyResult } from '@svc/core/policy'
+import {
+  formatDiagnostic,
+  loadPolicy,
+  notAvailable,
+  type PolicyInput,
+  type PolicyResult,
+} from '@svc/core/policy'
 import { z } from 'zod'
 
 const hostSchema = z.strictObject({
@@ -54,11 +60,14 @@ export const limits = plugin(
     per_tool: z.record(z.string(), z.strictObject({ calls_per_day: z.int().min(0) })).optional(),
     mode: z.enum(['observe', 'enforce']).optional(),
     adapter: z.union([z.enum(['memory', 'lmdb']), z.custom((value) => typeof value === 'object')]).optional(),
+    burst: notAvailable('a burst'),
   }),
   { phase: 'metering', requires: [who] },
 )
 
-export const defaults = [audit, authn, limits]
+const later = plugin('later', z.strictObject({}), { available: false })
+
+export const defaults = [audit, authn, limits, later]
 
 type Options = Partial<Omit<PolicyInput<Host>, 'layers'>>
 

@@ -1,5 +1,6 @@
 // A gateway with a remote runtime and a tool server, for tests.
 import type { ServerResponse } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
 import { bind, type Clock, tokens } from '@svc/core'
 import type { SignedEnvelope } from '@svc/plugin-audit/log'
 import type { GatewaySettings } from 'svc-sdk'
@@ -98,6 +99,15 @@ export async function startSetup(options: SetupOptions = {}): Promise<Setup> {
       await stop()
     },
   }
+}
+
+/** A URL with a port on which nothing listens. */
+export async function unusedUrl(): Promise<string> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return `http://127.0.0.1:${port}/evaluate`
 }
 
 /** Every call has the finding `tool_not_in_allowlist`. */
