@@ -57,6 +57,7 @@ export class GatewayBuilder {
   #resources = new Resources()
   #layers: readonly PolicyLayer[]
   #first: Policy
+  #policy: Promise<Policy> | undefined
   #webhooks: WebhookNotices
   #adaptation: PolicyAdaptation
 
@@ -68,7 +69,7 @@ export class GatewayBuilder {
     this.#plugins = registeredPlugins(this.#bindings)
     this.#options = bindGiven(options, this.#plugins, this.#bindings)
     this.#layers = layersOf(this.#options)
-    this.#first = this.#judge(this.#layers)
+    this.#first = this.#load(this.#layers)
     bindDefaults(this.#bindings, this.#first.host.admin !== undefined)
     this.#webhooks = this.#createWebhooks(this.#first.host)
     bindDefault(this.#bindings, tokens.Notices, { useValue: this.#webhooks })
@@ -120,9 +121,10 @@ export class GatewayBuilder {
     return policyFile === undefined ? process.cwd() : dirname(resolvePath(policyFile))
   }
 
-  /** The policy that the options hold, custom plugins imported. Rejects with `PolicyError`. */
+  /** The policy that the options hold, custom plugins imported; loaded once. Rejects with `PolicyError`. */
   policy(): Promise<Policy> {
-    return this.#complete(this.#layers, this.#first)
+    this.#policy ??= this.#complete(this.#layers, this.#first)
+    return this.#policy
   }
 
   /** The same options with another policy. Rejects with `PolicyError`. */
@@ -130,15 +132,16 @@ export class GatewayBuilder {
     const { policyYaml: _yaml, policyObject: _object, ...rest } = this.#options
     const given = typeof policy === 'string' ? { policyYaml: policy } : { policyObject: policy }
     const layers = layersOf({ ...rest, ...given })
-    return this.#complete(layers, this.#judge(layers))
+    return this.#complete(layers, this.#load(layers))
   }
 
   async #complete(layers: readonly PolicyLayer[], first: Policy): Promise<Policy> {
-    return this.#judge(layers, await importPlugins(first.uses, this.#plugins, this.#baseDir))
+    const custom = await importPlugins(first.uses, this.#plugins, this.#baseDir)
+    return custom.size === 0 ? first : this.#load(layers, custom)
   }
 
   /** Without `custom`, the modules of the policy have not been imported, and what they own waits. */
-  #judge(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
+  #load(layers: readonly PolicyLayer[], custom?: ReadonlyMap<string, Plugin | Error>): Policy {
     const { host: adaptHost, digest } = this.#adaptation
     const result = loadPolicy({
       layers,

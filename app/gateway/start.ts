@@ -12,6 +12,7 @@ import { GatewayBuilder } from './builder.js'
 import { CallListener, type CallListenerParts, type Front } from './call-listener.js'
 import type { GatewayOptions, GatewaySettings } from './options.js'
 import { Policies } from './policies.js'
+import { SerialQueue } from './serial-queue.js'
 import { createDispatcher, createMcpProxy } from './upstreams.js'
 
 /** Of the mistakes of a refused policy, in a notice. */
@@ -67,7 +68,7 @@ export class Gateway implements GatewayHandle {
   #sessions: MaybePromise<SessionBinding> | undefined
   #ready: Promise<Listening>
   #closing: Promise<void> | undefined
-  #reloading: Promise<unknown> = Promise.resolve()
+  #reloads = new SerialQueue()
 
   /** `sharesAdmin`: where another process has the port of the admin listener, this gateway starts without one. */
   constructor(
@@ -100,13 +101,7 @@ export class Gateway implements GatewayHandle {
   }
 
   reload(policy: string | Record<string, unknown>): Promise<void> {
-    const next = this.#reloading.then(() => this.#reload(policy))
-    // The next reload waits for this one, however it ends; its caller learns the error from `next`.
-    this.#reloading = next.then(
-      () => undefined,
-      () => undefined,
-    )
-    return next
+    return this.#reloads.run(() => this.#reload(policy))
   }
 
   async #start(): Promise<Listening> {
@@ -207,7 +202,7 @@ export class Gateway implements GatewayHandle {
     // A gateway that did not start has nothing to drain; ready() rejects with the reason.
     await this.#ready.catch(() => undefined)
     this.#listener?.stopListening()
-    await this.#reloading
+    await this.#reloads.idle()
     await this.#policies?.drain()
     // Until here a request on an open connection is refused and recorded like any other call.
     await this.#listener?.close()

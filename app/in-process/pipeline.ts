@@ -5,6 +5,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { GatewayBuilder } from '../gateway/builder.js'
 import type { GatewaySettings, PipelineOptions } from '../gateway/options.js'
 import { Policies } from '../gateway/policies.js'
+import { SerialQueue } from '../gateway/serial-queue.js'
 import { dispatch } from '../upstream/dispatch-slot.js'
 import { callOf, type ToolCall } from './tool-call.js'
 
@@ -45,7 +46,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
   /** For what is built on this class: the bindings and the host's part of the policy. */
   readonly builder: GatewayBuilder
   #policies: Promise<Policies> | undefined
-  #reloading: Promise<unknown> = Promise.resolve()
+  #reloads = new SerialQueue()
   #closing: Promise<void> | undefined
 
   constructor(config: GatewaySettings) {
@@ -65,16 +66,10 @@ export class InProcessPipeline implements EmbeddedPipeline {
   }
 
   reload(policy: string | Record<string, unknown>): Promise<void> {
-    const next = this.#reloading.then(async () => {
+    return this.#reloads.run(async () => {
       const policies = await this.#start()
       await policies.activate(await this.builder.policyFrom(policy))
     })
-    // The next reload waits for this one, however it ends; its caller learns the error from `next`.
-    this.#reloading = next.then(
-      () => undefined,
-      () => undefined,
-    )
-    return next
   }
 
   close(): Promise<void> {
@@ -96,7 +91,7 @@ export class InProcessPipeline implements EmbeddedPipeline {
   }
 
   async #close(): Promise<void> {
-    await this.#reloading
+    await this.#reloads.idle()
     try {
       // A pipeline that did not start has nothing to close. Its error is not lost: ready() and run() reject with it.
       const policies = await this.#policies?.catch(() => undefined)
