@@ -93,7 +93,7 @@ export type { DedupeClaim, DedupeClaimResult, DedupeStore } from './plugin/dedup
 export type { EscalationEntry, EscalationStore, OpenConditions } from './plugin/escalation-store.js'
 export type { DecisionEvaluator, Evaluation, EvaluationRequest, Obligation } from './plugin/evaluation.js'
 export type { Contradiction, DenyRule, PolicyFacts } from './plugin/facts.js'
-export { type Forwarded, forwarding } from './plugin/forwarding.js'
+export { type LateBoundMembers, lateBound } from './plugin/late-bound.js'
 export { type Notice, type Notices, type NoticeType, noticeTypes } from './plugin/notices.js'
 export type { Phase } from './plugin/order.js'
 export {

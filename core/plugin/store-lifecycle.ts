@@ -1,6 +1,6 @@
 // The life cycle that all storage interfaces share. `StoreResource` in `@svc/core/store` calls these methods.
 
-import type { Forwarded } from './forwarding.js'
+import type { LateBoundMembers } from './late-bound.js'
 
 export interface StoreLifecycle {
   /** True for a store in the memory of this process: it cannot hang, so its operations have no deadline. */
@@ -15,8 +15,8 @@ export interface StoreLifecycle {
   close?(): Promise<void>
 }
 
-/** For `forwarding`. */
-export const lifecycleMembers: Forwarded<StoreLifecycle> = {
+/** For `lateBound`. */
+export const lifecycleMembers: LateBoundMembers<StoreLifecycle> = {
   inProcess: 'property',
   connect: 'property',
   ready: 'property',

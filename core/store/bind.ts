@@ -1,6 +1,6 @@
 // Binds a plugin's store: its stage resolves the resource, other code resolves the running store by the port's token.
 import type { DependencyContainer } from 'tsyringe'
-import { type Forwarded, forwarding } from '../plugin/forwarding.js'
+import { type LateBoundMembers, lateBound } from '../plugin/late-bound.js'
 import { services } from '../plugin/services.js'
 import type { StoreLifecycle } from '../plugin/store-lifecycle.js'
 import { bind, bindDefault, type Token } from '../plugin/tokens.js'
@@ -10,7 +10,7 @@ export interface StoreBinding<T extends StoreLifecycle> {
   readonly resource: StoreResource<T>
   readonly own: Token<StoreResource<T>>
   readonly port: Token<T>
-  readonly members: Forwarded<T>
+  readonly members: LateBoundMembers<T>
 }
 
 /** For `register`. A binding of `port` in code stays; the resource already uses that store. */
@@ -19,7 +19,7 @@ export function bindStore<T extends StoreLifecycle>(
   { resource, own, port, members }: StoreBinding<T>,
 ): void {
   bind(container, own, { useValue: resource })
-  const store = forwarding(`the ${resource.name}`, () => resource.running, members)
+  const store = lateBound(`the ${resource.name}`, () => resource.running, members)
   bindDefault(container, port, { useValue: store })
   bindSharedStore(container, resource)
 }

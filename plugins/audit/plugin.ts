@@ -5,8 +5,8 @@ import {
   bindDefault,
   type Contradiction,
   definePlugin,
-  type Forwarded,
-  forwarding,
+  type LateBoundMembers,
+  lateBound,
   resolve,
   resolveOptional,
   type Signer,
@@ -24,7 +24,7 @@ import { AuditStage } from './stage.js'
 /** The log that the stage opens and the tokens resolve. */
 const logSource = token<LogSource>('audit/LogSource')
 
-const signerMembers: Forwarded<Signer> = {
+const signerMembers: LateBoundMembers<Signer> = {
   keyId: 'property',
   publicKey: 'property',
   sign: 'method',
@@ -33,7 +33,7 @@ const signerMembers: Forwarded<Signer> = {
   keyForThread: 'property',
 }
 
-const appenderMembers: Forwarded<Appender> = {
+const appenderMembers: LateBoundMembers<Appender> = {
   ready: 'property',
   append: 'method',
   appendRawPayload: 'property',
@@ -80,10 +80,10 @@ export const auditPlugin = definePlugin({
     const source = new LogSource(config, context)
     bind(container, logSource, { useValue: source })
     bindDefault(container, tokens.Signer, {
-      useValue: forwarding('the signer', () => source.current?.signer, signerMembers),
+      useValue: lateBound('the signer', () => source.current?.signer, signerMembers),
     })
     bindDefault(container, tokens.SvcAppender, {
-      useValue: forwarding('the audit log', () => source.current?.appender, appenderMembers),
+      useValue: lateBound('the audit log', () => source.current?.appender, appenderMembers),
     })
   },
 

@@ -3,8 +3,8 @@ import {
   type DedupeStore,
   dedupe,
   definePlugin,
-  type Forwarded,
   identity,
+  type LateBoundMembers,
   lifecycleMembers,
   type PluginContext,
   resolve,
@@ -25,7 +25,7 @@ const MAX_TTL_SEC = 2_592_000
 
 const dedupeResource = token<StoreResource<DedupeStore>>('dedupe/StoreResource')
 
-const members: Forwarded<DedupeStore> = {
+const members: LateBoundMembers<DedupeStore> = {
   ...lifecycleMembers,
   claim: 'method',
   markSent: 'method',

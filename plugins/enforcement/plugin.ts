@@ -6,8 +6,8 @@ import {
   type EscalationStore,
   escalation,
   externalDecision,
-  type Forwarded,
   identity,
+  type LateBoundMembers,
   lifecycleMembers,
   type PolicyFacts,
   redactor,
@@ -31,7 +31,7 @@ import { compileVerdict } from './verdict.js'
 
 const escalationResource = token<StoreResource<EscalationStore>>('enforcement/StoreResource')
 
-const members: Forwarded<EscalationStore> = {
+const members: LateBoundMembers<EscalationStore> = {
   ...lifecycleMembers,
   open: 'method',
   get: 'method',

@@ -3,9 +3,9 @@ import {
   bind,
   bindDefault,
   definePlugin,
-  type Forwarded,
-  forwarding,
   identity,
+  type LateBoundMembers,
+  lateBound,
   lifecycleMembers,
   limits,
   type QuotaAdapter,
@@ -23,7 +23,7 @@ import { builtInAdapters, quotaAdapters, quotaStore } from './stores.js'
 
 const quotaResource = token<StoreResource<QuotaStore>>('quotas/StoreResource')
 
-const members: Forwarded<QuotaAdapter> = {
+const members: LateBoundMembers<QuotaAdapter> = {
   ...lifecycleMembers,
   incrDaily: 'method',
   takeToken: 'method',
@@ -65,7 +65,7 @@ export const quotasPlugin = definePlugin({
 
   register(config, context) {
     const resource = quotaStore(config, context)
-    const adapter = forwarding(`the ${resource.name}`, () => adapterOf(resource.running), members)
+    const adapter = lateBound(`the ${resource.name}`, () => adapterOf(resource.running), members)
     bind(context.container, quotaResource, { useValue: resource })
     bindSharedStore(context.container, resource)
     bindDefault(context.container, tokens.QuotaAdapter, { useValue: adapter })

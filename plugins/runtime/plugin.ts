@@ -5,8 +5,8 @@ import {
   bindDefault,
   definePlugin,
   externalDecision,
-  forwarding,
   identity,
+  lateBound,
   redactor,
   resolveOptional,
   sideEffects,
@@ -58,7 +58,7 @@ export const runtimePlugin = definePlugin({
     if (source === undefined) return
     bind(container, evaluation, { useValue: source })
     bindDefault(container, tokens.DecisionEvaluator, {
-      useValue: forwarding('the evaluator', source.running, { evaluate: 'method' }),
+      useValue: lateBound('the evaluator', source.running, { evaluate: 'method' }),
     })
   },
 

@@ -1,4 +1,4 @@
-import { forwarding } from '@svc/core'
+import { lateBound } from '@svc/core'
 import { expect } from 'chai'
 import sinon from 'sinon'
 
@@ -22,10 +22,10 @@ class Memory implements Store {
   }
 }
 
-describe('an object that forwards to one that opens later', () => {
+describe('a late-bound object, which forwards to one that opens later', () => {
   it('uses what runs at the time of the use, with its private members', () => {
     let running: Store | undefined
-    const store = forwarding('the store', () => running, members)
+    const store = lateBound('the store', () => running, members)
     running = new Memory()
     expect([store.size, store.get('a'), store.close]).to.deep.equal([1, '1', undefined])
     running = { size: 0, get: () => undefined }
@@ -33,14 +33,14 @@ describe('an object that forwards to one that opens later', () => {
   })
 
   it('says which part is not open', () => {
-    const store = forwarding<Store>('the store', () => undefined, members)
+    const store = lateBound<Store>('the store', () => undefined, members)
     const message = 'the store is not open: it can be used once the pipeline has started'
     expect(() => store.get('a')).to.throw(message)
     expect(() => store.size).to.throw(message)
   })
 
   it('can be awaited before it is open, and stubbed', async () => {
-    const store = forwarding<Store>('the store', () => undefined, members)
+    const store = lateBound<Store>('the store', () => undefined, members)
     expect(await store).to.equal(store)
     sinon.stub(store, 'get').returns('stubbed')
     expect(store.get('a')).to.equal('stubbed')

@@ -1,16 +1,16 @@
 // Objects that others can receive before what they stand for is open.
 
 /** How a member is forwarded; an optional method is a property, as it may be absent. */
-export type Forwarded<T> = { readonly [K in keyof T]-?: 'method' | 'property' }
+export type LateBoundMembers<T> = { readonly [K in keyof T]-?: 'method' | 'property' }
 
 /**
  * A plain object with the members of `T`: they call, or read, those of `current()` at the time of their use. While
  * `current()` is undefined, methods and properties throw an error with `name`.
  */
-export function forwarding<T extends object>(
+export function lateBound<T extends object>(
   name: string,
   current: () => T | undefined,
-  members: Forwarded<T>,
+  members: LateBoundMembers<T>,
 ): T {
   const memberOf = (key: keyof T): unknown => {
     const running = current()
